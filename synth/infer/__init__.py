@@ -8,6 +8,8 @@ import pandas as pd
 from pydantic import ValidationError
 
 from synth.constraints import Formula, Inequality
+from synth.constraints.expression import dates
+from synth.constraints.kinds import operands_of
 from synth.errors import SchemaError, TableError
 from synth.infer.facts import ColumnFacts, Role, facts_of
 from synth.infer.histories import HistoryProposal, propose_histories
@@ -149,10 +151,10 @@ def _with_proposals(
         histories_too = {"order": proposal.order, "constant_in_entity": tuple(constant)}
         histories_too |= {"nondecreasing_in_entity": proposal.nondecreasing}
         relations = find(rows, _with_columns(schema, counted).model_copy(update=histories_too))
-        # What is compared or computed with is an amount, however few values it has.
-        amounts |= {
-            name for rule in relations.constraints if isinstance(rule, Formula | Inequality) for name in rule.columns
-        }
+        # What is compared or computed with is an amount, however few values it has; a part of a date need not be.
+        amounts |= {name for rule in relations.constraints if isinstance(rule, Inequality) for name in rule.columns}
+        for rule in (each for each in relations.constraints if isinstance(each, Formula)):
+            amounts |= {*rule.columns} - {name for day in dates(rule.parsed) for name in operands_of(day)}
         amounts |= {name for column, each in relations.modeled.items() for name in (column, *each.operands)}
     settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
     content: dict[str, Any] = {**dict(schema), "columns": {**schema.columns, **settled}}

@@ -24,7 +24,6 @@ MOST_WEIGHTED, MOST_LINES, MOST_SPANS = 25, 60, 6  # columns up to which all of 
 MOST_PERCENT, MOST_PERIODS = 100, 600  # of a rate of interest, and of what it is paid for
 LEAST_EXACT = 0.9  # share of complete rows that an exact expression gives
 BROKEN = 0.05  # share of rows at either end that an exact sum need not give
-LEAST_PARTLY = 0.3  # the same of lengths of time that give a day in some rows
 LIKELY = 0.7  # the same of the few rows that are looked at first
 LEAST_KNOWN = 0.3  # share of the rows in which an operand has a value
 FAR = 3.0  # times the median of what a sum leaves, in rows that it does not explain
@@ -144,25 +143,23 @@ class Search:
         """Another time, and so many days, hours or minutes after it."""
         lines, own, step = self.lines, self.lines.sample[name], self.lines.step(name)
         finest = next((unit for unit, seconds in SECONDS.items() if unit != "week" and step % seconds == 0), SECOND)
-        others = [n for n in self.times if n != name and lines.comparable(name, n)]
-        starts = [Term(written(other), (other,), lines.sample[other]) for other in others]
+        starts = [
+            Term(written(n), (n,), lines.sample[n]) for n in self.times if n != name and lines.comparable(name, n)
+        ]
+        # What goes with the weekday of a day in parts is not seen there, so that the gap to it is not held.
         starts += self._dated if lines.column(name).zone in (None, "UTC") else []
         for start in starts:
-            by_day = step == DAY > (lines.step(start.names[0]) if start.names[0] in others else DAY)
+            is_whole = len(start.names) == 1
+            by_day = is_whole and step == DAY > lines.step(start.names[0])
             if by_day:
                 start = Term(f"day({start.text})", start.names, np.floor(start.values / DAY) * DAY)
             rest = own - start.values
-            if np.isfinite(rest).any():
+            if self._is_likely(name, start.values) if not is_whole else np.isfinite(rest).any():
                 yield self._sum(name, [(1.0, start)], finest, is_view=by_day and not np.nanmax(np.abs(rest)))
             for x, (unit, seconds) in itertools.product(self.numbers, SECONDS.items()):
                 length = replace(self.plain[x], values=self.plain[x].values * seconds)
                 if self._is_likely(name, start.values + length.values):
                     yield self._sum(name, [(1.0, start), (1.0, length)], unit)
-            lengths = [replace(self.plain[x], values=self.plain[x].values * DAY) for x in self.numbers]
-            for used in [*zip(lengths), *itertools.combinations(lengths, 2)] if step == DAY else ():
-                same = np.abs(rest[:SCREEN] - sum(term.values[:SCREEN] for term in used)) < DAY / 2
-                if LEAST_PARTLY <= same.mean() < LIKELY:
-                    yield self._sum(name, [(1.0, start), *((1.0, term) for term in used)], "day")
 
     @cached_property
     def _views(self) -> list[tuple[Term, int]]:
@@ -475,7 +472,7 @@ def _weights(c: np.ndarray, x: np.ndarray) -> list[float]:
             nearest = np.abs(rest) <= FAR * np.median(np.abs(rest))
         m = a[nearest] - a[nearest].mean(axis=0)
         m[:, -1] = 1.0
-        error = 3 * rest[nearest].std() * np.sqrt(np.linalg.pinv(m.T @ m)[0, 0]) + 1e-9 * abs(fit[0])
+        error = 3 * rest[nearest].std() * np.sqrt(abs(np.linalg.pinv(m.T @ m)[0, 0])) + 1e-9 * abs(fit[0])
         weights.append(shortest(fit[0] - error, fit[0] + error))
         c, a = c - weights[-1] * a[:, 0], a[:, 1:]
     return weights

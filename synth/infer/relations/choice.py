@@ -22,7 +22,6 @@ LEAST_GAIN_OF_PARTS, PARTS_PER_ROW = 0.25, 60.0  # of week, weekday and time of 
 LEAST_GAIN_OF_SUMS = 0.5  # of a sum with any weights, of which what is left says nothing more
 LEAST_GAIN_OF_EXACT = 0.5  # of an exact expression, without a tree
 LEAST_PARTIAL, LEAST_GAIN_OF_PARTIAL = 0.03, 0.25  # share of the rows that an expression gives exactly; bits
-LEAST_EQUAL = 0.3  # share of the rows in which a time is what an expression says, for what is left to be held
 LEAST_FOLLOWING = 0.95  # share of the rows in which an end is not before its start
 WORTH_A_LOOK = 1.0  # bits that a candidate saves without a tree, for a look with one
 PER_TERM = 0.1  # bits that each term costs
@@ -357,8 +356,7 @@ class Modeling:
         own, step = self.lines.sample[name], self.lines.step(name)
         for each in self.choice.near[name]:
             left, _ = self._left(each)
-            known = left[np.isfinite(left)]
-            if (len(each.terms) > 1 or (known >= 0).mean() < LEAST_FOLLOWING) and (known == 0).mean() < LEAST_EQUAL:
+            if len(each.terms) > 1 or (left[np.isfinite(left)] >= 0).mean() < LEAST_FOLLOWING:
                 continue
             seen, missing = self._seen(name), 1 - float(np.isfinite(left[np.isfinite(own)]).mean())
             gap = min(count_bits(left, step, seen), count_bits_of_parts(own, step, seen, each.values))
