@@ -1,8 +1,7 @@
 """Candidates for expressions, looked for on a few rows: sums, products, parts and spans of times.
 
-A beam search takes away summand after summand, or in logarithms factor after factor, and keeps what leaves least: the
-mean distance from the median of the nearest 85%, so that broken rows and constants do no harm. Every pair of columns is
-tried by itself, too, as a small difference of two large numbers hides both.
+Least squares, in logarithms for products, choose few columns that explain most, every pair among them: a small
+difference of two large numbers hides both. Rows that nothing explains are left aside, so that they do no harm.
 """
 
 import itertools
@@ -17,17 +16,15 @@ from synth.infer.relations.expressions import Candidate, Term, Terms, multiplied
 from synth.infer.relations.lines import DAY, SECONDS, Lines, tolerance
 
 SCREEN, FIRST = 240, 48  # rows for screening, and those that sift pairs before
-TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum, of the longest product; sums kept at a time
+TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum and product; sums that are lengthened
 PRODUCTS, SETS = 12, 2  # products that are tried as summands; sums of each length that least squares lead to
-WEIGHTS, EXPONENTS = (1.0, -1.0, 0.5, 2.0, 1 / 3, 2 / 3), (1.0, -1.0, 2.0, -2.0)
-MOST_WEIGHTED, MOST_LINES, MOST_SPANS = 25, 60, 6  # columns up to which all of these are tried; that are looked at
+MOST_LINES, MOST_SPANS = 60, 6  # columns, and spans of times, that are looked at
 MOST_PERCENT, MOST_PERIODS = 100, 600  # of a rate of interest, and of what it is paid for
 LEAST_EXACT = 0.9  # share of complete rows that an exact expression gives
 BROKEN = 0.05  # share of rows at either end that an exact sum need not give
 LIKELY = 0.7  # the same of the few rows that are looked at first
 LEAST_KNOWN = 0.3  # share of the rows in which an operand has a value
 FAR = 3.0  # times the median of what a sum leaves, in rows that it does not explain
-LEAST_WEIGHTED = 12  # values of a column that is a sum with any weights
 LEAST_EXPLAINED = 10  # rows that break a sum and another summand explains
 LEAST_DAYS = 20  # different days of a month
 DIGITS = 4  # significant digits of a factor
@@ -53,6 +50,7 @@ class Search:
         self.times = [name for name in usable if lines.is_time(name)]
         named = [*self.numbers, *(n for n in sample if n not in lines.computable and self.varied[n] > 1)]
         self.plain = {name: Term(written(name), (name,), sample[name]) for name in named[:MOST_LINES]}
+        self.rank = {term.text: rank for rank, term in enumerate(self.plain.values())}
         self.earlier: dict[str, Term] = {}
         if lines.previous is not None:
             known = {
@@ -92,7 +90,8 @@ class Search:
             explained = [int((np.abs(rest - w * t.values)[wrong] <= slack[wrong]).sum()) for w, t in others]
             if not others or max(explained) < max(LEAST_EXPLAINED, len(wrong) / 2):
                 break
-            candidate = self._sum(name, [*candidate.terms, others[int(np.argmax(explained))]], candidate.unit)
+            terms = [*candidate.terms, others[int(np.argmax(explained))]]
+            candidate = self._sum(name, terms, candidate.unit)
         return candidate
 
     def gap(self, name: str, other: str) -> list[Candidate]:
@@ -107,6 +106,8 @@ class Search:
         return Candidate(name, term.text, term.values, ((1.0, term),))
 
     def _sum(self, name: str, terms: Terms, unit: Unit | None = None, *, is_view: bool = False) -> Candidate:
+        if unit is None:
+            terms = sorted(terms, key=lambda each: self.rank.get(each[1].text, -1))
         values = sum((w * term.values for w, term in terms), np.zeros(len(self.lines.rows)))
         shift = self._constant(name, values)
         scale = SECONDS[unit] if unit and self.lines.is_time(name) else 1.0
@@ -130,12 +131,12 @@ class Search:
         middle = float(f"{middle:.10g}")
         return middle if (np.abs(rest - middle) <= slack).mean() >= LEAST_EXACT else 0.0
 
-    def _is_likely(self, name: str, values: np.ndarray, least: float = 0.0) -> bool:
+    def _is_likely(self, name: str, values: np.ndarray) -> bool:
         """A quick look at whether values differ from a column by one constant in most rows."""
         gap = (self.lines.sample[name] - values)[:SCREEN]
         gap = gap[np.isfinite(gap)]
         step = self.lines.step(name) or 1e-6 * float(np.nanmax(np.abs(values), initial=0.0))
-        return len(gap) >= FIRST and bool((np.abs(gap - np.median(gap)) <= 1.001 * step + least).mean() >= LIKELY)
+        return len(gap) >= FIRST and bool((np.abs(gap - np.median(gap)) <= 1.001 * step).mean() >= LIKELY)
 
     # --- times -------------------------------------------------------------------------------------------------------
 
@@ -216,13 +217,11 @@ class Search:
         rows = self._rows(own)
         terms = [t for n, t in self.plain.items() if n != name and np.isfinite(t.values[rows]).mean() >= LEAST_KNOWN]
         if len(rows) >= FIRST and terms:
-            yield from self._sums(name, rows, terms, [])
-            yield from (each for each in self.linear(name, terms, products=True) if self._is_likely(name, each.values))
+            yield from self.linear(name, terms, products=True)
             yield from self._products(name, rows, terms)
         if name in self.earlier:  # what is added to the row before
-            rows = rows[np.isfinite(self.earlier[name].values[rows])]
-            if len(rows) >= FIRST:
-                yield from self._sums(name, rows, terms, [(1.0, self.earlier[name])])
+            yield self._from_first(self.copy(name, self.earlier[name]))
+            yield from map(self._from_first, self.linear(name, terms, [(1.0, self.earlier[name])]))
 
     @staticmethod
     def _rows(own: np.ndarray) -> np.ndarray:
@@ -231,23 +230,6 @@ class Search:
         _, inverse, counts = np.unique(own[known], return_inverse=True, return_counts=True)
         usual = int(np.argmax(counts)) if len(counts) and counts.max() > 0.3 * len(known) else -1
         return np.asarray(known[inverse != usual][:SCREEN])
-
-    def _sums(self, name: str, rows: np.ndarray, terms: Sequence[Term], taken: Terms) -> Iterator[Candidate]:
-        c = self.lines.sample[name][rows] - sum((w * term.values[rows] for w, term in taken), np.zeros(len(rows)))
-        least = 0.51 * self.lines.step(name) or 1e-7 * float(np.median(np.abs(c)))
-        if taken:
-            yield self._from_first(self._sum(name, taken))
-        if not terms:
-            return
-        x = np.array([_fill(term.values[rows]) for term in terms])
-        pool = list(itertools.product(range(len(terms)), WEIGHTS if len(terms) <= MOST_WEIGHTED else WEIGHTS[:2]))
-        weighted, group = np.array([w * x[i] for i, w in pool]), np.array([i for i, _ in pool])
-        found = [
-            [pool[k] for k in used] for used in _pursue(c, weighted, group, np.eye(len(x), dtype=bool), TERMS, least)
-        ]
-        for used in [*found, *_pairs(c, x, least)]:
-            candidate = self._sum(name, [*taken, *((w, terms[i]) for i, w in used)])
-            yield self._from_first(candidate) if taken else candidate
 
     def _from_first(self, candidate: Candidate) -> Candidate:
         """A step from the row before, with what is in its place in the first row of an entity: a column, or zero."""
@@ -267,13 +249,15 @@ class Search:
                 return self._sum(name, [(1.0, either), *rest])
         return candidate
 
-    def linear(self, name: str, terms: Sequence[Term], *, products: bool = False) -> Iterator[Candidate]:
+    def linear(
+        self, name: str, terms: Sequence[Term], taken: Terms = (), *, products: bool = False
+    ) -> Iterator[Candidate]:
         """Sums with any weights, as a tariff has: those of least squares, as the shortest numbers that are as good.
-        `products`: of two terms each that are tried as summands, too.
+        `taken`: of each sum. `products`: of two terms each that are tried as summands, too.
         """
-        own = self.lines.sample[name]
+        own = self.lines.sample[name] - sum((w * term.values for w, term in taken), np.zeros(len(self.lines.rows)))
         rows, terms = self._rows(own), [*terms, *self._spans]
-        if self.varied[name] < LEAST_WEIGHTED or len(rows) < FIRST or not terms:
+        if len(rows) < FIRST or not terms:
             return
         terms += self._of_two(own[rows], rows, terms) if products else []
         for used in _by_regression(own[rows], np.array([_fill(term.values[rows]) for term in terms]), _overlap(terms)):
@@ -281,7 +265,7 @@ class Search:
             weights = _weights(own, np.array([term.values for term in chosen]))
             if all(weights):
                 unit = next((term.unit for term in chosen if term.unit), None)
-                yield self._sum(name, list(zip(weights, chosen, strict=True)), unit)
+                yield self._sum(name, [*taken, *zip(weights, chosen, strict=True)], unit)
 
     @staticmethod
     def _of_two(c: np.ndarray, rows: np.ndarray, terms: Sequence[Term]) -> list[Term]:
@@ -307,17 +291,14 @@ class Search:
         )
         if len(positive) < max(FIRST, 0.6 * len(rows)) or not terms:
             return
-        c, step = np.log(own[positive]), self.lines.step(name)
+        c = np.log(own[positive])
         with np.errstate(all="ignore"):
             x = np.array([_fill(np.where(t.values > 0, np.log(t.values), np.nan)[positive]) for t in terms])
-        overlap = _overlap(terms)
-        pool = list(itertools.product(range(len(terms)), EXPONENTS[: 4 if len(terms) <= 2 * MOST_WEIGHTED else 2]))
-        weighted, group = np.array([e * x[i] for i, e in pool]), np.array([i for i, _ in pool])
-        found = [[pool[k] for k in used] for used in _pursue(c, weighted, group, overlap, FACTORS, 1e-4)]
-        # In logarithms, a step of the precision of small values is not small.
-        pairs = _pairs(c, x, max(2e-3, float(np.median(step / own[positive]))))
-        for used in [*found, *(pair for pair in pairs if not overlap[pair[0][0], pair[1][0]])]:
-            yield from self._products_of(name, [(e, terms[i]) for i, e in used])
+        for used in _by_regression(c, x, _overlap(terms)):
+            exponents = np.linalg.lstsq(np.vstack([x[list(used)], np.ones(len(c))]).T, c, rcond=None)[0][:-1]
+            exponents = np.rint(exponents)
+            if len(used) <= FACTORS and np.isin(np.abs(exponents), (1, 2)).all():
+                yield from self._products_of(name, [(float(e), terms[i]) for e, i in zip(exponents, used, strict=True)])
 
     def _products_of(self, name: str, terms: Terms) -> Iterator[Candidate]:
         with np.errstate(all="ignore"):
@@ -383,53 +364,7 @@ def _fill(x: np.ndarray) -> np.ndarray:
 
 
 def _standard(x: np.ndarray) -> np.ndarray:
-    return np.asarray((x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-12))
-
-
-def _spread(rows: np.ndarray) -> np.ndarray:
-    """Mean distance from the median of the nearest 85% of each row."""
-    n = rows.shape[1]
-    gap = np.abs(rows - np.partition(rows, n // 2, axis=1)[:, n // 2, None])
-    k = int(0.85 * n)
-    return np.asarray(np.partition(gap, k - 1, axis=1)[:, :k].mean(axis=1))
-
-
-def _pursue(
-    c: np.ndarray, pool: np.ndarray, group: np.ndarray, overlap: np.ndarray, depth: int, least: float
-) -> list[tuple[int, ...]]:
-    """Beam search for sums of rows of the pool after which little of `c` is left, no two of groups that overlap."""
-    best: list[tuple[float, tuple[int, ...]]] = []
-    exact: list[tuple[int, ...]] = []
-    beam: list[tuple[tuple[int, ...], np.ndarray, float]] = [((), c, float(_spread(c[None])[0]))]
-    for _ in range(depth):
-        reached = {}
-        for used, left, spread in beam:
-            free = np.flatnonzero(~overlap[group[list(used)]].any(axis=0)[group]) if used else np.arange(len(pool))
-            rows = left[None] - pool[free]
-            spreads = _spread(rows) if len(free) else np.zeros(0)
-            for j in np.argsort(spreads)[: 2 * BEAM]:
-                if spreads[j] < 0.9 * spread:
-                    reached[tuple(sorted((*used, int(free[j]))))] = (rows[j], float(spreads[j]))
-        ranked = sorted(((used, *left) for used, left in reached.items()), key=lambda each: each[2])
-        exact += [used for used, _, spread in ranked if spread <= least]
-        # It goes on after an exact one: a longer sum may be exact in more rows.
-        beam = [each for each in ranked if each[2] > least][:BEAM]
-        best += [(spread, used) for used, _, spread in beam]
-    rest = [used for _, used in sorted(best, key=lambda each: (each[0], len(each[1])))[:BEAM]]
-    return list(dict.fromkeys([*exact[:BEAM], *rest]))
-
-
-def _pairs(c: np.ndarray, x: np.ndarray, least: float) -> list[list[tuple[int, float]]]:
-    """Sums and differences of two rows from which `c` differs by a constant in most places."""
-    one, other = np.triu_indices(len(x), 1)
-    at = np.linspace(0, len(c) - 1, min(FIRST, len(c))).astype(int)
-    found = []
-    for w, v in ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0)) if len(one) else ():
-        rest = c[at][None] - w * x[one][:, at] - v * x[other][:, at]
-        middle = np.partition(rest, rest.shape[1] // 2, axis=1)[:, rest.shape[1] // 2, None]
-        share = (np.abs(rest - middle) <= 1.02 * least).mean(axis=1)
-        found += [[(int(one[i]), w), (int(other[i]), v)] for i in np.argsort(-share)[:BEAM] if share[i] >= LIKELY]
-    return found
+    return np.asarray((x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-300))
 
 
 def _by_regression(c: np.ndarray, x: np.ndarray, overlap: np.ndarray) -> list[tuple[int, ...]]:
@@ -462,17 +397,20 @@ def _by_regression(c: np.ndarray, x: np.ndarray, overlap: np.ndarray) -> list[tu
 def _weights(c: np.ndarray, x: np.ndarray) -> list[float]:
     """The weights of rows of `x` in `c`, one by one as the shortest number within their error."""
     known = np.isfinite(c) & np.isfinite(x).all(axis=0)
-    c, a = c[known], np.vstack([x[:, known], np.ones(int(known.sum()))]).T
+    if known.sum() < FIRST:
+        return [0.0]
+    c, scale = c[known], np.abs(x[:, known]).max(axis=1) + 1e-300
+    a = np.vstack([x[:, known] / scale[:, None], np.ones(len(c))]).T
     weights: list[float] = []
     nearest = np.ones(len(c), dtype=bool)
-    while len(weights) < len(x):
-        for _ in range(3 if not weights else 1):
+    for per_unit in scale:
+        for _ in range(1 if weights else 3):
             fit, *_ = np.linalg.lstsq(a[nearest], c[nearest], rcond=None)
             rest = c - a @ fit
             nearest = np.abs(rest) <= FAR * np.median(np.abs(rest))
         m = a[nearest] - a[nearest].mean(axis=0)
         m[:, -1] = 1.0
         error = 3 * rest[nearest].std() * np.sqrt(abs(np.linalg.pinv(m.T @ m)[0, 0])) + 1e-9 * abs(fit[0])
-        weights.append(shortest(fit[0] - error, fit[0] + error))
-        c, a = c - weights[-1] * a[:, 0], a[:, 1:]
+        weights.append(shortest((fit[0] - error) / per_unit, (fit[0] + error) / per_unit))
+        c, a = c - weights[-1] * per_unit * a[:, 0], a[:, 1:]
     return weights
