@@ -25,14 +25,13 @@ LEAST_PARTIAL, LEAST_GAIN_OF_PARTIAL = 0.03, 0.25  # share of the rows that an e
 LEAST_FOLLOWING = 0.95  # share of the rows in which an end is not before its start
 WORTH_A_LOOK = 1.0  # bits that a candidate saves without a tree, for a look with one
 PER_TERM = 0.1  # bits that each term costs
-RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are looked at with a tree, levels of these
+RANKED = 3  # candidates that are looked at with a tree
 LEAST_VARIED = 12  # values of a column that is modeled by what is left
 LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
 RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
 MOST_LEVELS = 3.0  # bits of a share with few levels
 BEAM = 24  # sets of exact expressions that are looked at
 FEW_TIMES = 100  # different times, such as the first days of months: parts would leave these
-OF_OTHERS = 2.0  # bits of other columns that count at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,6 @@ class Representation:
         share: of the complete rows, that the expression gives exactly.
         covered: share of the rows with a value, that the expression gives exactly.
         gain: bits a row that are saved.
-        least: of them, for it to be worth while, those among them that other columns lose.
         alone: rows that the expression does not give exactly have their value apart.
     """
 
@@ -52,7 +50,6 @@ class Representation:
     share: float = 0.0
     covered: float = 0.0
     gain: float = 0.0
-    least: float = 0.0
     parts: bool = False
     alone: bool = False
 
@@ -268,7 +265,7 @@ class Modeling:
     def _choose(
         self, options: Collection[Representation], chosen: dict[str, Representation], known: set[frozenset[str]]
     ) -> None:
-        """Add the options that save most, each with what other columns lose by it; of an equation one."""
+        """Add the options that save most; of an equation one."""
         exact = self.choice.exact.values()
         for each in sorted(options, key=lambda each: -each.gain):
             about = each.candidate.about
@@ -278,10 +275,8 @@ class Modeling:
             new &= each.candidate.is_ratio or each.alone or all(e.candidate.is_product for e in parts)
             if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
                 continue
-            gain = each.gain + (0.0 if each.alone else min(self._of_others(each, chosen), OF_OTHERS))
-            if gain >= each.least:
-                chosen[each.column] = replace(each, gain=gain)
-                known.add(about)
+            chosen[each.column] = each
+            known.add(about)
 
     def _linear(self, name: str, chosen: dict[str, Representation]) -> Iterator[Representation]:
         """A number as a sum, with any weights, of columns that do not follow from it: what is left needs no tree."""
@@ -293,7 +288,7 @@ class Modeling:
             lost = round_bits(own, lattice) - round_bits(left, lattice)
             gain = self.plain(name) - count_bits(left, lattice) - PER_TERM * len(each.terms) - max(lost, 0.0)
             if gain >= LEAST_GAIN_OF_SUMS:
-                yield Representation(each, gain=gain, least=LEAST_GAIN_OF_SUMS)
+                yield Representation(each, gain=gain)
 
     def _plain(self, name: str) -> float:
         """Bits of the column's own value."""
@@ -327,7 +322,7 @@ class Modeling:
         for beyond, gain, each, left in sorted(best, key=lambda each: -each[0])[:1]:
             if beyond >= 0:
                 bonus = 0.5 * (not each.is_ratio and bool(np.nanmin(left) >= 0))
-                yield Representation(each, gain=gain + bonus, least=gain + bonus - beyond)
+                yield Representation(each, gain=gain + bonus)
 
     def _partly(self, name: str) -> Iterator[Representation]:
         """An expression that gives the column in some rows: whether it does, and the value where it does not."""
@@ -349,7 +344,7 @@ class Modeling:
             cost = flag + (1 - share) * count_bits(rest, lattice, self._seen(name)) + PER_TERM * len(each.terms)
             gain = self.plain(name) - cost - share * round_bits(own, lattice)
             if gain >= LEAST_GAIN_OF_PARTIAL:
-                yield Representation(each, share, share, gain, LEAST_GAIN_OF_PARTIAL, alone=True)
+                yield Representation(each, share, share, gain, alone=True)
 
     def _of_time(self, name: str) -> Iterator[Representation]:
         """A time as the gap to another one, which it follows."""
@@ -363,8 +358,8 @@ class Modeling:
             value = min(self.plain(name), count_bits_of_parts(own, step, seen))
             gain = (1 - missing) * (value - gap) - PER_TERM
             is_ordered = any(each.operands | {name} == {*order} for order in self.orders)
-            if gain > -1:
-                yield Representation(each, gain=gain + 0.5, least=0.5 + (0.0 if is_ordered else LEAST_GAIN_OF_TIMES))
+            if gain >= (0.0 if is_ordered else LEAST_GAIN_OF_TIMES):
+                yield Representation(each, gain=gain + 0.5)
 
     def _parted(self, name: str, others: Mapping[str, Representation]) -> Representation | None:
         """A time, or its gap, as week, weekday and time of day, if that is shorter."""
@@ -389,36 +384,10 @@ class Modeling:
         left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
         return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
 
-    def _of_others(self, each: Representation, chosen: Mapping[str, Representation]) -> float:
-        """Bits that columns which go with this one, or are few categories, save when they see what is left of it."""
-        aside = {*self.computed, *(n for n, other in chosen.items() if each.column in other.candidate.operands)}
-        lines, name, candidate = self.lines, each.column, each.candidate
-        left = self._left(candidate)[0]
-        shown = self.features.matrix[:, self.features.at[name]], self.features.fill(left)[:, None]
-        free = [n for n in lines.computable if n not in {*candidate.about, *aside}]
-        ranks = {n: _rank(lines.sample[n]) for n in free}
-        pair = _rank(lines.sample[name]), _rank(left)
-        near = {n: max(abs(float(np.corrcoef(one, rank)[0, 1])) for one in pair) for n, rank in ranks.items()}
-        others = {n: lines.sample[n] for n in sorted(near, key=lambda n: -near[n])[:NEIGHBORS]}
-        few = {n: codes for n, codes in lines.codes.items() if 1 < codes.max() + 1 <= FEW_LEVELS}
-        others |= {n: np.where(codes >= 0, codes, np.nan) for n, codes in few.items() if n not in aside}
-        saved = 0.0
-        for n, values in others.items():
-            lattice, spiky = (1.0, True) if n in few else (lines.lattice(n), not lines.is_time(n))
-            seen = self._seen(n, name)
-            one, other = (count_bits(values, lattice, np.hstack([seen, more]), spiky=spiky) for more in shown)
-            saved += one - other if n not in few or abs(one - other) > 0.02 else 0.0
-        return saved
-
 
 def _entropy(share: float) -> float:
     share = min(max(share, 1e-9), 1 - 1e-9)
     return float(-share * np.log2(share) - (1 - share) * np.log2(1 - share))
-
-
-def _rank(values: np.ndarray) -> np.ndarray:
-    filled = np.where(np.isfinite(values), values, np.nanmedian(values))
-    return np.argsort(np.argsort(filled, kind="stable"), kind="stable")
 
 
 def _usual(values: np.ndarray) -> float:
