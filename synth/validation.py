@@ -44,6 +44,13 @@ def require_plain(key: str, values: Iterable[Any]) -> None:
             )
 
 
+def refuse(rules: Iterable[tuple[object, str]]) -> None:
+    """Raise the sentence of the first rule that is broken."""
+    for is_broken, words in rules:
+        if is_broken:
+            raise ValueError(words)
+
+
 def _short(text: str) -> str:
     shown = ascii(text)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -36,7 +36,7 @@ UNITS: Mapping[str, int] = {
     "week": 604_800 * 10**6, "day": 86_400 * 10**6, "hour": 3_600 * 10**6, "minute": 60 * 10**6, "second": 10**6,
 }  # fmt: skip
 """Microseconds of each unit of times."""
-BEFORE, EITHER, DATE = "before", "either", "date"
+BEFORE, EITHER, DATE, CONSTANT, COLUMN = "before", "either", "date", "constant", "column"
 OF_INTEREST: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "annuity": lambda rate, n: np.where(rate == 0, 1 / n, rate / -np.expm1(-n * np.log1p(rate))),
     "growth": lambda rate, n: np.exp(n * np.log1p(rate)),
@@ -44,42 +44,18 @@ OF_INTEREST: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 _SLACK = 5e-7  # by which a quotient of times may miss a whole number below which it would be cut off
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, **OF_INTEREST,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class ConstantTerm:
-    """A constant."""
-
-    value: float
-
-
-@dataclass(frozen=True)
-class Name:
-    """A column."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Operation:
-    """Two expressions and what is done with them."""
-
-    symbol: str
-    left: "Expression"
-    right: "Expression"
-
-
-@dataclass(frozen=True)
-class Call:
-    """A function of expressions."""
+class Expression:
+    """A constant or a column, or what is done with other expressions: an operation or a function."""
 
     function: str
-    arguments: tuple["Expression", ...]
-
-
-Expression = ConstantTerm | Name | Operation | Call
+    arguments: tuple["Expression", ...] = ()
+    value: float = 0.0  # of a constant
+    name: str = ""  # of a column
 
 
 @lru_cache(maxsize=1000)
@@ -113,14 +89,10 @@ def names(expression: Expression, *, before: bool = False) -> Iterator[str]:
     >>> list(names(parse("before(balance) - paid"))), list(names(parse("before(balance) - paid"), before=True))
     (['paid'], ['balance'])
     """
-    if isinstance(expression, Name):
-        yield from () if before else (expression.name,)
-    elif isinstance(expression, Operation):
-        yield from names(expression.left, before=before)
-        yield from names(expression.right, before=before)
-    elif isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from names(argument, before=before != (expression.function == BEFORE))
+    if expression.function == COLUMN and not before:
+        yield expression.name
+    for argument in expression.arguments:
+        yield from names(argument, before=before != (expression.function == BEFORE))
 
 
 def needs(expression: Expression) -> frozenset[str]:
@@ -129,12 +101,8 @@ def needs(expression: Expression) -> frozenset[str]:
     >>> sorted(needs(parse("either(before(balance), lent) - paid")))
     ['paid']
     """
-    if isinstance(expression, ConstantTerm):
-        return frozenset()
-    if isinstance(expression, Name):
+    if expression.function == COLUMN:
         return frozenset({expression.name})
-    if isinstance(expression, Operation):
-        return needs(expression.left) | needs(expression.right)
     if expression.function == BEFORE:
         return frozenset({f"{BEFORE}()"})
     parts = [needs(argument) for argument in expression.arguments]
@@ -165,31 +133,21 @@ def _evaluate(
     before: Mapping[str, np.ndarray] | None,
     micros: int,
 ) -> np.ndarray:
-    if isinstance(expression, ConstantTerm):
-        return np.asarray(expression.value)
-    if isinstance(expression, Name):
-        return values[expression.name]
-    if isinstance(expression, Call):
-        return _evaluate_call(expression, values, before, micros)
-    left, right = (_evaluate(side, values, before, micros) for side in (expression.left, expression.right))
-    result = _OPERATIONS[expression.symbol](left, right)
-    # What was infinite once stays missing: 1 / (1 / 0) is no zero.
-    return np.where(np.isfinite(result), result, np.nan)
-
-
-def _evaluate_call(
-    call: Call, values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray] | None, micros: int
-) -> np.ndarray:
-    if call.function == BEFORE:
-        return np.asarray(np.nan) if before is None else _evaluate(call.arguments[0], before, None, micros)
-    parts = [_evaluate(argument, values, before, micros) for argument in call.arguments]
-    if call.function == EITHER:
-        return np.where(np.isnan(parts[0]), parts[1], parts[0])
-    if call.function == DATE:
+    function = expression.function
+    if function in (CONSTANT, COLUMN):
+        return np.asarray(expression.value) if function == CONSTANT else values[expression.name]
+    if function == BEFORE:
+        return np.asarray(np.nan) if before is None else _evaluate(expression.arguments[0], before, None, micros)
+    parts = [_evaluate(argument, values, before, micros) for argument in expression.arguments]
+    if function in _OPERATIONS:
+        result = _OPERATIONS[function](*parts)
+        # What was infinite once stays missing: 1 / (1 / 0) is no zero.
+        return np.where(np.isfinite(result), result, np.nan)
+    if function == DATE:
         return np.asarray(_dated(*parts) * UNITS["day"] / micros)
-    if call.function in OF_INTEREST:
-        return OF_INTEREST[call.function](*parts)
-    return _called(call.function, parts[0], micros)
+    if function == EITHER:
+        return np.where(np.isnan(parts[0]), parts[1], parts[0])
+    return _called(function, parts[0], micros)
 
 
 def _dated(years: np.ndarray, months: np.ndarray, days: np.ndarray) -> np.ndarray:
@@ -202,15 +160,11 @@ def _dated(years: np.ndarray, months: np.ndarray, days: np.ndarray) -> np.ndarra
     return np.where((days >= 1) & (days <= after - firsts), firsts + days - 1, np.nan)
 
 
-def dates(expression: Expression) -> Iterator[Call]:
+def dates(expression: Expression) -> Iterator[Expression]:
     """The days in an expression that a year, a month and a day make."""
-    parts: tuple[Expression, ...] = ()
-    if isinstance(expression, Call):
-        yield from (expression,) if expression.function == DATE else ()
-        parts = expression.arguments
-    elif isinstance(expression, Operation):
-        parts = expression.left, expression.right
-    for part in parts:
+    if expression.function == DATE:
+        yield expression
+    for part in expression.arguments:
         yield from dates(part)
 
 
@@ -241,38 +195,26 @@ def limits(
     >>> limits(parse("a - 2 * b"), {"a": (0, 10), "b": (-1, 1)})
     (-2.0, 12.0)
     """
-    if isinstance(expression, ConstantTerm):
+    function, micros = expression.function, UNITS[unit or "day"]
+    if function == CONSTANT:
         return expression.value, expression.value
-    if isinstance(expression, Name):
+    if function == COLUMN:
         return bounds[expression.name]
-    if isinstance(expression, Call):
-        low, high = _limits_of_call(expression, bounds, unit)
-        return float(low), float(high)
-    left, right = limits(expression.left, bounds, unit), limits(expression.right, bounds, unit)
-    if expression.symbol == "/" and right[0] <= 0 <= right[1]:
+    if function in _CYCLES:
+        return _CYCLES[function]
+    lows, highs = zip(*(limits(argument, bounds, unit) for argument in expression.arguments), strict=True)
+    if function == "/" and lows[1] <= 0 <= highs[1]:
         return -math.inf, math.inf
-    with np.errstate(all="ignore"):
-        corners = _OPERATIONS[expression.symbol](np.repeat(left, 2), np.tile(right, 2))
-    return (-math.inf, math.inf) if np.isnan(corners).any() else (float(corners.min()), float(corners.max()))
-
-
-def _limits_of_call(
-    call: Call, bounds: Mapping[str, tuple[float, float]], unit: Unit | None
-) -> np.ndarray | tuple[float, float]:  # fmt: skip
-    if call.function in _CYCLES:
-        return _CYCLES[call.function]
-    lows, highs = zip(*(limits(argument, bounds, unit) for argument in call.arguments), strict=True)
-    micros = UNITS[unit or "day"]
-    if call.function == DATE:
-        return (
-            _dated(np.array([lows[0], highs[0]]), np.array([1.0, 12.0]), np.array([1.0, 31.0])) * UNITS["day"] / micros
-        )
-    if call.function in OF_INTEREST:
-        with np.errstate(all="ignore"):
-            corners = OF_INTEREST[call.function](np.repeat([lows[0], highs[0]], 2), np.tile([lows[1], highs[1]], 2))
-        return (-math.inf, math.inf) if np.isnan(corners).any() else (corners.min(), corners.max())
     ends = np.array([min(lows), max(highs)])
-    return ends if call.function in (BEFORE, EITHER) else _called(call.function, ends, micros)
+    if function in _OPERATIONS:
+        with np.errstate(all="ignore"):
+            ends = _OPERATIONS[function](np.repeat([lows[0], highs[0]], 2), np.tile([lows[1], highs[1]], 2))
+    elif function == DATE:
+        firsts, lasts = np.array([lows[0], highs[0]]), (np.array([1.0, 12.0]), np.array([1.0, 31.0]))
+        ends = _dated(firsts, *lasts) * UNITS["day"] / micros
+    elif function not in (BEFORE, EITHER):
+        ends = _called(function, ends, micros)
+    return (-math.inf, math.inf) if np.isnan(ends).any() else (float(ends.min()), float(ends.max()))
 
 
 _CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
@@ -291,7 +233,7 @@ class _Reading:
     def sum(self, depth: int) -> Expression:
         made = self._product(depth)
         while self.value in ("+", "-") and self.kind == "symbol":
-            made = Operation(self._taken(), made, self._product(depth))
+            made = Expression(self._taken(), (made, self._product(depth)))
         return made
 
     def unexpected(self, wanted: str) -> ValueError:
@@ -304,7 +246,7 @@ class _Reading:
     def _product(self, depth: int) -> Expression:
         made = self._signed(depth)
         while self.value in ("*", "/") and self.kind == "symbol":
-            made = Operation(self._taken(), made, self._signed(depth))
+            made = Expression(self._taken(), (made, self._signed(depth)))
         return made
 
     def _signed(self, depth: int) -> Expression:
@@ -313,7 +255,7 @@ class _Reading:
                 f"expression={self.text!r} nests deeper than {MAX_NESTING} levels; use a second formula for a part"
             )
         if self.kind == "symbol" and self.value in ("+", "-"):
-            return Operation(self._taken(), ConstantTerm(0.0), self._signed(depth + 1))
+            return Expression(self._taken(), (Expression(CONSTANT), self._signed(depth + 1)))
         if self.kind == "symbol" and self.value == "(":
             self._next()
             made = self.sum(depth + 1)
@@ -326,11 +268,11 @@ class _Reading:
             if not math.isfinite(number):
                 raise ValueError(f"expression={self.text!r} has a number beyond 64 bits; write a smaller one")
             self._next()
-            return ConstantTerm(number)
+            return Expression(CONSTANT, value=number)
         if self.kind == "name" and self.text[self.end :].lstrip().startswith("("):
             return self._call(self._taken(), depth)
         if self.kind in ("name", "quoted"):
-            return Name(self._taken())
+            return Expression(COLUMN, name=self._taken())
         raise self.unexpected("a column, a number or an opening parenthesis")
 
     def _call(self, function: str, depth: int) -> Expression:
@@ -347,9 +289,9 @@ class _Reading:
         wanted = _N_ARGUMENTS.get(function, 1)
         if len(arguments) != wanted:
             raise ValueError(f"expression={self.text!r}: {function} has {wanted} arguments; correct it")
-        if function == BEFORE and not isinstance(arguments[0], Name):
+        if function == BEFORE and arguments[0].function != COLUMN:
             raise ValueError(f"expression={self.text!r}: before(...) is of one column; name it alone")
-        return Call(function, tuple(arguments))
+        return Expression(function, tuple(arguments))
 
     def _taken(self) -> str:
         value = self.value

@@ -30,15 +30,23 @@ class CodedRows:
 
     @classmethod
     def of(cls, discretizer: Discretizer, cells: Mapping[int, NDArray[np.int64]]) -> Self:
-        """Real rows. `cells`: *Sensitive*. The cell of every value, by place; shape (n,) each."""
+        """Real rows. `cells`: *Sensitive*. The cell of every value, by place; shape (n,) each; of others code 0."""
         n = len(next(iter(cells.values())))
-        codes = np.empty((n, len(discretizer.attributes)), dtype=np.int32, order="F")
+        codes = np.zeros((n, len(discretizer.attributes)), dtype=np.int32, order="F")
         ranks = {}
-        for place, attribute in enumerate(discretizer.attributes):
-            codes[:, place] = attribute.group[cells[place]]
+        for place, own in cells.items():
+            attribute = discretizer.attributes[place]
+            codes[:, place] = attribute.group[own]
             if attribute.is_refined:
-                ranks[place] = attribute.middle_ranks[cells[place]]
+                ranks[place] = attribute.middle_ranks[own]
         return cls(codes, ranks, np.zeros(n))
+
+    @classmethod
+    def encoded(cls, discretizer: Discretizer, frame: pd.DataFrame) -> Self:
+        """Rows of a canonical table; of columns that it lacks the code is 0."""
+        places = [place for place, each in enumerate(discretizer.attributes) if each.name in frame]
+        attributes = discretizer.attributes
+        return cls.of(discretizer, {at: attributes[at].cells(frame[attributes[at].name]) for at in places})
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -53,11 +61,12 @@ class CodedRows:
         ranks = {place: values[rows] for place, values in self.ranks.items()}
         return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows])
 
-    def decoded(self, discretizer: Discretizer, rng: np.random.Generator) -> pd.DataFrame:
-        """A canonical table of the modeled columns, values drawn within their cells."""
+    def decoded(self, discretizer: Discretizer, rng: np.random.Generator, known: Collection[str] = ()) -> pd.DataFrame:
+        """A canonical table of the modeled columns that are not known, values drawn within their cells."""
         made = {
             attribute.name: attribute.values(self.codes[:, place], rng, self.ranks.get(place))
             for place, attribute in enumerate(discretizer.attributes)
+            if attribute.name not in known
         }
         return pd.DataFrame(made, index=pd.RangeIndex(len(self.codes)), copy=False)
 

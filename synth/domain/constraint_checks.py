@@ -42,25 +42,25 @@ def repeated(
     """True for rows that repeat the values of another row; shape (n,). A row where one is missing repeats nothing.
     `frame`: in canonical form; *Sensitive* where it is real.
     """
-    known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
+    known = _told_apart(frame, constraint, columns)
     missing = known.isna().to_numpy().any(axis=1)
     return np.asarray(known.duplicated(keep=keep).to_numpy() & ~missing)
 
 
 def key_hashes(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     """For each row 64 bits that equal values of a key share, uint64, and whether its key is whole; shape (n,) both."""
-    known = pd.DataFrame({name: _told_apart(frame[name], columns[name]) for name in constraint.columns})
+    known = _told_apart(frame, constraint, columns)
     for name in known.select_dtypes(np.float64):
         known[name] += 0.0  # zero has a sign, which no comparison sees
     whole = np.asarray(known.notna().to_numpy().all(axis=1))
     return pd.util.hash_pandas_object(known, index=False).to_numpy(), whole
 
 
-def _told_apart(series: pd.Series, column: Column) -> pd.Series:
-    """The column in a form in which equal values are equal: one instant, whatever its offset."""
-    if column.is_time:
-        return pd.Series(column.instants(series))
-    return series.reset_index(drop=True)
+def _told_apart(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> pd.DataFrame:
+    """The columns of a key in a form in which equal values are equal: one instant, whatever its offset."""
+    times = [name for name in constraint.columns if columns[name].is_time]
+    known = frame[list(constraint.columns)].reset_index(drop=True)
+    return known.assign(**{name: columns[name].instants(frame[name]) for name in times})
 
 
 def compute(
@@ -125,15 +125,10 @@ def canonical(values: Sequence[Any], column: Column) -> pd.Series:
 
 
 def _out_of_order(frame: pd.DataFrame, constraint: Inequality, columns: Columns) -> np.ndarray:
-    by_day = compares_days(constraint, columns)
-    low, high = (_comparable(frame, name, columns, by_day=by_day) for name in constraint.columns)
+    by_day, compared = compares_days(constraint, columns), [(n, columns[n]) for n in constraint.columns]
+    low, high = (on_one_line(each.ordinary(frame[name]), each, by_day=by_day) for name, each in compared)
     # Comparing with NaN is false: the constraint holds where either is missing.
     return np.asarray(low >= high if constraint.strict else low > high)
-
-
-def _comparable(frame: pd.DataFrame, name: str, columns: Columns, *, by_day: bool) -> np.ndarray:
-    column: Any = columns[name]
-    return on_one_line(column.ordinary(frame[name]), column, by_day=by_day)
 
 
 def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Columns) -> np.ndarray:

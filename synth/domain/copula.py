@@ -37,15 +37,13 @@ BLOCK = 50_000  # rows that are drawn at a time: what they need in memory does n
 @dataclass(frozen=True)
 class Copula:
     """Normal scores of numbers and times, given their codes.
-
-    Attributes:
-        places: position of each of its columns among the columns of codes, shape (d,).
-        limits: for each column the scores between its codes, ascending, shape (n_codes - 1,), without `other` and
-            `missing`.
-        weights: of each column's scores for the mean of another's, zero for itself, shape (d, d).
-        deviations: of each score given all others, shape (d,).
-        quantiles: for each column, shape (n_codes, N_QUANTILES + 1): places of scores within the code's interval, by
-            normal probability, at even shares of the rows.
+    `places`: position of each of its columns among the columns of codes, shape (d,).
+    `limits`: for each column the scores between its codes, ascending, shape (n_codes - 1,), without `other` and
+    `missing`.
+    `weights`: of each column's scores for the mean of another's, zero for itself, shape (d, d).
+    `deviations`: of each score given all others, shape (d,).
+    `quantiles`: for each column, shape (n_codes, N_QUANTILES + 1): places of scores within the code's interval, by
+    normal probability, at even shares of the rows.
     """
 
     places: tuple[int, ...]

@@ -118,33 +118,14 @@ def _value(
 ) -> tuple[pd.Series, np.ndarray]:  # fmt: skip
     """A modeled column, and true where it is not lawful: what is left of its formula, else its value alone."""
     column: Any = schema.columns[name]
-    counts = _counts(drawn, name, frame, schema, before)
-    series, outside = settled(counts, column)
-    if (alone := beside(schema, name).get(ALONE)) is not None:
-        missing = np.isnan(counts)
-        series = series.where(~missing, drawn[alone])
-        outside = np.where(missing, drawn[alone].isna().to_numpy() & (not column.missing), outside)
-    return series, outside
-
-
-def _counts(
-    drawn: pd.DataFrame, name: str, frame: pd.DataFrame, schema: Schema, before: Before
-) -> np.ndarray:  # fmt: skip
-    """The value of a modeled column, in steps of its precision where there is one; NaN where it is missing."""
-    column: Any = schema.columns[name]
     modeled: Modeled = column.modeled
-    ends, unit = beside(schema, name), column.unit
-    left = drawn[name].to_numpy(dtype=np.float64, na_value=np.nan)
+    ends, unit, left = beside(schema, name), column.unit, _floats(drawn[name])
     formula = _expressed(frame, modeled, column, schema, before)
     if modeled.parts:
-        days = (
-            (left + _week(formula, column)) * 7
-            + drawn[ends[WEEKDAY]].to_numpy(dtype=np.float64, na_value=np.nan)
-            - MONDAY
-        )
-        counts = days * (DAY // column.micros)
+        days = (left + _week(formula, column)) * 7 + _floats(drawn[ends[WEEKDAY]]) - MONDAY
+        counts = days * (DAY // column.micros)  # in steps of the precision, as below where there is one
         if CLOCK in ends:
-            counts = counts + drawn[ends[CLOCK]].to_numpy(dtype=np.float64, na_value=np.nan)
+            counts = counts + _floats(drawn[ends[CLOCK]])
     elif modeled.left == "ratio":
         value, spacing = formula * left, column.spacing
         counts = value if unit is None else np.rint(value / spacing) * np.rint(spacing / unit)
@@ -152,7 +133,16 @@ def _counts(
         counts = formula + left
     else:
         counts = np.rint(numeric_scale.ratio(formula, unit)) + np.rint(left / _scale(column))
-    return np.asarray(counts)
+    series, outside = settled(counts, column)
+    if ALONE in ends:
+        missing, alone = np.isnan(counts), drawn[ends[ALONE]]
+        series = series.where(~missing, alone)
+        outside = np.where(missing, alone.isna().to_numpy() & (not column.missing), outside)
+    return series, outside
+
+
+def _floats(series: pd.Series) -> np.ndarray:
+    return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
 def _week(formula: np.ndarray, column: Any) -> np.ndarray:

@@ -2,14 +2,13 @@
 
 Cells are fine and, for private use, public: a category, a stretch of the numeric scale. `other` and `missing` are
 always the last two of both, so that the domain never depends on whether the data needed them. Codes are what marginals
-are counted on. Within a code a value is drawn by the mass of its cells. The alias method draws one of many outcomes in
-constant time, whatever their masses.
+are counted on. Within a code a value is drawn by the mass of its cells.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -19,86 +18,11 @@ from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 
+if TYPE_CHECKING:
+    from synth.domain.copula import Copula
+
 OTHER, MISSING = -2, -1
 """Places of `other` and `missing` among the cells and among the codes of an attribute."""
-
-
-class Aliases(NamedTuple):
-    """Tables for drawing a cell within each of several groups.
-
-    A group's cells stand side by side. Each has a column of height one, filled with its own mass up to `share` and with
-    that of one other cell above.
-
-    Attributes:
-        order: the cells sorted by group, shape (n_cells,); what `alias` names are positions in it.
-        starts: position of each group's first cell, shape (n_groups,).
-        sizes: number of cells of each group, shape (n_groups,).
-        share: share of the column that is the cell's own, in [0, 1], shape (n_cells,).
-        alias: the cell that has the rest, shape (n_cells,).
-
-    Source: Walker 1977; built as by Vose 1991.
-    """
-
-    order: np.ndarray
-    starts: np.ndarray
-    sizes: np.ndarray
-    share: np.ndarray
-    alias: np.ndarray
-
-    def draw(self, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A cell for every group named, in proportion to mass; shape (n,).
-
-        >>> tables = aliases(np.array([0, 1, 1]), np.array([5.0, 0.0, 2.0]))
-        >>> tables.draw(np.array([1, 0, 1, 1]), np.random.default_rng(0)).tolist()
-        [2, 0, 2, 2]
-        """
-        if len(self.order) == len(self.sizes):
-            return np.asarray(self.order[groups])
-        sizes = self.sizes[groups]
-        place = rng.random(len(groups)) * sizes
-        # Rounding may carry the product of the largest random number and a size up to the size itself.
-        drawn = np.minimum(place.astype(np.int64), sizes - 1)
-        place -= drawn
-        drawn += self.starts[groups]
-        return np.asarray(self.order[np.where(place < self.share[drawn], drawn, self.alias[drawn])])
-
-
-def aliases(group: np.ndarray, mass: np.ndarray) -> Aliases:
-    """Tables for drawing cells within groups in proportion to their mass.
-    `group`: group of each cell, shape (n_cells,), whole numbers from zero on without gaps.
-    `mass`: of each cell, nonnegative, shape (n_cells,); a group without any has its last cell drawn.
-    """
-    order = np.argsort(group, kind="stable")
-    sizes = np.bincount(group)
-    starts = np.cumsum(sizes) - sizes
-    share, alias = np.ones(len(group)), np.arange(len(group))
-    for start, size in zip(starts, sizes, strict=True):
-        if size > 1:
-            cells = slice(start, start + size)
-            share[cells], alias[cells] = _columns(mass[order[cells]])
-            alias[cells] += start
-    return Aliases(order, starts, sizes, share, alias)
-
-
-def _columns(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The share of each column that is its own cell's, and the cell that fills the rest; both shape (n,)."""
-    n, total = len(mass), mass.sum()
-    height = mass * (n / total) if total > 0 else n * (np.arange(n) == n - 1.0)
-    share, alias = np.ones(n), np.arange(n)
-    left = height.tolist()
-    low, high = [i for i in range(n) if left[i] < 1], [i for i in range(n) if left[i] >= 1]
-    largest = int(np.argmax(height))
-    while low:
-        cell = low.pop()
-        share[cell] = left[cell]
-        # What float noise leaves over goes to the largest, so that a cell without mass is never drawn.
-        alias[cell] = high[-1] if high else largest
-        if not high:
-            continue
-        left[high[-1]] -= 1 - left[cell]
-        if left[high[-1]] < 1:
-            low.append(high.pop())
-    return share, alias
 
 
 @dataclass(frozen=True)
@@ -170,11 +94,10 @@ class Attribute:
         `codes`: shape (n,).
         `ranks`: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
-        if ranks is not None:
-            return self._values(self.ranked(codes, ranks), rng)
-        return self._values(self._cell_aliases.draw(self.possible(codes, rng), rng), rng)
-
-    def _values(self, cells: np.ndarray, rng: np.random.Generator) -> pd.Series:
+        if ranks is None:
+            codes = self.possible(codes, rng)
+            ranks = np.zeros(len(codes)) if self.size == self.n_cells else rng.random(len(codes))
+        cells = self.ranked(codes, ranks)
         missing = cells == self.n_cells + MISSING
         if self.edges is None:
             return self._categories(cells, missing)
@@ -197,46 +120,39 @@ class Attribute:
         cell = int(self.cells(value)[0])
         if cell == self.n_cells + MISSING:
             return None
-        order, below, firsts, ends = self._below
-        code = self.group[cell]
-        place = int(np.flatnonzero(order == cell)[0])
-        low, high = below[firsts[code]], below[ends[code]]
-        return float((below[place] / 2 + below[place + 1] / 2 - low) / (high - low)) if high > low else 0.5
+        return float(self.middle_ranks[cell])
 
     def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
         order, below, firsts, ends = self._below
         low, high = below[firsts][codes], below[ends][codes]
-        places = np.searchsorted(below, low + ranks * (high - low), side="right") - 1
+        # Rounding may carry a rank up to the end, where a cell without mass may lie.
+        masses = np.minimum(low + ranks * (high - low), np.nextafter(high, -np.inf))
+        places = np.searchsorted(below, masses, side="right") - 1
         return np.asarray(order[np.clip(places, firsts[codes], ends[codes] - 1)])
 
-    def rank_interval(self, cell: int) -> tuple[float, float]:
-        """The shares of its code's mass below a cell and below its end; the whole code where it has no mass."""
+    @cached_property
+    def rank_intervals(self) -> np.ndarray:
+        """The shares of its code's mass below every cell and below its end, the whole code where it has no mass; shape
+        (n_cells, 2).
+        """
         order, below, firsts, ends = self._below
-        code, place = self.group[cell], int(np.flatnonzero(order == cell)[0])
-        low, high = below[firsts[code]], below[ends[code]]
-        return tuple(((below[place : place + 2] - low) / (high - low)).tolist()) if high > low else (0.0, 1.0)
+        codes = self.group[order]
+        low, high = below[firsts][codes, np.newaxis], below[ends][codes, np.newaxis]
+        shares, whole = np.stack([below[:-1], below[1:]], axis=1) - low, np.tile([0.0, 1.0], (self.n_cells, 1))
+        intervals = np.empty((self.n_cells, 2))
+        intervals[order] = np.divide(shares, high - low, out=whole, where=high > low)
+        return intervals
 
     @cached_property
     def middle_ranks(self) -> np.ndarray:
         """The share of its code's mass below the middle of every cell; shape (n_cells,)."""
-        order, below, firsts, ends = self._below
-        codes = self.group[order]
-        low, high = below[firsts][codes], below[ends][codes]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            middles = np.where(high > low, (below[:-1] / 2 + below[1:] / 2 - low) / (high - low), 0.5)
-        ranks = np.empty(self.n_cells)
-        ranks[order] = middles
-        return ranks
+        return np.asarray(self.rank_intervals.mean(axis=1))
 
     @cached_property
     def rank_widths(self) -> np.ndarray:
         """The share of its code's mass in every cell, 1 in codes without mass; shape (n_cells,)."""
-        order, below, firsts, ends = self._below
-        whole = (below[ends] - below[firsts])[self.group[order]]
-        widths = np.ones(self.n_cells)
-        widths[order] = np.divide(np.diff(below), whole, out=np.ones(self.n_cells), where=whole > 0)
-        return widths
+        return np.diff(self.rank_intervals)[:, 0]
 
     @property
     def is_refined(self) -> bool:
@@ -265,11 +181,6 @@ class Attribute:
         return codes
 
     @cached_property
-    def _cell_aliases(self) -> Aliases:
-        """Alias tables of the cells within each code."""
-        return aliases(self.group, self._drawn_mass)
-
-    @cached_property
     def _drawn_mass(self) -> np.ndarray:
         """The mass of each cell, `other` of none where it holds categories, shape (n_cells,)."""
         mass = self.mass.copy()
@@ -282,31 +193,15 @@ class Attribute:
 
     def labels(self) -> list[str]:
         """One text per code, for showing."""
-        texts = []
-        for code in range(self.size):
+        texts, known = [], self.column.levels
+        for code in range(self.size - 2):
             cells = np.flatnonzero(self.group == code)
-            texts.append(self._label(code, cells))
-        return texts
-
-    def _label(self, code: int, cells: np.ndarray) -> str:
-        if code == self.size - 1:
-            return "missing"
-        if code == self.size - 2:
-            return "other"
-        if self.edges is None:
-            known = self.column.levels
-            return str(known[cells[0]]) if len(cells) == 1 else f"{known[cells[0]]} to {known[cells[-1]]}"
-        edges, column = self.line
-        return numeric_scale.label(edges[cells[0]], edges[cells[-1] + 1], column)
-
-
-class RankSource(Protocol):
-    """A joint distribution of ranks within codes, such as a `synth.domain.copula.Copula`."""
-
-    def ranks(
-        self, columns: Sequence[np.ndarray], rng: np.random.Generator, given: Mapping[int, float] | None = None
-    ) -> dict[int, np.ndarray]:
-        """The share of its code's mass below each value, by place, shape (n,) each."""
+            first, last = int(cells[0]), int(cells[-1])
+            if self.edges is None:
+                texts.append(str(known[first]) if first == last else f"{known[first]} to {known[last]}")
+            else:
+                texts.append(numeric_scale.label(self.edges[first], self.edges[last + 1], self.column))
+        return [*texts, "other", "missing"]
 
 
 @dataclass(frozen=True)
@@ -376,7 +271,7 @@ class Discretizer:
         self,
         codes: np.ndarray,
         rng: np.random.Generator,
-        copula: RankSource | None = None,
+        copula: "Copula | None" = None,
         given: Mapping[str, pd.Series] | None = None,
     ) -> pd.DataFrame:
         """A canonical table of the learned columns, values drawn within their codes.

@@ -15,10 +15,8 @@ def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.rando
     """Values drawn uniformly from half-open cells [edge, next edge), on the column's own precision.
 
     Of a column with steps, the share that is on each is drawn from its multiples, in cells that hold any.
-
-    Args:
-        edges: ascending, shape (n_cells + 1,).
-        cells: of the values, shape (n,).
+    `edges`: ascending, shape (n_cells + 1,).
+    `cells`: of the values, shape (n,).
 
     Returns:
         Positions on the line, shape (n,): int64 counts of its `unit` where there is one, else float64.
@@ -42,10 +40,8 @@ def settle(
     positions: np.ndarray, column: LineColumn, taken: np.ndarray, shares: Sequence[float], rng: np.random.Generator
 ) -> np.ndarray:
     """Positions folded into the bounds and put on the precision, the share of each step on its nearest multiples.
-
-    Args:
-        positions: on the line, shape (n,).
-        shares: of the positions that are on each step in the end, shape (n_steps,); empty: on none but by chance.
+    `positions`: on the line, shape (n,).
+    `shares`: of the positions that are on each step in the end, shape (n_steps,); empty: on none but by chance.
 
     Returns:
         Positions on the line, shape (n,).
@@ -79,10 +75,8 @@ def _folded(positions: np.ndarray, low: float, high: float) -> np.ndarray:
 
 def _nearest(counts: np.ndarray, every: int, ends: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The multiple of a step nearest to each count, among those between the ends that are not taken.
-
-    Args:
-        counts: of the precision, shape (n,).
-        ends: least and greatest count, shape (2,).
+    `counts`: of the precision, shape (n,).
+    `ends`: least and greatest count, shape (2,).
 
     Returns:
         Counts, and whether there is such a multiple; shape (n,) both.

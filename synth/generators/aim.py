@@ -29,12 +29,11 @@ from synth.generators.fitting.noisy_pairs import (
     best_of,
     noisy_pair_events,
 )
-from synth.generators.fitting.private_fit import PrivateFit
+from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.marginals.factor import CELLS_A_MB
-from synth.progress import Progress
 from synth.schema import Schema
 
 N_STAGES = 3
@@ -186,27 +185,17 @@ class Aim(MarginalGenerator):
         rho = approximate_rho(self.epsilon, resolve_delta(self.delta, schema))
         signal = math.pow(schema.n_units * math.sqrt(2 * rho), ROUNDS_POWER)
         at_most = max(NARROW_ROUNDS * signal, MOST_PAIRS / max(math.comb(n_columns, 2), 1))
-        wanted = min(ROUNDS * self._n_attributes(schema) * signal, at_most)
+        # Columns, and once more those that may have coarse codes.
+        n_attributes = n_columns + sum(schema.columns[n].is_line for n in schema.modeled) * (self.coarse_codes > 0)
+        wanted = min(ROUNDS * n_attributes * signal, at_most)
         return max(min(round(wanted), most), LEAST_ROUNDS)
-
-    def _n_attributes(self, schema: Schema) -> int:
-        """Columns, and once more those that may have coarse codes; public."""
-        n_lines = sum(schema.columns[name].is_line for name in schema.modeled)
-        return len(schema.modeled) + (n_lines if self.coarse_codes else 0)
 
     def marginal_weights(self, schema: Schema) -> Workload:
         """The workload with the weight of each column: that of `workload`, times 1 + `focus` by its role; public."""
         return Workload(column_weights(self.workload, self.focus, schema), self.degree)
 
     def _estimated(
-        self,
-        fit: PrivateFit,
-        events: AimEvents,
-        discretizer: Discretizer,
-        one_way: Sequence[Measurement],
-        rng: np.random.Generator,
-        progress: Progress,
-        given: Sequence[Factor] = (),
+        self, fit: PrivateFit, events: AimEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
     ) -> MarkovRandomField:
         """The junction tree after the last round."""
         coarsening = self._coarsening(fit, discretizer, one_way, given)
@@ -220,13 +209,11 @@ class Aim(MarginalGenerator):
         if events.noisy_pairs is not None:
             noisy = NoisyPairs.measure(coded, fit.schema, discretizer, one_way, events.noisy_pairs, fit.budget)
         search = Search(table, weights, zeros, self.max_cells, max_model_cells, self.n_draws, given_names(given), noisy)
-        model, measurements = self._search(fit, events.stages, search, one_way, given, rng, progress)
-        progress("estimating the distribution", None)
+        model, measurements = self._search(fit, events.stages, search, one_way, given)
+        fit.progress("estimating the distribution", None)
         return search.estimate(measurements, model, self.n_iterations)
 
-    def _coarsening(
-        self, fit: PrivateFit, discretizer: Discretizer, one_way: Sequence[Measurement], given: Sequence[Factor]
-    ) -> Coarsening:
+    def _coarsening(self, fit: PrivateFit, discretizer: Discretizer, one_way: OneWay, given: Given) -> Coarsening:
         """Coarse attributes where noise fills large marginals: none without noise, nor where they fill the model."""
         if not (fit.promises and self.coarse_codes):
             return Coarsening({})
@@ -237,14 +224,7 @@ class Aim(MarginalGenerator):
         return coarsening if cells <= self.max_model_mb * CELLS_A_MB / 4 else Coarsening({})
 
     def _search(
-        self,
-        fit: PrivateFit,
-        stages: Sequence[StageEvents],
-        search: Search,
-        one_way: Sequence[Measurement],
-        given: Sequence[Factor],
-        rng: np.random.Generator,
-        progress: Progress,
+        self, fit: PrivateFit, stages: Sequence[StageEvents], search: Search, one_way: OneWay, given: Given
     ) -> tuple[MarkovRandomField, list[Measurement]]:
         """The model and all measurements after the last round."""
         measurements = list(one_way)
@@ -255,11 +235,11 @@ class Aim(MarginalGenerator):
             for _ in range(event.count):
                 used += (1 - self.columns_share) * planned.share / planned.n_rounds
                 candidates = search.candidates(model, min(used, 1.0))
-                scores = search.scores(model, candidates, event.sigma, rng)
+                scores = search.scores(model, candidates, event.sigma, fit.rng)
                 clique = candidates[best_of(scores, choices, fit.budget, fit.schema.max_rows_per_unit)]
                 noisy = fit.budget.release(search.counts(clique), event)
                 measurements.append(Measurement(clique, noisy.astype(np.float64), event.sigma))
                 model = search.estimate(measurements, model)
                 done += 1
-                progress("measuring marginals", done / n_rounds)
+                fit.progress("measuring marginals", done / n_rounds)
         return model, measurements

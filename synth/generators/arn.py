@@ -8,7 +8,7 @@ Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressi
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,14 +119,9 @@ class RankLevels:
         return low < high
 
     @cached_property
-    def _intervals(self) -> Array:
-        """The ranks below each cell and below its end; shape (n_cells, 2)."""
-        return np.array([self.attribute.rank_interval(cell) for cell in range(self.attribute.n_cells)])
-
-    @cached_property
     def _level_of_cell(self) -> NDArray[np.int64]:
         """Cells without mass have the level of the nearest cell of their code that has some."""
-        middles, is_held = self._intervals.mean(1), self._intervals[:, 0] < self._intervals[:, 1]
+        middles, is_held = self.attribute.middle_ranks, self.attribute.rank_widths > 0
         levels: NDArray[np.int64] = np.minimum((middles * self.n_levels).astype(np.int64), self.n_levels - 1)
         for cell in np.flatnonzero(~is_held).tolist():
             beside = np.flatnonzero(is_held & (self.attribute.group == self.attribute.group[cell]))
@@ -138,8 +133,8 @@ class RankLevels:
         """The least and the greatest rank of each level of each code; shape (size, n_levels) each."""
         low, high = np.ones((self.attribute.size, self.n_levels)), np.zeros((self.attribute.size, self.n_levels))
         at = self.attribute.group, self._level_of_cell
-        np.minimum.at(low, at, self._intervals[:, 0])
-        np.maximum.at(high, at, self._intervals[:, 1])
+        np.minimum.at(low, at, self.attribute.rank_intervals[:, 0])
+        np.maximum.at(high, at, self.attribute.rank_intervals[:, 1])
         return low, high
 
 
@@ -247,8 +242,14 @@ class ArnDistribution:
     def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
         from synth.neural.autoregressive_network import draw
 
-        codes, known = self._given(n_rows, evidence) if evidence.rows is None else self._given_rows(evidence)
-        allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in self._open_places(evidence)}
+        places, n_given = self.layout.places, evidence.n_given
+        if evidence.rows is None:
+            codes, known = self._given(n_rows, evidence)
+        else:  # the first attributes of each row
+            codes = self.layout.of_rows(evidence.rows)
+            known = np.array([place in places[:n_given] for place, _ in self.layout.columns])
+        drawn = (place for place in places[n_given:] if place not in evidence.codes)
+        allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in drawn}
         made, log_weights = draw(
             self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence),
             weigh=weigh,
@@ -268,17 +269,6 @@ class ArnDistribution:
                 row[column] = code if rank is None else self.layout.levels[place].of(np.array([code]), rank)[0]
                 known[column] = True
         return np.broadcast_to(row, (n_rows, len(row))), known
-
-    def _given_rows(self, evidence: Evidence) -> tuple[Codes, Flags]:
-        """The first attributes of each row, as the network has them; shapes (n, n_columns) and (n_columns,)."""
-        if evidence.rows is None:
-            raise ValueError("these columns are given and never drawn; give the rows")
-        first = {*self.layout.places[: evidence.n_given]}
-        return self.layout.of_rows(evidence.rows), np.array([place in first for place, _ in self.layout.columns])
-
-    def _open_places(self, evidence: Evidence) -> Collection[int]:
-        drawn = self.layout.places[evidence.n_given :]
-        return [place for place in drawn if place not in evidence.codes]
 
     def _allowed(self, place: int, evidence: Evidence) -> Flags:
         """The codes that a column may have whatever the others are; all possible ones where that leaves none."""

@@ -131,7 +131,10 @@ def _of_aim(generator: Aim, work: FitWork) -> Cost:
         candidates += work.n_triples * variants**3 if listed else min(joined, work.n_triples * variants**3)
     cells = _mean_cells([*work.pairs, *work.triples])
     cliques = d + rounds / 2
-    model_cells = _model_cells(generator, work, cells)
+    if rounds < d:  # marginals that close no loop stand side by side; loops fill what room there is
+        model_cells = sum(work.sizes.values()) + rounds * min(cells, _mean_cells(work.pairs))
+    else:
+        model_cells = min(round(FILLED * generator.max_model_mb * CELLS_A_MB), math.prod(work.sizes.values()))
     n_draws = min(max(work.n_rows, LEAST_DRAWS), generator.n_draws)
     a_candidate = JUNCTION_S_A_CLIQUE * cliques + COUNTING_S_A_ROW * n_draws + CLIQUE_S + CLIQUE_S_A_CELL * cells
     a_round = candidates * a_candidate + n_draws * d * SAMPLING_S_A_CELL
@@ -152,13 +155,6 @@ def _of_classes(generator: LatentClass, work: FitWork) -> Cost:
     seconds += _noise_s(work.n_marginals, len(work.pairs) * _mean_cells(work.pairs))
     floats = CLASS_COPIES * n_codes * k + 3 * work.n_coarse**2 + candidates * cells
     return Cost(seconds, floats * 4e-6)
-
-
-def _model_cells(generator: Aim, work: FitWork, cells: float) -> float:
-    """Size of the last model: marginals that close no loop stand side by side; loops fill what room there is."""
-    if work.n_marginals < work.n_columns:
-        return sum(work.sizes.values()) + work.n_marginals * min(cells, _mean_cells(work.pairs))
-    return float(min(round(FILLED * generator.max_model_mb * CELLS_A_MB), math.prod(work.sizes.values())))
 
 
 def _mean_cells(marginals: Sequence[tuple[int, ...]]) -> float:
@@ -222,11 +218,15 @@ def outlook(
     n_rows = max(round(require_declared(schema) * train_share), 1)
     cells, sizes = _domain(generator, schema)
     one_way, marginals = _measured(schedule, schema)
-    sigma = _median_sigma(marginals)
+    sigma = (
+        float(np.median(np.repeat([e.sigma for e in marginals], [e.count for e in marginals]))) if marginals else 0.0
+    )
     n_marginals = sum(event.count for event in marginals)
     coarse = _coarse(generator, schema, sizes)
+    smallest, *others = sorted(coarse.values())
     pairs = _allowed(generator, _combinations_of(coarse, 2)) if n_marginals else []
-    listed = _combinations_of(coarse, 3) if n_marginals and _degree(generator) > 2 else []
+    has_triples = generator.rounds != 0 if isinstance(generator, LatentClass) else getattr(generator, "degree", 2) > 2
+    listed = _combinations_of(coarse, 3) if n_marginals and has_triples else []
     triples = _allowed(generator, listed)
     n_triples = math.comb(len(sizes), 3) * len(triples) / max(len(listed), 1)
     n_refined = sum(coarse[name] < sizes[name] for name in sizes)
@@ -240,13 +240,15 @@ def outlook(
         delta=schedule.delta,
         n_rows=n_rows,
         sizes=sizes,
-        # Themes of texts are counted, and no table has them.
+        # A code's noise is that of the fine cells it is made of: at most as if all codes had as many. Themes of texts
+        # are counted, and no table has them.
         columns={
-            name: _column_error(one_way.sigma, sizes[name], cells[name], n_rows)
-            for name in sizes
+            name: _error(one_way.sigma * math.sqrt(size * cells[name]), n_rows)
+            for name, size in sizes.items()
             if name in asked.columns
         },
-        tree=_noise(_median(_smallest_tree(coarse)) if n_marginals else None, sigma, n_rows),
+        # The spanning tree with the fewest cells: every column with the smallest one.
+        tree=_noise(_median([(other, smallest) for other in others]) if n_marginals else None, sigma, n_rows),
         pair=_noise(_median(pairs), sigma, n_rows),
         triple=_noise(_median(triples), sigma, n_rows),
         n_marginals=n_marginals,
@@ -292,7 +294,11 @@ def _domain(generator: Planned, schema: Schema) -> tuple[dict[str, int], dict[st
 def _coarse(generator: Planned, schema: Schema, sizes: Mapping[str, int]) -> dict[str, int]:
     """Codes by which larger marginals count each column: coarse ones where the generator has them."""
     if isinstance(generator, LatentClass):
-        return _coarsest(generator, schema, sizes)
+        n_groups, n_categories = generator.n_groups(schema), generator.n_categories(schema, sizes)
+        return {
+            name: min(size, BEYOND_CODES + (n_groups[name] if has_order(schema.columns[name]) else n_categories))
+            for name, size in sizes.items()
+        }
     n_coarse = generator.coarse_codes if isinstance(generator, Aim) else 0
     coarse = dict(sizes)
     for name, size in sizes.items():
@@ -300,15 +306,6 @@ def _coarse(generator: Planned, schema: Schema, sizes: Mapping[str, int]) -> dic
         if n_coarse and is_line and has_coarse_codes(size - BEYOND_CODES, n_coarse):
             coarse[name] = n_coarse + BEYOND_CODES
     return coarse
-
-
-def _coarsest(generator: LatentClass, schema: Schema, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Codes by which all pairs count each column."""
-    n_groups, n_categories = generator.n_groups(schema), generator.n_categories(schema, sizes)
-    return {
-        name: min(size, BEYOND_CODES + (n_groups[name] if has_order(schema.columns[name]) else n_categories))
-        for name, size in sizes.items()
-    }
 
 
 def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[GaussianEvent]]:
@@ -320,17 +317,6 @@ def _measured(schedule: Schedule, schema: Schema) -> tuple[GaussianEvent, list[G
     return one_way[0], [event for event in gaussian if event not in one_way]
 
 
-def _median_sigma(events: Sequence[GaussianEvent]) -> float:
-    """Noise of the middle release; 0 where there is none."""
-    return float(np.median(np.repeat([e.sigma for e in events], [e.count for e in events]))) if events else 0.0
-
-
-def _degree(generator: Planned) -> int:
-    if isinstance(generator, LatentClass):
-        return 3 if generator.rounds != 0 else 2
-    return generator.degree if isinstance(generator, Aim) else 2
-
-
 def _allowed(generator: Planned, marginals: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Marginals that a generator's limits on cells let it measure."""
     if isinstance(generator, Independent):
@@ -339,12 +325,6 @@ def _allowed(generator: Planned, marginals: Sequence[tuple[int, ...]]) -> list[t
         return [codes for codes in marginals if len(codes) == 2 or math.prod(codes) <= generator.max_cells]
     limit = min(generator.max_cells, generator.max_model_mb * CELLS_A_MB)
     return [codes for codes in marginals if math.prod(codes) <= limit]
-
-
-def _smallest_tree(sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
-    """The pairs of the spanning tree with the fewest cells: every column with the smallest one."""
-    smallest, *others = sorted(sizes.values())
-    return [(other, smallest) for other in others]
 
 
 def _median(marginals: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -359,8 +339,3 @@ def _noise(codes: tuple[int, ...] | None, sigma: float, n_rows: int) -> Marginal
 def _error(total_sigma: float, n_rows: int) -> float:
     """Half of the expected absolute noise over all cells, as a share of the rows; at most 1."""
     return min(MEAN_ABSOLUTE * total_sigma / (2 * n_rows), 1.0)
-
-
-def _column_error(sigma: float, size: int, n_cells: int, n_rows: int) -> float:
-    """The noise of a column's codes, each the sum of the fine cells it is made of: at most as if all had as many."""
-    return _error(sigma * math.sqrt(size * n_cells), n_rows)

@@ -8,7 +8,7 @@ Source: Si & Reiter 2013 (latent classes for synthetic tables); the choices are 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import ClassVar
@@ -23,12 +23,11 @@ from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussi
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import ClassSearch, Weight, check_workload, column_weights
-from synth.generators.fitting.private_fit import PrivateFit
+from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros
-from synth.marginals import Clique, Factor, LatentClasses, Measurement
+from synth.marginals import Clique, LatentClasses, Measurement
 from synth.marginals.latent_class_estimation import ChowLiuTree, ClassEstimation, CoarseCodes
-from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema.kinds import Column
 
@@ -187,43 +186,35 @@ class LatentClass(MarginalGenerator):
 
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator] # by more threads, sums would differ
     def _estimated(
-        self,
-        fit: PrivateFit,
-        events: LatentClassEvents,
-        discretizer: Discretizer,
-        one_way: Sequence[Measurement],
-        rng: np.random.Generator,
-        progress: Progress,
-        given: Sequence[Factor] = (),
+        self, fit: PrivateFit, events: LatentClassEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
     ) -> LatentClasses:
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
-        table = CoarseCounts(fit.train.coded(discretizer), self._coarsening(fit.schema, discretizer, masses))
+        n_categories = self.n_categories(fit.schema, discretizer.sizes)
+        coarsening = Coarsening.of_all(discretizer, masses, self.n_groups(fit.schema), n_categories)
+        table = CoarseCounts(fit.train.coded(discretizer), coarsening)
         coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in table.coarsening.groups.items()}
-        estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, rng)
+        estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, fit.rng)
         if len(discretizer.sizes) == 1:
             estimation.run(LAST_STEPS, 0.0, last=True)
             return estimation.model()
-        progress("measuring pairs", None)
+        fit.progress("measuring pairs", None)
         pairs = list(self._pairs(fit, events.pairs, table))
         estimation.add(pairs)
         tree = ChowLiuTree(discretizer.sizes, coarse, one_way, pairs)
-        estimation.begin(tree.rows(self.n_classes, rng))
+        estimation.begin(tree.rows(self.n_classes, fit.rng))
         certainty = ZERO_SIGMA * float(np.min([pair.sigma for pair in pairs]))
         for zero in structural_zeros(fit.schema, discretizer):
             if zero.log_values.size <= self.max_cells and zero.log_values.ndim <= 3:  # others are left to rejection
-                estimation.add([_held_at_zero(zero, certainty)])
+                is_zero = np.isneginf(zero.log_values)
+                sigmas = np.where(is_zero, certainty, OPEN_SIGMA)
+                estimation.add([Measurement(zero.attributes, np.zeros(is_zero.shape), sigmas)])
         price = self.price * estimation.noise
         estimation.run(FIRST_STEPS, price)
         if events.chosen is not None:
-            self._choose(fit, events.chosen, table, estimation, price, progress)
-        progress("estimating the distribution", None)
+            self._choose(fit, events.chosen, table, estimation, price)
+        fit.progress("estimating the distribution", None)
         estimation.run(LAST_STEPS, price, last=True)
         return estimation.model()
-
-    def _coarsening(self, schema: Schema, discretizer: Discretizer, masses: Mapping[str, np.ndarray]) -> Coarsening:
-        """Coarse codes by which all pairs are counted; groups follow released counts."""
-        n_categories = self.n_categories(schema, discretizer.sizes)
-        return Coarsening.of_all(discretizer, masses, self.n_groups(schema), n_categories)
 
     def _pairs(
         self, fit: PrivateFit, events: Mapping[float, GaussianEvent], table: CoarseCounts
@@ -237,13 +228,7 @@ class LatentClass(MarginalGenerator):
             yield Measurement(clique, noisy, _sigma(fit, event))
 
     def _choose(
-        self,
-        fit: PrivateFit,
-        events: ChosenEvents,
-        table: CoarseCounts,
-        estimation: ClassEstimation,
-        price: float,
-        progress: Progress,
+        self, fit: PrivateFit, events: ChosenEvents, table: CoarseCounts, estimation: ClassEstimation, price: float
     ) -> None:
         """Measure what the model is furthest from, in batches, and fit it anew after each."""
         n_rounds, done, event = events.choices.count, 0, events.marginals
@@ -261,7 +246,7 @@ class LatentClass(MarginalGenerator):
                 noisy = fit.budget.release(search.counts[index], event).astype(np.float64)
                 chosen.append(Measurement(search.cliques[index], noisy, sigma))
                 done += 1
-                progress("measuring marginals", done / n_rounds)
+                fit.progress("measuring marginals", done / n_rounds)
             estimation.add(chosen)
             estimation.run(BATCH_STEPS, price)
 
@@ -283,9 +268,3 @@ def pairs_of(weight: float) -> str:
 def _sigma(fit: PrivateFit, event: GaussianEvent) -> float:
     """Standard deviation of a count: that of the noise, or without noise about that of another sample of rows."""
     return event.sigma if fit.promises else max(math.sqrt(len(fit.train)) / MOST_GROUPS, 1.0)
-
-
-def _held_at_zero(zero: Factor, sigma: float) -> Measurement:
-    """A measurement of zero rows where the distribution is zero, with no weight elsewhere."""
-    is_zero = np.isneginf(zero.log_values)
-    return Measurement(zero.attributes, np.zeros(is_zero.shape), np.where(is_zero, sigma, OPEN_SIGMA))

@@ -4,7 +4,7 @@ Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -30,10 +30,10 @@ from synth.generators.fitting.noisy_pairs import (
     best_of,
     noisy_pair_events,
 )
-from synth.generators.fitting.private_fit import PrivateFit
+from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
-from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate
+from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import cells_with_one_more, pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
@@ -124,14 +124,7 @@ class Mst(MarginalGenerator):
         return columns / whole, choices / whole, pairs / whole
 
     def _estimated(
-        self,
-        fit: PrivateFit,
-        events: MstEvents,
-        discretizer: Discretizer,
-        one_way: Sequence[Measurement],
-        rng: np.random.Generator,
-        progress: Progress,
-        given: Sequence[Factor] = (),
+        self, fit: PrivateFit, events: MstEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
     ) -> MarkovRandomField:
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
@@ -142,13 +135,16 @@ class Mst(MarginalGenerator):
             noisy = None
             if events.tree.noisy_pairs is not None:
                 noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, events.tree.noisy_pairs, fit.budget)
-            candidates, scores = self._score(table, apart, events.tree.pairs.sigma, noisy, progress)
+            candidates, scores = self._score(table, apart, events.tree.pairs.sigma, noisy, fit.progress)
             choose = partial(
                 best_of, event=events.tree.choices, budget=fit.budget, sensitivity=fit.schema.max_rows_per_unit
             )
             tree = self._choose_tree(choose, table, candidates, scores, held, given_names(given))
-            measurements += self._measure_pairs(fit, events.tree.pairs, table, tree, progress)
-        progress("estimating the distribution", None)
+            fit.progress("measuring pairs", None)
+            released = fit.budget.release_each(list(table.each(tree)), events.tree.pairs)
+            for clique, counts in zip(tree, released, strict=True):
+                measurements.append(Measurement(clique, counts.astype(np.float64), events.tree.pairs.sigma))
+        fit.progress("estimating the distribution", None)
         return estimate(table.domain, measurements, n_iterations=self.n_iterations, zeros=zeros, warm_start=start)
 
     @property
@@ -206,10 +202,13 @@ class Mst(MarginalGenerator):
             (a, b) for a, b in combinations(table.domain, 2) if table.domain[a] * table.domain[b] <= self.max_cells
         ]
         expected = map(model.marginal, candidates)
-        if noisy is None:
-            distances = _exact_distances(table, candidates, expected)
-        else:
-            distances = _noisy_distances(noisy, candidates, expected)
+        if noisy is None:  # L1 distances of counts from what the model expects: *Sensitive*
+            counted = zip(table.each(candidates), expected, strict=True)
+            distances = (float(np.abs(exact - counts).sum()) for exact, counts in counted)
+        else:  # the same by released pairs; those with the target or a sensitive column count for more
+            pairs = zip(candidates, expected, strict=True)
+            factors = {pair: FOCUS if pair in noisy.focused else 1.0 for pair in candidates}
+            distances = (noisy.distance(pair, noisy.coarse(pair, counts)) * factors[pair] for pair, counts in pairs)
         scores = np.empty(len(candidates))
         for index, (clique, distance) in enumerate(zip(candidates, distances, strict=True)):
             # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
@@ -219,25 +218,3 @@ class Mst(MarginalGenerator):
             if index % 50 == 0:
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores
-
-    def _measure_pairs(
-        self, fit: PrivateFit, event: GaussianEvent, table: Counts, tree: list[Clique], progress: Progress
-    ) -> Iterator[Measurement]:
-        progress("measuring pairs", None)
-        released = fit.budget.release_each(list(table.each(tree)), event)
-        for clique, noisy in zip(tree, released, strict=True):
-            yield Measurement(clique, noisy.astype(np.float64), event.sigma)
-
-
-def _exact_distances(table: Counts, candidates: Sequence[Clique], expected: Iterable[np.ndarray]) -> Iterator[float]:
-    """L1 distances of counts from what a model expects. *Sensitive*."""
-    for exact, counts in zip(table.each(candidates), expected, strict=True):
-        yield float(np.abs(exact - counts).sum())
-
-
-def _noisy_distances(
-    noisy: NoisyPairs, candidates: Sequence[Clique], expected: Iterable[np.ndarray]
-) -> Iterator[float]:
-    """The same by released pairs; those with the target or a sensitive column count for more."""
-    for pair, counts in zip(candidates, expected, strict=True):
-        yield noisy.distance(pair, noisy.coarse(pair, counts)) * (FOCUS if pair in noisy.focused else 1.0)

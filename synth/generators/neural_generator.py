@@ -162,44 +162,36 @@ class NeuralGenerator(PrivateGenerator):
         `train`: *Sensitive*. Real rows. What does not fit into memory of the encoded ones is kept in a file without a
         name, in `place` or beside the system's temporary files.
         """
-        fit = start(self, train, schema, budget, progress)
+        fit = start(self, train, schema, budget, progress, seed)
         if not self.promises and len(fit.train) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         shares, n_rows = fit.entity_shares()
-        rng = np.random.default_rng(seed)
         encoding: BinnedEncoding | ModalEncoding
         if self.promises:
-            encoding, network = self._private(fit, shares, rng, progress, place)
+            encoding, network = self._private(fit, shares, place)
         else:
-            encoding, network = self._plain(fit, rng, progress, place)
+            encoding, network = self._plain(fit, place)
         return NeuralModel(
             self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
         )  # fmt: skip
 
-    def _plain(
-        self, fit: PrivateFit, rng: np.random.Generator, progress: Progress, place: Path | None
-    ) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
-        progress("encoding", None)
+    def _plain(self, fit: PrivateFit, place: Path | None) -> tuple[ModalEncoding, "CtganNetwork | TvaeNetwork"]:
+        fit.progress("encoding", None)
         columns = fit.train.columns(place)
-        encoding = ModalEncoding.fit(columns, fit.schema, rng)
-        rows = NetworkRows(encoding.apply(columns, rng), encoding.layout, columns.disk)
-        return encoding, self._seeded(rows, rng, progress, place)
+        encoding = ModalEncoding.fit(columns, fit.schema, fit.rng)
+        rows = NetworkRows(encoding.apply(columns, fit.rng), encoding.layout, columns.disk)
+        return encoding, self._seeded(fit, rows, place)
 
     def _private(
-        self,
-        fit: PrivateFit,
-        shares: tuple[float, ...] | None,
-        rng: np.random.Generator,
-        progress: Progress,
-        place: Path | None,
+        self, fit: PrivateFit, shares: tuple[float, ...] | None, place: Path | None
     ) -> tuple[BinnedEncoding, "CtganNetwork | TvaeNetwork"]:
         merging, events = Merging(self.n_bins, spikes_apart=True), fit.planned(self.plan(fit.schema))
-        discretizer, one_way = fit.columns(events.columns, merging, lambda done: progress("measuring columns", done))
+        discretizer, one_way = fit.columns(events.columns, merging)
         encoding = BinnedEncoding(discretizer)
-        progress("encoding", None)
+        fit.progress("encoding", None)
         columns = fit.train.columns(place)
         rows = PrivateRows(
-            encoding.apply(columns, rng),
+            encoding.apply(columns, fit.rng),
             encoding.layout,
             columns.disk,
             None if fit.schema.entity is None else fit.train.entities(),
@@ -209,26 +201,27 @@ class NeuralGenerator(PrivateGenerator):
             events.steps,
             fit.budget,
         )
-        return encoding, self._seeded(rows, rng, progress, place)
+        return encoding, self._seeded(fit, rows, place)
 
-    def _seeded(
-        self, rows: NetworkRows, rng: np.random.Generator, progress: Progress, place: Path | None
-    ) -> "CtganNetwork | TvaeNetwork":
+    def _seeded(self, fit: PrivateFit, rows: NetworkRows, place: Path | None) -> "CtganNetwork | TvaeNetwork":
         """The trained network, ready to draw from; torch's own generators are left as they were."""
-        from synth.neural.training import CheckpointFolder, Course, device_of, seeded
+        from synth.neural.training import CheckpointFolder, Course, device_of, seeded, train_privately
 
         device = device_of(self.device)
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
-        seed = int(rng.integers(2**63))
-        course = Course(
-            self.name, self._digest(rows, seed), None if place is None else CheckpointFolder(place), progress
-        )
+        seed = int(fit.rng.integers(2**63))
+        folder = None if place is None else CheckpointFolder(place)
+        course = Course(self.name, self._digest(rows, seed), folder, fit.progress)
         if isinstance(rows, PrivateRows):
             # A seed of the user's reaches nothing of a private fit, though all that this one draws is public: what is
             # drawn for rows comes from a generator of its own.
             with seeded(None, device):
-                return self._train_privately(rows, course, device)
+                training = self.private_training(
+                    rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
+                )  # fmt: skip
+                train_privately(training, rows.event, rows.budget, course)
+                return self.private_network(training, rows.layout, rows.one_way)
         with seeded(seed, device):
             return self._train(rows, course, device)
 
@@ -245,15 +238,6 @@ class NeuralGenerator(PrivateGenerator):
 
     def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
-
-    def _train_privately(self, rows: PrivateRows, course: "Course", device: Any) -> "CtganNetwork | TvaeNetwork":
-        from synth.neural.training import train_privately
-
-        training = self.private_training(
-            rows.units(), rows.layout, rows.one_way, rows.expected_batch, rows.event.count, device
-        )  # fmt: skip
-        train_privately(training, rows.event, rows.budget, course)
-        return self.private_network(training, rows.layout, rows.one_way)
 
     def private_training(
         self,

@@ -104,26 +104,20 @@ class PateGan(PrivateGenerator):
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> NeuralModel:
         """A model of the training table. `train`: *Sensitive*. Real rows."""
-        fit = start(self, train, schema, budget, progress)
+        fit = start(self, train, schema, budget, progress, seed)
         shares, n_rows = fit.entity_shares()
         events = fit.planned(self.plan(fit.schema))
         merging = Merging(self.n_bins, spikes_apart=True)
-        discretizer, one_way = fit.columns(events.columns, merging, lambda done: progress("measuring columns", done))
+        discretizer, one_way = fit.columns(events.columns, merging)
         encoding = BinnedEncoding(discretizer)
         counts = [measurement.values for measurement in one_way]
-        network = self._network(fit, encoding, counts, events.votes, seed, progress)
+        network = self._network(fit, encoding, counts, events.votes)
         return NeuralModel(
             self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
         )  # fmt: skip
 
     def _network(
-        self,
-        fit: PrivateFit,
-        encoding: BinnedEncoding,
-        one_way: list[NDArray[np.float64]],
-        votes: GaussianEvent,
-        seed: int,
-        progress: Progress,
+        self, fit: PrivateFit, encoding: BinnedEncoding, one_way: list[NDArray[np.float64]], votes: GaussianEvent
     ) -> "CtganNetwork":
         """The trained network, ready to draw from; torch's own generators are left as they were."""
         import torch
@@ -134,8 +128,8 @@ class PateGan(PrivateGenerator):
         from synth.neural.teachers import Teachers
         from synth.neural.training import seeded
 
-        rng = np.random.default_rng(seed)
-        progress("encoding", None)
+        rng = fit.rng
+        fit.progress("encoding", None)
         codes = encoding.apply(fit.train.columns(None), rng).codes
         n_units = fit.schema.n_units or len(fit.train)
         entities = None if fit.schema.entity is None else fit.train.entities()
@@ -143,7 +137,7 @@ class PateGan(PrivateGenerator):
         del codes
 
         def tell(done: int) -> None:
-            progress(f"round {done:,} of {self.rounds:,}", done / self.rounds)
+            fit.progress(f"round {done:,} of {self.rounds:,}", done / self.rounds)
 
         with seeded(int(rng.integers(2**63)), torch.device("cpu")):
             generator = train(

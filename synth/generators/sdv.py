@@ -23,10 +23,10 @@ from synth.chunks import Part
 from synth.distribution import missing_extra
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, ModelError, TableError
-from synth.generators.base import Generator, ModelDisplay
+from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import draw_lawful, with_dependents
-from synth.generators.models.postprocess import finish, rows_wanted
+from synth.generators.models.table_model import TableModel
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -35,7 +35,7 @@ UNSAVED = "SDV's models are pickles, which run code when loaded; name it in a jo
 
 
 @dataclass(frozen=True, repr=False)
-class SdvModel(ModelDisplay):
+class SdvModel(TableModel):
     """A fitted synthesizer of SDV."""
 
     name: str
@@ -46,32 +46,22 @@ class SdvModel(ModelDisplay):
     entity_shares: tuple[float, ...] | None
     statement: None = None
 
-    def sample(
+    def learned_rows(
         self,
-        n_rows: int | None = None,
-        *,
-        seed: int | None = None,
+        n_rows: int,
+        rng: np.random.Generator,
         given: Mapping[str, Any] | None = None,
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.base.Model` has it, without conditions.
-
-        SDV rejects rows until enough hold a value, and knows no rare ones. Without `n_rows`, it has as many as the
-        synthesizer was fitted on.
-        """
+        """Rows without conditions: SDV rejects rows until enough hold a value, and knows no rare ones."""
         if given or balance:
             asked = sorted({**(given or {}), **(balance or {})})
             raise JobError(
                 f"generator={self.name!r} samples without conditions only: given={asked}; fit `trees` or `aim` "
                 "for rows that hold given values"
             )
-        wanted = rows_wanted(n_rows, self.default_rows)
-        rng = np.random.default_rng(seed)
-        progress(f"sampling {self.name}", None)
-        learned = draw_lawful(lambda n: with_dependents(self._draw(n, rng), self.schema), wanted, self.schema, part)
-        return finish(learned, self.schema, self.entity_shares, rng, part)
+        return draw_lawful(lambda n: with_dependents(self._draw(n, rng), self.schema), n_rows, self.schema, part)
 
     def _draw(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
         """The modeled columns of some rows, in canonical form."""

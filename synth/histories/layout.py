@@ -6,7 +6,7 @@ never falls within an entity is laid out as its gain since the row before.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.histories.ordering import Histories
 from synth.schema import Schema
+from synth.schema.counted import free_name
 from synth.schema.kinds import IntegerColumn, RealColumn
 
 FIRST, LATER = "first", "later"  # the names of the two tables, in files and in statements
@@ -37,19 +38,16 @@ class HistoryLayout:
     longest: int
     reads_domains: bool = True
     averages: bool = True
-    _names: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
         wanted = ["rows of the history", "rows left", "place in the history"]
         for name in self.schema.modeled:
             wanted += [f"{name}, row before", f"{name}, average before", f"{name}, gain"]
         names: dict[str, str] = {}
         for name in wanted:
-            free = name
-            while free in self.schema.columns or free in names.values():
-                free += " "
-            names[name] = free
-        object.__setattr__(self, "_names", names)
+            names[name] = free_name(name, {*self.schema.columns, *names.values()})
+        return names
 
     @property
     def n_rows(self) -> str:

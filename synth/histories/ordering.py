@@ -16,10 +16,8 @@ from synth.split import row_keys
 @dataclass(frozen=True, eq=False)
 class Histories:
     """*Sensitive*. The rows of a table by entity, each entity's in their order.
-
-    Attributes:
-        rows: positions of the rows in the table, those of an entity side by side, shape (n,).
-        starts: where each entity's rows begin among them, shape (n_entities,).
+    `rows`: positions of the rows in the table, those of an entity side by side, shape (n,).
+    `starts`: where each entity's rows begin among them, shape (n_entities,).
     """
 
     rows: NDArray[np.intp]

@@ -6,15 +6,15 @@ rows of each are a history that is drawn given it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from synth.errors import SchemaError, TableError, nearest
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+from synth.schema.counted import free_name
 from synth.schema.kinds import AnyColumn
 from synth.split import row_keys
 from synth.table import conform
@@ -25,26 +25,6 @@ RELATED_TABLES: tuple[TableRole, ...] = ("parents", "rows")
 """The two tables of a relation, parents first: their child rows are drawn given them."""
 _TABLE_KEYS = ("target", "task", "sensitive", "quasi_identifiers", "parties", "entity", "constant_in_entity", "order")
 """Keys of a schema that say something of its whole table, and nothing of the columns of parents alone."""
-
-
-class ChildModel(Protocol):
-    """A model of histories, as a relation asks it for the child rows of parents."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema it was fitted under; no domain in it is left to measure."""
-
-    def rows_of(
-        self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
-    ) -> pd.DataFrame:
-        """The child rows of parents that are known, so many of each."""
-
-
-class ParentModel(Protocol):
-    """A model of parents, each with its number of child rows."""
-
-    def sample(self, n_rows: int | None = None, *, seed: int | None = None, progress: Progress = quiet) -> pd.DataFrame:
-        """So many synthetic parents."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +53,8 @@ class Relation:
 
     def __post_init__(self) -> None:
         _check(self.parent_schema, self.child_schema)
-        name = "number of rows"
-        while name in self.parent_schema.columns or name in self.child_schema.columns:
-            name += " "
-        object.__setattr__(self, "count", name)
+        taken = {*self.parent_schema.columns, *self.child_schema.columns}
+        object.__setattr__(self, "count", free_name("number of rows", taken))
         object.__setattr__(self, "parents", self._parents())
         object.__setattr__(self, "rows", self._rows())
 
@@ -130,8 +108,8 @@ class Relation:
 
     def sample(
         self,
-        of_parents: ParentModel,
-        of_rows: ChildModel,
+        of_parents: Any,
+        of_rows: Any,
         n_parents: int | None = None,
         *,
         seed: int | None = None,
@@ -140,7 +118,7 @@ class Relation:
         """Synthetic parents and their child rows, as the two tables were given; every foreign key is a parent's key.
 
         Args:
-            of_parents: fitted on the parents of `joined`.
+            of_parents: a model fitted on the parents of `joined`.
             of_rows: fitted on the rows of `joined`, a model of histories.
             n_parents: of parents; `None`: the model's own number.
             seed: the same seed gives the same tables; `None` draws fresh ones.
@@ -150,7 +128,7 @@ class Relation:
         return self.split(parents, self.rows_of(of_rows, parents, seed=seed, progress=progress))
 
     def rows_of(
-        self, model: ChildModel, parents: pd.DataFrame, *, seed: int | None = None, progress: Progress = quiet
+        self, model: Any, parents: pd.DataFrame, *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
         """The child rows of synthetic parents, each with its parent's columns.
 

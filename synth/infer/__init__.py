@@ -25,7 +25,7 @@ from synth.infer.kinds import (
     texts_of_mixed,
     without,
 )
-from synth.infer.look import RawColumn, look
+from synth.infer.look import look
 from synth.infer.parts import split_columns
 from synth.infer.personal import constant_in, settle_locales
 from synth.infer.relations import Relations, add_modeled, find
@@ -85,24 +85,34 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
         raise TableError("a table without rows says nothing of its columns; give it at least one")
     kinds = dict(kinds or {})
     check_kinds(kinds, list(frame.columns), entity)
-    roles: dict[str, Role] = {name: "target" for name in (target,) if name is not None}
-    roles |= {name: "entity" for name in (entity,) if name is not None}
+    named: tuple[tuple[str | None, Role], ...] = ((target, "target"), (entity, "entity"))
+    roles = {name: role for name, role in named if name is not None}
     looked = {name: look(frame[name]) for name in frame.columns}
-    mixed = {name: texts for name, given in looked.items() if (texts := texts_of_mixed(given)) is not None}
+    mixed = {name: texts for name, cells in looked.items() if (texts := texts_of_mixed(cells)) is not None}
     if mixed:
         frame = frame.assign(**mixed)
         looked |= {name: look(frame[name]) for name in mixed}
-    tokens = _missing_texts(looked, missing_values, kinds, roles)
+    readable = {name for name in looked if kinds.get(name) in (None, *NUMBERS, "date", "datetime")}
+    tokens = missing_texts_of(looked, missing_values, readable, roles)
     frame, parts = split_columns(frame, looked, tokens, {*kinds, *roles, *((order,) if order else ())})
-    looked |= {name: look(frame[name]) for name in parts}
-    looked = {name: looked[name] for name in frame.columns}
-    facts = _all_facts(frame, looked, tokens, kinds, roles, parts)
+    looked = {name: look(frame[name]) if name in parts else looked[name] for name in frame.columns}
+    all_text = all(cells.form == "text" for cells in looked.values())
+
+    def know(name: str) -> ColumnFacts:
+        cells, kind = looked[name], kinds.get(name)
+        in_text = kind in NUMBERS or name in parts or (kind is None and numbers_beside(cells, tokens))
+        known = without(cells, tokens) if cells.form == "text" else look(frame[name], frozenset({"", *tokens}))
+        return facts_of(
+            name, frame[name], known, from_text=all_text or in_text, all_text=all_text, role=roles.get(name)
+        )
+
+    facts = {name: know(name) for name in looked}
     if target in facts and facts[target].n_distinct < 2:
         raise TableError(f"column={target!r} is the target and has one value at most; choose a target that varies")
     columns = settle_locales({name: _column(about, kinds.get(name)) for name, about in facts.items()})
     columns |= {name: columns[name].model_copy(update={"part": part}) for name, part in parts.items()}
     if entity is None and propose_entity:
-        entity = _entity(columns, facts, order)
+        entity = _entity({name: column for name, column in columns.items() if name != order}, facts)
     if order in facts:
         columns[order] = _ordering(columns[order], facts[order], kinds)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity, "order": order}
@@ -110,10 +120,12 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     content["columns"] = _settled(columns, facts, entity, kinds)
     content["constant_in_entity"] = constant_in(columns, facts, entity)
     if entity in facts:
-        content["max_rows_per_unit"] = _rows_per_unit(facts[entity])
+        # Enough for 19 of 20 entities, at most 10: more rows of an entity cost a private fit more noise.
+        sizes = np.unique(facts[entity].codes, return_counts=True)[1]
+        content["max_rows_per_unit"] = int(np.clip(np.quantile(sizes, 0.95, method="higher"), 1, 10))
     try:
         schema = Schema.model_validate(content)
-        looks = order is not None or propose_order
+        looks = schema.entity is not None and (order is not None or propose_order)
         return _with_proposals(frame, schema, facts, kinds, histories=looks, constraints=constraints)
     except ValidationError as error:
         raise SchemaError(sentence(error, Schema)) from None
@@ -129,105 +141,64 @@ def _with_proposals(
     constraints: bool,
 ) -> Schema:
     """The schema with the histories and the constraints that its rows show."""
-    counted = {name: as_kind(facts[name], "integer") for name in _countable(schema, facts, kinds)}
-    if not (constraints or (histories and schema.entity is not None)):
+    if not (histories or constraints):
         return schema
-    rows = conform(frame, _with_columns(schema, counted), part=True)
+    # Few levels in order may be counts, and other whole numbers may number the rows of each entity.
+    roles = (schema.entity, schema.target)
+    counters = {
+        name: as_kind(facts[name], "integer")
+        for name, column in schema.columns.items()
+        if name not in roles and facts[name].n_distinct > 2 and _is_count(column, facts[name], kinds)
+    }
+    rows = conform(frame, _with_columns(schema, counters), part=True)
     schema = _with_columns(schema, with_order(schema, rows, facts))
+    counted = {name: column for name, column in counters.items() if schema.columns[name].is_ordered}
+    counters = {name: column for name, column in counters.items() if name not in counted}
     proposal = HistoryProposal()
-    if histories and schema.entity is not None:
-        names = [name for name in schema.columns if name not in counted and _may_count(schema, name, facts, kinds)]
-        counters = {name: as_kind(facts[name], "integer") for name in names}
-        counts = _numbers(frame[names], counters, schema.missing_values)
+    if histories:
         numbers = _with_columns(schema, counted | counters)
-        proposal = propose_histories(rows.assign(**counts), numbers, order=schema.order, counters=counters)
-        found_to_count = [name for name in (proposal.order, *proposal.nondecreasing) if name in counters]
-        counted |= {name: counters[name] for name in found_to_count}
-        rows = rows.assign(**{name: counts[name] for name in found_to_count})
+        proposal = propose_histories(rows, numbers, order=schema.order, counters=counters)
     amounts = {*proposal.nondecreasing, *(name for name in (proposal.order,) if name is not None)}
-    constant = [name for name in schema.columns if name in {*schema.constant_in_entity, *proposal.constant}]
+    counted |= {name: column for name, column in counters.items() if name in amounts}
+    constant = tuple(name for name in schema.columns if name in {*schema.constant_in_entity, *proposal.constant})
+    content: dict[str, Any] = {"order": proposal.order, "constant_in_entity": constant}
     relations = Relations()
     if constraints:
-        histories_too = {"order": proposal.order, "constant_in_entity": tuple(constant)}
-        histories_too |= {"nondecreasing_in_entity": proposal.nondecreasing}
-        relations = find(rows, _with_columns(schema, counted).model_copy(update=histories_too))
+        told = content | {"nondecreasing_in_entity": proposal.nondecreasing}
+        numbers = _with_columns(schema, counted).model_copy(update=told)
+        relations = find(rows[list(numbers.kept)], numbers)
         # What is compared or computed with is an amount, however few values it has; a part of a date need not be.
         amounts |= {name for rule in relations.constraints if isinstance(rule, Inequality) for name in rule.columns}
         for rule in (each for each in relations.constraints if isinstance(each, Formula)):
             amounts |= {*rule.columns} - {name for day in dates(rule.parsed) for name in operands_of(day)}
         amounts |= {name for column, each in relations.modeled.items() for name in (column, *each.operands)}
-    settled = {name: counted[name] if name in amounts else schema.columns[name] for name in counted}
-    content: dict[str, Any] = {**dict(schema), "columns": {**schema.columns, **settled}}
-    content["constraints"] = relations.constraints
-    content |= {"order": proposal.order, "constant_in_entity": tuple(constant)}
-    made = add_modeled(Schema.model_validate(content), relations.modeled)
+    columns = {**schema.columns, **{name: column for name, column in counted.items() if name in amounts}}
+    content |= {"columns": columns, "constraints": relations.constraints}
+    schema = add_modeled(Schema.model_validate({**dict(schema), **content}), relations.modeled)
     # A column that a formula or another column gives is computed, and follows whatever that does.
-    growing = tuple(name for name in proposal.nondecreasing if name in made.modeled and not made.columns[name].modeled)
-    return Schema.model_validate({**dict(made), "nondecreasing_in_entity": growing})
+    growing = [name for name in proposal.nondecreasing if name in schema.modeled and not schema.columns[name].modeled]
+    return Schema.model_validate({**dict(schema), "nondecreasing_in_entity": tuple(growing)})
 
 
 def _with_columns(schema: Schema, columns: Mapping[str, Column]) -> Schema:
     return schema.model_copy(update={"columns": {**schema.columns, **columns}})
 
 
-def _numbers(frame: pd.DataFrame, columns: Mapping[str, Column], missing: tuple[str, ...]) -> dict[str, pd.Series]:
-    """Canonical whole numbers of columns that the schema holds as something else."""
-    if not columns:
-        return {}
-    schema = Schema(status="inferred", missing_values=missing, columns=dict(columns))
-    return {str(name): series for name, series in conform(frame, schema, part=True).items()}
-
-
 def _column(about: ColumnFacts, kind: str | None) -> Column:
     return propose(about) if kind is None or about.role == "entity" else as_kind(about, kind)
 
 
-def _missing_texts(
-    looked: Mapping[str, RawColumn], said: Sequence[str], kinds: Mapping[str, str], roles: Collection[str]
-) -> tuple[str, ...]:
-    if isinstance(said, str):
-        raise SchemaError(f"missing_values={said!r} must be a list of texts; write [{said!r}]")
-    readable = {name for name in looked if kinds.get(name) in (None, *NUMBERS, "date", "datetime")}
-    return missing_texts_of(looked, said, readable, roles)
-
-
-def _all_facts(
-    frame: pd.DataFrame,
-    looked: Mapping[str, RawColumn],
-    tokens: Collection[str],
-    kinds: Mapping[str, str],
-    roles: Mapping[str, Role],
-    parts: Collection[str],
-) -> dict[str, ColumnFacts]:
-    all_text = all(given.form == "text" for given in looked.values())
-    made = {}
-    for name, given in looked.items():
-        in_text = kinds.get(name) in NUMBERS or name in parts or (name not in kinds and numbers_beside(given, tokens))
-        known = without(given, tokens) if given.form == "text" else look(frame[name], frozenset({"", *tokens}))
-        role = roles.get(name)
-        made[name] = facts_of(name, frame[name], known, all_text=all_text, numbers_in_text=in_text, role=role)
-    return made
-
-
-def _countable(schema: Schema, facts: Mapping[str, ColumnFacts], kinds: Collection[str]) -> list[str]:
-    """Names of the columns whose few levels may be counts: whole numbers in order, more than no and yes."""
-    return [
-        name
-        for name, column in schema.columns.items()
-        if column.is_ordered
-        and facts[name].n_distinct > 2
-        and column.holds_whole_numbers
-        and not (name in kinds or facts[name].categories_declared or name == schema.target)
-    ]
+def _entity(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts]) -> str | None:
+    """The first identifier that repeats itself and is never missing."""
+    again = (name for name, column in columns.items() if column.is_identifier and not facts[name].unique)
+    return next((name for name in again if not (columns[name].drop or columns[name].missing)), None)
 
 
 def _is_count(column: Column, about: ColumnFacts, kinds: Collection[str]) -> bool:
     """True if whole numbers that were taken for categories or identifiers may number the rows of an entity."""
-    if about.name in kinds or about.categories_declared:
+    if about.name in kinds or about.categories_declared or not column.holds_whole_numbers:
         return False
-    if column.is_identifier:
-        return column.bounds is not None and not about.unique
-    return column.is_categorical and column.holds_whole_numbers
+    return column.is_categorical or not about.unique
 
 
 def _ordering(column: Column, about: ColumnFacts, kinds: Collection[str]) -> Column:
@@ -242,21 +213,6 @@ def _ordering(column: Column, about: ColumnFacts, kinds: Collection[str]) -> Col
     return column
 
 
-def _may_count(schema: Schema, name: str, facts: Mapping[str, ColumnFacts], kinds: Collection[str]) -> bool:
-    """True if a column may turn out to number the rows of each entity, though it is no amount otherwise."""
-    taken = name in (schema.entity, schema.target)
-    return not taken and facts[name].n_distinct > 2 and _is_count(schema.columns[name], facts[name], kinds)
-
-
-def _entity(columns: dict[str, Column], facts: dict[str, ColumnFacts], order: str | None) -> str | None:
-    """The first identifier that repeats itself and is never missing."""
-    for name, column in columns.items():
-        repeats = column.is_identifier and not facts[name].unique
-        if repeats and not column.drop and not column.missing and name != order:
-            return name
-    return None
-
-
 def _settled(
     columns: dict[str, Column], facts: dict[str, ColumnFacts], entity: str | None, kinds: Collection[str]
 ) -> dict[str, Column]:
@@ -265,16 +221,10 @@ def _settled(
     owners = facts[entity].codes if entity in facts else None
     for name, column in columns.items():
         about = facts[name]
+        may_be_code = owners is not None and name not in kinds
         if column.is_identifier and not about.unique and name != entity:
-            is_code = owners is not None and name not in kinds and repeats(about, owners)
-            left_out = column.model_copy(update={"drop": True})
-            settled[name] = as_kind(about, "categorical") if is_code else left_out
-        elif is_long_list(column, about) and owners is not None and name not in kinds and not repeats(about, owners):
+            is_code = may_be_code and repeats(about, owners)
+            settled[name] = as_kind(about, "categorical") if is_code else column.model_copy(update={"drop": True})
+        elif may_be_code and is_long_list(column, about) and not repeats(about, owners):
             settled[name] = TextColumn(drop=True, missing=column.missing, dtype=column.dtype)  # another name of it
     return settled
-
-
-def _rows_per_unit(about: ColumnFacts) -> int:
-    """Enough for 19 of 20 entities, at most 10: more rows of an entity cost a private fit more noise."""
-    sizes = np.unique(about.codes[about.codes >= 0], return_counts=True)[1]
-    return int(np.clip(np.quantile(sizes, 0.95, method="higher"), 1, 10))

@@ -53,9 +53,7 @@ class ColumnFacts:
     @cached_property
     def present(self) -> Any:
         """The values that are not missing: distinct ones where they are text or categories."""
-        if self.given.codes is None:
-            return self.given.cells[~self.given.missing]
-        if self.categories_declared:
+        if self.given.codes is None or self.categories_declared:
             return self.given.cells[~self.given.missing]
         used = np.zeros(len(self.given.cells), dtype=bool)
         used[self.codes[self.codes >= 0]] = True
@@ -141,20 +139,26 @@ class ColumnFacts:
 
 
 def facts_of(
-    name: str, series: pd.Series, given: RawColumn, *, all_text: bool, numbers_in_text: bool, role: Role
+    name: str,
+    series: pd.Series,
+    given: RawColumn,
+    *,
+    from_text: bool = False,
+    all_text: bool = False,
+    role: Role = None,
 ) -> ColumnFacts:
     """The facts about one column. `series`: *Sensitive*. As the caller has it."""
     dtype: str | None = str(series.dtype)
     if dtype == "object" and given.form == "mixed":
         dtype = _of_decimals(given) or dtype
+    if dtype == "object" and given.form == "text":
+        dtype = None if all_text else "str" if from_text else dtype
     try:
         dtype_of(str(dtype))
     except (TypeError, ValueError, NotImplementedError):
         dtype = None
-    if dtype == "object" and given.form == "text":
-        dtype = None if all_text else "str" if numbers_in_text else dtype
     ordered = isinstance(series.dtype, pd.CategoricalDtype) and bool(series.dtype.ordered)
-    return ColumnFacts(name, given, dtype, ordered, all_text or numbers_in_text, role)
+    return ColumnFacts(name, given, dtype, ordered, from_text, role)
 
 
 def _of_decimals(given: RawColumn) -> str | None:

@@ -4,7 +4,6 @@
 templates and forms are read off the table in both cases.
 """
 
-import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +19,7 @@ from synth.infer import beside, numeric, personal, spans, temporal
 from synth.infer.amounts import has_point_thousands, read_amounts
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.infer.look import EXACT_FLOAT, RawColumn
+from synth.infer.look import RawColumn
 from synth.schema.kinds import (
     KINDS,
     BooleanColumn,
@@ -56,6 +55,8 @@ def missing_texts_of(
     or of the entity, and these hold texts.
     `looked`: *Sensitive*. Every column, by name.
     """
+    if isinstance(said, str):
+        raise SchemaError(f"missing_values={said!r} must be a list of texts; write [{said!r}]")
     used = {name: _used(given) for name, given in looked.items() if given.form == "text"}
     found, values = set[str](), set[str]()
     for name, texts in used.items():
@@ -104,7 +105,11 @@ def _tells(texts: list[str]) -> bool:
     """True if texts are all numbers, or all times."""
     if len(texts) < LEAST_VALUES:
         return False
-    return numeric.are_numbers(texts) or temporal.are_times(texts) or read_amounts(dict.fromkeys(texts, 1)) is not None
+    return (
+        numeric.are_numbers(texts)
+        or temporal.read_times(texts) is not None
+        or read_amounts(dict.fromkeys(texts, 1)) is not None
+    )
 
 
 def _counts(given: RawColumn) -> Counter[str]:
@@ -183,25 +188,24 @@ def _of_form(about: ColumnFacts) -> Column:
     form = about.given.form
     if form == "boolean":
         return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
-    if form in ("integer", "real"):
-        return temporal.of_digits(about) or spans.of_digits(about) or numeric.propose(about, about.present)
-    if form == "time":
-        return temporal.of_stamps(about)
-    return _of_text(about) if form == "text" else _of_objects(about)
+    if form == "text":
+        return _of_text(about)
+    times = temporal.propose(about) or spans.propose(about)
+    return times or (_of_objects(about) if form == "mixed" else numeric.propose(about, about.present))
 
 
 def _listed(about: ColumnFacts) -> Column:
     """A column whose dtype lists its categories."""
-    levels = about.present.tolist()
-    if about.given.form == "boolean":
+    form = about.given.form
+    if form in ("text", "integer"):
+        return categorical(about, about.present.tolist(), ordered=about.ordered)
+    if form == "boolean":
         return BooleanColumn(**about.common("bool"))
-    if about.given.form not in ("text", "integer"):
-        if about.given.form == "real":
-            return numeric.propose(about, about.per_row)
-        raise TableError(
-            f"categories must be all texts or all whole numbers: column={about.name!r} has others; convert it first"
-        )
-    return categorical(about, levels, ordered=about.ordered)
+    if form == "real":
+        return numeric.propose(about, about.per_row)
+    raise TableError(
+        f"categories must be all texts or all whole numbers: column={about.name!r} has others; convert it first"
+    )
 
 
 def categorical(about: ColumnFacts, values: list[Any], *, ordered: bool) -> CategoricalColumn:
@@ -221,9 +225,9 @@ def _of_text(about: ColumnFacts) -> Column:
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
         if (times := temporal.of_digits(about) or spans.of_digits(about)) is not None:
             return times
-        values = None if has_point_thousands(about.present) else numeric.of_texts(about.present, about.name)
+        values = None if has_point_thousands(about.present) else numeric.numbers_of(about)
         if values is not None:
-            return numeric.propose(_as_written(about), values[about.numbers_per_row])
+            return numeric.propose(_as_written(about), values)
     if (times := temporal.of_texts(about) or spans.of_texts(about)) is not None:
         return times
     return _of_amounts(about) or _of_plain_text(about)
@@ -254,7 +258,10 @@ def _of_amounts(about: ColumnFacts) -> Column | None:
     if few and (about.role != "target" or plain or len(known.numbers) <= 2):
         order = sorted(about.present, key=lambda text: (known.numbers.get(text, 0), text))
         return categorical(about, order, ordered=not (known.below or known.above))
-    whole = all(number == int(number) for number in known.numbers.values()) and np.nanmax(np.abs(values)) < EXACT_FLOAT
+    whole = (
+        all(number == int(number) for number in known.numbers.values())
+        and np.nanmax(np.abs(values)) < numeric.EXACT_FLOAT
+    )
     per_row = values[rows][~np.isnan(values[rows])]
     if plain and whole and are_codes(about.name, *np.unique(per_row.astype(np.int64), return_counts=True)):
         return None
@@ -293,13 +300,9 @@ def repeats(about: ColumnFacts, owners: np.ndarray | None = None) -> bool:
 
 def _of_objects(about: ColumnFacts) -> Column:
     """Python objects of more than one type, or of one that is neither text nor a number of the machine."""
-    types = {type(cell) for cell in about.present}
-    if all(issubclass(t, dt.date | np.datetime64) for t in types):
-        return temporal.of_objects(about)
-    if (times := spans.of_objects(about)) is not None:
-        return times
     if any(isinstance(cell, int | np.integer) and not INT64[0] <= cell <= INT64[1] for cell in about.present):
         raise TableError(f"whole numbers must fit 64 bits: column={about.name!r} has larger ones; convert it to text")
+    types = {type(cell) for cell in about.present}
     if types <= {Decimal, int, float}:
         return numeric.propose(about, np.array([float(cell) for cell in about.present]))
     what = "mixes" if len(types) > 1 else "holds"
@@ -312,32 +315,33 @@ def _entity(about: ColumnFacts) -> Column:
         raise TableError(
             f"every row needs an entity: entity={about.name!r} has missing values; fill them or choose another"
         )
-    values = _whole_or_none(about)
-    if values is not None:
-        return numeric.identifier(about, values)
-    if about.given.form != "text":
+    column = _identifier(about)
+    if column is None:
         raise TableError(
             f"an entity must be text or whole numbers: entity={about.name!r} is neither, or held as floats that do not "
             "tell such large ones apart; choose another, or convert it"
         )
+    return column
+
+
+def _identifier(about: ColumnFacts) -> Column | None:
+    """Whole numbers that are told apart as they are held, or texts."""
+    form = about.given.form
+    values = numeric.numbers_of(about) if form in ("text", "integer", "real") else None
+    if (
+        values is not None
+        and values.dtype.kind == "i"
+        and not (form == "real" and np.abs(values).max() > numeric.EXACT_FLOAT)
+    ):
+        return numeric.identifier(about, values)
+    if form != "text":
+        return None
     return IdentifierColumn(template=template_of(about.present) or digits(about), **about.common("object"))
 
 
 def digits(about: ColumnFacts) -> str:
     """A template of digits, with room for a thousand times as many identifiers as there are rows."""
     return "#" * max(9, len(str(len(about.codes))) + 3)
-
-
-def _whole_or_none(about: ColumnFacts) -> np.ndarray | None:
-    """A column's values as int64 where all are whole numbers that are told apart as they are held; else `None`."""
-    values: Any = about.present
-    if about.from_text and about.given.form == "text":
-        values = numeric.of_texts(values, about.name)
-    if values is None or values.dtype.kind not in "if":
-        return None
-    if values.dtype.kind == "f" and not (np.all(values == np.rint(values)) and np.abs(values).max() <= EXACT_FLOAT):
-        return None
-    return values.astype(np.int64)  # type: ignore[no-any-return]
 
 
 NUMBERS = ("integer", "real", "weight")  # kinds that numbers are looked for in texts for
@@ -359,139 +363,89 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
 
 
 def as_kind(about: ColumnFacts, kind: str) -> Column:
+    """The column as one of the kind that was chosen for it."""
+    reason, remedy = _WHY.get(kind, ("its values have not the form of that kind", "convert it"))
     if about.n_present == 0 and kind not in ("categorical", "text"):
-        raise _cannot(about, kind, "it holds no value", 'choose kind="categorical"')
-    if kind in _MADE:
-        return _MADE[kind](about)
-    column: Column | None = KINDS[kind].propose(about)
+        column, reason, remedy = None, "it holds no value", 'choose kind="categorical"'
+    else:
+        column = _CHOSEN[kind](about) if kind in _CHOSEN else KINDS[kind].propose(about)
     if column is None:
-        raise _cannot(about, kind, "its values have not the form of that kind", "convert it")
+        raise SchemaError(
+            f"column={about.name!r} cannot be of kind={kind!r}: {reason}; {remedy}, or leave its kind out"
+        )
     return column
 
 
-def _cannot(about: ColumnFacts, kind: str, reason: str, remedy: str) -> SchemaError:
-    return SchemaError(f"column={about.name!r} cannot be of kind={kind!r}: {reason}; {remedy}, or leave its kind out")
+_NO_NUMBERS = "some of its values are no numbers", "name the texts that stand for a missing value"
+_NO_SPANS = "its values are no times of day or durations of one known form", "convert it"
+_NO_TIMES = "its values are no days or times of one known form, or days with a clock that is not at midnight"
+_WHY = {
+    "integer": (f"{_NO_NUMBERS[0]}, or fractions, or beyond 64 bits", f'{_NO_NUMBERS[1]}, choose kind="real"'),
+    "real": _NO_NUMBERS,
+    "weight": _NO_NUMBERS,
+    "categorical": ("categories are texts or whole numbers", "convert it to text"),
+    "boolean": ("its values are neither 0 and 1 nor two texts", _NO_NUMBERS[1]),
+    "date": (_NO_TIMES, 'choose kind="datetime", convert it to ISO 8601'),
+    "datetime": (_NO_TIMES, "convert it to ISO 8601"),
+    "clock": _NO_SPANS,
+    "duration": _NO_SPANS,
+    "identifier": ("it holds neither texts nor whole numbers that are told apart", "convert it"),
+    "personal": ("its name and values do not say what it holds", "write it into the schema"),
+}
+"""Why a column cannot be of a kind, and what to do."""
 
 
-def _numbers(about: ColumnFacts, kind: str) -> np.ndarray:
-    """The number of each row that has one, int64 where all are whole, else float64."""
-    values: Any = about.per_row
-    if about.given.form == "text":
-        found = numeric.of_texts(about.present, about.name)
-        if found is None:
-            raise _cannot(about, kind, "some of its texts are no numbers", "name those that stand for a missing value")
-        values = found[about.numbers_per_row]
-    elif about.given.form == "mixed":
-        if not all(isinstance(cell, int | float | np.number) for cell in values):
-            raise _cannot(about, kind, "it holds values that are no numbers", "convert it")
-        values = np.array([float(cell) for cell in values])
-    if values.dtype.kind not in "iufb":
-        raise _cannot(about, kind, "its values are no numbers", "convert it")
-    numeric.check_finite(about.name, values)
-    whole = values.dtype.kind != "f" or (np.all(values == np.rint(values)) and np.abs(values).max() < 2.0**63)
-    return np.asarray(values.astype(np.int64 if whole else np.float64))
+def _of_numbers(about: ColumnFacts, make: Callable[[ColumnFacts, np.ndarray], Column], kinds: str) -> Column | None:
+    values = numeric.numbers_of(about)
+    return None if values is None or values.dtype.kind not in kinds else make(about, values)
 
 
-def _whole(about: ColumnFacts, kind: str) -> np.ndarray:
-    values = _numbers(about, kind)
-    if values.dtype.kind == "f":
-        raise _cannot(about, kind, "it holds fractions, or numbers beyond 64 bits", 'choose kind="real"')
-    return values
-
-
-def _categorical(about: ColumnFacts) -> Column:
-    form = about.given.form
+def _categorical(about: ColumnFacts) -> Column | None:
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
-    if form == "text" and not (about.from_text and numeric.are_whole(about.present)):
-        return categorical(about, sorted(about.present), ordered=about.ordered)
-    if form not in ("text", "integer", "real", "boolean"):
-        raise _cannot(about, "categorical", "categories are texts or whole numbers", "convert it to text")
-    values = _whole(about, "categorical")
+    values = None if about.given.form == "mixed" else numeric.numbers_of(about)
+    if values is None or (about.given.form == "text" and values.dtype.kind == "f"):
+        return categorical(about, sorted(about.present), ordered=about.ordered) if about.given.form == "text" else None
     distinct, counts = np.unique(values, return_counts=True)
-    return numeric.levels(about, values, ordered=are_levels(distinct, counts) and not named_code(about.name))
+    ordered = are_levels(distinct, counts) and not named_code(about.name)
+    return numeric.levels(about, values, ordered=ordered) if values.dtype.kind == "i" else None
 
 
-def _boolean(about: ColumnFacts) -> Column:
-    form, common = about.given.form, about.common("boolean" if about.missing else "bool")
-    if form == "boolean":
-        return BooleanColumn(**common)
+def _boolean(about: ColumnFacts) -> Column | None:
+    form, fields = about.given.form, about.common("boolean" if about.missing else "bool")
     if form == "text":
-        texts = sorted(about.present)
-        if len(texts) != 2:
-            raise _cannot(about, "boolean", "its texts are not two", "name those that stand for a missing value")
-        false = [text for text in texts if text.strip().lower() in _FALSE] or texts
-        return BooleanColumn(tokens=(false[0], next(text for text in texts if text != false[0])), **common)
-    if form in ("integer", "real") and set(np.unique(about.present).tolist()) <= {0, 1}:
-        return BooleanColumn(**common)
-    raise _cannot(about, "boolean", "its values are not 0 and 1, or two texts", "convert it")
+        texts = sorted(sorted(about.present), key=lambda text: text.strip().lower() not in _FALSE)
+        return BooleanColumn(tokens=tuple(texts), **fields) if len(texts) == 2 else None
+    if form in ("integer", "real") and not set(np.unique(about.present).tolist()) <= {0, 1}:
+        return None
+    return BooleanColumn(**fields) if form in ("boolean", "integer", "real") else None
 
 
-def _date(about: ColumnFacts) -> Column:
-    column = _moments(about, "date")
-    if not column.is_date:
-        raise _cannot(about, "date", "its times are not all midnight", 'choose kind="datetime"')
-    return column
-
-
-def _datetime(about: ColumnFacts) -> Column:
-    column = _moments(about, "datetime")
-    if not column.is_date:
+def _datetime(about: ColumnFacts) -> Column | None:
+    column = temporal.propose(about)
+    if column is None or not column.is_date:
         return column
     bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
     form = column.format if about.given.form == "text" else None
     return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
 
 
-def _moments(about: ColumnFacts, kind: str) -> Column:
-    form = about.given.form
-    column: Column | None = None
-    if form == "time":
-        column = temporal.of_stamps(about)
-    elif form in ("text", "integer", "real"):
-        column = temporal.of_digits(about) or (temporal.of_texts(about) if form == "text" else None)
-    elif form == "mixed" and not any(isinstance(cell, str | int | float) for cell in about.present):
-        column = temporal.of_objects(about)
-    if column is None or not column.is_time:
-        raise _cannot(about, kind, "its values are no days or times of one known form", "convert it to ISO 8601")
-    return column
+def _span(about: ColumnFacts, kind: str) -> Column | None:
+    column = spans.propose(about)
+    return column and KINDS[kind](**{key: value for key, value in dict(column).items() if key != "kind"})
 
 
-def _span(about: ColumnFacts, kind: str) -> Column:
-    form = about.given.form
-    read = {"text": spans.of_texts, "mixed": spans.of_objects}.get(form, spans.of_digits)
-    column = read(about) or (spans.of_digits(about) if form == "text" else None)
-    if column is None:
-        raise _cannot(about, kind, "its values are no times of day or durations of one known form", "convert it")
-    return KINDS[kind](**{key: value for key, value in dict(column).items() if key != "kind"})
-
-
-def _identifier(about: ColumnFacts) -> Column:
-    if about.given.form == "text" and not (about.from_text and numeric.are_whole(about.present)):
-        return IdentifierColumn(template=template_of(about.present) or digits(about), **about.common("object"))
-    if about.given.form not in ("text", "integer", "real"):
-        raise _cannot(about, "identifier", "it holds neither texts nor whole numbers", "convert it")
-    return numeric.identifier(about, _whole(about, "identifier"))
-
-
-def _personal(about: ColumnFacts) -> Column:
-    column = personal.propose(about, few=False) or personal.propose_prose(about)
-    if column is None:
-        raise _cannot(about, "personal", "its name and values do not say what it holds", "write it into the schema")
-    return column
-
-
-_MADE: Mapping[str, Callable[[ColumnFacts], Column]] = {
-    "integer": lambda about: numeric.integer(about, _whole(about, "integer")),
-    "real": lambda about: numeric.real(about, _numbers(about, "real")),
-    "weight": lambda about: numeric.weight(about, _numbers(about, "weight")),
+_CHOSEN: Mapping[str, Callable[[ColumnFacts], Column | None]] = {
+    "integer": lambda about: _of_numbers(about, numeric.integer, "i"),
+    "real": lambda about: _of_numbers(about, numeric.real, "if"),
+    "weight": lambda about: _of_numbers(about, numeric.weight, "if"),
     "categorical": _categorical,
     "boolean": _boolean,
-    "date": _date,
+    "date": lambda about: column if (column := temporal.propose(about)) is not None and column.is_date else None,
     "datetime": _datetime,
     "clock": lambda about: _span(about, "clock"),
     "duration": lambda about: _span(about, "duration"),
     "identifier": _identifier,
-    "personal": _personal,
+    "personal": lambda about: personal.propose(about, few=False) or personal.propose_prose(about),
     "text": lambda about: TextColumn(drop=True, **about.common("object")),
 }

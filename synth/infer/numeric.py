@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -11,13 +12,13 @@ from synth.errors import TableError
 from synth.infer import beside
 from synth.infer.codes import are_codes, are_levels, named_code
 from synth.infer.facts import ColumnFacts
-from synth.infer.look import EXACT_FLOAT
 from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.schema.kinds.base import NEARLY_ALL
 from synth.schema.kinds.number import INT64, MOST_SPIKES, MOST_STEPS, NumericColumn
 from synth.table.decode import INFINITY, rounded
 
 MAX_DECIMALS = 12
+EXACT_FLOAT = 2**53  # up to here every whole number is a float64
 FEW_CODES = 64
 """So many distinct whole numbers of a column named like an identifier are codes of categories."""
 MANY_ROWS = 1_000  # in so many rows, whole numbers that never repeat identify them
@@ -76,10 +77,23 @@ def _infinite(name: str) -> TableError:
     )
 
 
-def are_whole(texts: Sequence[str]) -> bool:
-    """True if all texts are whole numbers of 64 bits, written without a leading zero. *Sensitive*."""
-    found = of_texts(np.asarray(texts, dtype=object), "") if all(_WHOLE.fullmatch(text) for text in texts) else None
-    return found is not None and found.dtype.kind == "i"
+def numbers_of(about: ColumnFacts) -> np.ndarray | None:
+    """The number of each row that has one, int64 where all are whole and fit, else float64; `None`: others are there.
+    *Sensitive*.
+    """
+    values: Any = about.per_row
+    if about.given.form == "text":
+        read = of_texts(about.present, about.name) if about.from_text else None
+        return None if read is None else np.asarray(read[about.numbers_per_row])
+    if about.given.form == "mixed":
+        if not all(isinstance(cell, int | float | Decimal) for cell in values):
+            return None
+        values = np.array([float(cell) for cell in values])
+    if values.dtype.kind not in "ifb":
+        return None
+    check_finite(about.name, values)
+    whole = values.dtype.kind != "f" or (np.all(values == np.rint(values)) and np.abs(values).max() < 2.0**63)
+    return np.asarray(values.astype(np.int64 if whole else np.float64))
 
 
 def check_finite(name: str, values: np.ndarray) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 from synth.infer.amounts import read_amounts
 from synth.infer.look import RawColumn
 from synth.infer.personal import named_personal
-from synth.infer.temporal import are_times
+from synth.infer.temporal import read_times
 from synth.schema.kinds.base import Part
 from synth.table.cast import pieces_of
 
@@ -73,7 +73,7 @@ def form_of(texts: Sequence[str]) -> str | None:
         split = [_split(text, number) for text in texts]
         if all(literals == first for literals, _ in split):
             form = _checked(first, [numbers for _, numbers in split])
-            usual = form is None or read_amounts(dict.fromkeys(texts, 1)) is not None or are_times(texts)
+            usual = form is None or read_amounts(dict.fromkeys(texts, 1)) is not None or read_times(texts) is not None
             return None if usual else form
     return _with_unit(texts)
 

@@ -96,11 +96,6 @@ def locale_of(personal: str, texts: Sequence[str]) -> str | None:
     return None
 
 
-def shared_locale(found: Iterable[str | None]) -> str:
-    """The locale of a table whose columns speak for these: the most frequent, American English where none does."""
-    return _most_common(found) or DEFAULT
-
-
 def spoken(personal: str, locale: str) -> bool:
     """True if Faker has such values of the locale."""
     try:
@@ -113,13 +108,14 @@ def spoken(personal: str, locale: str) -> bool:
 def share_of_names(texts: Sequence[str]) -> float:
     """Share of texts of which a word is a first name that Faker knows, in the locale where that is the largest."""
     words = [set(text.replace(",", " ").split()) for text in texts]
-    return max(sum(not known.isdisjoint(w) for w in words) / len(words) for known in map(_first_names, NAMED_LOCALES))
+    known = [_names(locale, "first_names") for locale in NAMED_LOCALES]
+    return max(sum(not names.isdisjoint(w) for w in words) / len(words) for names in known)
 
 
 def _by_names(texts: Sequence[str]) -> str | None:
     words = [set(text.replace(",", " ").split()) for text in texts]
     scores = {
-        locale: sum(len(w & _first_names(locale)) + len(w & _last_names(locale)) for w in words)
+        locale: sum(len(w & _names(locale, what)) for w in words for what in ("first_names", "last_names"))
         for locale in NAMED_LOCALES
     }
     best = max(scores, key=lambda locale: scores[locale])
@@ -127,14 +123,7 @@ def _by_names(texts: Sequence[str]) -> str | None:
     return best if scores[best] > 1.2 * scores[DEFAULT] else None
 
 
-@cache
-def _first_names(locale: str) -> frozenset[str]:
-    return names_of(locale, "first_names")
-
-
-@cache
-def _last_names(locale: str) -> frozenset[str]:
-    return names_of(locale, "last_names")
+_names = cache(names_of)
 
 
 def _country_locale(text: str) -> str | None:
@@ -184,7 +173,7 @@ def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
     """The column as one of personal data, in the locale that its own values speak for; `None` where it is none."""
     if about.given.form not in ("text", "integer", "real") or about.n_present == 0:
         return None
-    seen = _Seen(_some(about), named_personal(about.name), few, bare=about.name.lower() in _BARE)
+    seen = _Seen(_distinct(about.present), named_personal(about.name), few, bare=about.name.lower() in _BARE)
     if about.given.form != "text" and seen.share(str.isdigit) < NAMED:
         return None  # negative numbers and fractions name nobody
     what = _what(seen)
@@ -193,7 +182,7 @@ def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
 
 def propose_prose(about: ColumnFacts) -> PersonalColumn | None:
     """The column as one of placeholder sentences, where most of its texts are of several words; else `None`."""
-    seen = _Seen(_some(about))
+    seen = _Seen(_distinct(about.present))
     prose = seen.share(lambda text: len(text.split()) >= _N_WORDS_OF_PROSE) >= NAMED
     return _column("text", seen, about) if prose and about.role is None else None
 
@@ -208,25 +197,20 @@ def kind_of(name: str, values: Sequence[object]) -> str | None:
     return _what(_Seen(texts, named_personal(name), bare=name.lower() in _BARE)) if texts else None
 
 
-def _some(about: ColumnFacts) -> list[str]:
+def _distinct(values: Any) -> list[str]:
     """*Sensitive*. Distinct values as texts, as many as are looked at."""
-    return _distinct(about.present.tolist())
-
-
-def _distinct(values: Sequence[object]) -> list[str]:
-    return list(dict.fromkeys(as_text(value) for value in values[: 10 * LOOKED_AT]))[:LOOKED_AT]
+    return list(dict.fromkeys(map(as_text, np.asarray(values)[: 10 * LOOKED_AT].tolist())))[:LOOKED_AT]
 
 
 def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
     """The columns with one locale for all whose own values do not speak for another, where Faker has them of it."""
-    of_own = {name: c.locale for name, c in columns.items() if c.is_personal and _has_own(c)}
-    shared = shared_locale(of_own.values())
-    settled = dict(columns)
-    for name, column in columns.items():
-        if column.is_personal and name not in of_own:
-            told = column.template is not None or spoken(column.personal, shared)
-            if told and column.personal != "national_id":
-                settled[name] = column.model_copy(update={"locale": shared})
+    personal = {name: column for name, column in columns.items() if column.is_personal}
+    own = {name: column.locale for name, column in personal.items() if "locale" in column.model_fields_set}
+    shared, settled = _most_common(own.values()) or DEFAULT, dict(columns)
+    for name, column in personal.items():
+        is_spoken = column.template is not None or spoken(column.personal, shared)
+        if name not in own and is_spoken and column.personal != "national_id":
+            settled[name] = column.model_copy(update={"locale": shared})
     return settled
 
 
@@ -235,17 +219,9 @@ def constant_in(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts],
     if entity is None or entity not in facts:
         return ()
     owners = facts[entity].codes
-    names = [name for name, column in columns.items() if column.is_personal and not column.drop]
-    return tuple(name for name in names if len(np.unique(owners)) == _n_pairs(owners, facts[name].codes))
-
-
-def _n_pairs(owners: np.ndarray, values: np.ndarray) -> int:
-    return len(np.unique(np.stack([owners, values], axis=1), axis=0))
-
-
-def _has_own(column: Any) -> bool:
-    """True if the locale was read off the values: the default one stands for nothing."""
-    return "locale" in column.model_fields_set
+    n_owners, names = len(np.unique(owners)), [n for n, column in columns.items() if column.is_personal]
+    pairs = {name: np.stack([owners, facts[name].codes]) for name in names if not columns[name].drop}
+    return tuple(name for name, each in pairs.items() if np.unique(each, axis=1).shape[1] == n_owners)
 
 
 def _what(seen: _Seen) -> str | None:
@@ -313,7 +289,9 @@ def _column(what: str, seen: _Seen, about: ColumnFacts) -> PersonalColumn:
     if about.given.form != "text":
         fields |= _wide(fields, about.missing)
     if what == "text":
-        fields["length"] = _length(seen.texts)
+        # A coarse middle of the lengths: the longest text is nobody's business.
+        middle = float(np.median([len(text) for text in seen.texts]))
+        fields["length"] = int(np.clip(20 * np.ceil(middle / 20), 20, 1_000))
     if about.unique and what in ("email", "url", "iban", "card_number", "account_number", "national_id"):
         fields["unique"] = True
     return PersonalColumn(**fields)
@@ -367,9 +345,3 @@ def _fictional(shape: str, locale: str) -> str:
         return shape
     digits = iter("2##55501##")
     return "".join(next(digits) if character == "#" else character for character in shape)
-
-
-def _length(texts: Sequence[str]) -> int:
-    """A coarse middle of the lengths: the longest text is nobody's business."""
-    middle = float(np.median([len(text) for text in texts]))
-    return int(np.clip(20 * np.ceil(middle / 20), 20, 1_000))

@@ -34,6 +34,14 @@ _FEWEST, _HOURS = 20, 4
 _FEW, _ROWS_A_VALUE = 12, 10  # so few different texts, in so many rows each, are categories
 
 
+def propose(about: ColumnFacts) -> Column | None:
+    """A column of times of day or durations; `None` where it is none."""
+    form = about.given.form
+    if form == "text":
+        return of_texts(about) or of_digits(about)
+    return of_objects(about) if form == "mixed" else of_digits(about) if form in ("integer", "real") else None
+
+
 def of_texts(about: ColumnFacts) -> Column | None:
     """A column of times of day or durations in one text form, or `None` where it is not."""
     texts = [str(text) for text in about.present]

@@ -63,15 +63,23 @@ _NAMED = 20  # the same where the name says that they identify something
 _YEARS = (1900, 2100)  # of digits that are days; 9999 says that there is no end
 
 
+def propose(about: ColumnFacts) -> Column | None:
+    """A column of days or times; `None` where it is none."""
+    form = about.given.form
+    if form == "time":
+        return of_stamps(about)
+    if form == "mixed":
+        is_time = all(isinstance(cell, dt.date | np.datetime64) for cell in about.present)
+        return of_objects(about) if is_time else None
+    if form == "boolean":
+        return None
+    return of_digits(about) or (of_texts(about) if form == "text" else None)
+
+
 def of_texts(about: ColumnFacts) -> Column | None:
     """A column of days or times in one text form, or `None` where it is not."""
-    known = _read([str(text) for text in about.present])
+    known = read_times([str(text) for text in about.present])
     return None if known is None else _of_form(about, *known)
-
-
-def are_times(texts: Sequence[str]) -> bool:
-    """True if all texts are days or times of one form. *Sensitive*."""
-    return _read(texts) is not None
 
 
 def of_digits(about: ColumnFacts) -> Column | None:
@@ -96,7 +104,7 @@ def _days_of(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
     return parsed if likely and len(spans) > 1 else None
 
 
-def _read(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
+def read_times(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
     """The moments of all texts and their form; `None` where they have none in common."""
     if _LIKELY.match(texts[0]) is None or any(len(text) > _LONGEST for text in texts):
         return None
@@ -106,13 +114,10 @@ def _read(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
     known = _read_bare([text.removesuffix(zone) for text in texts])
     if known is None or zone == "":
         return known
-    info = dt.UTC if zone.strip() in ("Z", "UTC", "GMT") else _offset(zone.strip().replace(":", ""))
+    offset = f"{zone.strip().replace(':', '')}00"[:5]
+    info = dt.UTC if zone.strip() in ("Z", "UTC", "GMT") else dt.datetime.strptime(offset, "%z").tzinfo
     form = _ISO_FORMAT if known[1] is None else known[1]
     return [moment.replace(tzinfo=info) for moment in known[0]], form + zone
-
-
-def _offset(text: str) -> dt.tzinfo | None:
-    return dt.datetime.strptime(f"{text}00"[:5], "%z").tzinfo
 
 
 def _read_bare(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
@@ -120,10 +125,9 @@ def _read_bare(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | N
     if form is not None and (parsed := _parsed(texts, form)) is not None:
         return parsed, form
     if all(datetime_codec.ISO_DATETIME.fullmatch(text) for text in texts):
-        parse = datetime_codec.parser(DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max)))
-        moments = [moment for text in texts if (moment := parse(text)) is not None]
-        one_kind = len({moment.tzinfo is None for moment in moments}) == 1
-        return (moments, None) if len(moments) == len(texts) and one_kind else None
+        moments = [moment for text in texts if (moment := datetime_codec.iso(text)) is not None]
+        is_alike = len({moment.tzinfo is None for moment in moments}) == 1
+        return (moments, None) if len(moments) == len(texts) and is_alike else None
     form = None
     for candidate in _forms():
         parsed = None if _parsed(texts[:1], candidate) is None else _parsed(texts, candidate)
@@ -159,36 +163,28 @@ def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
     """The moments that texts stand for, or `None` where one is not of that form or would be written otherwise."""
     column = DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), format=form)
     parse, write = datetime_codec.parser(column), datetime_codec.writer(column)
-    made = []
+    moments = []
     for text in texts:
         moment = parse(text)
         if moment is None or write(moment) != text:
             return None
-        made.append(moment)
-    return made
+        moments.append(moment)
+    return moments
 
 
 def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str | None) -> Column:
     """A column of days where the form has no clock, or each clock shows midnight, which the form then holds."""
-    zone = _zone_of(parsed) if form is not None and form.endswith("z") else None
-    if form is None or zone in ("UTC", "mixed") or any(moment.time() != dt.time() for moment in parsed):
-        return _datetimes(about, parsed, form)
-    days = re.sub(r"%-?([HIMSp])", lambda found: _MIDNIGHT[found[1]][found[0] == "%-H" :], form)
-    days = re.sub(r"%\.?(\d?)f", lambda found: "" if found[0][1] == "." else "0" * int(found[1] or 6), days)
-    bounds = (min(parsed).date(), max(parsed).date())
-    default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
-    every = every_of(np.array([moment.date() for moment in parsed], dtype="datetime64[D]"))
-    return DateColumn(bounds=bounds, format=days, timezone=zone, every=every, **_common(about, default, text=True))
-
-
-def _datetimes(about: ColumnFacts, known: list[dt.datetime], form: str | None) -> DatetimeColumn:
-    line = datetime_codec.micros(known) - datetime_codec.offsets(known)
-    zone = _zone_of(known)
-    if form is not None and zone == "mixed" and not form.endswith("z"):  # of no zone that has a name
-        form = re.sub(r" ?[^%]*$", "%:z", form[:-1])
-    if form in (_ISO_FORMAT, f"{_ISO_FORMAT}%:z", f"{_ISO_FORMAT}+00:00"):
-        form = None
-    return _column(about, line, zone, form, text=True)
+    wall, zone = datetime_codec.micros(parsed), _zone_of(parsed)
+    is_zoned = form is not None and form.endswith("z")
+    if form is None or (is_zoned and zone in ("UTC", "mixed")) or (wall % DAY).any():
+        if form is not None and zone == "mixed" and not is_zoned:  # of no zone that has a name
+            form = re.sub(r" ?[^%]*$", "%:z", form[:-1])
+        is_default = form in (_ISO_FORMAT, f"{_ISO_FORMAT}%:z", f"{_ISO_FORMAT}+00:00")
+        line = wall - datetime_codec.offsets(parsed)
+        return _datetimes(about, line, zone, None if is_default else form, text=True)
+    days = re.sub(r"%-?([HIMSp])", lambda part: _MIDNIGHT[part[1]][part[0] == "%-H" :], form)
+    days = re.sub(r"%\.?(\d?)f", lambda part: "" if part[0][1] == "." else "0" * int(part[1] or 6), days)
+    return _days(about, wall, zone if is_zoned else None, days, text=True)
 
 
 def _zone_of(known: list[dt.datetime]) -> str | None:
@@ -210,16 +206,31 @@ def _is_clock_of(zone: str, known: list[dt.datetime]) -> bool:
     return all(moment.astimezone(info).utcoffset() == moment.utcoffset() for moment in known)
 
 
-def _column(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None, *, text: bool) -> DatetimeColumn:
-    low, high = (np.datetime64(int(end), "us").item() for end in (line.min(), line.max()))
-    if not isinstance(low, dt.datetime) or not isinstance(high, dt.datetime):
-        raise TableError(f"times must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
+def _datetimes(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None, *, text: bool) -> Column:
     precision = next((p for p in _PRECISIONS if not (line % MICROSECONDS[p]).any()), "us")
     default = "object" if zone == "mixed" else "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
     common = _common(about, default, text=text)
     if zone == "mixed" and not text:
         common.pop("dtype", None)
-    return DatetimeColumn(bounds=(low, high), format=form, timezone=zone, precision=precision, **common)
+    return DatetimeColumn(bounds=_ends(about, line), format=form, timezone=zone, precision=precision, **common)
+
+
+def _days(
+    about: ColumnFacts, wall: np.ndarray, zone: str | None = None, form: str | None = None, *, text: bool = False
+) -> Column:
+    low, high = _ends(about, wall)
+    default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
+    form = form or ("%Y-%m-%d" if zone is None else "%Y-%m-%dT00:00:00%:z")
+    common = _common(about, default, text=text)
+    every = every_of(np.asarray(wall, dtype=np.int64).astype("datetime64[us]").astype("datetime64[D]"))
+    return DateColumn(bounds=(low.date(), high.date()), format=form, timezone=zone, every=every, **common)
+
+
+def _ends(about: ColumnFacts, line: np.ndarray) -> tuple[dt.datetime, dt.datetime]:
+    low, high = (np.datetime64(int(end), "us").item() for end in (line.min(), line.max()))
+    if not isinstance(low, dt.datetime) or not isinstance(high, dt.datetime):
+        raise TableError(f"times must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
+    return low, high
 
 
 def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
@@ -231,47 +242,30 @@ def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
 
 
 def of_stamps(about: ColumnFacts) -> Column:
-    """A column of a datetime dtype: of days where every time is midnight and there is no zone."""
-    line = about.present.astype("datetime64[us]").astype(np.int64)
-    zone = None if about.given.zone is None else zone_name(about.given.zone)
-    if zone is None and not (line % DAY).any():
-        return _of_days(about, line)
+    """A column of a datetime dtype: of days where every time is midnight and there is no zone, or one with a name."""
+    wall = line = about.present.astype("datetime64[us]").astype(np.int64)
+    zone = None if about.given.zone is None else str(about.given.zone)
+    if zone is not None and zone not in zoneinfo.available_timezones():
+        zone = "mixed"
     if zone not in (None, "UTC", "mixed"):
         stamps = pd.DatetimeIndex(line.astype("datetime64[us]")).tz_localize("UTC").tz_convert(zone).tz_localize(None)
         wall = stamps.to_numpy().astype("datetime64[us]").astype(np.int64)
-        if not (wall % DAY).any():
-            return _of_days(about, wall, zone)
-    return _column(about, line, zone, None, text=False)
-
-
-def _of_days(about: ColumnFacts, line: np.ndarray, zone: str | None = None) -> Column:
-    low, high = (np.datetime64(int(end), "us").astype("datetime64[D]").item() for end in (line.min(), line.max()))
-    if not isinstance(low, dt.date) or not isinstance(high, dt.date):
-        raise TableError(f"days must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
-    default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
-    form = {} if zone is None else {"format": "%Y-%m-%dT00:00:00%:z", "timezone": zone}
-    every = every_of(line.astype("datetime64[us]").astype("datetime64[D]"))
-    return DateColumn(bounds=(low, high), every=every, **form, **about.common(default))
-
-
-def zone_name(zone: Any) -> str:
-    """The IANA name of a zone, or "mixed" for one without a name."""
-    name = str(zone)
-    return name if name in zoneinfo.available_timezones() else "mixed"
+    if zone in ("UTC", "mixed") or (wall % DAY).any():
+        return _datetimes(about, line, zone, None, text=False)
+    return _days(about, wall, zone)
 
 
 def of_objects(about: ColumnFacts) -> Column:
     """A column of Python dates and datetimes."""
-    made = [datetime_codec.plain(cell) for cell in about.present]
-    known = [moment for moment in made if not isinstance(moment, Fault)]
-    zoned = {moment.tzinfo is not None for moment in known}
-    if len(known) < len(made) or len(zoned) > 1:
+    known = [datetime_codec.plain(cell) for cell in about.present]
+    moments = [moment for moment in known if not isinstance(moment, Fault)]
+    zoned = {moment.tzinfo is not None for moment in moments}
+    if len(moments) < len(known) or len(zoned) > 1:
         raise TableError(
             f"a column of times must be of one form: column={about.name!r} mixes several (with and without a zone, or "
             "finer than microseconds); convert it first"
         )
-    line = datetime_codec.micros(known) - datetime_codec.offsets(known)
-    only_days = all(type(cell) is dt.date for cell in about.present) or (zoned == {False} and not (line % DAY).any())
-    if only_days:
-        return _of_days(about, line)
-    return _column(about, line, _zone_of(known), None, text=False)
+    line = datetime_codec.micros(moments) - datetime_codec.offsets(moments)
+    if zoned == {True} or (line % DAY).any():
+        return _datetimes(about, line, _zone_of(moments), None, text=False)
+    return _days(about, line)

@@ -5,14 +5,14 @@ form and back.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from synth.constraints import Formula, Inequality
-from synth.constraints.expression import UNITS, Unit, limits
+from synth.constraints.expression import UNITS, limits
 from synth.constraints.kinds import check_operands, in_order, numbers_of
 from synth.schema.kinds import CategoricalColumn, IntegerColumn, RealColumn
 from synth.schema.kinds.modeled import Modeled
@@ -44,20 +44,19 @@ def beside(schema: "Schema", name: str) -> dict[str, str]:
     wanted = [ALONE] * (column.modeled.alone or bool(column.is_line and column.beside))
     if column.modeled.parts:
         wanted += [WEEKDAY] + [CLOCK] * (column.is_time and not column.is_date and column.micros < DAY)
-    free: dict[str, str] = {}
-    for end in wanted:
-        free[end] = f"{name}, {end}"
-        while free[end] in schema.columns:
-            free[end] += " "
-    return free
+    return {end: free_name(f"{name}, {end}", schema.columns) for end in wanted}
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, with spaces after it where others are called so."""
+    while name in taken:
+        name += " "
+    return name
 
 
 def usual_word(column: Any) -> str:
     """The category of what is left that stands for what another column says."""
-    word = "as usual"
-    while word in map(str, column.levels):
-        word += " "
-    return word
+    return free_name("as usual", {*map(str, column.levels)})
 
 
 def modeled_in(schema: "Schema") -> dict[str, Modeled]:
@@ -186,25 +185,19 @@ def _at_least(schema: "Schema", name: str, low: Any, high: Any) -> tuple[Any, An
 
 def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
     """The limits of the expression as positions of the column, shape (2,)."""
-    bounds = {each: _in_unit(schema.columns[each], modeled.unit) for each in modeled.operands}
+    unit, bounds = UNITS[modeled.unit or "day"], dict[str, tuple[float, float]]()
+    for name in modeled.operands:
+        operand: Any = schema.columns[name]
+        line = operand.span if operand.is_line else [*(numbers_of(operand.levels) or {}).values()]
+        scale = operand.per_position / unit if operand.is_time else 1.0
+        bounds[name] = min(line) * scale, max(line) * scale
     found: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
     if not np.isfinite(found).all():
         raise ValueError(
             f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "
             "of what is left in modeled.column"
         )
-    return found * UNITS[modeled.unit or "day"] / column.per_position if column.is_time else found
-
-
-def _in_unit(column: Any, unit: Unit | None) -> tuple[float, float]:
-    if not column.is_line:
-        numbers = (numbers_of(column.levels) or {}).values()
-        return min(numbers), max(numbers)
-    low, high = column.span
-    if not column.is_time:
-        return low, high
-    scale = column.per_position / UNITS[unit or "day"]
-    return low * scale, high * scale
+    return found * unit / column.per_position if column.is_time else found
 
 
 def check_modeled(schema: "Schema") -> None:
@@ -215,7 +208,7 @@ def check_modeled(schema: "Schema") -> None:
         except ValueError as error:
             raise ValueError(f"columns.{name}.modeled: {error}") from None
     worked_out(schema)
-    counted(schema)
+    _ = schema.counted
 
 
 def _check(schema: "Schema", name: str, column: Any) -> None:
@@ -267,7 +260,7 @@ def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
     columns |= {name: of_counted.columns[name] for name in schema.kept if name in of_counted.columns}
     modeled = {name: schema.columns[name] for name in modeled_in(schema)}
     whole = schema.model_copy(update={"columns": columns | modeled})
-    for name, left in counted(whole).columns.items():
+    for name, left in whole.counted.columns.items():
         if name in modeled and left != of_counted.columns[name]:
             change = {"column": of_counted.columns[name]}
             modeled[name] = modeled[name].model_copy(

@@ -7,7 +7,7 @@ An *inferred* schema was proposed from the data by `synth.infer_schema`, so noth
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
 from synth.errors import SchemaError, nearest
@@ -89,22 +89,12 @@ class Schema(Frozen):
                 words = shown if len(levels) <= MOST_LEVELS else f"{words}: {shown}, ..."
             yield name, column.kind, words, ("may be missing" if column.missing else "", roles.get(name, ""))
 
-    @field_validator("dataset")
-    @classmethod
-    def _one_spelling(cls, dataset: str | None) -> str | None:
-        if dataset is not None and (not dataset.isprintable() or dataset != dataset.strip()):
-            raise ValueError("dataset holds characters that do not print, or spaces at its ends; leave them out")
-        return dataset
-
-    @field_validator("missing_values")
-    @classmethod
-    def _plain(cls, missing_values: tuple[str, ...]) -> tuple[str, ...]:
-        require_plain("missing_values", missing_values)
-        return missing_values
-
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        self._check_names()
+        if self.dataset is not None and (not self.dataset.isprintable() or self.dataset != self.dataset.strip()):
+            raise ValueError("dataset holds characters that do not print, or spaces at its ends; leave them out")
+        require_plain("missing_values", self.missing_values)
+        self._check_columns()
         self._check_parts()
         roles = [("target", self.target), ("entity", self.entity), ("order", self.order)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
@@ -120,7 +110,6 @@ class Schema(Frozen):
             if self.columns[name].drop:
                 raise ValueError(f"{role}={name!r} is dropped; keep the column or choose another")
         self._check_entity()
-        self._check_missing_texts()
         if self.target is not None and self.target not in self.learned:
             raise ValueError(
                 f"target={self.target!r} is an identifier, personal or text; choose a column that is learned"
@@ -129,7 +118,6 @@ class Schema(Frozen):
         check(self.constraints, self.columns)
         self._check_histories()
         self._check_keys()
-        self._check_proposals()
         check_modeled(self)
         return self
 
@@ -151,37 +139,45 @@ class Schema(Frozen):
             return
         if self.target is None:
             raise ValueError(f"task={self.task!r} needs a target; name the column that a model would predict")
-        column = self.columns[self.target]
-        if self.task == "regression" and self.task not in column.tasks:
+        column, is_regression = self.columns[self.target], self.task == "regression"
+        if self.task not in column.tasks:
             raise ValueError(
-                f"task='regression' needs numbers or times: target={self.target!r} is of kind {column.kind}; leave "
-                "task out, or declare the column as integer or real"
-            )
-        if self.task == "classification" and self.task not in column.tasks:
-            raise ValueError(
-                f"task='classification' needs classes: target={self.target!r} is of kind {column.kind}; leave task "
-                "out, or declare the column as categorical"
+                f"task={self.task!r} needs {'numbers or times' if is_regression else 'classes'}: "
+                f"target={self.target!r} is of kind {column.kind}; leave task out, or declare the column as "
+                f"{'integer or real' if is_regression else 'categorical'}"
             )
 
-    def _check_names(self) -> None:
+    def _check_columns(self) -> None:
         if not self.columns:
             raise ValueError("a schema needs at least one column")
         if "" in self.columns:
             raise ValueError("a column name is empty; name every column")
-        for name in self.columns:
+        for name, column in self.columns.items():
             if not is_plain(name):
                 raise ValueError(
                     f"a column name holds no NUL character and no half of a surrogate pair: column={name!r} does; "
                     "rename it"
                 )
-            for other in getattr(self.columns[name], "rises_with", None) or ():
+            for other in getattr(column, "rises_with", None) or ():
                 if other not in self.columns or not self.columns[other].is_learned:
                     raise ValueError(f"column={name!r} rises with {other!r}, which is no learned column; take it out")
+            if not {"", *self.missing_values}.isdisjoint(column.spellings):
+                raise ValueError(
+                    f"column={name!r} lists a text that stands for a missing value (the empty one, or one of "
+                    "missing_values); set missing = true for the column and take the text off its list"
+                )
 
     def _check_keys(self) -> None:
-        keys = [(place, key) for place, key in enumerate(self.constraints) if isinstance(key, Unique)]
-        within = [place for place, key in keys if self.entity in key.columns]
-        for place, key in keys:
+        within = list[int]()
+        for place, key in enumerate(self.constraints):
+            if key.proposed is not None and self.status == "declared":
+                raise ValueError(
+                    f"constraints.{place} is a proposal, and a declared schema holds none; take its key proposed out, "
+                    "which asserts the constraint, or the constraint as a whole"
+                )
+            if not isinstance(key, Unique):
+                continue
+            within += [place] * (self.entity in key.columns)
             for name in key.columns:
                 if self.columns[name].is_identifier and name != self.entity:
                     raise ValueError(
@@ -198,14 +194,6 @@ class Schema(Frozen):
                 f"constraints.{within[1]} is a second key with entity={self.entity!r}, and rows are dealt to entities "
                 "for one key; keep one"
             )
-
-    def _check_proposals(self) -> None:
-        for place, constraint in enumerate(self.constraints):
-            if constraint.proposed is not None and self.status == "declared":
-                raise ValueError(
-                    f"constraints.{place} is a proposal, and a declared schema holds none; take its key proposed out, "
-                    "which asserts the constraint, or the constraint as a whole"
-                )
 
     def _check_entity(self) -> None:
         if self.entity is None:
@@ -226,8 +214,8 @@ class Schema(Frozen):
         """The order of an entity's rows, and the columns that never fall in it."""
         if self.nondecreasing_in_entity and self.order is None:
             raise ValueError("nondecreasing_in_entity needs an order; name the column by which rows follow each other")
-        roles = [] if self.order is None else [("order", self.order)]
-        for role, name in roles + [("nondecreasing_in_entity", name) for name in self.nondecreasing_in_entity]:
+        growing = [("nondecreasing_in_entity", name) for name in self.nondecreasing_in_entity]
+        for role, name in growing if self.order is None else [("order", self.order), *growing]:
             column = self.columns[name]
             orders_alone = role == "order" and column.is_identifier and name != self.entity
             if not orders_alone and (name not in self.modeled or not column.is_quantity):
@@ -241,14 +229,6 @@ class Schema(Frozen):
                 raise ValueError(f"{role}={name!r} is in constant_in_entity, too; take it out of one of the two")
         if self.order in self.nondecreasing_in_entity:
             raise ValueError(f"order={self.order!r} never falls by itself; take it out of nondecreasing_in_entity")
-
-    def _check_missing_texts(self) -> None:
-        for name, column in self.columns.items():
-            if not {"", *self.missing_values}.isdisjoint(column.spellings):
-                raise ValueError(
-                    f"column={name!r} lists a text that stands for a missing value (the empty one, or one of "
-                    "missing_values); set missing = true for the column and take the text off its list"
-                )
 
     @property
     def unit(self) -> str:
@@ -294,7 +274,17 @@ class Schema(Frozen):
     @property
     def counted(self) -> "Schema":
         """The schema of what is counted and learned: itself, unless a column is `modeled`."""
-        return counted(self)
+        if not modeled_in(self):
+            return self
+        if "_counted" not in self.__dict__:
+            self.__dict__["_counted"] = counted(self)
+        known: Schema = self.__dict__["_counted"]
+        return known
+
+    def __copy__(self) -> Self:
+        copied = super().__copy__()
+        copied.__dict__.pop("_counted", None)  # it may be given other columns
+        return copied
 
     @property
     def missing_pairs(self) -> tuple[MissingPair, ...]:

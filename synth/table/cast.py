@@ -29,7 +29,6 @@ _CLOCK = "(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,6})?
 # Narrower than what Arrow takes: its cast also reads 0x10, nan and inf, and its strptime makes March of 31 February.
 _PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_REAL = "^-?(?:[0-9]{1,17}(?:[.][0-9]{0,17})?|[.][0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?$"
-_CLOCKS = tuple(map(pa.timestamp, ("s", "ms", "us", "ns")))
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
 _LARGEST_EXPONENT = 400  # decimals beyond ten to this are out of any bounds, and slow to write out
 
@@ -58,7 +57,7 @@ def cast(
             values, bits = _cast_texts(coded.dictionary.cast(pa.string()), column, missing_texts, clamp)
             return _mark_missing(*_take(values, bits, coded.indices), column)
         cells = to_objects(cells)
-    different, codes = _distinct(cells)
+    different, codes = unlike(cells)
     values, bits = _cast_objects(different, column, missing_texts, clamp)
     return _mark_missing(*_take(values, bits, codes), column)
 
@@ -78,11 +77,14 @@ def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
 def _digits(cells: pa.Array, column: Column) -> pa.Array:
     """Numbers as the texts that the column reads."""
     if pa.types.is_floating(cells.type):
-        cells = pa.array(cells.to_numpy(zero_copy_only=False), from_pandas=True)  # what is no number is missing
-        if pc.all(pc.equal(pc.round(cells), cells)).as_py() is not False:
-            cells = cells.cast(pa.int64(), safe=False)
-    tail = ".0" if column.format.endswith(".0") else ""
-    return pc.binary_join_element_wise(cells.cast(pa.string()), tail, "")
+        cells = pa.array(cells.to_numpy(zero_copy_only=False).astype(np.float64), from_pandas=True)  # NaN is missing
+        whole = cells.cast(pa.int64(), safe=False).cast(pa.string())
+        cells = pc.if_else(pc.equal(pc.round(cells), cells), whole, cells.cast(pa.string()))
+    return pc.binary_join_element_wise(cells.cast(pa.string()), _tail(column), "")
+
+
+def _tail(column: Column) -> str:
+    return ".0" if column.format.endswith(".0") else ""
 
 
 def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
@@ -164,29 +166,32 @@ def _stamps(cells: pa.Array) -> Cells:
     return Cells("time", values, missing, zone=zone)
 
 
-def _typed(cells: pa.Array, column: Column) -> Cells | None:  # noqa: PLR0911 - one for each type
+def _typed(cells: pa.Array, column: Column) -> Cells | None:
     """A typed array that is read as its cells would be one by one; `None`: read its distinct values."""
-    kind = cells.type
+    kind, zone = cells.type, column.zone
     if is_number(column) or column.is_boolean:
-        missing = cells.is_null().to_numpy(zero_copy_only=False)
-        if pa.types.is_boolean(kind):
-            return Cells("boolean", cells.fill_null(False).to_numpy(zero_copy_only=False), missing)
-        if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(cells).as_py() or 0) <= INT64_MAX):
-            return Cells("integer", cells.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), missing)
-        if pa.types.is_floating(kind):
-            reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
-            return Cells("real", reals, missing | np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
         if column.is_span and (pa.types.is_duration(kind) or pa.types.is_time(kind)):
             micros = cells.cast(pa.time64("us") if pa.types.is_time(kind) else pa.duration("us"), safe=False)
             counts = micros.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // column.micros
-            return Cells("integer", counts, missing)
-    elif column.is_time:
-        zone = column.zone
-        if (pa.types.is_date(kind) or kind in _CLOCKS) and zone is None:
-            return _stamps(cells)
-        if zone not in (None, "mixed") and pa.types.is_timestamp(kind) and kind.tz is not None:
-            return _stamps(cells)
+            return Cells("integer", counts, cells.is_null().to_numpy(zero_copy_only=False))
+        return None if pa.types.is_temporal(kind) else typed_cells(cells)
+    if column.is_time and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+        return typed_cells(cells) if zone != "mixed" and zoned is (zone is not None) else None
     return None
+
+
+def typed_cells(cells: pa.Array) -> Cells | None:
+    """An array of numbers, truth values or times as it is; `None` of any other."""
+    kind, missing = cells.type, cells.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_boolean(kind):
+        return Cells("boolean", cells.fill_null(False).to_numpy(zero_copy_only=False), missing)
+    if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(cells).as_py() or 0) <= INT64_MAX):
+        return Cells("integer", cells.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), missing)
+    if pa.types.is_floating(kind):
+        reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
+        return Cells("real", reals, missing | np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
+    return _stamps(cells) if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else None
 
 
 def is_number(column: Column) -> bool:
@@ -273,7 +278,7 @@ _HASHED = (str, int, float, bool, dt.date)
 """Types of cells that are looked at once where they are equal. Aware times are not: equal ones differ in their zone."""
 
 
-def _distinct(cells: np.ndarray) -> tuple[list[Any], pa.Array]:
+def unlike(cells: np.ndarray) -> tuple[list[Any], pa.Array]:
     """Objects that may differ, and the number of each row's among them, null where missing."""
     numbers: dict[Any, int] = {}  # 1, 1.0 and True are equal and not the same cell
     different: list[Any] = []
@@ -305,14 +310,15 @@ def _cast_objects(
 ) -> tuple[pa.Array, np.ndarray]:
     """Distinct Python objects, each as if it were alone; what no table holds is missing and at fault."""
     absent = np.fromiter((isinstance(c, str) and str(c) in missing_texts for c in cells), dtype=bool, count=len(cells))
+    read: list[Any]
     if column.is_time:
-        read = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)]
-        if column.reads_digits:
-            numbers = [None if a else _number(c) for c, a in zip(cells, absent, strict=True)]
-            read = [r if n is None else f"{n}" for r, n in zip(read, numbers, strict=True)]
-        form = "moments"
+        read, form = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)], "moments"
     else:
         read, form = [None if a else cell_text(c, column) for c, a in zip(cells, absent, strict=True)], "text"
+    if column.reads_digits or column.has_own_texts:  # as in a typed column: a text of the number might say another
+        tail = _tail(column) if column.is_time else None
+        numbers = [None if a else _number(c) for c, a in zip(cells, absent, strict=True)]
+        read = [r if n is None else n if tail is None else f"{n}{tail}" for r, n in zip(read, numbers, strict=True)]
     missing = np.fromiter((r is None for r in read), dtype=bool, count=len(cells))
     values, bits = _decode(Cells(form, as_objects(read), missing), column, clamp)  # type: ignore[arg-type]
     return values, bits | np.where(missing & ~absent, _unreadable(column), np.uint16(0))

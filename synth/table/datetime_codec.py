@@ -97,12 +97,12 @@ def localized(moments: Sequence[dt.datetime | None], zone: str) -> list[dt.datet
 
 
 def in_zone(moment: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
-    """A moment of UTC on the clock of a zone; it stays in UTC where that clock shows a year beyond the calendar."""
-    utc = moment.replace(tzinfo=dt.UTC)
+    """A moment, of UTC without a zone, on the clock of another; as it is where that shows no year of the calendar."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     try:
-        return utc.astimezone(zone)
+        return aware.astimezone(zone)
     except OverflowError:
-        return utc
+        return aware
 
 
 def with_offsets(utc: np.ndarray, ahead: np.ndarray, absent: np.ndarray) -> np.ndarray:

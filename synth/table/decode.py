@@ -93,8 +93,13 @@ def _decode(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
 
 
 def _spelled(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
-    """Texts that the column reads itself, as the numbers that they stand for."""
-    numbers, faults = cells.parse(lambda text: Fault.NUMBER if (n := column.parse(text)) is None else f"{n}")
+    """Texts that the column reads itself as the numbers that they stand for, plain numbers as they are."""
+
+    def read_one(cell: Any) -> Any:
+        number = column.parse(cell) if isinstance(cell, str) else cell
+        return f"{number}" if number is not None else cell if NUMBER.fullmatch(cell) else Fault.NUMBER
+
+    numbers, faults = cells.parse(read_one)
     missing = np.array([number is None for number in numbers], dtype=bool)
     read = _integers if column.is_whole else _reals
     values, more = read(Cells("text", np.array(numbers, dtype=object), missing), column, clamp)
@@ -225,7 +230,7 @@ def _stamps(cells: Cells, column: Any, zone: str | None) -> tuple[np.ndarray, np
     if column.is_date and column.timezone is not None:  # on the wall clock of the zone, whose midnights are the days
         faults[Fault.ZONE] = cells.none()
         local = ZoneInfo(column.timezone)
-        results = [r if r is None or r.tzinfo is None else r.astimezone(local) for r in results]
+        results = [r if r is None or r.tzinfo is None else datetime_codec.in_zone(r, local) for r in results]
     missing |= faults[Fault.ZONE]
     wall = np.where(missing, 0, datetime_codec.micros(results))
     return wall, np.where(missing, 0, datetime_codec.offsets(results)), missing, faults

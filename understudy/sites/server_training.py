@@ -54,10 +54,10 @@ def fit_network(
         fit = start(generator, RemoteTable(), inputs.counted, budget, progress)
     else:
         rows: Any = RemoteRows(inputs.counted)  # counts as a `TrainingTable` does
-        fit = PrivateFit(rows, inputs.counted, budget, promises=False)
+        fit = PrivateFit(rows, inputs.counted, budget, promises=False, progress=progress)
     events = fit.planned(generator.plan(inputs.counted))
     shares, n_rows = _entity_shares(fit, inputs.schema.n_units)
-    measured = _measured(fit, generator, events, progress)
+    measured = _measured(fit, generator, events)
     device = device_of(generator.device)
     with seeded(None, device):
         training = _Training(sums, budget, plan, measured, place)
@@ -75,9 +75,9 @@ class _Measured:
     one_way: tuple[Measurement, ...]
 
 
-def _measured(fit: PrivateFit, generator: NeuralGenerator, events: NeuralEvents, progress: Progress) -> _Measured:
+def _measured(fit: PrivateFit, generator: NeuralGenerator, events: NeuralEvents) -> _Measured:
     merging = Merging(generator.n_bins, spikes_apart=True)
-    return _Measured(*fit.columns(events.columns, merging, lambda done: progress("measuring columns", done)))
+    return _Measured(*fit.columns(events.columns, merging))
 
 
 def _entity_shares(fit: PrivateFit, n_units: int | None) -> tuple[tuple[float, ...] | None, int]:

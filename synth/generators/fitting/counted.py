@@ -1,7 +1,7 @@
 """A fit of rows as they are counted, and its model under the schema of the table."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,6 +24,15 @@ class MappedSource:
     table: Table
     schema: Schema
 
+    @classmethod
+    def of(cls, source: Any, schema: Schema) -> Self | None:
+        """A table whose rows lie elsewhere, such as a frame of Spark or Dask; `None`: they are read here."""
+        library = type(source).__module__.split(".")[0]
+        if not isinstance(source, Table) and library not in ("pyspark", "dask", "dask_expr"):
+            return None
+        table = Table.of(source)
+        return None if table.distributed is None else cls(table, schema)
+
 
 def find_relations(train: Any, schema: Schema) -> tuple[Any, Schema]:
     """The rows of a fit without epsilon, and the schema with what its columns are modeled as where it says nothing.
@@ -40,10 +49,8 @@ def counted_source(train: Any, schema: Schema, *, promises: bool, mapped: bool) 
     """What a fit under the counted schema reads. `train`: *Sensitive*. Real rows under the schema."""
     if isinstance(train, RowsElsewhere):
         return train  # they are brought to that form where they are
-    if mapped and not isinstance(train, Rows):
-        table = Table.of(train)
-        if table.distributed is not None:
-            return MappedSource(table, schema)
+    if mapped and (source := MappedSource.of(train, schema)) is not None:
+        return source
     rows = Rows.of(train, schema, outside="clamp" if promises else "refuse")
     return counted_rows(rows, schema)
 

@@ -106,9 +106,7 @@ NOTHING_FOUND = "other"
 
 def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Schema:
     """The schema with measured bounds, categories and frequent values in place of unknown ones.
-
-    Args:
-        train: *Sensitive*. Every cell read alone, contributions bounded.
+    `train`: *Sensitive*. Every cell read alone, contributions bounded.
     """
     found = {name: _measure(train, schema, name, budget) for name in schema.measured}
     bounded = schema.model_copy(update={"columns": {**schema.columns, **found}})
@@ -122,9 +120,7 @@ def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Sche
 
 def observe_spikes(train: TrainingTable, schema: Schema) -> Schema:
     """The schema with frequent values read off the rows, as `infer` proposes them: for fits that promise nothing.
-
-    Args:
-        train: *Sensitive*. Every row counts.
+    `train`: *Sensitive*. Every row counts.
     """
     spikes: dict[str, tuple[float, ...]] = {}
     for name in schema.spikes_measured:

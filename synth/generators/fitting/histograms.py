@@ -51,9 +51,7 @@ def measure_columns(
     exact: bool = False,
 ) -> tuple[Discretizer, tuple[Measurement, ...]]:
     """Codes for every modeled column, and the one-way measurements on them.
-
-    Args:
-        train: *Sensitive*. Contributions bounded.
+    `train`: *Sensitive*. Contributions bounded.
     """
     merging = replace(merging, kept_apart=frozenset(name for name in (schema.target, *schema.sensitive) if name))
     public = Discretizer.by_schema(schema)
@@ -184,9 +182,7 @@ def _open(group: np.ndarray) -> np.ndarray:
 
 def even_mass_groups(counts: np.ndarray, sigma: float, n_bins: int) -> np.ndarray:
     """Adjacent cells merged into about `n_bins` groups of even noisy mass, frequent cells alone; shape (n_cells,).
-
-    Args:
-        counts: noisy counts of the cells in order, shape (n_cells,).
+    `counts`: noisy counts of the cells in order, shape (n_cells,).
     """
     # Cumulated noise grows with the root of the cells while clipping each cell at zero would grow with their number.
     cumulated = np.maximum.accumulate(np.maximum(np.cumsum(counts), 0.0))

@@ -19,7 +19,7 @@ from synth.domain import Attribute, Discretizer
 from synth.domain.counts import CoarseCounts, Coarsening, in_batches
 from synth.errors import JobError, TableError
 from synth.generators.fitting.counted import MappedSource
-from synth.generators.fitting.training_data import Counted, TrainingTable, counted_rows
+from synth.generators.fitting.training_data import Counted, TrainingTable, counted_rows, with_least_coins
 from synth.row_hash import content_hashes, entity_hashes, mix
 from synth.schema import Schema
 from synth.table.chunk import Chunk, concat_chunks
@@ -33,11 +33,9 @@ T = TypeVar("T")
 @dataclass(frozen=True, eq=False)
 class MappedTable:
     """A table that a fit reads by counts, which are made where its rows are.
-
-    Attributes:
-        cast: the schema that cells are read under.
-        schema: that one with its measured domains.
-        key: *Sensitive*. Which rows of an entity stay is a function of it and of what that entity's own rows hold.
+    `cast`: the schema that cells are read under.
+    `schema`: that one with its measured domains.
+    `key`: *Sensitive*. Which rows of an entity stay is a function of it and of what that entity's own rows hold.
     """
 
     table: Table = field(repr=False)
@@ -48,13 +46,10 @@ class MappedTable:
     @classmethod
     def of(cls, source: Any, schema: Schema) -> Self | None:
         """The table, if its rows lie elsewhere; `None` where they are read here."""
-        table: Table | None
-        if isinstance(source, MappedSource):
-            table, cast = source.table, source.schema
-        else:
-            table, cast = source if isinstance(source, Table) else _of_cluster(source), schema
-        if table is None or table.distributed is None:
+        known = source if isinstance(source, MappedSource) else MappedSource.of(source, schema)
+        if known is None:
             return None
+        table, cast = known.table, known.schema
         for violation in of_names(table.names, cast, extra=False):
             raise TableError(str(violation))
         if schema.entity is not None:
@@ -123,11 +118,6 @@ class MappedCounts:
         return CoarseCounts(self, coarsening)
 
 
-def _of_cluster(source: Any) -> Table | None:
-    """The table of a frame of Spark or Dask; `None` for anything else."""
-    return Table.of(source) if type(source).__module__.split(".")[0] in ("pyspark", "dask", "dask_expr") else None
-
-
 _TEXTS, _NUMBERS = ("string", "str"), ("int", "bigint", "int32", "int64")
 
 
@@ -166,13 +156,7 @@ def _kept(chunk: Chunk, schema: Schema, key: int) -> np.ndarray:
     hashes = content_hashes(chunk, schema)
     for name in schema.measured:  # categories that nobody knows yet are all alike to a hash of the content
         hashes = mix(hashes) ^ entity_hashes(chunk, name, schema)
-    coins = mix(hashes ^ np.uint64(key))
-    order = np.lexsort((coins, entities))
-    starts = np.flatnonzero(np.diff(entities[order], prepend=-2))
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    kept = np.zeros(len(order), dtype=bool)
-    kept[order[rank < schema.max_rows_per_unit]] = True
-    return kept & (entities >= 0)
+    return with_least_coins(entities, mix(hashes ^ np.uint64(key)), schema.max_rows_per_unit)
 
 
 def _cell_counts(attributes: Sequence[Attribute], table: TrainingTable) -> list[Counted]:
@@ -184,7 +168,4 @@ def _clique_counts(discretizer: Discretizer, cliques: Sequence[Sequence[str]], t
 
 
 def _added(parts: Sequence[dict[Any, int]]) -> dict[Any, int]:
-    counts: Counter[Any] = Counter()
-    for part in parts:
-        counts.update(part)
-    return dict(counts)
+    return dict(sum(map(Counter, parts), Counter[Any]()))

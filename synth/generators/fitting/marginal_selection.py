@@ -115,9 +115,7 @@ MOST_FINE_CELLS = 4_000_000
 @dataclass(frozen=True, eq=False)
 class Search:
     """A table, and what may be asked of it.
-
-    Attributes:
-        table: *Sensitive*. Codes of the real rows.
+    `table`: *Sensitive*. Codes of the real rows.
     """
 
     table: Counts
@@ -244,9 +242,7 @@ class Search:
 
 class ClassSearch:
     """A table, and what may be measured of it: candidates are public.
-
-    Args:
-        table: *Sensitive*. Counts of the real rows, by fine and coarse codes.
+    `table`: *Sensitive*. Counts of the real rows, by fine and coarse codes.
     """
 
     def __init__(self, table: CoarseCounts, weights: Mapping[str, float], max_cells: int) -> None:

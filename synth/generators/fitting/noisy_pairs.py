@@ -97,9 +97,7 @@ class NoisyPairs:
         budget: Budget,
     ) -> "NoisyPairs":
         """All pairs, released.
-
-        Args:
-            table: *Sensitive*. Counts of the real rows, by the discretizer's codes.
+        `table`: *Sensitive*. Counts of the real rows, by the discretizer's codes.
         """
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
         groups = dict.fromkeys(discretizer.sizes, N_GROUPS)
@@ -147,9 +145,7 @@ class NoisyPairs:
 
 def best_of(scores: np.ndarray, event: SelectionEvent | None, budget: Budget, sensitivity: int) -> int:
     """The index of a high score: of the highest where scores are released, else by the exponential mechanism.
-
-    Args:
-        scores: shape (n,); *Sensitive* unless they are released.
+    `scores`: shape (n,); *Sensitive* unless they are released.
     """
     return int(np.argmax(scores)) if event is None else budget.choose(scores, sensitivity, event)
 

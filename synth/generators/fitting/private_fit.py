@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,30 +21,32 @@ from synth.generators.fitting.histograms import Merging, measure_columns
 from synth.generators.fitting.mapped_table import MappedTable
 from synth.generators.fitting.texts import STEPS as TEXT_STEPS
 from synth.generators.fitting.training_data import RowsElsewhere, TrainingTable, bound_contributions
-from synth.marginals import Measurement
+from synth.marginals import Factor, Measurement
 from synth.observed import observe
-from synth.progress import Progress
+from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table.rows import Rows
 
 EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""
 EXACT_DELTA = 1e-6
+OneWay = Sequence[Measurement]
+Given = Sequence[Factor]
 PlannedT = TypeVar("PlannedT", bound=PlannedEvents)
 
 
 @dataclass(frozen=True)
 class PrivateFit:
     """A fit under way.
-
-    Attributes:
-        train: *Sensitive*. Rows read cell by cell, contributions bounded.
+    `train`: *Sensitive*. Rows read cell by cell, contributions bounded.
     """
 
     train: TrainingTable
     schema: Schema
     budget: Budget
     promises: bool
+    progress: Progress = quiet
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     def planned(self, plan: Callable[[float], PlannedT]) -> PlannedT:
         """The generator's own events, as its plan has them and as the budget holds them."""
@@ -52,11 +55,9 @@ class PrivateFit:
         scheduled = [event for event in self.budget.schedule.events if event.what != TEXT_STEPS]
         return events.of(tuple(scheduled[len(scheduled) - len(events) :]))
 
-    def columns(
-        self, event: GaussianEvent, merging: Merging, tell: Callable[[float], None]
-    ) -> tuple[Discretizer, tuple[Measurement, ...]]:
+    def columns(self, event: GaussianEvent, merging: Merging) -> tuple[Discretizer, tuple[Measurement, ...]]:
         """Codes and one-way measurements, paid by that event."""
-        exact = not self.promises
+        tell, exact = partial(self.progress, "measuring columns"), not self.promises
         return measure_columns(self.train, self.schema, event, self.budget, merging, tell, exact=exact)
 
     def entity_shares(self) -> tuple[tuple[float, ...] | None, int]:
@@ -76,17 +77,18 @@ class PrivateFit:
 
 
 def start(
-    generator: PrivateGenerator, train: Any, schema: Schema, budget: Budget | None, progress: Progress
+    generator: PrivateGenerator, train: Any, schema: Schema, budget: Budget | None, progress: Progress, seed: int = 0
 ) -> PrivateFit:
     """Everything checked and calibrated, and the domain known; nothing else drawn yet.
-
-    Args:
-        train: *Sensitive*. Real rows: anything that `Rows.of` takes.
+    `train`: *Sensitive*. Real rows: anything that `Rows.of` takes.
     """
-    if not generator.promises:
+    rng = np.random.default_rng(seed)
+    if not generator.promises:  # the same events, drawn without noise
         generator.check(schema)
         rows, schema = as_it_is(train, schema)
-        return _exact(generator, rows, schema)
+        events = generator.whole_plan(schema, EXACT_DELTA)(EXACT_RHO)
+        budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
+        return PrivateFit(rows, schema, budget, False, progress, rng)
     if budget is None:
         progress("calibrating the noise", None)
         budget = Budget(generator.calibrated(schema))
@@ -97,7 +99,7 @@ def start(
         )
     rows = _training_table(generator, train, schema)
     measured = measure_domain(rows, schema, budget)
-    return PrivateFit(rows.under(measured), measured, budget, promises=True)
+    return PrivateFit(rows.under(measured), measured, budget, True, progress, rng)
 
 
 def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> TrainingTable:
@@ -153,9 +155,7 @@ def _identity(event: Event) -> tuple[object, ...]:
 
 def as_it_is(train: Any, schema: Schema) -> tuple[TrainingTable, Schema]:
     """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
-
-    Args:
-        train: *Sensitive*. Real rows: anything that `Rows.of` takes.
+    `train`: *Sensitive*. Real rows: anything that `Rows.of` takes.
     """
     held = Rows.of(train, schema, outside="refuse")
     return observed(TrainingTable(held))
@@ -166,10 +166,3 @@ def observed(rows: TrainingTable) -> tuple[TrainingTable, Schema]:
     seen = observe(rows.schema, rows.rows)
     seen = observe_spikes(rows.under(seen), seen)
     return rows.under(seen), seen
-
-
-def _exact(generator: PrivateGenerator, rows: TrainingTable, schema: Schema) -> PrivateFit:
-    """A fit without epsilon: the same events, drawn without noise."""
-    events = generator.whole_plan(schema, EXACT_DELTA)(EXACT_RHO)
-    budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
-    return PrivateFit(rows, schema, budget, promises=False)

@@ -172,9 +172,7 @@ def _sampling_rate(text: LanguageModel, schema: Schema) -> float:
 
 def prepared(train: Any, schema: Schema, *, promises: bool, in_order: bool) -> pd.DataFrame:
     """The rows that the models of all columns are fitted on: those of an entity are chosen once for all.
-
-    Args:
-        train: *Sensitive*. Real rows.
+    `train`: *Sensitive*. Real rows.
     """
     if promises:
         return bound_contributions(Rows.of(train, schema), schema, in_order=in_order).frame()
@@ -206,9 +204,7 @@ def fit_texts(
     place: Path | None,
 ) -> "TextWriter":
     """A writer of texts, trained on the texts of real rows.
-
-    Args:
-        rows: *Sensitive*. From `prepared`, with columns of themes where there are any.
+    `rows`: *Sensitive*. From `prepared`, with columns of themes where there are any.
     """
     from synth.generators.models.text_model import unwritten
     from synth.language.prompts import Prompts

@@ -46,9 +46,7 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
     """The rows with at most `max_rows_per_unit` of each entity; unchanged where the unit is a row.
 
     A row without an entity belongs to nobody whose contribution could be bounded, so it contributes nothing.
-
-    Args:
-        in_order: the first rows of each entity in its order, and in that order; else any of them.
+    `in_order`: the first rows of each entity in its order, and in that order; else any of them.
     """
     if schema.entity is None:
         return rows
@@ -65,12 +63,18 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
     # in the other, so that this pairing bounds the distributions. Equal coins are settled by the order of an entity's
     # own rows. The coins are thrown once and kept as flags, so that every pass over the rows sees the same ones.
     entities = entity_codes(rows, schema)
-    order = np.lexsort((system_words(len(entities), np.uint64), entities))
+    return rows.where(with_least_coins(entities, system_words(len(entities), np.uint64), schema.max_rows_per_unit))
+
+
+def with_least_coins(entities: np.ndarray, coins: np.ndarray, most: int) -> NDArray[np.bool_]:
+    """Flags of the rows of each entity with the least coins, at most so many; shape (n,). -1 is no entity."""
+    order = np.lexsort((coins, entities))
     starts = np.flatnonzero(np.diff(entities[order], prepend=-2))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     kept = np.zeros(len(order), dtype=bool)
-    kept[order[rank < schema.max_rows_per_unit]] = True
-    return rows.where(kept & (entities >= 0))
+    kept[order[rank < most]] = True
+    flags: NDArray[np.bool_] = kept & (entities >= 0)
+    return flags
 
 
 def by_entity(rows: Rows, schema: Schema) -> Iterator[pd.DataFrame]:
@@ -82,9 +86,7 @@ def counted_rows(rows: Rows, schema: Schema) -> Rows:
     """The rows as they are counted; the same ones where nothing is modeled.
 
     Each row is made from itself, and what looks back at the row before from rows of the same entity alone.
-
-    Args:
-        rows: *Sensitive*. Under the schema.
+    `rows`: *Sensitive*. Under the schema.
     """
     counted = schema.counted
     if counted is schema:
@@ -98,9 +100,7 @@ def counted_rows(rows: Rows, schema: Schema) -> Rows:
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
     """Rows that a fit reads by counts.
-
-    Attributes:
-        rows: *Sensitive*. Conforming to their schema; of a private fit, contributions bounded.
+    `rows`: *Sensitive*. Conforming to their schema; of a private fit, contributions bounded.
     """
 
     rows: Rows = field(repr=False)
@@ -165,9 +165,7 @@ class TrainingTable:
 
     def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
         """Counts of the present values of a number or time between edges, those beyond in the outermost.
-
-        Args:
-            edges: ascending, shape (n_cells + 1,).
+        `edges`: ascending, shape (n_cells + 1,).
         """
         places = (column.positions(frame[name]) for frame in self.rows.frames(name))
         return sum((dp_bounds.histogram(some, edges) for some in places), np.zeros(len(edges) - 1, dtype=np.int64))
@@ -188,9 +186,7 @@ class RowsElsewhere:
 @dataclass(frozen=True)
 class NetworkRows:
     """A table as a network is trained on it.
-
-    Attributes:
-        encoded: *Sensitive*. The rows.
+    `encoded`: *Sensitive*. The rows.
     """
 
     encoded: Encoded
@@ -201,10 +197,8 @@ class NetworkRows:
 @dataclass(frozen=True)
 class PrivateRows(NetworkRows):
     """A table as a network is trained on it with a guarantee.
-
-    Attributes:
-        encoded: *Sensitive*. The rows.
-        entities: *Sensitive*. A number for the entity of each row, shape (n,); `None`: each row is a unit.
+    `encoded`: *Sensitive*. The rows.
+    `entities`: *Sensitive*. A number for the entity of each row, shape (n,); `None`: each row is a unit.
     """
 
     entities: Counted | None

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -15,14 +14,11 @@ from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import Attribute
 from synth.errors import JobError
-from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
-from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
+from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.imputation import Imputation
-from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
-from synth.generators.models.postprocess import finish, rows_wanted
+from synth.generators.models.table_model import TableModel, facts_of
 from synth.marginals import Factor
-from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 PILOT_ROWS = 10_000  # candidates whose weights say how many of them are accepted
@@ -70,9 +66,8 @@ class Imputing(Autoregression, Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AutoregressiveModel(ModelDisplay):
-    """A distribution over codes and ranks, what these stand for, and the schema.
-    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
+class AutoregressiveModel(TableModel):
+    """A distribution over codes and ranks, what these stand for, and the schema: **no formal guarantee**.
     `allowed_pairs`: pairs of columns, and which of their codes go together; shape (size, size) each.
     """
 
@@ -84,33 +79,7 @@ class AutoregressiveModel(ModelDisplay):
     entity_shares: tuple[float, ...] | None
     parameters: Mapping[str, Any]
     allowed_pairs: Mapping[tuple[str, str], NDArray[np.bool_]] = field(default_factory=dict)
-
-    @property
-    def statement(self) -> None:
-        """`None`: **no formal guarantee**."""
-
-    def sample(
-        self,
-        n_rows: int | None = None,
-        *,
-        seed: int | None = None,
-        given: Mapping[str, Any] | None = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        progress: Progress = quiet,
-        part: Part | None = None,
-    ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.base.Model` has it; as often as wanted.
-
-        Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
-        columns as given, and accepted by how likely the columns before make that. Where too few would be, a network of
-        any order draws them by its conditionals given these columns, which are less exact. Other models draw accepted
-        rows again by those weights, so that rows repeat. A rare category shares its code with others, and rows
-        that are to hold it are like those of all of them. ``attrs["given"]`` says which.
-        """
-        rng = np.random.default_rng(seed)
-        progress("sampling", None)
-        learned = self.learned_rows(rows_wanted(n_rows, self.default_rows), rng, given, balance, part)
-        return finish(learned, self.schema, self.entity_shares, rng, part)
+    statement: None = None
 
     def learned_rows(
         self,
@@ -120,44 +89,35 @@ class AutoregressiveModel(ModelDisplay):
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """Canonical rows of the learned columns that keep the constraints; conditions and errors as of `sample`."""
+        """Rows on conditions; ``attrs["given"]`` says how they were come by.
+
+        Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
+        columns as given, and accepted by how likely the columns before make that. Where too few would be, a network of
+        any order draws them by its conditionals given these columns, which are less exact. Other models draw accepted
+        rows again by those weights, so that rows repeat. A rare category shares its code with others, and rows
+        that are to hold it are like those of all of them.
+        """
         mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
         zeros = self._zeros
         known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
         ways: set[str] = set()
 
-        def draw_given(n: int, conditions: Conditions) -> pd.DataFrame:
+        def draw(n: int, conditions: Conditions) -> pd.DataFrame:
             coded, way = self._accepted(n, known[id(conditions)], conditions, rng)
             ways.add("merged" if self._is_merged(conditions) else way)
             ways.update(("rejection",) if conditions.wanted else ())
-            drawn = conditions.fixed(coded.decoded(self.discretizer, rng))
-            return conditions.fixed(with_dependents(drawn, self.schema))
+            return coded.decoded(self.discretizer, rng)
 
-        learned = draw_lawful(lambda n: mixture.draw(n, rng, draw_given), n_rows, self.schema, part)
+        learned = mixture.lawful_rows(n_rows, rng, draw, part)
         if mixture.is_asked:
             learned.attrs[GIVEN] = max(ways, key=WAYS.index)
         return learned
 
     def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         """Canonical columns of rows, drawn given those that are known of each row; shape (n, n_drawn)."""
-        attributes = self.discretizer.attributes
-        codes = np.zeros((len(known), len(attributes)), dtype=np.int32, order="F")
-        ranks: dict[int, NDArray[np.float64]] = {}
-        for place, attribute in enumerate(attributes):
-            if attribute.name in known:
-                cells = attribute.cells(known[attribute.name])
-                codes[:, place] = attribute.group[cells]
-                if attribute.is_refined:
-                    ranks[place] = attribute.middle_ranks[cells]
-        rows = CodedRows(codes, ranks, np.zeros(len(known)))
+        rows = CodedRows.encoded(self.discretizer, known)
         evidence = replace(self._unconditional, rows=rows, n_given=known.shape[1])
-        coded = self.distribution.draw(len(known), rng, evidence)
-        made = {
-            attribute.name: attribute.values(coded.codes[:, place], rng, coded.ranks.get(place))
-            for place, attribute in enumerate(attributes)
-            if attribute.name not in known
-        }
-        return pd.DataFrame(made, index=pd.RangeIndex(len(known)), copy=False)
+        return self.distribution.draw(len(known), rng, evidence).decoded(self.discretizer, rng, known.columns)
 
     @cached_property
     def _unconditional(self) -> Evidence:
@@ -191,7 +151,7 @@ class AutoregressiveModel(ModelDisplay):
             attribute = self.discretizer.attributes[places[name]]
             cell = int(attribute.cells(value)[0])
             codes[places[name]] = int(attribute.group[cell])
-            low, high = attribute.rank_interval(cell)
+            low, high = attribute.rank_intervals[cell].tolist()
             if attribute.is_refined and low < high:  # a cell that no row is in says no more than its code
                 intervals[places[name]] = (low, high)
         allowed = {places[name]: weights > 0 for name, weights in ruled.items() if places[name] not in codes}
@@ -245,33 +205,20 @@ class AutoregressiveModel(ModelDisplay):
                 'order="any", or latent_class'
             )
 
-        def fill(codes: np.ndarray, ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
-            known = CodedRows(codes, ranks, np.zeros(len(codes)))
+        def fill(known: CodedRows, is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
             return distribution.impute(known, is_open, rng).decoded(self.discretizer, rng)
 
         return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
-    def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all."""
-        content, arrays = self.taken_apart()
-        save_model(path, content, arrays, self.schema, None)
-
-    def taken_apart(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays, for `load`."""
+    def _described(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         description, arrays = self.distribution.to_arrays()
+        pairs = enumerate(self.allowed_pairs.values())
         content = {
-            "generator": self.name,
-            "default_rows": self.default_rows,
             "discretizer": self.discretizer.to_plain(),
             "distribution": description,
-            "entity_shares": self.entity_shares,
-            "parameters": dict(self.parameters),
             "allowed_pairs": [list(pair) for pair in self.allowed_pairs],
         }
-        allowed_pairs = {
-            f"allowed_pairs.{at}": flags.astype(np.uint8) for at, flags in enumerate(self.allowed_pairs.values())
-        }
-        return content, {**arrays, **allowed_pairs}
+        return content, {**arrays, **{f"allowed_pairs.{at}": flags.astype(np.uint8) for at, flags in pairs}}
 
     @classmethod
     def restored(
@@ -286,16 +233,13 @@ class AutoregressiveModel(ModelDisplay):
     ) -> Self:
         if statement is not None:
             raise ValueError("such a model promises nothing")
-        parameters, description = content["parameters"], content["distribution"]
-        if not isinstance(parameters, dict):
-            raise TypeError("parameters are a mapping")
         discretizer = Discretizer.from_plain(content["discretizer"], schema)
         allowed_pairs = _allowed_pairs(content.get("allowed_pairs", []), arrays, discretizer.sizes)
         others = {name: each for name, each in arrays.items() if not name.startswith("allowed_pairs.")}
-        distribution = cls.restored(description, others, discretizer)
-        shares = entity_shares_of(content, schema)
-        rows = default_rows_of(content)
-        return cls(content["generator"], schema, rows, discretizer, distribution, shares, parameters, allowed_pairs)
+        distribution = cls.restored(content["distribution"], others, discretizer)
+        return cls(
+            **facts_of(content, schema), discretizer=discretizer, distribution=distribution, allowed_pairs=allowed_pairs
+        )
 
 
 def _allowed_pairs(

@@ -13,13 +13,14 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from synth.chunks import Part
 from synth.constraints import Formula
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import canonical
 from synth.domain.counted_form import to_counted
 from synth.domain.discretizer import Attribute
 from synth.errors import JobError, ModelError, nearest
-from synth.generators.models.constraints import ENOUGH, LEAST_ACCEPTED, completed, next_batch
+from synth.generators.models.constraints import completed, draw_accepted, draw_lawful, with_dependents
 from synth.marginals import Factor, LatentClasses, MarkovRandomField
 from synth.marginals.markov_random_field import condition
 from synth.marginals.sampling import round_counts
@@ -145,7 +146,21 @@ class ConditionMixture:
         parts = tuple(Conditions.of({**(given or {}), name: value}, discretizer, schema) for value, _ in kept)
         return cls(parts, tuple(weight for _, weight in kept), is_asked=True, schema=schema)
 
-    def draw(
+    def lawful_rows(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        draw: Callable[[int, Conditions], pd.DataFrame],
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """Rows of all parts that keep the constraints. `draw`: so many rows on conditions, as they are counted."""
+
+        def drawn(n: int, conditions: Conditions) -> pd.DataFrame:
+            return conditions.fixed(with_dependents(conditions.fixed(draw(n, conditions)), self.schema))
+
+        return draw_lawful(lambda n: self._mixed(n, rng, drawn), n_rows, self.schema, part)
+
+    def _mixed(
         self, n_rows: int, rng: np.random.Generator, draw: Callable[[int, Conditions], pd.DataFrame]
     ) -> pd.DataFrame:
         """Rows of all parts in random order, as many of each as its share says, rounded at random."""
@@ -161,24 +176,23 @@ class ConditionMixture:
         """Rows on conditions; those whose computed columns have another value than is wanted are drawn again."""
         if not conditions.wanted:
             return draw(n_rows, conditions)
-        accepted, n_accepted, n_drawn, n = list[pd.DataFrame](), 0, 0, n_rows
-        while n_accepted < n_rows:
-            batch = draw(n, conditions)
-            rows, unlawful = completed(batch, self.schema)
+
+        def judge(drawn: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+            rows, unlawful = completed(drawn, self.schema)
             for name, value in conditions.wanted.items():
                 is_missing = rows[name].isna().to_numpy()
                 differs = (rows[name] != value[0]).fillna(value=True).to_numpy(dtype=bool)
                 unlawful |= ~is_missing if value.isna()[0] else is_missing | differs
-            accepted.append(batch[~unlawful])
-            n_drawn, n_accepted = n_drawn + n, n_accepted + len(accepted[-1])
-            if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
-                parents = {p for name in conditions.wanted for p in self.schema.worked_out[name].parents}
-                raise JobError(
-                    f"given={sorted(conditions.wanted)} is worked out from other columns, and next to no row has what "
-                    f"is given; give {', '.join(sorted(parents))}, too"
-                )
-            n = next_batch(n_rows, n_accepted, n_accepted, n_drawn)
-        return pd.concat(accepted, ignore_index=True).iloc[:n_rows]
+            return drawn, unlawful
+
+        def refusal(*_: Any) -> JobError:
+            parents = {p for name in conditions.wanted for p in self.schema.worked_out[name].parents}
+            return JobError(
+                f"given={sorted(conditions.wanted)} is worked out from other columns, and next to no row has what "
+                f"is given; give {', '.join(sorted(parents))}, too"
+            )
+
+        return draw_accepted(lambda n: draw(n, conditions), judge, n_rows, refusal)
 
 
 def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:

@@ -16,7 +16,8 @@ column determines is set instead: its own distribution is then that of the other
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ from synth.domain.constraint_checks import (
     determined,
     key_hashes,
     on_one_line,
-    repeated,
 )
 from synth.domain.counted_form import from_counted
 from synth.domain.discretizer import MISSING, OTHER, Attribute
@@ -178,40 +178,138 @@ LARGEST_BATCH = 1_000_000
 Draw = Callable[[int], pd.DataFrame]
 
 
-def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
-    """Rows that keep every constraint of the schema, from rows as they are counted."""
-    if not _drawn(schema) and not schema.worked_out:
-        return draw(n_rows)
-    _check_room(n_rows if part is None else part.n_table, schema)
-    accepted: list[pd.DataFrame] = []
-    n_accepted = n_drawn = 0
-    wanted = n_rows
+@dataclass
+class Keys:
+    """Values of unique constraints in the rows that are kept; a key with the entity counts where owners are known."""
+
+    schema: Schema
+    part: Part | None
+    _seen: dict[Unique, np.ndarray] = field(default_factory=dict)
+
+    def repeats(self, table: pd.DataFrame, owners: np.ndarray | None = None) -> np.ndarray:
+        """True for rows that repeat a value of a key: of a row above, of one that is kept, or of another part."""
+        none = np.zeros(len(table), dtype=bool)
+        return np.asarray(np.any([none, *self.repeated(table, owners).values()], axis=0))
+
+    def repeated(self, table: pd.DataFrame, owners: np.ndarray | None = None) -> dict[Constraint, np.ndarray]:
+        """The same by key."""
+        flags: dict[Constraint, np.ndarray] = {}
+        for unique, hashes, is_whole in self._hashed(table, owners):
+            again = np.isin(hashes, self._seen.get(unique, np.zeros(0, dtype=np.uint64)))
+            again[np.setdiff1d(np.arange(len(table)), np.unique(hashes, return_index=True)[1])] = True
+            if self.part is not None and self.schema.entity not in unique.columns:
+                again |= self.part.among(_place(unique), hashes)
+            flags[unique] = again & is_whole
+        return flags
+
+    def add(self, table: pd.DataFrame, owners: np.ndarray | None = None) -> None:
+        """Note the rows that are kept."""
+        for unique, hashes, is_whole in self._hashed(table, owners):
+            seen = self._seen.get(unique, np.zeros(0, dtype=np.uint64))
+            self._seen[unique] = np.concatenate([seen, hashes[is_whole]])
+
+    def remember(self) -> None:
+        """Note all rows for the parts of the table after this one."""
+        for unique, hashes in self._seen.items():
+            if self.part is not None and self.schema.entity not in unique.columns:
+                self.part.add(_place(unique), hashes)
+
+    def _hashed(
+        self, table: pd.DataFrame, owners: np.ndarray | None
+    ) -> Iterator[tuple[Unique, np.ndarray, np.ndarray]]:
+        for unique in uniques(self.schema):
+            names = tuple(name for name in unique.columns if name != self.schema.entity)
+            if owners is None and len(names) < len(unique.columns):
+                continue  # rows have no entity yet, and are dealt to entities so that their key holds
+            hashes, is_whole = key_hashes(table, Unique(columns=names), self.schema.columns)
+            if owners is not None and len(names) < len(unique.columns):
+                hashes = pd.util.hash_array(hashes ^ pd.util.hash_array(owners.astype(np.uint64)))
+            yield unique, hashes, is_whole
+
+
+def uniques(schema: Schema) -> list[Unique]:
+    return [constraint for constraint in schema.constraints if isinstance(constraint, Unique)]
+
+
+def _place(unique: Unique) -> str:
+    return "\0".join(("key", *unique.columns))
+
+
+def draw_accepted(
+    draw: Draw,
+    judge: Callable[[pd.DataFrame], tuple[pd.DataFrame, np.ndarray]],
+    n_rows: int,
+    refusal: Callable[[pd.DataFrame, int, int], Exception],
+    keep: Callable[[pd.DataFrame], None] | None = None,
+) -> pd.DataFrame:
+    """So many rows that are accepted, out of batches.
+    `judge`: what becomes of drawn rows, and which of them are not accepted. `keep`: told of those that are.
+    `refusal`: of the last batch, how many rows were accepted, and how many drawn, where next to none are accepted.
+    """
+    parts: list[pd.DataFrame] = []
+    n_accepted, n_drawn, wanted = 0, 0, n_rows
     for _ in range(MAX_BATCHES):
-        batch, unlawful = completed(draw(wanted), schema)
-        unlawful |= _before(batch, schema, part)
-        unlawful |= _again(accepted, batch, unlawful, schema)
-        kept = np.flatnonzero(~unlawful)[: n_rows - n_accepted]
+        batch, is_refused = judge(draw(wanted))
+        kept = np.flatnonzero(~is_refused)[: n_rows - n_accepted]
         n_accepted += len(kept)
         if len(kept):
-            accepted.append(batch.iloc[kept])
+            parts.append(batch.iloc[kept])
+            if keep is not None:
+                keep(parts[-1])
         if n_accepted == n_rows:
-            n_drawn += int(kept[-1]) + 1
-            table = pd.concat(accepted, ignore_index=True) if len(accepted) > 1 else accepted[0].reset_index(drop=True)
-            table.attrs[REJECTED] = n_drawn - n_rows
-            _remember(table, schema, part)
+            table = pd.concat(parts, ignore_index=True)
+            table.attrs[REJECTED] = n_drawn + int(kept[-1]) + 1 - n_rows
             return table
         n_drawn += len(batch)
         if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
             break
-        if _uniques(schema):  # the rate falls while values are used up
-            wanted = next_batch(n_rows, n_accepted, len(kept), len(batch))
-        else:
-            wanted = next_batch(n_rows, n_accepted, n_accepted, n_drawn)
-    raise ModelError(
-        f"next to no row that the model draws keeps the constraints ({n_accepted:,} of {n_drawn:,}): "
-        f"{_hardest(batch, accepted, schema)}; correct the constraints (or what is given), or fit a generator that "
-        "learns these columns together"
-    )
+        # The rate falls while values of keys are used up.
+        rate = (n_accepted + 1) / (n_drawn + 1) if keep is None else (len(kept) + 1) / (len(batch) + 1)
+        needed = math.ceil(1.1 * (n_rows - n_accepted) / rate) + 10
+        wanted = min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
+    raise refusal(batch, n_accepted, n_drawn)
+
+
+def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
+    """Rows that keep every constraint of the schema, from rows as they are counted."""
+    # Rows have no entity yet, and are dealt to entities so that their key holds.
+    drawn_alone = [each for each in schema.constraints if schema.entity not in each.columns]
+    if not drawn_alone and not schema.worked_out:
+        return draw(n_rows)
+    keys, of_rows = Keys(schema, part), [each for each in drawn_alone if isinstance(each, Unique)]
+    for unique in of_rows:  # a row where a value is missing needs none
+        room = math.prod(_room(name, schema) for name in unique.columns)
+        if (n_table := n_rows if part is None else part.n_table) > room:
+            raise ModelError(
+                f"{unique}, and by the schema there are {room:,.0f} values for rows={n_table}; ask for fewer rows, or "
+                "take the constraint out"
+            )
+
+    def judge(drawn: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+        batch, unlawful = completed(drawn, schema)
+        lawful = np.flatnonzero(~unlawful)
+        unlawful[lawful] = keys.repeats(batch.iloc[lawful])
+        return batch, unlawful
+
+    def refusal(batch: pd.DataFrame, n_accepted: int, n_drawn: int) -> ModelError:
+        flags = keys.repeated(batch)
+        for each in drawn_alone:
+            if isinstance(each, Formula):
+                flags[each] = compute(batch, each, schema.columns)[1]
+            elif not isinstance(each, Unique):
+                flags[each] = broken(batch, each, schema.columns)
+        worst = max(drawn_alone, key=lambda each: int(flags[each].sum()), default=None)
+        hardest = f"most of them leave the bounds of what is worked out from others ({', '.join(schema.worked_out)})"
+        if worst is not None and flags[worst].any():
+            hardest = f"most of them break that {worst}" + " within its bounds" * isinstance(worst, Formula)
+        return ModelError(
+            f"next to no row that the model draws keeps the constraints ({n_accepted:,} of {n_drawn:,}): {hardest}; "
+            "correct the constraints (or what is given), or fit a generator that learns these columns together"
+        )
+
+    table = draw_accepted(draw, judge, n_rows, refusal, keys.add if of_rows else None)
+    keys.remember()
+    return table
 
 
 def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -240,13 +338,6 @@ def rejections(n_rejected: int) -> str:
     return f"{n_rejected:,} rows that broke a constraint were rejected and drawn again"
 
 
-def next_batch(n_rows: int, n_accepted: int, n_lawful: int, n_drawn: int) -> int:
-    """Rows to draw for the missing ones to be among them, where so many of the drawn ones were lawful."""
-    rate = (n_lawful + 1) / (n_drawn + 1)
-    needed = math.ceil(1.1 * (n_rows - n_accepted) / rate) + 10
-    return min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
-
-
 def completed(
     drawn: pd.DataFrame, schema: Schema, before: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, np.ndarray]:
@@ -268,66 +359,6 @@ def completed(
     return table, unlawful
 
 
-def _drawn(schema: Schema) -> list[Constraint]:
-    """The constraints on what is drawn: rows have no entity yet, and are dealt to entities so that their key holds."""
-    return [constraint for constraint in schema.constraints if schema.entity not in constraint.columns]
-
-
-def _uniques(schema: Schema) -> list[Unique]:
-    return [constraint for constraint in _drawn(schema) if isinstance(constraint, Unique)]
-
-
-def _before(batch: pd.DataFrame, schema: Schema, part: Part | None) -> np.ndarray:
-    """True for rows of a batch that repeat a unique value of a part of the table before this one."""
-    before = np.zeros(len(batch), dtype=bool)
-    if part is None:
-        return before
-    for unique in _uniques(schema):
-        hashes, is_whole = key_hashes(batch, unique, schema.columns)
-        before[is_whole] |= part.among(_place(unique), hashes[is_whole])
-    return before
-
-
-def _remember(table: pd.DataFrame, schema: Schema, part: Part | None) -> None:
-    """Note what is unique for the parts of the table after this one."""
-    if part is None:
-        return
-    for unique in _uniques(schema):
-        hashes, is_whole = key_hashes(table, unique, schema.columns)
-        part.add(_place(unique), hashes[is_whole])
-
-
-def _place(unique: Unique) -> str:
-    return "\0".join(("key", *unique.columns))
-
-
-def _again(accepted: list[pd.DataFrame], batch: pd.DataFrame, unlawful: np.ndarray, schema: Schema) -> np.ndarray:
-    """True for rows of a batch that repeat a unique value of an accepted row, or of a lawful one above them."""
-    again = np.zeros(len(batch), dtype=bool)
-    lawful = np.flatnonzero(~unlawful)
-    for unique in _uniques(schema):
-        again[lawful] |= _repeats(accepted, batch.iloc[lawful], unique, schema)
-    return again
-
-
-def _repeats(accepted: list[pd.DataFrame], rows: pd.DataFrame, unique: Unique, schema: Schema) -> np.ndarray:
-    """True for rows that repeat an accepted one, or one above them, in the columns of one constraint."""
-    names = list(unique.columns)
-    together = pd.concat([part[names] for part in (*accepted, rows)], ignore_index=True)
-    return repeated(together, unique, schema.columns, keep="first")[len(together) - len(rows) :]
-
-
-def _check_room(n_rows: int, schema: Schema) -> None:
-    """Refuse more rows than there are values for; a row where one is missing needs none."""
-    for unique in _uniques(schema):
-        room = math.prod(_room(name, schema) for name in unique.columns)
-        if n_rows > room:
-            raise ModelError(
-                f"{unique}, and by the schema there are {room:,.0f} values for rows={n_rows}; ask for fewer rows, or "
-                "take the constraint out"
-            )
-
-
 def _room(name: str, schema: Schema) -> float:
     """The number of values of a column; infinite where it may be missing, or has no precision."""
     column = schema.columns[name]
@@ -339,19 +370,3 @@ def _room(name: str, schema: Schema) -> float:
         return len(column.levels)
     unit, (low, high) = column.unit, column.ends
     return math.inf if unit is None else math.floor((high - low) / unit + 1e-9) + 1
-
-
-def _hardest(batch: pd.DataFrame, accepted: list[pd.DataFrame], schema: Schema) -> str:
-    """The constraint that most of the drawn rows break, in words."""
-
-    def flags(constraint: Constraint) -> np.ndarray:
-        if isinstance(constraint, Unique):
-            return _repeats(accepted, batch, constraint, schema)
-        if isinstance(constraint, Formula):
-            return compute(batch, constraint, schema.columns)[1]
-        return broken(batch, constraint, schema.columns)
-
-    worst = max(_drawn(schema), key=lambda constraint: int(flags(constraint).sum()), default=None)
-    if worst is None or not flags(worst).any():
-        return f"most of them leave the bounds of what is worked out from others ({', '.join(schema.worked_out)})"
-    return f"most of them break that {worst}" + (" within its bounds" if isinstance(worst, Formula) else "")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,10 +12,9 @@ from synth.chunks import Part
 from synth.domain.counted_form import to_counted
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import ModelDisplay
 from synth.generators.models.history_simulation import Simulation
-from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish_histories, rows_wanted
+from synth.generators.models.table_model import TableModel, facts_of
 from synth.histories.layout import FIRST, LATER, HistoryLayout, whole_numbers
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
@@ -39,10 +37,8 @@ _NO_ROLES: dict[str, Any] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HistoryModel(ModelDisplay):
-    """Two models of rows, and the schema: rows of an entity follow each other.
-    `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,).
-    """
+class HistoryModel(TableModel):
+    """Two models of rows, and the schema: rows of an entity follow each other."""
 
     name: str
     schema: Schema
@@ -125,23 +121,15 @@ class HistoryModel(ModelDisplay):
                     "constant_in_entity; name one that is, or take order out of the schema"
                 )
 
-    def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all."""
-        parts = {FIRST: self.first, LATER: self.later}
-        content: dict[str, Any] = {
-            "generator": self.name,
-            "default_rows": self.default_rows,
-            "entity_shares": self.entity_shares,
-            "parameters": self.parameters if self.parameters is None else dict(self.parameters),
-        }
+    def _described(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         held: dict[str, Any] = {"averages": self.averages}
         arrays: dict[str, NDArray[Any]] = {}
-        for name, model in parts.items():
+        for name, model in ((FIRST, self.first), (LATER, self.later)):
             if model is not None:
                 own, own_arrays = model.taken_apart()
                 held[name] = {**own, "schema": model.schema.model_dump(mode="json")}
                 arrays |= {f"{name}.{key}": array for key, array in own_arrays.items()}
-        save_model(path, {**content, HISTORIES: held}, arrays, self.schema, self.statement)
+        return {HISTORIES: held}, arrays
 
     @classmethod
     def load(
@@ -152,23 +140,19 @@ class HistoryModel(ModelDisplay):
         statement: PrivacyStatement | None,
         part_class: type[Any],
     ) -> Self:
-        held, shares = content[HISTORIES], entity_shares_of(content, schema)
-        if shares is None or type(held["averages"]) is not bool:
+        held, facts = content[HISTORIES], facts_of(content, schema)
+        if facts["entity_shares"] is None or type(held["averages"]) is not bool:
             raise ValueError("histories are of entities")
-        first_rows, later_rows = (
-            HistoryLayout(schema, len(shares), averages=held["averages"]).first_rows,
-            HistoryLayout(schema.counted, len(shares), averages=held["averages"]).later_rows,
+        whole, counted = (
+            HistoryLayout(each, len(facts["entity_shares"]), averages=held["averages"])
+            for each in (schema, schema.counted)
         )
-        parts: dict[str, Any] = {}
-        for name, of_part in ((FIRST, first_rows), (LATER, later_rows)):
-            if name not in held:
-                continue
-            own = build_schema(held[name]["schema"])
-            if list(own.columns) != list(of_part.columns) or own.measured or own.spikes_measured:
-                raise ValueError("the columns of a part are those of its layout")
-            prefix = f"{name}."
-            of_model = {k.removeprefix(prefix): each for k, each in arrays.items() if k.startswith(prefix)}
-            parts[name] = part_class.load(held[name], of_model, own, None)
-        rows, parameters = default_rows_of(content), content["parameters"]
-        first, later = parts[FIRST], parts.get(LATER)
-        return cls(content["generator"], schema, statement, rows, first, later, shares, held["averages"], parameters)
+        parts: dict[str, Any] = {FIRST: None, LATER: None}
+        for name, of_part in ((FIRST, whole.first_rows), (LATER, counted.later_rows)):
+            if name == FIRST or name in held:
+                own, prefix = build_schema(held[name]["schema"]), f"{name}."
+                if list(own.columns) != list(of_part.columns) or own.measured or own.spikes_measured:
+                    raise ValueError("the columns of a part are those of its layout")
+                of_model = {k.removeprefix(prefix): each for k, each in arrays.items() if k.startswith(prefix)}
+                parts[name] = part_class.load(held[name], of_model, own, None)
+        return cls(**facts, statement=statement, **parts, averages=held["averages"])

@@ -4,8 +4,8 @@ A row that breaks a constraint, or leaves a bound, is drawn again. After half of
 put there. A history ends early where no draw keeps the constraints.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,11 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.chunks import Part
-from synth.constraints import Unique
-from synth.domain.constraint_checks import key_hashes
 from synth.domain.counted_form import to_counted
 from synth.errors import ModelError
-from synth.generators.models.constraints import completed, with_dependents
+from synth.generators.models.constraints import Keys, completed, uniques, with_dependents
 from synth.histories.layout import HistoryLayout, whole_numbers
 from synth.progress import Progress
 from synth.schema import Schema
@@ -49,62 +47,6 @@ class RowModel(Protocol):
         """Canonical columns of rows, drawn given those that are known of each row."""
 
 
-@dataclass
-class Keys:
-    """Values of unique constraints in the rows drawn so far, by constraint; one may hold the entity."""
-
-    schema: Schema
-    part: Part | None
-    _seen: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
-
-    def repeats(self, table: pd.DataFrame, owners: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """True for rows that repeat a value of a key: of a row above, of one before, or of another part."""
-        again = np.zeros(len(table), dtype=bool)
-        for at, (unique, hashes, is_whole) in enumerate(self._hashed(table, owners)):
-            first = np.zeros(len(table), dtype=bool)
-            first[np.unique(hashes, return_index=True)[1]] = True
-            found = ~first | np.isin(hashes, self._seen.get(at, np.zeros(0, dtype=np.uint64)))
-            if self.part is not None and not self._of_entity(unique):
-                found |= self.part.among(_place(unique), hashes)
-            again |= found & is_whole
-        return again
-
-    def add(self, table: pd.DataFrame, owners: NDArray[np.int64]) -> None:
-        """Note the rows that are kept."""
-        for at, (_, hashes, is_whole) in enumerate(self._hashed(table, owners)):
-            self._seen[at] = np.concatenate([self._seen.get(at, np.zeros(0, dtype=np.uint64)), hashes[is_whole]])
-
-    def remember(self) -> None:
-        """Note all rows for the parts of the table after this one."""
-        for at, unique in enumerate(self.uniques):
-            if self.part is not None and not self._of_entity(unique):
-                self.part.add(_place(unique), self._seen.get(at, np.zeros(0, dtype=np.uint64)))
-
-    @property
-    def uniques(self) -> list[Unique]:
-        return [each for each in self.schema.constraints if isinstance(each, Unique)]
-
-    def _of_entity(self, unique: Unique) -> bool:
-        return self.schema.entity in unique.columns
-
-    def _hashed(
-        self, table: pd.DataFrame, owners: NDArray[np.int64]
-    ) -> list[tuple[Unique, NDArray[np.uint64], NDArray[np.bool_]]]:
-        made = []
-        for unique in self.uniques:
-            names = tuple(name for name in unique.columns if name != self.schema.entity)
-            hashes, is_whole = key_hashes(table, Unique(columns=names), self.schema.columns)
-            if self._of_entity(unique):
-                numbers = pd.util.hash_array(owners.astype(np.uint64))
-                hashes = pd.util.hash_array(hashes ^ numbers)
-            made.append((unique, hashes, is_whole))
-        return made
-
-
-def _place(unique: Unique) -> str:
-    return "\0".join(("key", *unique.columns))
-
-
 @dataclass(frozen=True)
 class Simulation:
     """Histories drawn row after row.
@@ -130,7 +72,8 @@ class Simulation:
         while n_drawn < n_rows:
             self.progress("sampling histories", n_drawn / n_rows)
             wanted = min(int(1.02 * (n_rows - n_drawn) / max(mean_length, 1.0)) + 10, MOST_AT_ONCE)
-            table, owner = self._histories(wanted, n_entities, keys, given)
+            firsts = self.first.learned_rows(wanted, self.rng, given)
+            table, owner = self._followed(firsts, n_entities + np.arange(wanted), keys)
             tables.append(table)
             owners.append(owner)
             n_drawn += len(table)
@@ -157,35 +100,23 @@ class Simulation:
     def _first_rows_of(self, parents: pd.DataFrame) -> pd.DataFrame:
         layout = self.layout
         known = parents[[*layout.constant, layout.n_rows]]
-        pending = np.arange(len(parents))
-        found: list[pd.DataFrame] = []
-        places: list[NDArray[np.intp]] = []
-        for _ in range(TRIES):
+
+        def draw(pending: NDArray[np.intp], _: int) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
             some = known.iloc[pending].reset_index(drop=True)
             drawn = self.first.drawn_after(some, self.rng)
             rows = pd.DataFrame(
                 {name: some[name] if name in some else drawn[name] for name in layout.first_rows.modeled}
             )
             table, unlawful = completed(with_dependents(rows, layout.first_rows), self.first.schema)
-            kept = np.flatnonzero(~unlawful)
-            found.append(table.iloc[kept])
-            places.append(pending[kept])
-            pending = np.delete(pending, kept)
-            if len(pending) == 0:
-                break
-        if len(pending):
+            return table, ~unlawful
+
+        table, places = _drawn_until_kept(len(parents), draw)
+        if n_left := len(parents) - len(places):
             raise ModelError(
-                f"no row that keeps the constraints is drawn for {len(pending):,} of {len(parents):,} parents; correct "
+                f"no row that keeps the constraints is drawn for {n_left:,} of {len(parents):,} parents; correct "
                 "the constraints, or the parents"
             )
-        order = np.argsort(np.concatenate(places))
-        return pd.concat(found, ignore_index=True).take(order).reset_index(drop=True)
-
-    def _histories(
-        self, n: int, first_owner: int, keys: Keys, given: Mapping[str, Any] | None
-    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """Whole histories of so many entities, and the entity of each row, numbered from `first_owner` on."""
-        return self._followed(self.first.learned_rows(n, self.rng, given), first_owner + np.arange(n), keys)
+        return table
 
     def _followed(
         self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys
@@ -199,7 +130,7 @@ class Simulation:
         if len(firsts) == 0:
             raise ModelError(
                 "no first row of a history that the model draws keeps that "
-                f"{' and that '.join(map(str, keys.uniques))}; correct the constraint"
+                f"{' and that '.join(map(str, uniques(self.schema)))}; correct the constraint"
             )
         keys.add(firsts, owners)
         tables, at = [firsts], [owners]
@@ -226,10 +157,8 @@ class Simulation:
     def _next_rows(self, histories: "_State", keys: Keys) -> tuple[pd.DataFrame, NDArray[np.intp]]:
         """The next row of each history, and the places of those that have one."""
         layout, later = self.layout, self.later
-        pending = np.arange(len(histories.owners))
-        found: list[pd.DataFrame] = []
-        places: list[NDArray[np.intp]] = []
-        for attempt in range(TRIES):
+
+        def draw(pending: NDArray[np.intp], attempt: int) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
             known = histories.known(pending)
             drawn = later.drawn_after(known, self.rng)  # type: ignore[union-attr]
             made: dict[str, Any] = {name: known[name] for name in layout.constant}
@@ -246,17 +175,34 @@ class Simulation:
             if any(rule.looks_back for rule in self.schema.constraints):  # to the one row before: none has its order
                 unlawful |= (table[self.schema.order] == last[self.schema.order]).to_numpy(dtype=bool)
             # A history that has come to a bound stays there, rather than end.
-            kept = np.flatnonzero(~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful)
-            kept = kept[~keys.repeats(table.iloc[kept], histories.owners[pending[kept]])]
-            keys.add(table.iloc[kept], histories.owners[pending[kept]])
-            found.append(table.iloc[kept])
-            places.append(pending[kept])
-            pending = np.delete(pending, kept)
-            if len(pending) == 0:
-                break
-        place = np.concatenate(places)
-        order = np.argsort(place)
-        return pd.concat(found, ignore_index=True).take(order).reset_index(drop=True), place[order]
+            is_kept = ~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful
+            owners = histories.owners[pending]
+            is_kept[is_kept] = ~keys.repeats(table[is_kept], owners[is_kept])
+            keys.add(table[is_kept], owners[is_kept])
+            return table, is_kept
+
+        return _drawn_until_kept(len(histories.owners), draw)
+
+
+def _drawn_until_kept(
+    n: int, draw: Callable[[NDArray[np.intp], int], tuple[pd.DataFrame, NDArray[np.bool_]]]
+) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+    """A row for each of so many places, and the places that have one: those that are not kept are drawn again.
+    `draw`: rows of some places, and which of them are kept; it is told how often it was asked before.
+    """
+    pending = np.arange(n)
+    tables: list[pd.DataFrame] = []
+    places: list[NDArray[np.intp]] = []
+    for attempt in range(TRIES):
+        table, is_kept = draw(pending, attempt)
+        tables.append(table[is_kept])
+        places.append(pending[is_kept])
+        pending = pending[~is_kept]
+        if len(pending) == 0:
+            break
+    place = np.concatenate(places)
+    order = np.argsort(place)
+    return pd.concat(tables, ignore_index=True).take(order).reset_index(drop=True), place[order]
 
 
 @dataclass(frozen=True)

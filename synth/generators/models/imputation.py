@@ -16,6 +16,7 @@ import pandas as pd
 
 from synth.constraints import Unique
 from synth.domain import Discretizer
+from synth.domain.coded_rows import CodedRows
 from synth.domain.constraint_checks import broken, canonical
 from synth.domain.counted_form import to_counted
 from synth.domain.discretizer import MISSING
@@ -29,14 +30,14 @@ UNFILLED = "unfilled"
 ROWS_AT_ONCE = 2_000  # rows that are filled in at a time
 MOST_DRAWS = 30  # draws for a row until its constraints hold
 
-Fill = Callable[[np.ndarray, Mapping[int, np.ndarray], Mapping[int, np.ndarray]], pd.DataFrame]
+Fill = Callable[[CodedRows, Mapping[int, np.ndarray]], pd.DataFrame]
 
 
 @dataclass(frozen=True, eq=False)
 class Imputation:
     """A model, and how it fills rows in.
-    `fill`: draws the modeled columns of rows. Its arguments are their codes, shape (n, d), the ranks of known numbers
-    within these, by place, and the allowed codes of columns with missing cells, by place, shape (n, size).
+    `fill`: draws the modeled columns of rows. It is given the allowed codes of columns with missing cells, by place,
+    shape (n, size).
     """
 
     schema: Schema
@@ -103,13 +104,8 @@ class Imputation:
         """The rows with every missing cell drawn, and which of them keep the constraints, shape (n,)."""
         names, counted = list(self.discretizer.sizes), to_counted(rows, self.schema)
         missing = counted[names].isna().to_numpy()
-        codes = self.discretizer.encode(counted)
-        ranks = {
-            place: each.middle_ranks[each.cells(counted[each.name])]
-            for place, each in enumerate(self.discretizer.attributes)
-            if each.is_refined
-        }
-        made = self.fill(codes, ranks, self._open(codes, missing))
+        known = CodedRows.encoded(self.discretizer, counted)
+        made = self.fill(known, self._open(known.codes, missing))
         modeled = pd.DataFrame({name: _merged(counted[name], made[name]) for name in names})
         dependents = with_dependents(modeled, self.schema)
         modeled = pd.DataFrame({name: _merged(counted[name], dependents[name]) for name in names})

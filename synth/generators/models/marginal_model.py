@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,32 +10,28 @@ import pandas as pd
 
 from synth.chunks import Part
 from synth.domain import Discretizer
+from synth.domain.coded_rows import CodedRows
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
-from synth.generators.base import ModelDisplay
 from synth.generators.models.conditions import ConditionMixture, Conditions
-from synth.generators.models.constraints import draw_lawful, structural_zeros, with_dependents
+from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.imputation import Imputation
-from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
-from synth.generators.models.postprocess import finish, rows_wanted
+from synth.generators.models.table_model import TableModel, facts_of
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
 from synth.marginals.conditional_sampling import sample_given
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.latent_classes import CLASS_SHARES
 from synth.marginals.sampling import impute_codes
-from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 LARGEST_MB = 4096.0  # the largest size of a model's tables, whatever its parameters say
 
 
 @dataclass(frozen=True, repr=False)
-class MarginalModel(ModelDisplay):
-    """Released marginals, the distribution they make, and the schema: nothing else of the real table.
-    `entity_shares`: noisy share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
-    """
+class MarginalModel(TableModel):
+    """Released marginals, the distribution they make, and the schema: nothing else of the real table."""
 
     name: str
     schema: Schema
@@ -47,25 +42,6 @@ class MarginalModel(ModelDisplay):
     entity_shares: tuple[float, ...] | None = None
     parameters: Mapping[str, Any] | None = None
 
-    def sample(
-        self,
-        n_rows: int | None = None,
-        *,
-        seed: int | None = None,
-        given: Mapping[str, Any] | None = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        progress: Progress = quiet,
-        part: Part | None = None,
-    ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.base.Model` has it; free of charge, as often as wanted.
-
-        Columns that are not given are drawn from their distribution given the others.
-        """
-        rng = np.random.default_rng(seed)
-        progress("sampling", None)
-        learned = self.learned_rows(rows_wanted(n_rows, self.default_rows), rng, given, balance, part)
-        return finish(learned, self.schema, self.entity_shares, rng, part)
-
     def learned_rows(
         self,
         n_rows: int,
@@ -74,19 +50,17 @@ class MarginalModel(ModelDisplay):
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """Canonical rows of the learned columns that keep the constraints; conditions and errors as of `sample`."""
+        """Columns that are not given are drawn from their distribution given the others."""
         mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
         zeros = structural_zeros(self.schema, self.discretizer) if mixture.is_asked else ()
         distributions = {id(each): each.applied(self.distribution, zeros) for each in mixture.conditions}
 
         def draw(n: int, conditions: Conditions) -> pd.DataFrame:
-            codes = _sampled(distributions[id(conditions)], n, rng)[
-                :, : len(self.discretizer.attributes)
-            ]  # coarse attributes are last
-            drawn = conditions.fixed(self.discretizer.decode(codes, rng, self._copula, conditions.values))
-            return conditions.fixed(with_dependents(drawn, self.schema))
+            codes = _sampled(distributions[id(conditions)], n, rng)
+            fine_codes = codes[:, : len(self.discretizer.attributes)]  # coarse attributes are last
+            return self.discretizer.decode(fine_codes, rng, self._copula, conditions.values)
 
-        return draw_lawful(lambda n: mixture.draw(n, rng, draw), n_rows, self.schema, part)
+        return mixture.lawful_rows(n_rows, rng, draw, part)
 
     def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         """Canonical columns of rows, drawn given those that are known of each row."""
@@ -121,18 +95,14 @@ class MarginalModel(ModelDisplay):
         it.
 
         Source: Si & Reiter 2013 (imputation by latent classes).
-
-        Args:
-            frame: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
+        `frame`: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
         """
         if not isinstance(self.distribution, LatentClasses):
             raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class or arn, which can")
         classes, rng = self.distribution, np.random.default_rng(seed)
 
-        def fill(
-            codes: np.ndarray, _ranks: Mapping[int, np.ndarray], is_open: Mapping[int, np.ndarray]
-        ) -> pd.DataFrame:
-            return self.discretizer.decode(impute_codes(classes, codes, is_open, rng), rng, self._copula)
+        def fill(known: CodedRows, is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
+            return self.discretizer.decode(impute_codes(classes, known.codes, is_open, rng), rng, self._copula)
 
         return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
@@ -142,23 +112,9 @@ class MarginalModel(ModelDisplay):
         rng = np.random.default_rng(0)
         return Copula.fitted(self.discretizer, _sampled(self.distribution, FITTED_ROWS, rng), rng)
 
-    def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all."""
-        content, arrays = self.taken_apart()
-        save_model(path, content, arrays, self.schema, self.statement)
-
-    def taken_apart(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Plain data and arrays, for `load`."""
+    def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         description, arrays = self.distribution.to_arrays()
-        content = {
-            "generator": self.name,
-            "default_rows": self.default_rows,
-            "discretizer": self.discretizer.to_plain(),
-            "distribution": description,
-            "entity_shares": self.entity_shares,
-            "parameters": self.parameters,
-        }
-        return content, dict(arrays)
+        return {"discretizer": self.discretizer.to_plain(), "distribution": description}, dict(arrays)
 
     @classmethod
     def load(
@@ -168,9 +124,8 @@ class MarginalModel(ModelDisplay):
         schema: Schema,
         statement: PrivacyStatement | None,
     ) -> Self:
-        parameters = content.get("parameters")
-        discretizer = Discretizer.from_plain(content["discretizer"], schema)
-        distribution = _distribution(content["distribution"], arrays, parameters)
+        facts, discretizer = facts_of(content, schema), Discretizer.from_plain(content["discretizer"], schema)
+        distribution = _distribution(content["distribution"], arrays, facts["parameters"])
         sizes = discretizer.sizes
         coarse = {name: size for name, size in distribution.domain.items() if name not in sizes}
         if list(distribution.domain.items()) != [*sizes.items(), *coarse.items()] or any(
@@ -179,16 +134,7 @@ class MarginalModel(ModelDisplay):
             raise ValueError("the distribution is not over the codes of the discretizer")
         if isinstance(distribution, LatentClasses) and coarse:
             raise ValueError("a latent class model is over fine codes alone")
-        return cls(
-            name=content["generator"],
-            schema=schema,
-            statement=statement,
-            default_rows=default_rows_of(content),
-            discretizer=discretizer,
-            distribution=distribution,
-            entity_shares=entity_shares_of(content, schema),
-            parameters=parameters,
-        )
+        return cls(**facts, statement=statement, discretizer=discretizer, distribution=distribution)
 
 
 def _sampled(distribution: MarkovRandomField | LatentClasses, n_rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -212,8 +158,6 @@ def _distribution(
 
 def _most_cells(parameters: Mapping[str, Any] | None, distribution: MarkovRandomField) -> float:
     """Cells that a fit by these parameters gives its junction tree at most, beside what its tables have themselves."""
-    if not isinstance(parameters, dict | None):
-        raise TypeError("parameters are a mapping")
     named = (parameters or {}).get("max_model_mb", LARGEST_MB)
     held = sum(factor.log_values.size for factor in distribution.potentials)
     return held + sum(distribution.domain.values()) + min(float(named), LARGEST_MB) * CELLS_A_MB

@@ -195,6 +195,6 @@ def _number(values: np.ndarray, column: Any) -> Any:
         values = np.round(values, column.decimals)
     whole = column is not None and (column.is_time or column.is_whole)
     series = pd.Series(values.astype(np.int64) if whole else values)
-    about = facts_of("left", series, look(series), all_text=False, numbers_in_text=False, role=None)
+    about = facts_of("left", series, look(series))
     made = integer(about, series.to_numpy()) if whole else real(about, series.to_numpy())
     return made.model_copy(update={"dtype": None})

@@ -5,14 +5,14 @@ A kind is one file: its fields, and its own answers to these questions. Nobody e
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from synth.schema.kinds.modeled import Modeled
-from synth.validation import Frozen, require_plain
+from synth.validation import Frozen, refuse, require_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +99,15 @@ class AnyColumn(Frozen):
                 "frequent values are measured of integer, real and weight columns; leave out measure_spikes"
             )
         return content
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        refuse(self.rules())
+        return self
+
+    def rules(self) -> Iterator[tuple[object, str]]:
+        """What is broken in the fields, and the sentence on it; each is asked where all before it are kept."""
+        yield from ()
 
     @classmethod
     def propose(cls, about: Any) -> Any:
@@ -221,21 +230,22 @@ class LineColumn(MeasurableColumn):
     below: tuple[Any, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
     above: tuple[Any, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
 
-    @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def rules(self) -> Iterator[tuple[object, str]]:
+        yield self.bounds[0] > self.bounds[1], f"bounds={list(self.bounds)} are reversed; write the lower one first"
+        if not self.below and not self.above:
+            return
         listed = (*self.below, *self.above)
-        require_plain("below and above", [value for value in listed if isinstance(value, str)])
-        if "" in listed or len(set(listed)) < len(listed):
-            raise ValueError("below and above name each value once, and no empty text; leave out the others")
+        require_plain("below and above", listed)
+        alike = "" in listed or len(set(listed)) < len(listed)
+        yield alike, "below and above name each value once, and no empty text; leave out the others"
         line = [self.position(known) for _, known in self.beside.values()]
         n_below, (low, high) = len(self.below), self.span
         ladder = [*line[:n_below][::-1], low, high, *line[n_below:]]
-        if any(a >= b for a, b in itertools.pairwise(ladder) if (a, b) != (low, high)):
-            raise ValueError(
-                f"below={list(self.below)} and above={list(self.above)} must ascend, and lie beyond "
-                f"bounds={list(self.bounds)}; move the bounds, or leave out what lies between them"
-            )
-        return self
+        yield (
+            any(a >= b for a, b in itertools.pairwise(ladder) if (a, b) != (low, high)),
+            f"below={list(self.below)} and above={list(self.above)} must ascend, and lie beyond "
+            f"bounds={list(self.bounds)}; move the bounds, or leave out what lies between them",
+        )
 
     @property
     def unit(self) -> float | None:
@@ -376,13 +386,6 @@ class LineColumn(MeasurableColumn):
         """The bounds, and what is beside them."""
         told = ("the values below and above the bounds", "the rarest may be one unit's own")
         return [("the bounds", "each may be one unit's own")] + [told] * bool(self.below or self.above)
-
-
-def ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The bounds, refused where they are reversed."""
-    if bounds[0] > bounds[1]:
-        raise ValueError(f"bounds={list(bounds)} are reversed; write the lower one first")
-    return bounds
 
 
 def range_words(noun: str, bounds: tuple[Any, Any]) -> str:

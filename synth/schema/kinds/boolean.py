@@ -1,8 +1,9 @@
 """True or false."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from synth.schema.kinds.base import AnyColumn, TaskKind
 from synth.validation import require_plain
@@ -17,13 +18,9 @@ class BooleanColumn(AnyColumn):
     kind: Literal["boolean"] = "boolean"
     tokens: tuple[str, str] = Field(default=("False", "True"), description="Texts of a file for false and true.")
 
-    @field_validator("tokens")
-    @classmethod
-    def _two(cls, tokens: tuple[str, str]) -> tuple[str, str]:
-        if tokens[0] == tokens[1]:
-            raise ValueError("tokens are equal; give false and true a text each")
-        require_plain("tokens", tokens)
-        return tokens
+    def rules(self) -> Iterator[tuple[object, str]]:
+        require_plain("tokens", self.tokens)
+        yield self.tokens[0] == self.tokens[1], "tokens are equal; give false and true a text each"
 
     @property
     def levels(self) -> tuple[Any, ...]:

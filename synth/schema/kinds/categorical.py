@@ -1,9 +1,9 @@
 """Categories: one of a known list of values, or of a list that is measured."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from synth.schema.kinds.base import NOT_READ_OFF, MeasurableColumn, TaskKind
 from synth.schema.kinds.number import INT64, whole_numbers_of
@@ -37,17 +37,25 @@ class CategoricalColumn(MeasurableColumn):
         """The least and the greatest whole number that may be a category: what the dtype holds, 64 bits at most."""
         return whole_numbers_of(self.dtype) or INT64
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if self.measure and self.categories:
-            raise ValueError("categories to measure are not listed; leave out the list, or measure = true")
-        if self.measure and self.ordered:
-            raise ValueError("categories to measure have no known order; leave out ordered, or list them in order")
-        if self.measure and not self.whole_numbers and whole_numbers_of(self.dtype) is not None:
-            raise ValueError(f"dtype={self.dtype!r} holds whole numbers only; set whole_numbers = true")
-        if self.whole_numbers and not self.measure:
-            raise ValueError("whole_numbers is for categories to measure; a list says by itself what it holds")
-        return self
+    def rules(self) -> Iterator[tuple[object, str]]:
+        require_plain("categories", self.categories)
+        yield len({*self.categories}) != len(self.categories), "categories repeat; name each once"
+        yield (
+            self.measure and self.categories,
+            "categories to measure are not listed; leave out the list, or measure = true",
+        )
+        yield (
+            self.measure and self.ordered,
+            "categories to measure have no known order; leave out ordered, or list them in order",
+        )
+        yield (
+            self.measure and not self.whole_numbers and whole_numbers_of(self.dtype) is not None,
+            f"dtype={self.dtype!r} holds whole numbers only; set whole_numbers = true",
+        )
+        yield (
+            self.whole_numbers and not self.measure,
+            "whole_numbers is for categories to measure; a list says by itself what it holds",
+        )
 
     @field_validator("categories", mode="before")
     @classmethod
@@ -56,14 +64,6 @@ class CategoricalColumn(MeasurableColumn):
             raise ValueError("categories are all texts or all whole numbers; quote them all, or declare another kind")
         if isinstance(categories, list | tuple) and len({type(category) for category in categories}) > 1:
             raise ValueError("categories mix texts and whole numbers; quote them all")
-        return categories
-
-    @field_validator("categories")
-    @classmethod
-    def _distinct(cls, categories: tuple[Any, ...]) -> tuple[Any, ...]:
-        if len(set(categories)) != len(categories):
-            raise ValueError("categories repeat; name each once")
-        require_plain("categories", categories)
         return categories
 
     @property

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from synth.schema.kinds.base import ordered
-from synth.schema.kinds.moments import DAY, NANOSECONDS, TimeColumn, can_be_parsed
+from synth.schema.kinds.moments import DAY, NANOSECONDS, TimeColumn
 from synth.schema.kinds.number import BOUNDS
 
 Every = Literal["month", "month end", "quarter", "quarter end", "year", "year end"]
@@ -55,9 +54,6 @@ class DateColumn(TimeColumn):
     def widest(cls, content: Mapping[str, Any]) -> tuple[dt.date, dt.date]:
         low, high = NANOSECONDS if "[ns" in str(content.get("dtype")) else (dt.datetime.min, dt.datetime.max)
         return low.date(), high.date()
-
-    _check = field_validator("bounds")(ordered)
-    _parsed = field_validator("format")(can_be_parsed)
 
     @property
     def micros(self) -> int:

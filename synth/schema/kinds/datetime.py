@@ -1,15 +1,14 @@
 """Points in time."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from synth.errors import nearest
-from synth.schema.kinds.base import ordered
-from synth.schema.kinds.moments import MICROSECONDS, NANOSECONDS, TimeColumn, can_be_parsed
+from synth.schema.kinds.moments import MICROSECONDS, NANOSECONDS, TimeColumn
 
 
 class DatetimeColumn(TimeColumn):
@@ -37,27 +36,21 @@ class DatetimeColumn(TimeColumn):
         micros = MICROSECONDS["s"] if precision == "day" else MICROSECONDS.get(precision, MICROSECONDS["s"])
         return low, last - (last - dt.datetime.min) % dt.timedelta(microseconds=micros)
 
-    _parsed = field_validator("format")(can_be_parsed)
-
     @field_validator("bounds")
     @classmethod
     def _naive(cls, bounds: tuple[dt.datetime, dt.datetime]) -> tuple[dt.datetime, dt.datetime]:
         low, high = (b.astimezone(dt.UTC).replace(tzinfo=None) if b.tzinfo else b for b in bounds)
-        checked: tuple[dt.datetime, dt.datetime] = ordered((low, high))
-        return checked
+        return low, high
 
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, timezone: str | None) -> str | None:
-        if timezone not in (None, "mixed"):
+    def rules(self) -> Iterator[tuple[object, str]]:
+        if self.timezone not in (None, "mixed"):
             import zoneinfo
 
             known = zoneinfo.available_timezones()
-            if timezone not in known:
-                close = nearest(timezone, known)
-                remedy = close if close.startswith("did") else 'write one such as "Europe/Paris", or "mixed"'
-                raise ValueError(f"timezone={timezone!r} is not an IANA name; {remedy}")
-        return timezone
+            close = nearest(self.timezone, known) if self.timezone not in known else ""
+            remedy = close if close.startswith("did") else 'write one such as "Europe/Paris", or "mixed"'
+            yield self.timezone not in known, f"timezone={self.timezone!r} is not an IANA name; {remedy}"
+        yield from super().rules()
 
     @property
     def noun(self) -> str:

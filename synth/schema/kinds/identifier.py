@@ -1,17 +1,18 @@
 """Names of rows and entities."""
 
-from typing import ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from synth.schema.kinds.base import NOT_READ_OFF, AnyColumn, ordered, range_words
+from synth.schema.kinds.base import NOT_READ_OFF, AnyColumn, range_words
 from synth.schema.kinds.number import INT64
 
 
-def check_escapes(template: str | None) -> None:
-    """Refuse a template whose last backslash has nothing to make stand for itself."""
-    if template is not None and (len(template) - len(template.rstrip("\\"))) % 2:
-        raise ValueError(f"template={template!r} ends with half a backslash; write two for one")
+def half_escaped(template: str | None) -> tuple[bool, str]:
+    """Whether the last backslash of a template has nothing to make stand for itself, and the sentence on it."""
+    n_last = 0 if template is None else len(template) - len(template.rstrip("\\"))
+    return n_last % 2 == 1, f"template={template!r} ends with half a backslash; write two for one"
 
 
 class IdentifierColumn(AnyColumn):
@@ -34,18 +35,22 @@ class IdentifierColumn(AnyColumn):
     )
     consecutive: bool = Field(default=False, description="Each is the one before it and 1, from the least on.")
 
-    @model_validator(mode="after")
-    def _one_format(self) -> Self:
-        if (self.template is None) == (self.bounds is None) and not self.drop:
-            raise ValueError("an identifier has either a template (text) or bounds (integers)")
-        check_escapes(self.template)
-        if self.bounds is not None:
-            ordered(self.bounds)
-            if self.bounds[0] < INT64[0] or self.bounds[1] > INT64[1]:
-                raise ValueError("bounds exceed 64 bits; declare a template of digits, which makes texts")
-        if self.consecutive and (self.bounds is None or self.rises_with is None):
-            raise ValueError("consecutive identifiers have bounds and rises_with; add them, or leave consecutive out")
-        return self
+    def rules(self) -> Iterator[tuple[object, str]]:
+        yield (
+            (self.template is None) == (self.bounds is None) and not self.drop,
+            "an identifier has either a template (text) or bounds (integers)",
+        )
+        yield half_escaped(self.template)
+        low, high = self.bounds or (0, 0)
+        yield low > high, f"bounds={[low, high]} are reversed; write the lower one first"
+        yield (
+            low < INT64[0] or high > INT64[1],
+            "bounds exceed 64 bits; declare a template of digits, which makes texts",
+        )
+        yield (
+            self.consecutive and (self.bounds is None or self.rises_with is None),
+            "consecutive identifiers have bounds and rises_with; add them, or leave consecutive out",
+        )
 
     @property
     def dealt(self) -> Literal["shuffled", "rising", "consecutive"]:

@@ -1,11 +1,11 @@
 """Whole numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from synth.schema.kinds.base import TaskKind, ordered
+from synth.schema.kinds.base import TaskKind
 from synth.schema.kinds.number import (
     BOUNDS,
     INT64,
@@ -35,13 +35,12 @@ class WholeColumn(NumericColumn):
     def widest(cls, content: Mapping[str, Any]) -> tuple[int, int]:
         return whole_numbers_of(content.get("dtype")) or INT64
 
-    @field_validator("bounds")
-    @classmethod
-    def _bounds(cls, bounds: tuple[int, int]) -> tuple[int, int]:
-        if bounds[0] < INT64[0] or bounds[1] > INT64[1]:
-            raise ValueError("bounds exceed 64 bits; declare the column as an identifier or as categorical text")
-        checked: tuple[int, int] = ordered(bounds)
-        return checked
+    def rules(self) -> Iterator[tuple[object, str]]:
+        yield (
+            self.bounds[0] < INT64[0] or self.bounds[1] > INT64[1],
+            "bounds exceed 64 bits; declare the column as an identifier or as categorical text",
+        )
+        yield from super().rules()
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and self.bounds[0] <= value <= self.bounds[1]

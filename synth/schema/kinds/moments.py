@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -76,17 +77,6 @@ def _part(flag: str, letter: str, moment: dt.datetime) -> str:
     return f"%{flag}{letter}"
 
 
-def can_be_parsed(form: str | None) -> str | None:
-    """The format, refused where it names a directive twice."""
-    try:
-        dt.datetime.strptime("", read_as(form or ""))
-    except re.error:
-        raise ValueError(f"format={form!r} has a directive twice; name each once") from None
-    except ValueError:
-        pass  # nothing was there to be parsed
-    return form
-
-
 class TimeColumn(LineColumn):
     """A date or a time."""
 
@@ -111,6 +101,15 @@ class TimeColumn(LineColumn):
             moment = moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
             return moment.date() if cls.is_date else moment
         return moment if cls.is_date or not isinstance(moment, dt.date) else dt.datetime.combine(moment, dt.time())
+
+    def rules(self) -> Iterator[tuple[object, str]]:
+        try:
+            dt.datetime.strptime("", read_as(self.format or ""))
+        except re.error:
+            yield True, f"format={self.format!r} has a directive twice; name each once"
+        except ValueError:
+            pass  # nothing was there to be parsed
+        yield from super().rules()
 
     @property
     def reads_digits(self) -> bool:

@@ -2,25 +2,22 @@
 
 import itertools
 import math
-import re
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from synth.schema.kinds import number_format
 from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
 from synth.validation import require_plain
 
 INT64 = (-(2**63), 2**63 - 1)
-_INTEGER_DTYPE = re.compile(r"(u?)int(8|16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
-_FLOAT_DTYPE = re.compile(r"float(16|32|64)(?:\[pyarrow\])?", re.IGNORECASE)
 _SHOWN = 8
 LARGEST_STEP, MOST_STEPS, MOST_SPIKES = 2.0**62, 10, 100
 """Of a step in units of the column's precision; of steps and of spikes in a column."""
 _EXACT_FLOAT = 2.0**53  # up to this, float64 holds every whole number
-_PLAIN = re.compile(r"[+-]?\d{1,40}(\.\d{0,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 FORMAT = "Text form, as spreadsheets write it, such as `$#,##0.00;($#,##0.00)` or `0.0#%`; left out: digits alone."
 BOUNDS = "Least and greatest value that there may be."
 STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
@@ -30,11 +27,11 @@ _MEASURE_SPIKES = "The frequent values are not public: a private fit measures th
 
 def whole_numbers_of(dtype: object) -> tuple[int, int] | None:
     """The least and the greatest whole number of an integer dtype, within 64 bits; `None` for any other dtype."""
-    known = _INTEGER_DTYPE.fullmatch(str(dtype))
-    if known is None:
+    try:
+        held = np.iinfo(str(dtype).lower().removesuffix("[pyarrow]"))
+    except (TypeError, ValueError, SyntaxError):  # no dtype of numpy
         return None
-    bits = int(known[2])
-    return (0, min(2**bits - 1, INT64[1])) if known[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return int(held.min), min(int(held.max), INT64[1])
 
 
 def exactly_up_to(dtype: str) -> float:
@@ -43,11 +40,11 @@ def exactly_up_to(dtype: str) -> float:
     >>> exactly_up_to("int8"), exactly_up_to("float64") == 2**53
     (127, True)
     """
-    known = _FLOAT_DTYPE.fullmatch(dtype)
-    if known is not None:
-        return float(2 ** {"16": 11, "32": 24}.get(known[1], 53))
     whole = whole_numbers_of(dtype)
-    return math.inf if whole is None else whole[1]
+    try:
+        return whole[1] if whole else 2.0 ** (np.finfo(dtype.lower().removesuffix("[pyarrow]")).nmant + 1)
+    except (TypeError, ValueError, SyntaxError):  # no dtype of numpy
+        return math.inf
 
 
 class NumericColumn(LineColumn):
@@ -73,21 +70,12 @@ class NumericColumn(LineColumn):
     spikes: tuple[float, ...] = Field(default=(), max_length=MOST_SPIKES, description=SPIKES)
     measure_spikes: bool = Field(default=False, description=_MEASURE_SPIKES)
 
-    @field_validator("format")
-    @classmethod
-    def _readable(cls, text: str | None) -> str | None:
-        if text is not None:
-            require_plain("format", [text])
-            number_format.parsed(text)
-        return text
-
     @property
     def has_own_texts(self) -> bool:
         return self.format is not None and not number_format.parsed(self.format).is_plain
 
     def parse(self, text: str) -> Any:
-        value = number_format.parsed(self.format or "0").read(text)
-        return text if value is None and _PLAIN.fullmatch(text) else value
+        return number_format.parsed(self.format or "0").read(text)
 
     def write(self, value: Any) -> str:
         return number_format.parsed(self.format or "0").write(Decimal(repr(value)))
@@ -99,48 +87,50 @@ class NumericColumn(LineColumn):
             raise ValueError("below and above of whole numbers have no fractions; correct them, or declare kind = real")
         return tuple(int(v) if cls.is_whole and isinstance(v, float) else v for v in listed)
 
-    @field_validator("bins")
-    @classmethod
-    def _ascending(cls, bins: tuple[float, ...]) -> tuple[float, ...]:
-        if bins and (len(bins) < 2 or any(a >= b for a, b in itertools.pairwise(bins))):
-            raise ValueError("bins must be at least two strictly ascending edges")
-        return bins
-
-    @field_validator("spikes")
-    @classmethod
-    def _distinct(cls, spikes: tuple[float, ...]) -> tuple[float, ...]:
-        if not all(math.isfinite(spike) for spike in spikes) or any(a >= b for a, b in itertools.pairwise(spikes)):
-            raise ValueError("spikes must be finite and strictly ascending; name each once")
-        return spikes
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if self.measure_spikes and self.spikes:
-            raise ValueError("spikes to measure are not listed; leave out the list, or measure_spikes = true")
-        return self
-
-    @model_validator(mode="after")
-    def _written_exactly(self) -> Self:
+    def rules(self) -> Iterator[tuple[object, str]]:
+        yield from super().rules()
+        if self.format is not None and not self.is_span:
+            require_plain("format", [self.format])
+            number_format.parsed(self.format)
+        ascend = [all(a < b for a, b in itertools.pairwise(listed)) for listed in (self.bins, self.spikes)]
+        yield len(self.bins) == 1 or not ascend[0], "bins must be at least two strictly ascending edges"
+        yield (
+            not (ascend[1] and all(map(math.isfinite, self.spikes))),
+            "spikes must be finite and strictly ascending; name each once",
+        )
+        yield (
+            self.measure_spikes and self.spikes,
+            "spikes to measure are not listed; leave out the list, or measure_spikes = true",
+        )
         unit, (low, high) = self.unit, self.bounds
-        if self.steps and unit is None:
-            raise ValueError("steps are multiples of the column's precision, and it has none; give decimals")
+        yield (
+            self.steps and unit is None,
+            "steps are multiples of the column's precision, and it has none; give decimals",
+        )
         ladder = (*self.steps, unit or 1.0)
-        if any(not _is_multiple(one, of) or one <= of * (1 + 1e-9) for one, of in itertools.pairwise(ladder)):
-            raise ValueError(
-                f"steps={list(self.steps)} must be coarser than the column's precision, coarsest first, and each a "
-                "multiple of the next and of that precision; leave out those that are not"
-            )
-        if self.steps and self.steps[0] / ladder[-1] > LARGEST_STEP:
-            raise ValueError(f"steps={list(self.steps)} exceed 64 bits of the column's precision; leave out the first")
-        if self.step_shares and len(self.step_shares) != len(self.steps):
-            raise ValueError("step_shares has one share for each of steps; give as many")
-        if any(a > b for a, b in itertools.pairwise(self.step_shares)):
-            raise ValueError("step_shares must not fall: values on a coarse step are on the finer ones, too")
-        if any(not low <= spike <= high for spike in self.spikes):
-            raise ValueError(f"spikes must lie within bounds={[low, high]}; leave out those that do not")
-        if unit is not None and not all(_is_multiple(spike, unit) for spike in self.spikes):
-            raise ValueError("spikes have more digits than the column's values; round them to its precision")
-        return self
+        yield (
+            any(not _is_multiple(one, of) or one <= of * (1 + 1e-9) for one, of in itertools.pairwise(ladder)),
+            f"steps={list(self.steps)} must be coarser than the column's precision, coarsest first, and each a "
+            "multiple of the next and of that precision; leave out those that are not",
+        )
+        yield (
+            self.steps and self.steps[0] / ladder[-1] > LARGEST_STEP,
+            f"steps={list(self.steps)} exceed 64 bits of the column's precision; leave out the first",
+        )
+        yield (
+            self.step_shares and len(self.step_shares) != len(self.steps),
+            "step_shares has one share for each of steps; give as many",
+        )
+        yield (
+            any(a > b for a, b in itertools.pairwise(self.step_shares)),
+            "step_shares must not fall: values on a coarse step are on the finer ones, too",
+        )
+        outside = any(not low <= spike <= high for spike in self.spikes)
+        yield outside, f"spikes must lie within bounds={[low, high]}; leave out those that do not"
+        yield (
+            unit is not None and not all(_is_multiple(spike, unit) for spike in self.spikes),
+            "spikes have more digits than the column's values; round them to its precision",
+        )
 
     @property
     def ladder(self) -> tuple[tuple[float, float], ...]:

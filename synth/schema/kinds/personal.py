@@ -1,13 +1,15 @@
 """Personal data."""
 
+import math
 import re
-from typing import ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from synth.locales import check_locale, check_spoken
 from synth.schema.kinds.base import NOT_READ_OFF, AnyColumn
-from synth.schema.kinds.identifier import check_escapes
+from synth.schema.kinds.identifier import half_escaped
 from synth.schema.kinds.number import exactly_up_to
 
 Personal = Literal[
@@ -17,7 +19,7 @@ Personal = Literal[
 """Kinds of personal data."""
 
 _PATTERNED = ("phone", "postcode", "card_number", "account_number", "national_id")
-_NUMBERS = re.compile(r"u?int\d+(\[pyarrow\])?|float\d+(\[pyarrow\])?", re.IGNORECASE)
+_DIGITS = re.compile("[#0-9]+")
 _CARD = re.compile(r"#([ -]?#){12,18}")
 
 
@@ -39,62 +41,55 @@ class PersonalColumn(AnyColumn):
         default=0.0, ge=0.0, le=1.0, description="Share of values left empty: a public number, never learned."
     )
 
-    @field_validator("locale")
-    @classmethod
-    def _known_locale(cls, locale: str) -> str:
-        check_locale(locale)
-        return locale
-
-    @model_validator(mode="after")
-    def _can_be_written(self) -> Self:
+    def rules(self) -> Iterator[tuple[object, str]]:
+        check_locale(self.locale)
         if self.drop:
-            return self
-        self._check_template()
-        if self.personal != "text" and self.length is not None:
-            raise ValueError(f'length is for personal = "text"; leave it out of personal={self.personal!r}')
-        if self.missing_share and not self.missing:
-            raise ValueError(f"missing_share={self.missing_share} needs values that may be missing; set missing = true")
-        if self.template is None:
+            return
+        kind, form = f"personal={self.personal!r}", self.template
+        yield half_escaped(form)
+        yield (
+            form is None and self.personal == "national_id" and self.locale != "en_US",
+            f'a national_id of locale={self.locale!r} needs a template, such as "##.##.##-###"',
+        )
+        yield (
+            form is not None and self.personal not in _PATTERNED,
+            f"a template is for {', '.join(_PATTERNED)}; leave it out of {kind}",
+        )
+        yield (
+            form is not None and self.personal == "card_number" and _CARD.fullmatch(form) is None,
+            f"template={form!r} is none of a card number; write 13 to 19 #, with a space or - between",
+        )
+        only_digits = self.personal in ("card_number", "account_number") if form is None else _DIGITS.fullmatch(form)
+        yield (
+            self.dtype is not None and exactly_up_to(self.dtype) < math.inf and not only_digits,
+            f'dtype={self.dtype!r} holds numbers only; give {kind} a template of # and digits, or dtype = "object"',
+        )
+        yield (
+            self.dtype is not None and self._longest() > exactly_up_to(self.dtype),
+            f'dtype={self.dtype!r} does not hold numbers as long as these; write dtype = "object", or "int64" for 18 '
+            "digits",
+        )
+        yield (
+            self.personal != "text" and self.length is not None,
+            f'length is for personal = "text"; leave it out of {kind}',
+        )
+        yield (
+            self.missing_share and not self.missing,
+            f"missing_share={self.missing_share} needs values that may be missing; set missing = true",
+        )
+        if form is None:
             check_spoken(self.personal, self.locale)
-        return self
 
     @property
     def characters(self) -> int:
         """Characters of a text at most."""
         return 80 if self.length is None else self.length
 
-    def _check_template(self) -> None:
-        check_escapes(self.template)
-        if self.template is None:
-            if self.personal == "national_id" and self.locale != "en_US":
-                raise ValueError(f'a national_id of locale={self.locale!r} needs a template, such as "##.##.##-###"')
-        elif self.personal not in _PATTERNED:
-            raise ValueError(f"a template is for {', '.join(_PATTERNED)}; leave it out of personal={self.personal!r}")
-        elif self.personal == "card_number" and _CARD.fullmatch(self.template) is None:
-            raise ValueError(
-                f"template={self.template!r} is none of a card number; write 13 to 19 #, with a space or - between"
-            )
-        if self.dtype is not None and _NUMBERS.fullmatch(self.dtype) and not self._only_digits():
-            raise ValueError(
-                f"dtype={self.dtype!r} holds numbers only; give personal={self.personal!r} a template of # and digits, "
-                'or dtype = "object"'
-            )
-        if self.dtype is not None and self._longest() > exactly_up_to(self.dtype):
-            raise ValueError(
-                f'dtype={self.dtype!r} does not hold numbers as long as these; write dtype = "object", or "int64" for '
-                "18 digits"
-            )
-
     def _longest(self) -> int:
         """The greatest number to be written: cards begin as test numbers do."""
         form = self.template or {"card_number": "#" * 16, "account_number": "#" * 10}.get(self.personal, "")
         digits = re.sub("[^#0-9]", "", form).replace("#", "9")
         return int(f"6{digits[1:]}" if self.personal == "card_number" else digits or 0)
-
-    def _only_digits(self) -> bool:
-        if self.template is None:
-            return self.personal in ("card_number", "account_number")
-        return re.fullmatch("[#0-9]+", self.template) is not None
 
     @property
     def domain_words(self) -> str:

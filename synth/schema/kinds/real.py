@@ -1,12 +1,12 @@
 """Numbers with a fraction."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
-from synth.schema.kinds.base import TaskKind, ordered
+from synth.schema.kinds.base import TaskKind
 from synth.schema.kinds.number import BOUNDS, NumericColumn
 
 WIDEST_REAL = (-1e15, 1e15)
@@ -28,21 +28,18 @@ class FractionColumn(NumericColumn):
     def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:
         return WIDEST_REAL
 
-    _check = field_validator("bounds")(ordered)
-
     def value_at(self, position: float) -> float:
         return float(position) if self.decimals is None else round(float(position), self.decimals)
 
-    @model_validator(mode="after")
-    def _finite(self) -> Self:
+    def rules(self) -> Iterator[tuple[object, str]]:
         low, high = self.bounds
         steps = 10.0 ** (self.decimals or 0)
-        if not all(math.isfinite(size * steps) for size in (low, high, high - low)):
-            finer = "" if self.decimals is None else f" in steps of decimals={self.decimals}"
-            raise ValueError(
-                f"bounds={[low, high]} are too far apart: float64 holds no such distance{finer}; write narrower ones"
-            )
-        return self
+        finer = "" if self.decimals is None else f" in steps of decimals={self.decimals}"
+        yield (
+            not all(math.isfinite(size * steps) for size in (low, high, high - low)),
+            f"bounds={[low, high]} are too far apart: float64 holds no such distance{finer}; write narrower ones",
+        )
+        yield from super().rules()
 
     @property
     def noun(self) -> str:

@@ -5,11 +5,12 @@ in brackets is left out where it is zero, ``(s)`` is there for more than one: ``
 """
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from synth.schema.kinds.integer import WholeColumn
 from synth.schema.kinds.moments import DAY, MICROSECONDS
@@ -20,7 +21,7 @@ _DIRECTIVE = re.compile("%-?([dHMS])")
 _PART = re.compile(r"%(-?)(\d?)([dHIMSfpP])((?:[^%(]*\(s\))?)")
 _DIGITS = re.compile(r"%-?H%M(%S)?(\.0)?")
 _JOINED = re.compile(r"\d{0,4}?[0-5]?\d", re.ASCII)
-_PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d+):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.(?P<f>\d{1,9}))?)?", re.ASCII)
+_PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d{1,18}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.(?P<f>\d{1,9}))?)?", re.ASCII)
 """What every column reads, whatever its form: as Python writes a time of day, hours beyond 24 too."""
 
 
@@ -35,13 +36,13 @@ class SpanColumn(WholeColumn):
         default="%H:%M:%S", description="Form of texts: strftime's, [] around what is left out where it is 0."
     )
 
-    @field_validator("format")
-    @classmethod
-    def _readable(cls, text: str) -> str:
-        letters = [match[3] for match in _TOKEN.finditer(text) if match[3]]
-        if not {*letters} & {*_MICROS} or len({*letters}) < len(letters):
-            raise ValueError(f"format={text!r} names units of time (%d, %H, %M, %S), each once")
-        return text
+    def rules(self) -> Iterator[tuple[object, str]]:
+        letters = [match[3] for match in _TOKEN.finditer(self.format) if match[3]]
+        yield (
+            not {*letters} & {*_MICROS} or len({*letters}) < len(letters),
+            f"format={self.format!r} names units of time (%d, %H, %M, %S), each once",
+        )
+        yield from super().rules()
 
     @property
     def noun(self) -> str:
@@ -124,7 +125,7 @@ def _pattern(form: str) -> re.Pattern[str]:
         if letter in ("p", "P", "f"):
             pattern += "(?P<f>\\d{1,6})" if letter == "f" else "(?P<p>[AaPp][Mm])"
         elif letter:
-            pattern += f"(?P<{letter}>\\d{{{1 if bare else 2},{'' if letter == largest else 2}}})"
+            pattern += f"(?P<{letter}>\\d{{{1 if bare else 2},{18 if letter == largest else 2}}})"
         elif mark:
             pattern += {"[": "(?:", "]": ")?", "(s)": "s?"}[mark]
         else:

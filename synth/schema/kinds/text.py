@@ -1,8 +1,9 @@
 """Free text."""
 
-from typing import ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from synth.schema.kinds.base import AnyColumn
 
@@ -21,11 +22,11 @@ class TextColumn(AnyColumn):
         default=400, ge=1, le=20_000, description="Characters of a learned text that are read or written at most."
     )
 
-    @model_validator(mode="after")
-    def _either(self) -> Self:
-        if self.learn and self.drop:
-            raise ValueError("a text that is left out is not learned; set either drop = true or learn = true")
-        return self
+    def rules(self) -> Iterator[tuple[object, str]]:
+        yield (
+            self.learn and self.drop,
+            "a text that is left out is not learned; set either drop = true or learn = true",
+        )
 
     def _asserted(self, often: str) -> str:
         return "free text, which is not synthesized: set drop = true first"

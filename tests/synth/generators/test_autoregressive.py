@@ -131,7 +131,7 @@ def test_evidence_is_kept(model: AutoregressiveModel) -> None:
     distribution = distribution_of(model)
     first, amount, last = distribution.discretizer.attributes
     cell = 40
-    code, interval = int(amount.group[cell]), amount.rank_interval(cell)
+    code, interval = int(amount.group[cell]), tuple(amount.rank_intervals[cell].tolist())
     together = np.ones((first.size, last.size), dtype=bool)
     together[0, 0] = False
     allowed = np.array([True, True, False, False, False])

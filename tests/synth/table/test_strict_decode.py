@@ -52,7 +52,10 @@ HOSTILE: dict[str, Any] = {
     "aware": dt.datetime(2020, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=3))),
     "spiteful zone": dt.datetime(2020, 1, 1, tzinfo=SpitefulZone()), "first": dt.datetime.min, "last": dt.datetime.max,
     "stamp": pd.Timestamp("2020-01-01"), "far stamp": pd.Timestamp(np.datetime64("20000-01-01", "s")),
-    "day": np.datetime64("2020-01-01"), "span": np.timedelta64(1, "D"), "surrogate": "\ud800",
+    "day": np.datetime64("2020-01-01"), "span": np.timedelta64(1, "D"),
+    "endless span": np.timedelta64(2**62, "D"), "last span": dt.timedelta.max,
+    "clock": dt.time(5, tzinfo=SpitefulZone()), "endless hours": "1" * 50_000 + ":00", "grouped": "1" + ",000" * 20_000,
+    "surrogate": "\ud800",
     "endless day": np.datetime64(2**62, "D"), "endless stamp": pd.Timestamp(np.datetime64(2**62, "s")),
     "endless aware": pd.Timestamp(np.datetime64(2**62, "s")).tz_localize("UTC"),
     "last aware": dt.datetime.max.replace(tzinfo=dt.timezone(dt.timedelta(hours=-5))),
@@ -103,6 +106,35 @@ BASES: dict[str, tuple[dict[str, Any], list[list[Any]]]] = {
     "mixed zones": (
         {"kind": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"], "timezone": "mixed"},
         [["2001-01-01T05:00:00+01:00"] * 3, [pd.Timestamp("2001-01-01", tz="Asia/Tokyo")] * 3],
+    ),
+    "digits": (
+        {"kind": "datetime", "bounds": ["2000-01-01T00:00:00", "2030-01-01T00:00:00"], "format": "%Y%m%d%H%M"},
+        [["200101010500"] * 3, [200101010500, 200101010501], [200101010500.0, 200101010501.0, 200101010502.0]],
+    ),
+    "days": (
+        {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"], "format": "%Y%m%d.0"},
+        [["20010101.0"] * 3, [20010101, 20010102], [20010101.0, 20010102.0]],
+    ),
+    "midnights": (
+        {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"], "timezone": "Europe/Paris"},
+        [["2001-01-01"] * 3, [pd.Timestamp("2001-01-01", tz="Europe/Paris")] * 3],
+    ),
+    "written": (
+        {"kind": "real", "bounds": [0, 9000], "decimals": 2, "format": "$#,##0.00", "below": ["-"], "above": [9999]},
+        [["$1,250.00", "2.5", "-"], [1, 2, 9999], [1.25, 2.0, 9999.0]],
+    ),
+    "comma": ({"kind": "real", "bounds": [0, 9000], "format": "#.##0,00"}, [["1.250,00", "2,5"], [1.25, 2.125, 1e3]]),
+    "beside": (
+        {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"], "above": ["never", "9999-12-31"]},
+        [["2001-01-01", "9999-12-31", "never"], [dt.date(2001, 1, 1), dt.date(9999, 12, 31)]],
+    ),
+    "clock": (
+        {"kind": "clock", "bounds": [0, 1439], "precision": "min", "format": "%-H%M"},
+        [["745", "7:45"], [745, 1200], [745.0, 1200.0], [dt.time(7, 45), dt.time(12)]],
+    ),
+    "duration": (
+        {"kind": "duration", "bounds": [0, 86400]},
+        [["1:00:00", "26:03"], [3600, 1], [3600.0, 1.0], [dt.timedelta(hours=1), dt.timedelta(1)]],
     ),
 }  # fmt: skip
 CASES = [(name, index) for name, (_, bases) in BASES.items() for index in range(len(bases))]

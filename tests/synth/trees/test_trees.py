@@ -371,7 +371,7 @@ def test_a_number_that_is_given_weighs_rows_by_its_code_and_its_place_within_it(
     code = int(attribute.group[cell])
     assert attribute.is_refined
     found = []
-    for interval in ((0.0, 1.0), attribute.rank_interval(cell)):
+    for interval in ((0.0, 1.0), attribute.rank_intervals[cell].tolist()):
         rows = trees.draw(10_000, np.random.default_rng(0), Evidence({X: code}, {X: interval}))
         assert (rows.codes[:, X] == code).all()
         found.append(np.array([np.exp(rows.log_weights[rows.codes[:, C] == c]).mean() for c in (0, 1)]))
@@ -380,7 +380,7 @@ def test_a_number_that_is_given_weighs_rows_by_its_code_and_its_place_within_it(
     real_code, is_odd = attribute.codes(real["x"]) == code, real["c"] == "odd"
     np.testing.assert_allclose(found[0], [real_code[~is_odd].mean(), real_code[is_odd].mean()], atol=0.03)
     assert found[1][0] < 0.05 * found[1][1]
-    low, high = attribute.rank_interval(cell)
+    low, high = attribute.rank_intervals[cell].tolist()
     assert found[1][1] == pytest.approx(found[0][1] * (high - low), rel=0.5)
 
 
