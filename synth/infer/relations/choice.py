@@ -272,7 +272,8 @@ class Modeling:
             new = each.column not in chosen and about not in known
             # What is left of a part of a sum may be the column that it gives.
             parts = (e for e in exact if about < e.candidate.about and e.candidate.about - about == {e.column})
-            new &= each.candidate.is_ratio or each.alone or all(e.candidate.is_product for e in parts)
+            is_gap = each.candidate.is_ratio or each.alone or self.lines.is_time(each.column)
+            new &= is_gap or all(e.candidate.is_product for e in parts)
             if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
                 continue
             chosen[each.column] = each
