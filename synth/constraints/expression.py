@@ -11,6 +11,7 @@
 Times count as so many of a unit since 1970. Functions: `floor`, `round`; of times `day` (its midnight), `year`,
 `month`, `weekday` (Monday 0), `hour`; `before`, the value of a column in the row before, of the same entity; and
 `either`, the first of two values, or where it is missing the second. `date` is the day of a year, a month and a day.
+`annuity(rate, n)` is what a loan of 1 costs in each of n periods; `growth(rate, n)` what 1 is worth after them.
 """
 
 import math
@@ -36,10 +37,14 @@ UNITS: Mapping[str, int] = {
 }  # fmt: skip
 """Microseconds of each unit of times."""
 BEFORE, EITHER, DATE, CONSTANT, COLUMN = "before", "either", "date", "constant", "column"
+OF_INTEREST: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "annuity": lambda rate, n: np.where(rate == 0, 1 / n, rate / -np.expm1(-n * np.log1p(rate))),
+    "growth": lambda rate, n: np.exp(n * np.log1p(rate)),
+}  # of a rate and a number of periods; each rises or falls in both
 _SLACK = 5e-7  # by which a quotient of times may miss a whole number below which it would be cut off
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, **OF_INTEREST,
 }  # fmt: skip
 
 
@@ -213,8 +218,8 @@ def limits(
 
 
 _CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
-FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER, DATE)
-_N_ARGUMENTS = {EITHER: 2, DATE: 3}
+FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER, DATE, *OF_INTEREST)
+_N_ARGUMENTS = {EITHER: 2, DATE: 3, **dict.fromkeys(OF_INTEREST, 2)}
 
 
 class _Reading:

@@ -179,7 +179,8 @@ def has_no_day(frame: pd.DataFrame, formula: Any, columns: Columns) -> np.ndarra
     impossible = np.zeros(len(frame), dtype=bool)
     for each in dates(formula.parsed) if formula.parsed is not None else ():
         now = _values(frame, names(each), formula.unit, columns)
-        is_whole = np.all([np.isfinite(evaluate(part, now, None, formula.unit)) for part in each.arguments], axis=0)
+        parts = (evaluate(part, now, None, formula.unit) for part in each.arguments)
+        is_whole = np.isfinite(sum(parts, np.zeros(len(frame))))
         impossible |= is_whole & np.isnan(evaluate(each, now, None, formula.unit))
     return impossible
 

@@ -8,6 +8,8 @@ import pandas as pd
 from pydantic import ValidationError
 
 from synth.constraints import Formula, Inequality
+from synth.constraints.expression import dates
+from synth.constraints.kinds import operands_of
 from synth.errors import SchemaError, TableError
 from synth.infer.facts import ColumnFacts, Role, facts_of
 from synth.infer.histories import HistoryProposal, propose_histories
@@ -165,10 +167,10 @@ def _with_proposals(
         told = content | {"nondecreasing_in_entity": proposal.nondecreasing}
         numbers = _with_columns(schema, counted).model_copy(update=told)
         relations = find(rows[list(numbers.kept)], numbers)
-        # What is compared or computed with is an amount, however few values it has.
-        amounts |= {
-            name for rule in relations.constraints if isinstance(rule, Formula | Inequality) for name in rule.columns
-        }
+        # What is compared or computed with is an amount, however few values it has; a part of a date need not be.
+        amounts |= {name for rule in relations.constraints if isinstance(rule, Inequality) for name in rule.columns}
+        for rule in (each for each in relations.constraints if isinstance(each, Formula)):
+            amounts |= {*rule.columns} - {name for day in dates(rule.parsed) for name in operands_of(day)}
         amounts |= {name for column, each in relations.modeled.items() for name in (column, *each.operands)}
     columns = {**schema.columns, **{name: column for name, column in counted.items() if name in amounts}}
     content |= {"columns": columns, "constraints": relations.constraints}

@@ -13,6 +13,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.infer.facts import ColumnFacts
 from synth.schema.kinds import Column, DateColumn, DatetimeColumn
+from synth.schema.kinds.date import every_of
 from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.table import datetime_codec
 from synth.table.faults import Fault
@@ -221,7 +222,8 @@ def _days(
     default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
     form = form or ("%Y-%m-%d" if zone is None else "%Y-%m-%dT00:00:00%:z")
     common = _common(about, default, text=text)
-    return DateColumn(bounds=(low.date(), high.date()), format=form, timezone=zone, **common)
+    every = every_of(np.asarray(wall, dtype=np.int64).astype("datetime64[us]").astype("datetime64[D]"))
+    return DateColumn(bounds=(low.date(), high.date()), format=form, timezone=zone, every=every, **common)
 
 
 def _ends(about: ColumnFacts, line: np.ndarray) -> tuple[dt.datetime, dt.datetime]:

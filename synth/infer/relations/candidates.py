@@ -1,8 +1,7 @@
 """Candidates for expressions, looked for on a few rows: sums, products, parts and spans of times.
 
-A beam search takes away summand after summand, or in logarithms factor after factor, and keeps what leaves least: the
-mean distance from the median of the nearest 85%, so that broken rows and constants do no harm. Every pair of columns is
-tried by itself, too, as a small difference of two large numbers hides both.
+Least squares, in logarithms for products, choose few columns that explain most, every pair among them: a small
+difference of two large numbers hides both. Rows that nothing explains are left aside, so that they do no harm.
 """
 
 import itertools
@@ -12,22 +11,31 @@ from functools import cached_property
 
 import numpy as np
 
-from synth.constraints.expression import Unit, written
-from synth.infer.relations.expressions import Candidate, Term, Terms, write_product, write_sum
+from synth.constraints.expression import OF_INTEREST, Unit, written
+from synth.infer.relations.expressions import Candidate, Term, Terms, multiplied, shortest, write_product, write_sum
 from synth.infer.relations.lines import DAY, SECONDS, Lines, tolerance
 
 SCREEN, FIRST = 240, 48  # rows for screening, and those that sift pairs before
-TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum, of the longest product; sums kept at a time
-WEIGHTS, EXPONENTS = (1.0, -1.0, 0.5, 2.0, 1 / 3, 2 / 3), (1.0, -1.0, 2.0, -2.0)
-MOST_WEIGHTED, MOST_LINES, MOST_SPANS = 25, 60, 6  # columns up to which all of these are tried; that are looked at
+TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum and product; sums that are lengthened
+PRODUCTS, SETS = 12, 2  # products that are tried as summands; sums of each length that least squares lead to
+MOST_LINES, MOST_SPANS = 60, 6  # columns, and spans of times, that are looked at
+MOST_PERCENT, MOST_PERIODS = 100, 600  # of a rate of interest, and of what it is paid for
 LEAST_EXACT = 0.9  # share of complete rows that an exact expression gives
+BROKEN = 0.05  # share of rows at either end that an exact sum need not give
 LIKELY = 0.7  # the same of the few rows that are looked at first
 LEAST_KNOWN = 0.3  # share of the rows in which an operand has a value
+FAR = 3.0  # times the median of what a sum leaves, in rows that it does not explain
 LEAST_EXPLAINED = 10  # rows that break a sum and another summand explains
+LEAST_DAYS = 20  # different days of a month
 DIGITS = 4  # significant digits of a factor
 SECOND: Unit = "second"
 YEAR = "365.25"  # days
 MOST_VALUES = 100_000
+WEEKS = (
+    "floor({0} + 4 / 7) - floor(date({1}, 1, 1) + 4 / 7) + 1",  # from Sunday, and from Monday on
+    "floor({0} + 3 / 7) - floor(date({1}, 1, 1) + 3 / 7) + 1",
+    "floor(floor({0} + 3 / 7) - date(year(floor({0} + 3 / 7)), 1, 1)) + 1",  # that which holds a Thursday, as ISO says
+)
 PARTS = {"year": 1_000, "month": 12, "weekday": 7, "hour": 24}  # of a time, and how many values they may have
 
 
@@ -37,10 +45,12 @@ class Search:
     def __init__(self, lines: Lines) -> None:
         self.lines, sample = lines, lines.sample
         self.varied = {name: len(np.unique(values[np.isfinite(values)])) for name, values in sample.items()}
-        usable = [name for name in sample if self.varied[name] > 1 and not lines.column(name).is_weight]
+        usable = [name for name in lines.computable if self.varied[name] > 1]
         self.numbers = [name for name in usable if not lines.is_time(name)][:MOST_LINES]
         self.times = [name for name in usable if lines.is_time(name)]
-        self.plain = {name: Term(written(name), (name,), sample[name]) for name in self.numbers}
+        named = [*self.numbers, *(n for n in sample if n not in lines.computable and self.varied[n] > 1)]
+        self.plain = {name: Term(written(name), (name,), sample[name]) for name in named[:MOST_LINES]}
+        self.rank = {term.text: rank for rank, term in enumerate(self.plain.values())}
         self.earlier: dict[str, Term] = {}
         if lines.previous is not None:
             known = {
@@ -60,6 +70,8 @@ class Search:
         if candidate.is_ratio or not plain or name not in self.plain or len(terms) < 2:
             return
         for weight, term in terms:
+            if term.names[0] not in self.numbers:
+                continue
             rest = [(-w / weight, other) for w, other in terms if other is not term]
             around = [(1 / weight, self.plain[name]), *rest]
             if not candidate.is_product and abs(weight) in (0.5, 1, 2):
@@ -78,7 +90,8 @@ class Search:
             explained = [int((np.abs(rest - w * t.values)[wrong] <= slack[wrong]).sum()) for w, t in others]
             if not others or max(explained) < max(LEAST_EXPLAINED, len(wrong) / 2):
                 break
-            candidate = self._sum(name, [*candidate.terms, others[int(np.argmax(explained))]], candidate.unit)
+            terms = [*candidate.terms, others[int(np.argmax(explained))]]
+            candidate = self._sum(name, terms, candidate.unit)
         return candidate
 
     def gap(self, name: str, other: str) -> list[Candidate]:
@@ -93,32 +106,37 @@ class Search:
         return Candidate(name, term.text, term.values, ((1.0, term),))
 
     def _sum(self, name: str, terms: Terms, unit: Unit | None = None, *, is_view: bool = False) -> Candidate:
+        if unit is None:
+            terms = sorted(terms, key=lambda each: self.rank.get(each[1].text, -1))
         values = sum((w * term.values for w, term in terms), np.zeros(len(self.lines.rows)))
         shift = self._constant(name, values)
         scale = SECONDS[unit] if unit and self.lines.is_time(name) else 1.0
-        is_result = len(terms) > 1 and all(w > 0 for w, _ in terms)
+        is_result = len(terms) > 1 and all(w > 0 and len(term.names) == 1 for w, term in terms)
         text = write_sum(terms, shift / scale)
         return Candidate(name, text, values + shift, tuple(terms), unit, is_result=is_result, is_view=is_view)
 
     def _constant(self, name: str, values: np.ndarray) -> float:
         """What an exact sum has beside its terms, where most rows show it."""
-        own, step = self.lines.sample[name], self.lines.step(name)
-        rest = (own - values)[np.isfinite(own - values)]
-        if not len(rest):
+        rest, step = self.lines.sample[name] - values, self.lines.step(name)
+        known = np.isfinite(rest)
+        if not known.any():
             return 0.0
-        middle = float(np.median(rest))
-        middle = float(f"{round(middle / step) * step if step else middle:.10g}")
-        slack = tolerance(own[np.isfinite(own - values)], step)
-        return (
-            middle if (np.abs(rest - middle) <= slack).mean() >= LEAST_EXACT > (np.abs(rest) <= slack).mean() else 0.0
-        )
+        rest, slack = rest[known], np.broadcast_to(tolerance(self.lines.sample[name], step), known.shape)[known]
+        if (np.abs(rest) <= slack).mean() >= LEAST_EXACT:
+            return 0.0
+        middle = np.round(np.median(rest) / step) * step if step else np.median(rest)
+        low, high = np.quantile(rest - slack, 1 - BROKEN), np.quantile(rest + slack, BROKEN)
+        if high - low > 0.01 * step and not self.lines.is_time(name):
+            middle = shortest(low, high)
+        middle = float(f"{middle:.10g}")
+        return middle if (np.abs(rest - middle) <= slack).mean() >= LEAST_EXACT else 0.0
 
-    def _is_likely(self, name: str, values: np.ndarray, least: float = 0.0) -> bool:
+    def _is_likely(self, name: str, values: np.ndarray) -> bool:
         """A quick look at whether values differ from a column by one constant in most rows."""
         gap = (self.lines.sample[name] - values)[:SCREEN]
         gap = gap[np.isfinite(gap)]
         step = self.lines.step(name) or 1e-6 * float(np.nanmax(np.abs(values), initial=0.0))
-        return len(gap) >= FIRST and bool((np.abs(gap - np.median(gap)) <= 1.001 * step + least).mean() >= LIKELY)
+        return len(gap) >= FIRST and bool((np.abs(gap - np.median(gap)) <= 1.001 * step).mean() >= LIKELY)
 
     # --- times -------------------------------------------------------------------------------------------------------
 
@@ -126,14 +144,18 @@ class Search:
         """Another time, and so many days, hours or minutes after it."""
         lines, own, step = self.lines, self.lines.sample[name], self.lines.step(name)
         finest = next((unit for unit, seconds in SECONDS.items() if unit != "week" and step % seconds == 0), SECOND)
-        for other in self.times:
-            if other == name or not lines.comparable(name, other):
-                continue
-            start, by_day = Term(written(other), (other,), lines.sample[other]), step == DAY > lines.step(other)
+        starts = [
+            Term(written(n), (n,), lines.sample[n]) for n in self.times if n != name and lines.comparable(name, n)
+        ]
+        # What goes with the weekday of a day in parts is not seen there, so that the gap to it is not held.
+        starts += self._dated if lines.column(name).zone in (None, "UTC") else []
+        for start in starts:
+            is_whole = len(start.names) == 1
+            by_day = is_whole and step == DAY > lines.step(start.names[0])
             if by_day:
-                start = Term(f"day({start.text})", (other,), np.floor(start.values / DAY) * DAY)
+                start = Term(f"day({start.text})", start.names, np.floor(start.values / DAY) * DAY)
             rest = own - start.values
-            if np.isfinite(rest).any():
+            if self._is_likely(name, start.values) if not is_whole else np.isfinite(rest).any():
                 yield self._sum(name, [(1.0, start)], finest, is_view=by_day and not np.nanmax(np.abs(rest)))
             for x, (unit, seconds) in itertools.product(self.numbers, SECONDS.items()):
                 length = replace(self.plain[x], values=self.plain[x].values * seconds)
@@ -144,9 +166,15 @@ class Search:
     def _views(self) -> list[tuple[Term, int]]:
         """Parts of times and spans of two; and how many values they may have, 0 where they are not cut off."""
         lines, made = self.lines, list[tuple[str, tuple[str, ...], Unit, int]]()
-        for time, (part, most) in itertools.product(self.times, PARTS.items()):
+        for time in self.times:
             if lines.column(time).zone in (None, "UTC"):
-                made.append((f"{part}({written(time)})", (time,), "day", most))
+                text = written(time)
+                made += [(f"{part}({text})", (time,), "day", most) for part, most in PARTS.items()]
+                made.append((f"day({text}) - date(year({text}), month({text}), 1) + 1", (time,), "day", 31))
+                made += [(week.format(text, f"year({text})"), (time,), "week", 53) for week in WEEKS]
+        for term in self._dated:
+            made.append((f"weekday({term.text})", term.names, "day", 7))
+            made += [(week.format(term.text, written(term.names[0])), term.names, "week", 53) for week in WEEKS]
         for pair in itertools.permutations(self.times, 2):
             if lines.comparable(*pair):
                 end, start = map(written, pair)
@@ -157,13 +185,31 @@ class Search:
         values = [lines.evaluate(text, unit, rows=lines.rows) for text, _, unit, _ in made]
         return [(Term(t, names, v, unit), most) for (t, names, unit, most), v in zip(made, values, strict=True)]
 
+    @cached_property
+    def _dated(self) -> list[Term]:
+        """Days that a year, a month and a day make."""
+        whole = {n: t for n, t in self.plain.items() if self.lines.step(n) == 1}
+        ends = {n: (np.nanmin(term.values), np.nanmax(term.values)) for n, term in whole.items()}
+        years, months, days = (
+            [n for n, (first, last) in ends.items() if low <= first and least <= last <= high]
+            for low, least, high in ((1900, 1900, 2100), (1, 12, 12), (1, 28, 31))
+        )
+        made = []
+        for parts in itertools.product(years, months, days):
+            text = f"date({', '.join(map(written, parts))})"
+            values = self.lines.evaluate(text, "day", rows=self.lines.rows) * DAY
+            known = np.all([np.isfinite(whole[n].values) for n in parts], axis=0)
+            if self.varied[parts[2]] >= LEAST_DAYS and known.any() and np.isfinite(values[known]).all():
+                made.append(Term(text, parts, values))
+        return made[:MOST_SPANS]
+
     # --- numbers -----------------------------------------------------------------------------------------------------
 
     def _of_number(self, name: str) -> Iterator[Candidate]:
         own = self.lines.sample[name]
         for term, most in self._views:
             fits = not most or (self.lines.step(name) == 1 and self.varied[name] <= most)
-            if fits and self._is_likely(name, term.values):
+            if fits and name not in term.names and self._is_likely(name, term.values):
                 yield self._sum(name, [(1.0, term)], term.unit, is_view=most > 0)
         for term in self.earlier.values():
             if term.names != (name,) and self._is_likely(name, term.values):
@@ -171,13 +217,11 @@ class Search:
         rows = self._rows(own)
         terms = [t for n, t in self.plain.items() if n != name and np.isfinite(t.values[rows]).mean() >= LEAST_KNOWN]
         if len(rows) >= FIRST and terms:
-            yield from self._sums(name, rows, terms, [])
-            yield from self._multiples(name, rows, terms)
+            yield from self.linear(name, terms, products=True)
             yield from self._products(name, rows, terms)
         if name in self.earlier:  # what is added to the row before
-            rows = rows[np.isfinite(self.earlier[name].values[rows])]
-            if len(rows) >= FIRST:
-                yield from self._sums(name, rows, terms, [(1.0, self.earlier[name])])
+            yield self._from_first(self.copy(name, self.earlier[name]))
+            yield from map(self._from_first, self.linear(name, terms, [(1.0, self.earlier[name])]))
 
     @staticmethod
     def _rows(own: np.ndarray) -> np.ndarray:
@@ -186,23 +230,6 @@ class Search:
         _, inverse, counts = np.unique(own[known], return_inverse=True, return_counts=True)
         usual = int(np.argmax(counts)) if len(counts) and counts.max() > 0.3 * len(known) else -1
         return np.asarray(known[inverse != usual][:SCREEN])
-
-    def _sums(self, name: str, rows: np.ndarray, terms: Sequence[Term], taken: Terms) -> Iterator[Candidate]:
-        c = self.lines.sample[name][rows] - sum((w * term.values[rows] for w, term in taken), np.zeros(len(rows)))
-        least = 0.51 * self.lines.step(name) or 1e-7 * float(np.median(np.abs(c)))
-        if taken:
-            yield self._from_first(self._sum(name, taken))
-        if not terms:
-            return
-        x = np.array([_fill(term.values[rows]) for term in terms])
-        pool = list(itertools.product(range(len(terms)), WEIGHTS if len(terms) <= MOST_WEIGHTED else WEIGHTS[:2]))
-        weighted, group = np.array([w * x[i] for i, w in pool]), np.array([i for i, _ in pool])
-        found = [
-            [pool[k] for k in used] for used in _pursue(c, weighted, group, np.eye(len(x), dtype=bool), TERMS, least)
-        ]
-        for used in [*found, *_pairs(c, x, least), *_by_regression(c, x)]:
-            candidate = self._sum(name, [*taken, *((w, terms[i]) for i, w in used)])
-            yield self._from_first(candidate) if taken else candidate
 
     def _from_first(self, candidate: Candidate) -> Candidate:
         """A step from the row before, with what is in its place in the first row of an entity: a column, or zero."""
@@ -222,37 +249,56 @@ class Search:
                 return self._sum(name, [(1.0, either), *rest])
         return candidate
 
-    def _multiples(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
-        """Columns that are a multiple of another, and a constant."""
-        c, half = self.lines.sample[name][rows], len(rows) // 2
-        for term in terms:
-            at = np.argsort(term.values[rows], kind="stable")
-            x, y = term.values[rows][at], c[at]
-            with np.errstate(all="ignore"):
-                slopes = (y[half : 2 * half] - y[:half]) / (x[half : 2 * half] - x[:half])
-            slopes = slopes[np.isfinite(slopes)]
-            slope = float(f"{np.median(slopes):.{DIGITS}g}") if len(slopes) >= half // 2 else 0.0
-            if slope and self._is_likely(name, slope * term.values):
-                yield self._sum(name, [(slope, term)])
+    def linear(
+        self, name: str, terms: Sequence[Term], taken: Terms = (), *, products: bool = False
+    ) -> Iterator[Candidate]:
+        """Sums with any weights, as a tariff has: those of least squares, as the shortest numbers that are as good.
+        `taken`: of each sum. `products`: of two terms each that are tried as summands, too.
+        """
+        own = self.lines.sample[name] - sum((w * term.values for w, term in taken), np.zeros(len(self.lines.rows)))
+        rows, terms = self._rows(own), [*terms, *self._spans]
+        if len(rows) < FIRST or not terms:
+            return
+        terms += self._of_two(own[rows], rows, terms) if products else []
+        for used in _by_regression(own[rows], np.array([_fill(term.values[rows]) for term in terms]), _overlap(terms)):
+            chosen = [terms[i] for i in used]
+            weights = _weights(own, np.array([term.values for term in chosen]))
+            if all(weights):
+                unit = next((term.unit for term in chosen if term.unit), None)
+                yield self._sum(name, [*taken, *zip(weights, chosen, strict=True)], unit)
+
+    @staticmethod
+    def _of_two(c: np.ndarray, rows: np.ndarray, terms: Sequence[Term]) -> list[Term]:
+        """Products of two terms, those first that go with `c`."""
+        x, free = np.array([_fill(term.values[rows]) for term in terms]), ~_overlap(terms)
+        pairs = [(i, j) for i, j in itertools.combinations(range(len(x)), 2) if free[i, j]]
+        if not pairs:
+            return []
+        z = x[[i for i, _ in pairs]] * x[[j for _, j in pairs]]
+        z, x = _standard(z), _standard(x)
+        # What is a column already is none again.
+        fit = np.where((np.abs(x @ z.T) < len(rows) * (1 - 1e-9)).all(axis=0), np.abs(z @ (c - c.mean())), 0.0)
+        return [multiplied(*(terms[i] for i in pairs[k])) for k in np.argsort(-fit)[:PRODUCTS] if fit[k] > 0]
 
     def _products(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
         own = self.lines.sample[name]
         positive = rows[own[rows] > 0]
-        terms = [*terms, *self._complements(name), *self._spans()]
-        terms = [term for term in terms if (term.values[positive] > 0).mean() > 0.6] if len(positive) else []
+        terms = [*terms, *self._complements(name), *self._spans, *self._interest]
+        terms = (
+            [term for term in terms if name not in term.names and (term.values[positive] > 0).mean() > 0.6]
+            if len(positive)
+            else []
+        )
         if len(positive) < max(FIRST, 0.6 * len(rows)) or not terms:
             return
-        c, step = np.log(own[positive]), self.lines.step(name)
+        c = np.log(own[positive])
         with np.errstate(all="ignore"):
             x = np.array([_fill(np.where(t.values > 0, np.log(t.values), np.nan)[positive]) for t in terms])
-        overlap = np.array([[not set(one.names).isdisjoint(other.names) for other in terms] for one in terms])
-        pool = list(itertools.product(range(len(terms)), EXPONENTS[: 4 if len(terms) <= 2 * MOST_WEIGHTED else 2]))
-        weighted, group = np.array([e * x[i] for i, e in pool]), np.array([i for i, _ in pool])
-        found = [[pool[k] for k in used] for used in _pursue(c, weighted, group, overlap, FACTORS, 1e-4)]
-        # In logarithms, a step of the precision of small values is not small.
-        pairs = _pairs(c, x, max(2e-3, float(np.median(step / own[positive]))))
-        for used in [*found, *(pair for pair in pairs if not overlap[pair[0][0], pair[1][0]])]:
-            yield from self._products_of(name, [(e, terms[i]) for i, e in used])
+        for used in _by_regression(c, x, _overlap(terms)):
+            exponents = np.linalg.lstsq(np.vstack([x[list(used)], np.ones(len(c))]).T, c, rcond=None)[0][:-1]
+            exponents = np.rint(exponents)
+            if len(used) <= FACTORS and np.isin(np.abs(exponents), (1, 2)).all():
+                yield from self._products_of(name, [(float(e), terms[i]) for e, i in zip(exponents, used, strict=True)])
 
     def _products_of(self, name: str, terms: Terms) -> Iterator[Candidate]:
         with np.errstate(all="ignore"):
@@ -283,14 +329,33 @@ class Search:
                 terms += [Term(f"1 {'-+'[s > 0]} {text}", (other,), 1 + s * term.values / size) for s in (-1, 1)]
         return terms
 
+    @cached_property
     def _spans(self) -> list[Term]:
-        terms = []
+        terms = list[Term]()
+        unit: Unit = "hour" if any(self.lines.step(name) < DAY for name in self.times) else "day"
         for end, start in itertools.permutations(self.times, 2):
             if self.lines.comparable(end, start):
-                span = (self.lines.sample[end] - self.lines.sample[start]) / SECONDS["hour"]
+                span = (self.lines.sample[end] - self.lines.sample[start]) / SECONDS[unit]
                 if (span[np.isfinite(span)] >= 0).mean() > 0.9:
-                    terms.append(Term(f"{written(end)} - {written(start)}", (end, start), span, "hour"))
+                    terms.append(Term(f"{written(end)} - {written(start)}", (end, start), span, unit))
         return terms[:MOST_SPANS]
+
+    @cached_property
+    def _interest(self) -> list[Term]:
+        """What rates of interest come to over so many periods: per year, and per month."""
+        low, high = ({n: f(t.values) for n, t in self.plain.items()} for f in (np.nanmin, np.nanmax))
+        rates = [n for n in self.numbers if 0 <= low[n] < high[n] <= MOST_PERCENT and self.lines.step(n) < 1]
+        periods = [n for n in self.plain if low[n] >= 1 and high[n] <= MOST_PERIODS and self.lines.step(n) == 1]
+        texts = []
+        for rate, n in itertools.product(rates, periods) if len(rates) * len(periods) <= MOST_SPANS else ():
+            for part in (1 if high[rate] <= 1 else 100, 12 if high[rate] <= 1 else 1200):
+                share = written(rate) if part == 1 else f"{written(rate)} / {part}"
+                texts += [(f"{function}({share}, {written(n)})", (rate, n)) for function in OF_INTEREST]
+        return [Term(text, names, self.lines.evaluate(text, None, rows=self.lines.rows)) for text, names in texts]
+
+
+def _overlap(terms: Sequence[Term]) -> np.ndarray:
+    return np.array([[not set(one.names).isdisjoint(other.names) for other in terms] for one in terms])
 
 
 def _fill(x: np.ndarray) -> np.ndarray:
@@ -298,65 +363,54 @@ def _fill(x: np.ndarray) -> np.ndarray:
     return np.where(known, x, np.median(x[known]) if known.any() else 0.0)
 
 
-def _spread(rows: np.ndarray) -> np.ndarray:
-    """Mean distance from the median of the nearest 85% of each row."""
-    n = rows.shape[1]
-    gap = np.abs(rows - np.partition(rows, n // 2, axis=1)[:, n // 2, None])
-    k = int(0.85 * n)
-    return np.asarray(np.partition(gap, k - 1, axis=1)[:, :k].mean(axis=1))
+def _standard(x: np.ndarray) -> np.ndarray:
+    return np.asarray((x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-300))
 
 
-def _pursue(
-    c: np.ndarray, pool: np.ndarray, group: np.ndarray, overlap: np.ndarray, depth: int, least: float
-) -> list[tuple[int, ...]]:
-    """Beam search for sums of rows of the pool after which little of `c` is left, no two of groups that overlap."""
-    best: list[tuple[float, tuple[int, ...]]] = []
-    exact: list[tuple[int, ...]] = []
-    beam: list[tuple[tuple[int, ...], np.ndarray, float]] = [((), c, float(_spread(c[None])[0]))]
-    for _ in range(depth):
-        reached = {}
-        for used, left, spread in beam:
-            free = np.flatnonzero(~overlap[group[list(used)]].any(axis=0)[group]) if used else np.arange(len(pool))
-            rows = left[None] - pool[free]
-            spreads = _spread(rows) if len(free) else np.zeros(0)
-            for j in np.argsort(spreads)[: 2 * BEAM]:
-                if spreads[j] < 0.9 * spread:
-                    reached[tuple(sorted((*used, int(free[j]))))] = (rows[j], float(spreads[j]))
-        ranked = sorted(((used, *left) for used, left in reached.items()), key=lambda each: each[2])
-        exact += [used for used, _, spread in ranked if spread <= least]
-        # It goes on after an exact one: a longer sum may be exact in more rows.
-        beam = [each for each in ranked if each[2] > least][:BEAM]
-        best += [(spread, used) for used, _, spread in beam]
-    rest = [used for _, used in sorted(best, key=lambda each: (each[0], len(each[1])))[:BEAM]]
-    return list(dict.fromkeys([*exact[:BEAM], *rest]))
-
-
-def _pairs(c: np.ndarray, x: np.ndarray, least: float) -> list[list[tuple[int, float]]]:
-    """Sums and differences of two rows from which `c` differs by a constant in most places."""
-    one, other = np.triu_indices(len(x), 1)
-    at = np.linspace(0, len(c) - 1, min(FIRST, len(c))).astype(int)
-    found = []
-    for w, v in ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0)) if len(one) else ():
-        rest = c[at][None] - w * x[one][:, at] - v * x[other][:, at]
-        middle = np.partition(rest, rest.shape[1] // 2, axis=1)[:, rest.shape[1] // 2, None]
-        share = (np.abs(rest - middle) <= 1.02 * least).mean(axis=1)
-        found += [[(int(one[i]), w), (int(other[i]), v)] for i in np.argsort(-share)[:BEAM] if share[i] >= LIKELY]
-    return found
-
-
-def _by_regression(c: np.ndarray, x: np.ndarray) -> list[list[tuple[int, float]]]:
-    """A ridge regression, trimmed twice, its coefficients rounded: sums whose terms hide each other."""
-    if len(c) < 3 * len(x):
-        return []
-    scale = x.std(axis=1) + 1e-12
-    z, nearest, weights = ((x - x.mean(axis=1, keepdims=True)) / scale[:, None]).T, np.arange(len(c)), scale
-    for _ in range(3):
-        m = z[nearest] - z[nearest].mean(axis=0)
-        covariance = m.T @ m + 1e-6 * len(nearest) * np.eye(len(x))
-        weights = np.linalg.solve(covariance, m.T @ (c[nearest] - c[nearest].mean()))
-        rest = c - z @ weights
+def _by_regression(c: np.ndarray, x: np.ndarray, overlap: np.ndarray) -> list[tuple[int, ...]]:
+    """Sets of rows of `x` of which least squares leave least of `c`, less than half, a few of each size."""
+    z = _standard(x)
+    nearest = np.arange(len(c))
+    for _ in range(2 if len(c) >= 3 * len(z) else 0):  # rows that no sum explains are left aside
+        m = z[:, nearest]
+        fit = np.linalg.solve(m @ m.T + 1e-6 * len(c) * np.eye(len(z)), m @ (c[nearest] - c[nearest].mean()))
+        rest = c - fit @ z
         nearest = np.argsort(np.abs(rest - np.median(rest)))[: int(0.85 * len(c))]
-    raw, plain = weights / scale, np.array([1.0, -1.0, 0.5, -0.5, 2.0, -2.0])
-    near = plain[np.argmin(np.abs(raw[:, None] - plain), axis=1)]
-    used = [(i, float(near[i])) for i in range(len(x)) if abs(raw[i] - near[i]) < 0.06]
-    return [used] if 1 < len(used) <= TERMS else []
+    full = np.vstack([z, c - c.mean()])[:, nearest]
+    full -= full.mean(axis=1, keepdims=True)
+    gram, product = full[:-1] @ full[:-1].T + 1e-9 * len(nearest) * np.eye(len(z)), full[:-1] @ full[-1]
+    beam: list[tuple[int, ...]] = [()]
+    sets = []
+    for size in range(1, TERMS + 1):
+        longer = {tuple(sorted((*used, j))) for used in beam for j in range(len(z)) if not overlap[j, list(used)].any()}
+        if not longer:
+            break
+        at = np.array(sorted(longer))
+        fits = np.linalg.solve(gram[at[:, :, None], at[:, None, :]], product[at][:, :, None])[:, :, 0]
+        explained = np.sum(fits * product[at], axis=1)
+        order = np.argsort(-explained)
+        beam = [tuple(map(int, at[i])) for i in order[: len(z) if size == 1 else BEAM]]
+        sets += [tuple(map(int, at[i])) for i in order[:SETS] if explained[i] >= 0.5 * (full[-1] @ full[-1])]
+    return sets
+
+
+def _weights(c: np.ndarray, x: np.ndarray) -> list[float]:
+    """The weights of rows of `x` in `c`, one by one as the shortest number within their error."""
+    known = np.isfinite(c) & np.isfinite(x).all(axis=0)
+    if known.sum() < FIRST:
+        return [0.0]
+    c, scale = c[known], np.abs(x[:, known]).max(axis=1) + 1e-300
+    a = np.vstack([x[:, known] / scale[:, None], np.ones(len(c))]).T
+    weights: list[float] = []
+    nearest = np.ones(len(c), dtype=bool)
+    for per_unit in scale:
+        for _ in range(1 if weights else 3):
+            fit, *_ = np.linalg.lstsq(a[nearest], c[nearest], rcond=None)
+            rest = c - a @ fit
+            nearest = np.abs(rest) <= FAR * np.median(np.abs(rest))
+        m = a[nearest] - a[nearest].mean(axis=0)
+        m[:, -1] = 1.0
+        error = 3 * rest[nearest].std() * np.sqrt(abs(np.linalg.pinv(m.T @ m)[0, 0])) + 1e-9 * abs(fit[0])
+        weights.append(shortest((fit[0] - error) / per_unit, (fit[0] + error) / per_unit))
+        c, a = c - weights[-1] * per_unit * a[:, 0], a[:, 1:]
+    return weights

@@ -19,19 +19,19 @@ LEAST_COVERED = 0.3  # share of a column's values for which all operands are kno
 LEAST_GAIN, LEAST_SHARE = 2.0, 0.08  # bits a row, and share of the bits, that an expression saves where it is not exact
 LEAST_GAIN_OF_TIMES, LEAST_GAIN_OF_GAPS = 0.5, 0.25  # the same of a gap of times, and of columns that keep an order
 LEAST_GAIN_OF_PARTS, PARTS_PER_ROW = 0.25, 60.0  # of week, weekday and time of day, which are learned from few rows
+LEAST_GAIN_OF_SUMS = 0.5  # of a sum with any weights, of which what is left says nothing more
 LEAST_GAIN_OF_EXACT = 0.5  # of an exact expression, without a tree
 LEAST_PARTIAL, LEAST_GAIN_OF_PARTIAL = 0.03, 0.25  # share of the rows that an expression gives exactly; bits
 LEAST_FOLLOWING = 0.95  # share of the rows in which an end is not before its start
 WORTH_A_LOOK = 1.0  # bits that a candidate saves without a tree, for a look with one
 PER_TERM = 0.1  # bits that each term costs
-RANKED, NEIGHBORS, FEW_LEVELS = 3, 5, 12  # candidates and columns that are looked at with a tree, levels of these
+RANKED = 3  # candidates that are looked at with a tree
 LEAST_VARIED = 12  # values of a column that is modeled by what is left
 LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly of a column of fewer values
 RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
 MOST_LEVELS = 3.0  # bits of a share with few levels
 BEAM = 24  # sets of exact expressions that are looked at
 FEW_TIMES = 100  # different times, such as the first days of months: parts would leave these
-OF_OTHERS = 2.0  # bits of other columns that count at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +41,15 @@ class Representation:
     Attributes:
         candidate: what is taken away first; one without terms: nothing.
         share: of the complete rows, that the expression gives exactly.
+        covered: share of the rows with a value, that the expression gives exactly.
         gain: bits a row that are saved.
-        least: of them, for it to be worth while, those among them that other columns lose.
         alone: rows that the expression does not give exactly have their value apart.
     """
 
     candidate: Candidate
     share: float = 0.0
+    covered: float = 0.0
     gain: float = 0.0
-    least: float = 0.0
     parts: bool = False
     alone: bool = False
 
@@ -157,7 +157,8 @@ class Choice:
         is_clear = share >= LEAST_OF_CATEGORIES or not few
         if not is_clear or gain <= LEAST_GAIN_OF_EXACT:
             return False
-        self._exact[candidate.key] = Representation(candidate, share, gain)
+        covered = float(exact.sum() / np.isfinite(own).sum())
+        self._exact[candidate.key] = Representation(candidate, share, covered, gain)
         return True
 
     def _take_exact(self) -> dict[str, Representation]:
@@ -165,7 +166,7 @@ class Choice:
         groups: defaultdict[frozenset[str], list[Representation]] = defaultdict(list)
         for each in self._exact.values():
             groups[each.candidate.about].append(each)
-        share = {about: (max(e.share for e in group), -len(about)) for about, group in groups.items()}
+        share = {about: (max(round(e.covered, 2) for e in group), -len(about)) for about, group in groups.items()}
         beam: list[tuple[float, dict[str, Representation]]] = [(0.0, {})]
         for about in sorted(groups, key=lambda about: (-share[about][0], len(about), sorted(about))):
             # Of two equations of which one holds the columns of the other, that which holds in more rows.
@@ -183,9 +184,10 @@ class Choice:
     def _worth(self, each: Representation) -> float:
         """Bits that an expression saves; more for results, and if others of its columns are then shorter, too."""
         name, candidate, place = each.column, each.candidate, list(self.lines.schema.columns)
-        rest = candidate.operands if len(candidate.operands) == 2 else ()
+        rest = candidate.operands & {*self.lines.computable} if len(candidate.operands) == 2 else ()
         gains = [gain for n in rest for gain, parents in self.gains(n) if parents <= candidate.operands]
-        result = RESULT * candidate.is_result * (len(candidate.terms) - 1)
+        # A whole comes before its shares.
+        result = 0.0 if gains else RESULT * candidate.is_result * (len(candidate.terms) - 1)
         # Of equal ones, the shortest, the last column, the first operands.
         operands = sum(place.index(n) for n in candidate.operands) / len(candidate.operands)
         order = (place.index(name) - 0.1 * operands) / len(place) - 10 * candidate.expression.count(" ")
@@ -207,7 +209,7 @@ class Choice:
     def is_allowed(self, candidate: Candidate, taken: Mapping[str, Representation]) -> bool:
         """True if a column may be computed so: not the order, and what is constant from what is; not in a circle."""
         name, operands = candidate.column, candidate.operands
-        enough = name not in self.protected or (candidate.is_result and len(operands) >= self.protected[name])
+        enough = name not in self.protected or len(operands) >= self.protected[name]
         constant = self.lines.schema.constant_in_entity
         alike = name not in constant or operands <= {*constant}
         return (
@@ -244,25 +246,50 @@ class Modeling:
     def find(self) -> list[Representation]:
         """The representations that save most bits, and of times as they are in parts."""
         known = {each.candidate.about for each in self.choice.exact.values()}
-        options = [each for name in self.search.numbers if name not in self.aside for each in self._of_number(name)]
+        numbers = [name for name in self.search.numbers if name not in self.aside]
+        options = [each for name in numbers for each in (*self._partly(name), *self._of_number(name))]
         options += [each for name in self.search.times if name not in self.aside for each in self._of_time(name)]
-        chosen: dict[str, Representation] = {}
-        for each in sorted(options, key=lambda each: -each.gain):
-            new = each.column not in chosen and each.candidate.about not in known
-            if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
-                continue
-            gain = each.gain + min(self._of_others(each), OF_OTHERS)
-            if gain >= each.least:
-                chosen[each.column] = replace(each, gain=gain)
-                known.add(each.candidate.about)
+        chosen = dict[str, Representation]()
+        self._choose(options, chosen, known)
+        options = [each for name in numbers if name not in chosen for each in self._linear(name, chosen)]
+        self._choose(options, chosen, known)
         for name in self.search.times:
             if (
                 name not in self.aside
-                and not self.lines.column(name).is_monthly
+                and self.lines.column(name).rhythm is None
                 and (parted := self._parted(name, chosen)) is not None
             ):
                 chosen[name] = parted
         return list(chosen.values())
+
+    def _choose(
+        self, options: Collection[Representation], chosen: dict[str, Representation], known: set[frozenset[str]]
+    ) -> None:
+        """Add the options that save most; of an equation one."""
+        exact = self.choice.exact.values()
+        for each in sorted(options, key=lambda each: -each.gain):
+            about = each.candidate.about
+            new = each.column not in chosen and about not in known
+            # What is left of a part of a sum may be the column that it gives.
+            parts = (e for e in exact if about < e.candidate.about and e.candidate.about - about == {e.column})
+            is_gap = each.candidate.is_ratio or each.alone or self.lines.is_time(each.column)
+            new &= is_gap or all(e.candidate.is_product for e in parts)
+            if not new or not self.choice.is_allowed(each.candidate, self.choice.exact | chosen):
+                continue
+            chosen[each.column] = each
+            known.add(about)
+
+    def _linear(self, name: str, chosen: dict[str, Representation]) -> Iterator[Representation]:
+        """A number as a sum, with any weights, of columns that do not follow from it: what is left needs no tree."""
+        parents = self.choice.parents(self.choice.exact | chosen)
+        terms = [term for other, term in self.search.plain.items() if name not in needed({other}, parents)]
+        own, lattice = self.lines.sample[name], self.lines.lattice(name)
+        for each in self.search.linear(name, terms):
+            left = self._left(each)[0]
+            lost = round_bits(own, lattice) - round_bits(left, lattice)
+            gain = self.plain(name) - count_bits(left, lattice) - PER_TERM * len(each.terms) - max(lost, 0.0)
+            if gain >= LEAST_GAIN_OF_SUMS:
+                yield Representation(each, gain=gain)
 
     def _plain(self, name: str) -> float:
         """Bits of the column's own value."""
@@ -274,7 +301,6 @@ class Modeling:
         return self.features.without({*names, *self.computed})
 
     def _of_number(self, name: str) -> Iterator[Representation]:
-        yield from self._partly(name)
         own, lattice = self.lines.sample[name], self.lines.lattice(name)
         rough, known = count_bits(own, lattice), np.isfinite(own)
         ends = {end for order in self.orders if name in order for end in order} - {name}
@@ -297,7 +323,7 @@ class Modeling:
         for beyond, gain, each, left in sorted(best, key=lambda each: -each[0])[:1]:
             if beyond >= 0:
                 bonus = 0.5 * (not each.is_ratio and bool(np.nanmin(left) >= 0))
-                yield Representation(each, gain=gain + bonus, least=gain + bonus - beyond)
+                yield Representation(each, gain=gain + bonus)
 
     def _partly(self, name: str) -> Iterator[Representation]:
         """An expression that gives the column in some rows: whether it does, and the value where it does not."""
@@ -319,7 +345,7 @@ class Modeling:
             cost = flag + (1 - share) * count_bits(rest, lattice, self._seen(name)) + PER_TERM * len(each.terms)
             gain = self.plain(name) - cost - share * round_bits(own, lattice)
             if gain >= LEAST_GAIN_OF_PARTIAL:
-                yield Representation(each, share, gain, LEAST_GAIN_OF_PARTIAL, alone=True)
+                yield Representation(each, share, share, gain, alone=True)
 
     def _of_time(self, name: str) -> Iterator[Representation]:
         """A time as the gap to another one, which it follows."""
@@ -333,8 +359,8 @@ class Modeling:
             value = min(self.plain(name), count_bits_of_parts(own, step, seen))
             gain = (1 - missing) * (value - gap) - PER_TERM
             is_ordered = any(each.operands | {name} == {*order} for order in self.orders)
-            if gain > -1:
-                yield Representation(each, gain=gain + 0.5, least=0.5 + (0.0 if is_ordered else LEAST_GAIN_OF_TIMES))
+            if gain >= (0.0 if is_ordered else LEAST_GAIN_OF_TIMES):
+                yield Representation(each, gain=gain + 0.5)
 
     def _parted(self, name: str, others: Mapping[str, Representation]) -> Representation | None:
         """A time, or its gap, as week, weekday and time of day, if that is shorter."""
@@ -359,35 +385,10 @@ class Modeling:
         left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
         return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
 
-    def _of_others(self, each: Representation) -> float:
-        """Bits that columns which go with this one, or are few categories, save when they see what is left of it."""
-        lines, name, candidate = self.lines, each.column, each.candidate
-        left = self._left(candidate)[0]
-        left = np.where(self.choice.is_exact(candidate), np.nan, lines.sample[name]) if each.alone else left
-        shown = self.features.matrix[:, self.features.at[name]], self.features.fill(left)[:, None]
-        ranks = {n: _rank(v) for n, v in lines.sample.items() if n not in {*candidate.about, *self.computed}}
-        pair = _rank(lines.sample[name]), _rank(left)
-        near = {n: max(abs(float(np.corrcoef(one, rank)[0, 1])) for one in pair) for n, rank in ranks.items()}
-        others = {n: lines.sample[n] for n in sorted(near, key=lambda n: -near[n])[:NEIGHBORS]}
-        few = {n: codes for n, codes in lines.codes.items() if 1 < codes.max() + 1 <= FEW_LEVELS}
-        others |= {n: np.where(codes >= 0, codes, np.nan) for n, codes in few.items() if n not in self.computed}
-        saved = 0.0
-        for n, values in others.items():
-            lattice, spiky = (1.0, True) if n in few else (lines.lattice(n), not lines.is_time(n))
-            seen = self._seen(n, name)
-            one, other = (count_bits(values, lattice, np.hstack([seen, more]), spiky=spiky) for more in shown)
-            saved += one - other if n not in few or abs(one - other) > 0.02 else 0.0
-        return saved
-
 
 def _entropy(share: float) -> float:
     share = min(max(share, 1e-9), 1 - 1e-9)
     return float(-share * np.log2(share) - (1 - share) * np.log2(1 - share))
-
-
-def _rank(values: np.ndarray) -> np.ndarray:
-    filled = np.where(np.isfinite(values), values, np.nanmedian(values))
-    return np.argsort(np.argsort(filled, kind="stable"), kind="stable")
 
 
 def _usual(values: np.ndarray) -> float:

@@ -20,7 +20,7 @@ class Features:
     def __init__(self, lines: Lines) -> None:
         self.at: dict[str, range] = {}
         blocks: list[np.ndarray] = []
-        for name in [*lines.sample, *lines.codes]:
+        for name in dict.fromkeys([*lines.sample, *lines.codes]):
             values = lines.codes[name] if name in lines.codes else lines.sample[name]
             # In days, as float32 holds no more.
             new = (

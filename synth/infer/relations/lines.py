@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints.expression import Unit, evaluate, names, parse
+from synth.constraints.kinds import numbers_of
 from synth.histories.ordering import histories_of
 from synth.schema import Schema
 from synth.schema.kinds import Column
@@ -23,7 +24,7 @@ MONDAY = 4 * DAY  # the first one after 1970 began, in seconds
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """*Sensitive*. Columns that have positions: numbers as they are, times in seconds since 1970.
+    """*Sensitive*. Columns that have positions: numbers, categories that stand for some, times in seconds since 1970.
 
     Attributes:
         rows: the sampled rows, in a random order, shape (n,).
@@ -46,6 +47,8 @@ class Lines:
                 values = column.ordinary(frame[name])
                 if not np.any(np.abs(values) > LARGEST):
                     positions[name] = values * column.per_position / 1e6 if column.is_time else values
+            elif column.is_categorical and (numbers := numbers_of(column.levels)) is not None:
+                positions[name] = frame[name].map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
         rng, previous = np.random.default_rng(seed), None
         if schema.entity is None:
             units = np.arange(len(frame))
@@ -69,6 +72,11 @@ class Lines:
     @cached_property
     def sample(self) -> dict[str, np.ndarray]:
         return {name: values[self.rows] for name, values in self.positions.items()}
+
+    @cached_property
+    def computable(self) -> list[str]:
+        """Those that an expression may give, rather than be about."""
+        return [name for name in self.positions if self.column(name).is_line and not self.column(name).is_weight]
 
     @cached_property
     def n_units(self) -> int:
@@ -96,7 +104,7 @@ class Lines:
     def step(self, name: str) -> float:
         """Distance between neighboring values; 0 for a continuous column."""
         column: Any = self.column(name)
-        return column.micros / 1e6 if column.is_time else column.unit or 0.0
+        return column.micros / 1e6 if column.is_time else column.unit or 0.0 if column.is_line else 1.0
 
     def lattice(self, name: str) -> float:
         """Distance between nearly all values; of a continuous column, one that is fine enough to compare bits."""

@@ -46,7 +46,7 @@ class Order:
 
 def find_orders(lines: Lines, among: Collection[str], implied: Collection[tuple[str, str]]) -> list[Order]:
     """The orders of pairs, without those that follow from others. `implied`: pairs that a formula holds together."""
-    names = [name for name in among if name in lines.positions and not lines.column(name).is_weight]
+    names = [name for name in among if name in lines.computable]
     orders: list[Order] = []
     arrows: set[tuple[str, str]] = set()
     for low, high in itertools.permutations(names, 2):

@@ -23,6 +23,7 @@ NEARLY_ALL = 0.9
 """Share of the values on a step from which on every cell of a grid holds one of its multiples."""
 _READ_OFF = frozenset({
     "bounds", "bins", "scale", "steps", "step_shares", "spikes", "below", "above", "categories", "ordered", "modeled",
+    "every",
 })  # fmt: skip
 """Fields of a proposed column that were read off the values of a table."""
 MOST_BESIDE = 50
@@ -59,7 +60,7 @@ class AnyColumn(Frozen):
     is_weight: ClassVar[bool] = False  # of rows in a survey: it predicts nothing
     is_time: ClassVar[bool] = False
     is_date: ClassVar[bool] = False  # a time whose positions are days; those of others are microseconds
-    is_monthly: ClassVar[bool] = False  # a date that is the first of a month
+    rhythm: ClassVar[Any] = None  # what dates are the first, or the last, days of
     is_span: ClassVar[bool] = False  # a number that counts `micros` microseconds: a duration, or a time of day
     is_identifier: ClassVar[bool] = False
     is_personal: ClassVar[bool] = False
@@ -358,7 +359,8 @@ class LineColumn(MeasurableColumn):
     @property
     def limit_words(self) -> list[str]:
         """What is public of the values, in words."""
-        return ["these limits"] + ["bins"] * bool(getattr(self, "bins", ()))
+        every = [f"that days are of one kind ({each})"] if (each := getattr(self, "every", None)) else []
+        return ["these limits"] + ["bins"] * bool(getattr(self, "bins", ())) + every
 
     @property
     def beside_words(self) -> str:
