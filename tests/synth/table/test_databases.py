@@ -119,7 +119,7 @@ def test_a_function_is_mapped_over_parts_here_and_in_a_pool(tmp_path: Path) -> N
     table = Table.of(tmp_path / "t.parquet")
     assert total(table.map(count_wards, schema_of_visits())) == EXPECTED
     with ThreadPoolExecutor(2) as pool:
-        results = table.map(count_wards, schema_of_visits(), pool)
+        results = table.on(pool).map(count_wards, schema_of_visits())
     assert len(results) == 3
     assert total(results) == EXPECTED
 
