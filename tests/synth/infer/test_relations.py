@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import synth
 from synth.infer import infer_schema
 from synth.infer.relations import Relation, find_exact, left_of, with_modeled
 from synth.schema import Schema
@@ -173,3 +174,42 @@ def test_a_declared_schema_that_models_nothing_is_completed_without_laws() -> No
     schema = infer_schema(rows, constraints=False)
     completed = with_modeled(conform(rows, schema), schema, len(rows))
     assert not completed.constraints and completed.columns["discharged"].modeled is not None
+
+
+def fees(n: int = 1_500, seed: int = 0) -> pd.DataFrame:
+    """Trips, loans and bookings: tariffs, installments, and days written in three columns."""
+    rng = np.random.default_rng(seed)
+    start = pd.Timestamp("2023-01-02") + pd.to_timedelta(rng.integers(0, 9_000_000, n), unit="s")
+    rows = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(rng.integers(120, 4_000, n), unit="s")})
+    rows["km"] = rng.gamma(2, 3, n).round(2)
+    hours = (rows["end"] - start).dt.total_seconds() / 3600
+    rows["fare"] = (2.5 + 1.6 * rows["km"] + 21 * hours).round(1)
+    rows["amount"], rows["rate"] = rng.integers(40, 1_400, n) * 25, rng.uniform(0.04, 0.24, n).round(4)
+    rows["term"] = rng.choice([36, 60], n)
+    rows["installment"] = (rows["amount"] * rows["rate"] / 12 / (1 - (1 + rows["rate"] / 12) ** -rows["term"])).round(2)
+    day = pd.Timestamp("2015-07-01") + pd.to_timedelta(rng.integers(0, 790, n), unit="D")
+    rows["year"], rows["month"], rows["mday"] = day.year, day.month_name(), day.day
+    rows["arrived"], rows["issued"] = day, day.to_period("M").start_time
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("columns", "name", "parts"),
+    [
+        (["start", "end", "km", "fare"], "fare", ["1.6 * km", "21 * (end - start)", "2.5"]),
+        (["amount", "rate", "term", "installment"], "installment", ["amount", "annuity(rate / 12, term)"]),
+        (["year", "month", "mday", "arrived", "km"], "arrived", ["date(year, month, mday)"]),
+    ],
+)
+def test_tariffs_installments_and_days_of_three_columns_are_found(
+    columns: list[str], name: str, parts: list[str]
+) -> None:
+    text = computed(infer_schema(fees()[columns]))[name]
+    assert all(part in text for part in parts), text
+
+
+def test_days_that_are_always_the_first_of_a_month_are_so_in_a_sample() -> None:
+    schema = infer_schema(fees()[["issued", "km"]])
+    assert schema.columns["issued"].every == "month"
+    days = pd.to_datetime(synth.fit(fees()[["issued", "km"]], schema, "trees", rounds=5).sample(300, seed=0)["issued"])
+    assert (days.dt.day == 1).all() and days.nunique() > 10
