@@ -156,7 +156,7 @@ class Fit:
 
         true_codes = Survey.codes
 
-        def trained(_: Any, rows: PrivateRows, *__: Any) -> None:
+        def trained(_: Any, __: Any, rows: PrivateRows, *___: Any) -> None:
             self.units = units_of(rows)
             raise StopIteration
 
