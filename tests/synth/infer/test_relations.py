@@ -189,7 +189,8 @@ def fees(n: int = 1_500, seed: int = 0) -> pd.DataFrame:
     rows["installment"] = (rows["amount"] * rows["rate"] / 12 / (1 - (1 + rows["rate"] / 12) ** -rows["term"])).round(2)
     day = pd.Timestamp("2015-07-01") + pd.to_timedelta(rng.integers(0, 790, n), unit="D")
     rows["year"], rows["month"], rows["mday"] = day.year, day.month_name(), day.day
-    rows["arrived"], rows["issued"] = day, day.to_period("M").start_time
+    rows["arrived"], rows["issued"], rows["nights"] = day, day.to_period("M").start_time, rng.integers(1, 15, n)
+    rows["left"] = day + pd.to_timedelta(rows["nights"], unit="D")
     return rows
 
 
@@ -198,7 +199,8 @@ def fees(n: int = 1_500, seed: int = 0) -> pd.DataFrame:
     [
         (["start", "end", "km", "fare"], "fare", ["1.6 * km", "21 * (end - start)", "2.5"]),
         (["amount", "rate", "term", "installment"], "installment", ["amount", "annuity(rate / 12, term)"]),
-        (["year", "month", "mday", "arrived", "km"], "arrived", ["date(year, month, mday)"]),
+        (["year", "month", "mday", "nights", "left"], "left", ["date(year, month, mday)", "nights"]),
+        (["mday", "arrived", "km"], "mday", ["day(arrived) - date(year(arrived), month(arrived), 1)"]),
     ],
 )
 def test_tariffs_installments_and_days_of_three_columns_are_found(
