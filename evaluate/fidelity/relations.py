@@ -1,9 +1,10 @@
 """Relations between columns that hold in all real rows, or nearly: whether they hold in the synthetic ones, too.
 
 A stay that does not end where it should is right in each of its columns, and nearly so in each pair. Expressions that
-give a column exactly are found in the training rows by data alone (`synth.infer.relations`), and the constraints of the
-schema stand beside them. A row counts where a relation says something of it. Held-out rows are the landmark: where one
-row in a hundred is a typing error, a hundredth need not keep it.
+give a column exactly, and what says its category, are found in the training rows by data alone
+(`synth.infer.relations`), and the constraints of the schema stand beside them. A row counts where a relation says
+something of it. Held-out rows are the landmark: where one row in a hundred is a typing error, a hundredth need not keep
+it.
 
 What is left of a relation is shown without a hundredth of the rows at either end, and without five at least, rounded to
 two digits: no row's own value.
@@ -121,6 +122,8 @@ def _columns(law: Law) -> tuple[str, ...]:
 def _words(law: Law) -> str:
     if not isinstance(law, Relation):
         return str(law)
+    if law.usual is not None:
+        return f"{written(law.column)} is what {law.expression} says"
     unit = f" in {law.unit}s" if law.unit else ""
     return f"{written(law.column)} = {law.expression}{unit}"
 
@@ -131,7 +134,8 @@ def _checked(frame: pd.DataFrame, law: Law, schema: Schema) -> tuple[np.ndarray,
     """
     if isinstance(law, Relation):
         left = left_of(frame, law, schema)
-        return np.isfinite(left), left == 0, left
+        shown = left if law.usual is None else np.full(len(left), np.nan)
+        return np.isfinite(left), left == 0, shown
     known = np.asarray(frame[list(law.columns)].notna().to_numpy().all(axis=1))
     left = np.full(len(frame), np.nan)
     if isinstance(law, Inequality):

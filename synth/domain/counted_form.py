@@ -9,7 +9,7 @@ from synth.constraints import Dependency, Formula
 from synth.domain import numeric_scale
 from synth.domain.constraint_checks import compute, determined, exact_positions, has_no_day, settled
 from synth.schema import Schema
-from synth.schema.counted import ALONE, CLOCK, MONDAY, WEEKDAY, beside, modeled_in, usual_word
+from synth.schema.counted import ALONE, CLOCK, MONDAY, OF_EXPRESSION, WEEKDAY, beside, modeled_in, usual_word
 from synth.schema.kinds.modeled import Modeled
 from synth.schema.kinds.moments import DAY
 
@@ -44,8 +44,8 @@ def from_counted(
         frame = pd.DataFrame({each: columns[each] for each in what.parents}, index=pd.RangeIndex(n), copy=False)
         if isinstance(what, Formula):
             columns[name], outside = compute(frame, what, schema.columns, before)
-        elif what.by is not None:
-            columns[name], outside = _category(drawn[name], frame[what.by], name, schema)
+        elif what.usual:
+            columns[name], outside = _category(drawn[name], frame, name, schema, before)
         else:
             columns[name], outside = _value(drawn, name, frame, schema, before)
         unlawful |= outside | has_no_day(frame, what, schema.columns)
@@ -56,8 +56,8 @@ def _left_of(frame: pd.DataFrame, name: str, schema: Schema, counted: Schema, be
     """The columns that are counted in place of one."""
     column: Any = schema.columns[name]
     modeled: Modeled = column.modeled
-    if modeled.by is not None:
-        return {name: _as_usual(frame, name, schema)}
+    if modeled.usual:
+        return {name: _as_usual(frame, name, schema, before)}
     value, ends = column.ordinary(frame[name]), beside(schema, name)
     formula = _expressed(frame, modeled, column, schema, before)
     stamps = value * column.per_position if modeled.parts else value
@@ -167,24 +167,30 @@ def _put(values: np.ndarray, column: Any) -> pd.Series:
     return series
 
 
-def _usual(by: pd.Series, name: str, schema: Schema) -> tuple[pd.Series, np.ndarray]:
-    """The category that another column says, and true where it says none."""
-    modeled = modeled_in(schema)[name]
-    return determined(by, Dependency(str(modeled.by), name, dict(modeled.usual)), schema.columns)
+def usual_category(
+    frame: pd.DataFrame, name: str, modeled: Modeled, schema: Schema, before: Before = None
+) -> tuple[pd.Series, np.ndarray]:
+    """The category that another column says, or an expression, and true where it says none; shape (n,) each."""
+    if modeled.by is not None:
+        return determined(frame[modeled.by], Dependency(modeled.by, name, dict(modeled.usual)), schema.columns)
+    by = _put(exact_positions(frame, modeled, OF_EXPRESSION, schema.columns, before), OF_EXPRESSION)
+    return determined(by, Dependency("", name, dict(modeled.usual)), {name: schema.columns[name], "": OF_EXPRESSION})
 
 
-def _as_usual(frame: pd.DataFrame, name: str, schema: Schema) -> pd.Series:
+def _as_usual(frame: pd.DataFrame, name: str, schema: Schema, before: Before) -> pd.Series:
     """Whether a category is the one that another column says, or else which it is."""
     column, own = schema.columns[name], frame[name].astype(object)
-    usual, says_none = _usual(frame[str(modeled_in(schema)[name].by)], name, schema)
+    usual, says_none = usual_category(frame, name, modeled_in(schema)[name], schema, before)
     same = (frame[name] == usual.set_axis(own.index)).fillna(value=False).to_numpy(dtype=bool) & ~says_none
     return own.map(str, na_action="ignore").where(own.notna(), None).where(~same, usual_word(column))
 
 
-def _category(drawn: pd.Series, by: pd.Series, name: str, schema: Schema) -> tuple[pd.Series, np.ndarray]:
+def _category(
+    drawn: pd.Series, frame: pd.DataFrame, name: str, schema: Schema, before: Before
+) -> tuple[pd.Series, np.ndarray]:  # fmt: skip
     """Categories that another column says, or others; and true where it was to say one and does not."""
-    column = schema.columns[name]
-    usual, says_none = _usual(by, name, schema)
+    column: Any = schema.columns[name]
+    usual, says_none = usual_category(frame, name, column.modeled, schema, before)
     is_usual = (drawn == usual_word(column)).fillna(value=False).to_numpy(dtype=bool)
     own = drawn.map(dict(zip(map(str, column.levels), column.levels, strict=True)))
     series = own.astype(object).where(own.notna(), None).astype(usual.dtype).where(~is_usual, usual)

@@ -54,6 +54,9 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return name
 
 
+OF_EXPRESSION = IntegerColumn(bounds=(-(10**15), 10**15))  # what an expression gives that says a category
+
+
 def usual_word(column: Any) -> str:
     """The category of what is left that stands for what another column says."""
     return free_name("as usual", {*map(str, column.levels)})
@@ -102,8 +105,8 @@ def _missing_pairs(schema: "Schema") -> Iterator[MissingPair]:
     """Nothing is left of a column where an operand is missing, nor beside a value alone."""
     for name, modeled in modeled_in(schema).items():
         column = schema.columns[name]
-        if modeled.by is not None:
-            if modeled.by not in modeled_in(schema):
+        if modeled.usual:
+            if modeled.by is not None and modeled.by not in modeled_in(schema):
                 keys = tuple(key for key, _ in modeled.usual)
                 yield MissingPair((name, modeled.by), _ANY_WAY, keys)
             continue
@@ -139,7 +142,7 @@ def _often_missing(schema: "Schema", modeled: Modeled) -> list[str]:
 def _left(schema: "Schema", name: str, column: Any) -> Any:
     """The column of what is left, within bounds that follow from those of the columns."""
     modeled: Modeled = column.modeled
-    if modeled.by is not None:
+    if modeled.usual:
         return CategoricalColumn(categories=(usual_word(column), *map(str, column.levels)))
     ends = np.array(column.span)
     formula = np.zeros(2) if modeled.expression is None else _limits(schema, modeled, column)
@@ -237,10 +240,12 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
     for is_broken, sentence in rules:
         if is_broken:
             raise ValueError(sentence)
-    if modeled.by is None:
-        check_operands((name, *modeled.operands) if modeled.operands else (), modeled.unit, schema.columns)
+    if modeled.operands:
+        own = () if modeled.usual else (name,)
+        check_operands((*own, *modeled.operands), modeled.unit, schema.columns)
+    if not modeled.usual:
         return
-    by: Any = schema.columns[modeled.by]
+    by: Any = OF_EXPRESSION if modeled.by is None else schema.columns[modeled.by]
     if not column.is_categorical or not (by.is_categorical or by.is_whole) or by.is_measured:
         raise ValueError("usual says categories of a column by those, or whole numbers, of another; leave it out")
     if not all(by.allows(key) and column.allows(value) for key, value in modeled.usual):

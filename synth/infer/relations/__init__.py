@@ -14,9 +14,10 @@ import pandas as pd
 from pydantic import ValidationError
 
 from synth.constraints import Constraint, FixedCombinations, Formula
-from synth.constraints.expression import Unit, parse
+from synth.constraints.expression import Unit, parse, written
 from synth.constraints.kinds import operands_of
 from synth.domain.constraint_checks import broken
+from synth.domain.counted_form import usual_category
 from synth.infer.facts import facts_of
 from synth.infer.look import look
 from synth.infer.numeric import integer, real
@@ -39,12 +40,13 @@ OPERANDS_OF_TARGET = 3  # at least, of a sum or a product that computes the colu
 
 @dataclass(frozen=True)
 class Relation:
-    """An expression that gives a column exactly, in that share of the rows that have both."""
+    """An expression that gives a column exactly, in that share of the rows that have both; or what says a category."""
 
     column: str
     expression: str
     unit: Unit | None
     share: float
+    usual: Modeled | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
     held = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
     modeled = {each.column: _modeled(each, lines) for each in held}
-    modeled |= usual_categories(frame, schema, [name for name in free if name not in modeled], lines.units, listed)
+    modeled |= usual_categories(frame, lines, [name for name in free if name not in modeled], listed)
     if not laws:
         return Relations((), modeled)
     ordered = [order.inequality() for order in orders if order.is_law]
@@ -101,7 +103,8 @@ def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:
     modeled = find(frame, schema, laws=False).modeled
     if len(frame) < n:  # other rows may have what these have not
         modeled = {
-            name: each.model_copy(update={"alone": each.expression is not None}) for name, each in modeled.items()
+            name: each.model_copy(update={"alone": each.expression is not None and not each.usual})
+            for name, each in modeled.items()
         }
     # What is read off rows is no public knowledge, which a later fit with epsilon would take a declared schema for.
     return add_modeled(schema.model_copy(update={"status": "inferred"}), modeled) if modeled else schema
@@ -119,13 +122,18 @@ def add_modeled(schema: Schema, modeled: Mapping[str, Modeled]) -> Schema:
 
 
 def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
-    """The expressions that give a column exactly in nearly all rows, the strongest first.
+    """The expressions that give a column exactly in nearly all rows, the strongest first; then what says a category.
     `frame`: *Sensitive*. Conforming to the schema.
     """
     lines = Lines.of(frame, schema)
-    exact = _choose(lines, ()).exact.values() if lines.n_all_units >= LEAST_UNITS else ()
+    if lines.n_all_units < LEAST_UNITS:
+        return ()
+    exact = _choose(lines, ()).exact.values()
     relations = [Relation(e.column, e.candidate.expression, e.candidate.unit, _share(e, lines)) for e in exact]
-    return tuple(sorted(relations, key=lambda each: -each.share))
+    listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
+    said = usual_categories(frame, lines, schema.modeled, listed)
+    usual = [Relation(n, e.expression or written(str(e.by)), e.unit, 1.0, e) for n, e in said.items()]
+    return (*sorted(relations, key=lambda each: -each.share), *usual)
 
 
 def _choose(lines: Lines, computed: Collection[str]) -> Choice:
@@ -138,8 +146,13 @@ def _choose(lines: Lines, computed: Collection[str]) -> Choice:
 
 def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarray:
     """What is left of a relation's expression in each row: 0 exactly where it gives the value, NaN where it cannot.
-    `frame`: conforming to the schema; *Sensitive* where it is real. Of times in seconds.
+    `frame`: conforming to the schema; *Sensitive* where it is real. Of times in seconds, of categories 1 if another.
     """
+    if relation.usual is not None:
+        usual, says_none = usual_category(frame, relation.column, relation.usual, schema)
+        own = frame[relation.column].reset_index(drop=True)
+        differs = (own != usual).fillna(value=True).to_numpy(dtype=float)
+        return np.where(says_none | own.isna().to_numpy(), np.nan, differs)
     lines = Lines.of(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
     values = lines.evaluate(relation.expression, relation.unit, relation.column)
     return left_over(lines.positions[relation.column], values, lines.step(relation.column))

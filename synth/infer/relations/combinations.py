@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import FixedCombinations, Unique
+from synth.constraints.expression import written
 from synth.infer.relations.evidence import ENOUGH, coded, percent, twins
+from synth.infer.relations.lines import Lines
 from synth.schema import Schema
 from synth.schema.kinds.modeled import Modeled
 
@@ -30,6 +32,7 @@ MOST_ALONE = 0.01
 """That share where one column tells the other: a value seen once says nothing of that, and nothing against it."""
 EXPECTED = 5.0
 """Rows with a combination among shuffled columns, for its absence to say something: with fewer, it is chance."""
+PARTS_OF_TIMES = ("month({})", "weekday({})", "hour({})", "12 * year({0}) + month({0})")
 FEW_ROWS = 10
 """Rows with a combination, below which others like it may not have come up: a household answers alike many times."""
 FIRST_ROWS = 2_000  # rows that are looked at before all of them
@@ -199,34 +202,54 @@ MOST_UNUSUAL, MOST_OF_CHANCE = 0.02, 0.1
 
 
 def usual_categories(
-    table: pd.DataFrame, schema: Schema, among: Sequence[str], units: np.ndarray, listed: Sequence[FixedCombinations]
+    table: pd.DataFrame, lines: Lines, among: Sequence[str], listed: Sequence[FixedCombinations]
 ) -> dict[str, Modeled]:
-    """Categories that another column nearly always says: which does, and what. `table`: *Sensitive*."""
-    known = {(one, other) for rule in listed for one, other in rule.determined}
+    """Categories that another column, or a part of a time, nearly always says: which does, and what.
+    `table`: *Sensitive*.
+    """
+    schema, units = lines.schema, lines.units
+    known = {pair for rule in listed for pair in rule.determined}
     codes = {name: coded(table[name]) for name in among if schema.columns[name].is_categorical}
     codes = {name: each for name, each in codes.items() if 2 <= len(each[1]) <= MOST_VALUES}
+    follows = {name for one, name in known if (name, one) not in known}
+    views = _parts_of_times(lines)
+    sources = {**codes, **{text: each for text, (_, each) in views.items()}}
     ranked = []
-    for by, name in itertools.permutations(codes, 2):
-        if name == schema.target or (by, name) in known or len(codes[by][1]) < len(codes[name][1]):
+    for by, name in itertools.product(sources, codes):
+        if by == name or name == schema.target or name in follows or (by, name) in known:
             continue
-        if (name in schema.constant_in_entity) > (by in schema.constant_in_entity):
+        if len(sources[by][1]) < len(codes[name][1]):
+            continue
+        if (name in schema.constant_in_entity) > (views.get(by, (by,))[0] in schema.constant_in_entity):
             continue
         for n_rows in (FIRST_ROWS, len(units)):
-            counts = _counted(codes[by], codes[name], n_rows)
+            counts = _counted(sources[by], codes[name], n_rows)
             if not _are_usual(counts, slack=2.0 if n_rows < len(units) else 1.0):
                 break
         else:
-            of_units = counts if units.max() + 1 == len(units) else _of_units(codes[by], codes[name], counts, units)
+            of_units = counts if units.max() + 1 == len(units) else _of_units(sources[by], codes[name], counts, units)
             if _are_usual(of_units) and _often(of_units):
-                ranked.append((_unusual(counts), len(codes[by][1]), by, name, counts))
+                ranked.append((_unusual(counts), len(sources[by][1]), by, name, counts))
     usual: dict[str, Modeled] = {}
     for unusual, _, by, name, counts in sorted(ranked, key=lambda each: each[:2]):
         if name in usual or by in usual or any(each.by == name for each in usual.values()):
             continue
         seen = np.flatnonzero(counts.sum(axis=1))
-        pairs = tuple((_value(codes[by][1][int(i)]), _value(codes[name][1][int(counts[i].argmax())])) for i in seen)
-        usual[name] = Modeled(by=by, usual=pairs, proposed=f"so in {100 * (1 - unusual):.3g}% of the rows")
+        pairs = tuple((_value(sources[by][1][int(i)]), _value(codes[name][1][int(counts[i].argmax())])) for i in seen)
+        told: dict[str, Any] = {"expression": by, "unit": "day"} if by in views else {"by": by}
+        usual[name] = Modeled(**told, usual=pairs, proposed=f"so in {100 * (1 - unusual):.3g}% of the rows")
     return usual
+
+
+def _parts_of_times(lines: Lines) -> dict[str, tuple[str, tuple[np.ndarray, pd.Index]]]:
+    """Months, weekdays and hours of times as expressions: of which column, and their codes."""
+    parts: dict[str, tuple[str, tuple[np.ndarray, pd.Index]]] = {}
+    for name in lines.positions:
+        if lines.is_time(name) and lines.column(name).zone in (None, "UTC"):
+            texts = [part.format(written(name)) for part in PARTS_OF_TIMES]
+            codes = [coded(pd.Series(lines.evaluate(text, "day")).astype("Int64")) for text in texts]
+            parts |= {text: (name, each) for text, each in zip(texts, codes, strict=True) if len(each[1]) > 1}
+    return parts
 
 
 def _are_usual(counts: np.ndarray, slack: float = 1.0) -> bool:

@@ -40,7 +40,7 @@ class Modeled(Frozen):
     )
     by: str | None = Field(default=None, description="Column that nearly always says which category it is.")
     usual: tuple[tuple[Value, Value], ...] = Field(
-        default=(), description="Pairs of a value of that column and the category that it says."
+        default=(), description="Pairs of a value of that column, or of the expression, and the category that it says."
     )
     proposed: str | None = Field(
         default=None, description="What speaks for a proposal of `schema infer`; a declared schema has none."
@@ -74,8 +74,10 @@ class Modeled(Frozen):
     def _one_way(self) -> Self:
         if (self.by is None) == (self.expression is None and not self.parts):
             raise ValueError("modeled names an expression, parts = true, or by and usual; give one of them")
-        if (self.by is None) != (not self.usual) or len({key for key, _ in self.usual}) != len(self.usual):
+        if (self.by is not None and not self.usual) or len({key for key, _ in self.usual}) != len(self.usual):
             raise ValueError("by and usual go together: usual has one pair for each value of by; correct them")
+        if self.usual and (self.parts or self.alone or self.column is not None or self.left == "ratio"):
+            raise ValueError("usual says categories, of which nothing is left; leave alone, column, left and parts out")
         if self.expression is None and (self.alone or self.left == "ratio"):
             raise ValueError("alone and left are about an expression, and there is none; leave them out")
         if self.parts and self.left == "ratio":
@@ -102,8 +104,8 @@ class Modeled(Frozen):
 
     @property
     def needed(self) -> frozenset[str]:
-        """The columns, and "before()", of which none may be missing where the expression has a value."""
-        return frozenset() if self.parsed is None else needs(self.parsed)
+        """The columns, and "before()", of which none may be missing for a value; a category that is said needs none."""
+        return frozenset() if self.parsed is None or self.usual else needs(self.parsed)
 
     @property
     def looks_back(self) -> bool:
@@ -111,10 +113,11 @@ class Modeled(Frozen):
         return self.parsed is not None and any(names(self.parsed, before=True))
 
     def __str__(self) -> str:
-        if self.by is not None:
+        if self.usual:
             shown = ", ".join(f"{value!r} of {key!r}" for key, value in self.usual[:_SHOWN])
             more = len(self.usual) - _SHOWN
-            return f"what {self.by!r} says ({shown}{f' and {more} more' if more > 0 else ''}), or another category"
+            by = repr(self.by) if self.expression is None else self.expression
+            return f"what {by} says ({shown}{f' and {more} more' if more > 0 else ''}), or another category"
         parts = "its week, weekday and time of day" if self.parts else ""
         if self.expression is None:
             return parts

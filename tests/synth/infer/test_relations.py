@@ -215,3 +215,21 @@ def test_days_that_are_always_the_first_of_a_month_are_so_in_a_sample() -> None:
     assert schema.columns["issued"].every == "month"
     days = pd.to_datetime(synth.fit(fees()[["issued", "km"]], schema, "trees", rounds=5).sample(300, seed=0)["issued"])
     assert (days.dt.day == 1).all() and days.nunique() > 10
+
+
+def test_names_of_months_and_weekdays_are_said_by_the_date_and_stay_so() -> None:
+    rng, rows = np.random.default_rng(0), fees()[["arrived", "km"]]
+    rows["month"], rows["weekday"] = rows["arrived"].dt.month_name(), rows["arrived"].dt.day_name()
+    rows.loc[rng.random(len(rows)) < 0.01, "month"] = "May"
+    schema = infer_schema(rows)
+    assert computed(schema) | {"arrived": ""} == {
+        "arrived": "",
+        "month": "month(arrived)",
+        "weekday": "weekday(arrived)",
+    }
+    sample = synth.fit(rows, schema, "trees", rounds=5).sample(500, seed=0)
+    days = pd.to_datetime(sample["arrived"])
+    assert (days.dt.day_name() == sample["weekday"]).all() and (days.dt.month_name() == sample["month"]).mean() > 0.97
+    month = next(each for each in find_exact(conform(rows, schema), schema) if each.column == "month")
+    left = left_of(conform(rows, schema), month, schema)
+    np.testing.assert_array_equal(left, rows["month"] != rows["arrived"].dt.month_name())
