@@ -40,8 +40,7 @@ METRICS = (
 MAX_SEARCHED = 10_000  # Training rows that relations are found in, at most
 BEYOND, FEWEST = 0.01, 5  # Share and number of the rows at either end that what is left is shown without
 UNITS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
-_SILENT = "no held-out row has all the values that a relation is about"
-_NONE = "Nothing is lost: no column is given by others in nearly all training rows, and the schema declares nothing."
+_NONE = "no column is given by others in nearly all training rows, and the schema declares nothing between columns"
 Law = Relation | Inequality | FixedCombinations
 
 
@@ -61,11 +60,7 @@ def measure(tables: Tables) -> MetricResult:
     """The share of rows that keep each relation, the worst loss of all, and the figure "relations"."""
     schema, sides = tables.schema, (tables.holdout, tables.synthetic, tables.shuffled)
     units = [entity_codes(frame, schema) for frame in sides]
-    laws = _laws(tables)
-    if not laws:
-        n = min(len(tables.holdout), len(tables.synthetic))
-        return MetricResult((Estimate(LOST, 0.0, n, "lower", (), 0.0, 0.0, note=_NONE),))
-    found = {law: [_checked(frame, law, schema) for frame in sides] for law in laws}
+    found = {law: [_checked(frame, law, schema) for frame in sides] for law in _laws(tables)}
     found = {law: checked for law, checked in found.items() if checked[0][0].any()}
     kept, lost, drawn = [], [], []
     for law, checked in found.items():
@@ -96,7 +91,7 @@ def measure(tables: Tables) -> MetricResult:
             }
         )
     if not found:
-        return MetricResult(failures=(Failure(LOST, "not applicable", _SILENT),))
+        return MetricResult(failures=(Failure(LOST, "not applicable", _NONE),))
     worst = max(lost, key=lambda one: (one.interval[0], one.value))
     worst = replace(worst, high=max(one.interval[1] for one in lost))
     drawn.sort(key=lambda row: row["kept"] - row["reference"])

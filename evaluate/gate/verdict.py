@@ -116,6 +116,9 @@ WHERE_THERE = (AUDITED,)
 """Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
+WHERE_ANYTHING_HOLDS = ("relations.lost.worst",)
+"""Measures of what holds between columns of the real table: where nothing does, nothing can be lost."""
+
 
 NO_PRIVACY = (
     "The policy has no binding rule on privacy that applies to this table, so that a copy of the training table might "
@@ -235,8 +238,9 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     """True where a rule is about something that the table has. A warning about what the real table has not, such as
-    steps, says nothing; a binding rule stays INCONCLUSIVE. A rule on histories applies wherever rows have an order,
-    measured or not, and one on texts wherever there are any; without facts about the real table, where it was measured.
+    steps, says nothing, nor does a rule on relations where nothing holds between its columns; other binding rules stay
+    INCONCLUSIVE. A rule on histories applies wherever rows have an order, measured or not, and one on texts wherever
+    there are any; without facts about the real table, where it was measured.
     """
     if rule.measure == UNJUDGED:
         return candidate.find(rule.measure, rule.subject) is not None
@@ -246,8 +250,8 @@ def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
             return candidate.find(rule.measure, rule.subject) is not None
         return real.order is not None if metric.of_histories else bool(real.texts)
     found = None if rule.measure.startswith(STATEMENT) else candidate.find(rule.measure, rule.subject)
-    if rule.severity == "warn" and isinstance(found, Failure) and found.reason == "not applicable":
-        return False
+    if isinstance(found, Failure) and found.reason == "not applicable":
+        return rule.severity != "warn" and rule.measure not in WHERE_ANYTHING_HOLDS
     claims = candidate.statement is not None
     return claims or rule.measure not in WHERE_THERE or found is not None
 

@@ -72,12 +72,12 @@ def test_no_gap_of_a_single_row_is_shown(n_ended, shown):
     assert next(row["real"] for row in drawn if "at most" in row["relation"]) == shown
 
 
-def test_where_nothing_holds_between_columns_nothing_is_lost():
+def test_nothing_between_columns_is_not_applicable():
     schema = {**SCHEMA, "constraints": []}
     rng = np.random.default_rng(0)
     alone = [stays(400, seed).assign(nights=rng.integers(0, 60, 400)) for seed in range(3)]
-    (lost,) = measured(*alone, schema).estimates
-    assert (lost.measure, lost.value, lost.interval, lost.n) == (LOST, 0.0, (0.0, 0.0), 400)
+    (failure,) = measured(*alone, schema).failures
+    assert (failure.measure, failure.reason) == (LOST, "not applicable")
 
 
 def test_a_table_that_has_no_row_that_a_relation_speaks_of_keeps_none():
