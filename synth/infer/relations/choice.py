@@ -280,9 +280,7 @@ class Modeling:
             known.add(about)
 
     def _linear(self, name: str, chosen: dict[str, Representation]) -> Iterator[Representation]:
-        """A number as a sum, with any weights, of columns that do not follow from it: what is left needs no tree, and one
-        column alone is no sum.
-        """
+        """A number as a sum of two columns or more that do not follow from it, with any weights."""
         parents = self.choice.parents(self.choice.exact | chosen)
         terms = [term for other, term in self.search.plain.items() if name not in needed({other}, parents)]
         own, lattice = self.lines.sample[name], self.lines.lattice(name)
@@ -290,7 +288,7 @@ class Modeling:
             left = self._left(each)[0]
             lost = round_bits(own, lattice) - round_bits(left, lattice)
             gain = self.plain(name) - count_bits(left, lattice) - PER_TERM * len(each.terms) - max(lost, 0.0)
-            if gain >= LEAST_GAIN_OF_SUMS and len(each.terms) > 1:
+            if gain >= LEAST_GAIN_OF_SUMS and len(each.terms) > 1:  # one column alone, trees tell as well
                 yield Representation(each, gain=gain)
 
     def _plain(self, name: str) -> float:
