@@ -44,8 +44,10 @@ class StepLayout:
         before = {name: layout.before(name) for name in varying(schema)}
         place = layout.place if with_place else None
         names = (str(schema.entity), *layout.constant, *now)
-        columns: dict[str, Any] = {name: schema.columns[name] for name in names}
-        columns |= {new: schema.columns[name] for name, new in before.items()}
+        # As values: what a column is modeled by may be no column of the steps.
+        values = {name: column.model_copy(update={"modeled": None}) for name, column in schema.columns.items()}
+        columns: dict[str, Any] = {name: values[name] for name in names}
+        columns |= {new: values[name] for name, new in before.items()}
         if place is not None:
             columns[place] = IntegerColumn(bounds=(1, MOST_ROWS))
         target = schema.target if schema.target in now else None

@@ -62,7 +62,7 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
         raise SchemaError("histories are of entities, and the schema names none; name the entity column")
     numbers = pd.factorize(table[schema.entity])[0]
     held = np.flatnonzero(numbers >= 0)
-    names = [name for name in schema.kept if name != schema.entity]
+    names = [name for name in schema.kept if name != schema.entity and name in table]
     rows = table.iloc[held]
     keys = [row_keys(rows, names), *reversed(_ranks(rows, schema)), numbers[held]]
     order = np.lexsort(keys)

@@ -8,9 +8,13 @@ from evaluate.fidelity import relations
 from evaluate.fidelity.relations import KEPT, LOST
 from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import load_policy
+from evaluate.histories.samples import StepLayout
 from evaluate.result import Candidate
 from evaluate.tables import Tables
+from synth.histories.ordering import histories_of
+from synth.infer.relations import Relation, left_of
 from synth.schema import build_schema
+from synth.table import conform
 
 BOUNDS = ["2010-01-01", "2030-01-01"]
 SCHEMA = {
@@ -93,3 +97,29 @@ def test_the_interval_of_the_loss_holds_what_is_lost():
         worst = found.estimates[0]
         covered.append(worst.low <= 0.06 <= worst.high)
     assert np.mean(covered) >= 0.9
+
+
+def test_histories_are_looked_at_where_a_time_is_modeled_by_their_order_and_rows_have_names():
+    """What is left of a relation is measured without the names of rows, and the row before by values."""
+    content = {
+        "status": "declared", "n_units": 50, "entity": "who", "max_rows_per_unit": 9, "order": "start",
+        "columns": {
+            "row": {"kind": "identifier"}, "who": {"kind": "identifier"},
+            "start": {"kind": "date", "bounds": ["2022-01-01", "2023-12-31"]},
+            "end": {"kind": "date", "bounds": ["2022-01-01", "2024-12-31"],
+                    "modeled": {"expression": "start", "unit": "day"}},
+            "n": {"kind": "integer", "bounds": [0, 99]}, "twice": {"kind": "integer", "bounds": [0, 198]},
+        },
+    }  # fmt: skip
+    schema = build_schema(content)
+    rng, n = np.random.default_rng(0), 200
+    start = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D")
+    rows = pd.DataFrame({"row": [f"r{i}" for i in range(n)], "who": [f"w{i}" for i in rng.integers(0, 50, n)]})
+    rows["start"], rows["end"] = start, start + pd.to_timedelta(rng.integers(1, 9, n), unit="D")
+    rows["n"] = rng.integers(0, 99, n)
+    rows["twice"] = 2 * rows["n"]
+    rows = conform(rows, schema)
+    steps = StepLayout.of(schema, ("start", "end"))
+    assert len(steps.steps(rows, histories_of(rows, schema))) == n - rows["who"].nunique()
+    learned = rows[list(schema.learned)].assign(who=rows["who"])
+    assert not left_of(learned, Relation("twice", "2 * n", None, 1.0), schema).any()
