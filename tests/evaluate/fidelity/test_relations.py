@@ -104,7 +104,7 @@ def test_histories_are_looked_at_where_a_time_is_modeled_by_their_order_and_rows
     content = {
         "status": "declared", "n_units": 50, "entity": "who", "max_rows_per_unit": 9, "order": "start",
         "columns": {
-            "row": {"kind": "identifier"}, "who": {"kind": "identifier"},
+            "row": {"kind": "identifier", "template": "r####"}, "who": {"kind": "identifier", "template": "w####"},
             "start": {"kind": "date", "bounds": ["2022-01-01", "2023-12-31"]},
             "end": {"kind": "date", "bounds": ["2022-01-01", "2024-12-31"],
                     "modeled": {"expression": "start", "unit": "day"}},
@@ -114,7 +114,7 @@ def test_histories_are_looked_at_where_a_time_is_modeled_by_their_order_and_rows
     schema = build_schema(content)
     rng, n = np.random.default_rng(0), 200
     start = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D")
-    rows = pd.DataFrame({"row": [f"r{i}" for i in range(n)], "who": [f"w{i}" for i in rng.integers(0, 50, n)]})
+    rows = pd.DataFrame({"row": [f"r{i:04d}" for i in range(n)], "who": [f"w{i:04d}" for i in rng.integers(0, 50, n)]})
     rows["start"], rows["end"] = start, start + pd.to_timedelta(rng.integers(1, 9, n), unit="D")
     rows["n"] = rng.integers(0, 99, n)
     rows["twice"] = 2 * rows["n"]
