@@ -62,6 +62,11 @@ def usual_word(column: Any) -> str:
     return free_name("as usual", {*map(str, column.levels)})
 
 
+def unordered(column: Any) -> Any:
+    """The column; an identifier without what it rises with, which the columns beside it may lack."""
+    return column.model_copy(update={"rises_with": None, "consecutive": False}) if column.is_identifier else column
+
+
 def modeled_in(schema: "Schema") -> dict[str, Modeled]:
     """How columns are modeled of which something else than their own value is counted."""
     return {name: c.modeled for name, c in schema.columns.items() if c.modeled is not None and not c.drop}
@@ -79,7 +84,7 @@ def counted(schema: "Schema") -> "Schema":
         if name in computed:
             continue
         if name not in modeled:
-            columns[name] = column
+            columns[name] = unordered(column)
         else:
             more = _columns_of(schema, name, column)
             columns |= more
@@ -262,7 +267,7 @@ def worked_out(schema: "Schema") -> Mapping[str, Any]:
 def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
     """The schema with the domains that its counted form was measured to have."""
     columns: dict[str, Any] = dict(schema.columns)
-    columns |= {name: of_counted.columns[name] for name in schema.kept if name in of_counted.columns}
+    columns |= {name: of_counted.columns[name] for name in schema.learned if name in of_counted.columns}
     modeled = {name: schema.columns[name] for name in modeled_in(schema)}
     whole = schema.model_copy(update={"columns": columns | modeled})
     for name, left in whole.counted.columns.items():
