@@ -221,12 +221,13 @@ def check_modeled(schema: "Schema") -> None:
 
 def _check(schema: "Schema", name: str, column: Any) -> None:
     modeled: Modeled = column.modeled
-    named = [schema.columns.get(each) for each in (*modeled.operands, *modeled.parents)]
+    others = {*modeled.operands, *modeled.parents}
+    named = [schema.columns.get(each) for each in others]
     if not all(each is not None and each.is_learned and not each.drop for each in named):
         raise ValueError("an operand is no column that is learned; name another")
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     often_missing = _often_missing(schema, modeled) if not (column.missing or modeled.alone) else []
-    constant = name not in schema.constant_in_entity or {*modeled.operands} <= {*schema.constant_in_entity}
+    constant = name not in schema.constant_in_entity or others <= {*schema.constant_in_entity}
     rules = [
         (name in {schema.order, *schema.nondecreasing_in_entity, *computed} or not column.is_learned,
          "the column orders rows, never falls, is computed by a formula, or not learned; leave modeled out"),
@@ -234,9 +235,9 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
          "a declared schema holds no proposal; take its key proposed out, or modeled as a whole"),
         (column.is_measured or column.measures_spikes,
          "the column is to be measured, and what is left of it needs its bounds; declare them"),
-        (modeled.column is None and any(schema.columns[each].is_measured for each in modeled.operands),
+        (not (modeled.column or modeled.usual) and any(schema.columns[each].is_measured for each in modeled.operands),
          "an operand is to be measured, so that what is left has no bounds yet; give them in modeled.column"),
-        (not constant, "the column is constant in an entity, and an operand is not; leave modeled out"),
+        (not constant, "the column is constant in an entity, and what gives it is not; leave modeled out"),
         (often_missing, f"{often_missing} may be missing, and the column never is; set alone = true"),
         (modeled.looks_back and schema.entity is not None and schema.order is None,
          "before(...) is of the row before, and the schema names no order; name it"),

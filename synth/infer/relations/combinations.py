@@ -248,7 +248,9 @@ def _parts_of_times(lines: Lines) -> dict[str, tuple[str, tuple[np.ndarray, pd.I
         if lines.is_time(name) and lines.column(name).zone in (None, "UTC"):
             texts = [part.format(written(name)) for part in PARTS_OF_TIMES]
             codes = [coded(pd.Series(lines.evaluate(text, "day")).astype("Int64")) for text in texts]
-            parts |= {text: (name, each) for text, each in zip(texts, codes, strict=True) if len(each[1]) > 1}
+            parts |= {
+                text: (name, each) for text, each in zip(texts, codes, strict=True) if 1 < len(each[1]) <= MOST_VALUES
+            }
     return parts
 
 
