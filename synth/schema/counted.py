@@ -79,16 +79,12 @@ def counted(schema: "Schema") -> "Schema":
         return schema
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     columns: dict[str, Any] = {}
-    constant = list(schema.constant_in_entity)
+    constant = set(schema.constant_in_entity)
     for name, column in schema.columns.items():
-        if name in computed:
-            continue
-        if name not in modeled:
-            columns[name] = unordered(column)
-        else:
-            more = _columns_of(schema, name, column)
+        if name not in computed:
+            more = _columns_of(schema, name, column) if name in modeled else {name: unordered(column)}
             columns |= more
-            constant += [each for each in more if each != name and name in schema.constant_in_entity]
+            constant |= more.keys() if name in constant else set()
     own = columns.keys() & schema.columns.keys() - modeled.keys()
     roles: dict[str, Any] = {
         "target": schema.target if schema.target in columns else None,
@@ -96,7 +92,7 @@ def counted(schema: "Schema") -> "Schema":
         "quasi_identifiers": (),
         "parties": (),
         "sensitive": tuple(name for name in schema.sensitive if name in columns),
-        "constant_in_entity": tuple(name for name in constant if name in columns),
+        "constant_in_entity": tuple(name for name in columns if name in constant),
         "constraints": tuple(each for each in schema.constraints if {*each.columns} <= own),
     }
     return (
@@ -273,18 +269,13 @@ def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
     whole = schema.model_copy(update={"columns": columns | modeled})
     for name, left in whole.counted.columns.items():
         if name in modeled and left != of_counted.columns[name]:
-            change = {"column": of_counted.columns[name]}
-            modeled[name] = modeled[name].model_copy(
-                update={"modeled": modeled_in(schema)[name].model_copy(update=change)}
-            )
+            held = modeled_in(schema)[name].model_copy(update={"column": of_counted.columns[name]})
+            modeled[name] = modeled[name].model_copy(update={"modeled": held})
     return whole.model_copy(update={"columns": columns | modeled})
 
 
 def in_rows_alone(schema: "Schema") -> "Schema":
     """The schema of rows that are drawn one by one: what looks back at the row before is held as its own value."""
-    alone = {
-        name: schema.columns[name].model_copy(update={"modeled": None})
-        for name, modeled in modeled_in(schema).items()
-        if modeled.looks_back
-    }
+    looking = [name for name, modeled in modeled_in(schema).items() if modeled.looks_back]
+    alone = {name: schema.columns[name].model_copy(update={"modeled": None}) for name in looking}
     return schema.model_copy(update={"columns": {**schema.columns, **alone}}) if alone else schema
