@@ -60,42 +60,35 @@ def measure(tables: Tables) -> MetricResult:
     """The share of rows that keep each relation, the worst loss of all, and the figure "relations"."""
     schema, sides = tables.schema, (tables.holdout, tables.synthetic, tables.shuffled)
     units = [entity_codes(frame, schema) for frame in sides]
-    found = {law: [_checked(frame, law, schema) for frame in sides] for law in _laws(tables)}
-    found = {law: checked for law, checked in found.items() if checked[0][0].any()}
-    kept, lost, drawn = [], [], []
-    for law, checked in found.items():
+    checked_laws = {law: [_checked(frame, law, schema) for frame in sides] for law in _laws(tables)}
+    checked_laws = {law: checked for law, checked in checked_laws.items() if checked[0][0].any()}
+    kept, lost, figures = [], [], list[dict[str, Any]]()
+    for law, checked in checked_laws.items():
         # Of a table without a row that the relation says something of, none keeps it.
         judged = [known if known.any() else ~known for known, *_ in checked]
         flags = [kept[known] for (_, kept, _), known in zip(checked, judged, strict=True)]
-        of = [unit[known] for unit, known in zip(units, judged, strict=True)]
+        owners = [unit[known] for unit, known in zip(units, judged, strict=True)]
         real, synthetic, shuffled = (float(each.mean()) for each in flags)
         note = f"{_words(law)}: kept by {real:.1%} of held-out rows and {synthetic:.1%} of synthetic ones"
-        _, low, high = clustered(flags[1], of[1])
+        _, low, high = clustered(flags[1], owners[1])
         n = len(flags[1])
         kept.append(Estimate(KEPT, synthetic, n, "higher", _columns(law), low, high, real, shuffled, f"{note}."))
         rates = [
-            wilson(float(hits.mean()), len(hits) / design_effect(hits, unit), len(found))
-            for hits, unit in zip(flags[:2], of[:2], strict=True)
+            wilson(float(hits.mean()), len(hits) / design_effect(hits, unit), len(checked_laws))
+            for hits, unit in zip(flags[:2], owners[:2], strict=True)
         ]
         value, low, high = newcombe(rates[0], rates[1])
         n = min(map(len, flags[:2]))
         lost.append(Estimate(LOST, value, n, "lower", (), low, high, 0.0, real - shuffled, f"The worst is {note}."))
         lefts = [left[known & np.isfinite(left)] for known, _, left in checked[:2]]
-        drawn.append(
-            {
-                "relation": _words(law),
-                "kept": synthetic,
-                "reference": real,
-                "floor": shuffled,
-                **_spans(lefts, law, schema),
-            }
-        )
-    if not found:
+        figure = {"relation": _words(law), "kept": synthetic, "reference": real, "floor": shuffled}
+        figures.append(figure | _spans(lefts, law, schema))
+    if not checked_laws:
         return MetricResult(failures=(Failure(LOST, "not applicable", _NONE),))
-    worst = max(lost, key=lambda one: (one.interval[0], one.value))
-    worst = replace(worst, high=max(one.interval[1] for one in lost))
-    drawn.sort(key=lambda row: row["kept"] - row["reference"])
-    return MetricResult((worst, *kept), figures={"relations": drawn})
+    worst = max(lost, key=lambda each: (each.interval[0], each.value))
+    worst = replace(worst, high=max(each.interval[1] for each in lost))
+    figures.sort(key=lambda figure: figure["kept"] - figure["reference"])
+    return MetricResult((worst, *kept), figures={"relations": figures})
 
 
 def _laws(tables: Tables) -> list[Law]:

@@ -149,16 +149,11 @@ def _miscalculated(
 ) -> np.ndarray:  # fmt: skip
     column: Any = columns[formula.column]
     exact, given = exact_positions(frame, formula, column, columns, before), column.positions(frame[formula.column])
-    differs = np.abs(given - exact) > _allowed(exact, column.unit)
+    unit = column.unit  # half a step, as ties may go either way
+    slack = _slack(exact) if unit is None else unit / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(exact))
+    differs = np.abs(given - exact) > slack
     differs = np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs)
     return np.asarray(differs & ~column.is_beside(frame[formula.column]))
-
-
-def _allowed(exact: np.ndarray, unit: float | None) -> Any:
-    """The tolerance of a formula's value: half a step, as ties may go either way."""
-    if unit is None:
-        return _slack(exact)
-    return unit / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(exact))
 
 
 def exact_positions(

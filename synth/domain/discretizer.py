@@ -138,11 +138,9 @@ class Attribute:
         return pd.Series(texts[np.where(missing, len(known), cells)], dtype=object)
 
     def rank(self, value: pd.Series) -> float | None:
-        """The share of its code's mass below a number or time, the only value; `None` where it is missing."""
+        """The share of its code's mass below a number or time, the only value; `None` of others, and where missing."""
         cell = int(self.cells(value)[0])
-        if cell == self.n_cells + MISSING:
-            return None
-        return float(self.middle_ranks[cell])
+        return None if self.edges is None or cell == self.n_cells + MISSING else float(self.middle_ranks[cell])
 
     def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
@@ -265,12 +263,9 @@ class Discretizer:
         """The discretizer of `by_quantiles`, from the counts of a training table.
         `counted`: *Sensitive*. For each number or time the places that hold a value, ascending, and how many each.
         """
-        made = []
-        for name in schema.learned:
-            column = schema.columns[name]
-            edges = grid.quantile_edges(*counted[name], column, n_bins) if name in counted else None  # type: ignore[arg-type]
-            made.append(_attribute(name, column, edges))
-        return cls(tuple(made))
+        columns: dict[str, Any] = {name: schema.columns[name] for name in schema.learned}
+        edges = {name: grid.quantile_edges(*each, columns[name], n_bins) for name, each in counted.items()}
+        return cls(tuple(_attribute(name, column, edges.get(name)) for name, column in columns.items()))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -303,15 +298,10 @@ class Discretizer:
         ranks: dict[int, np.ndarray] = {}
         if copula is not None:
             columns = [a.possible(column, rng) for a, column in zip(self.attributes, columns, strict=True)]
-            ranks = copula.ranks(columns, rng, self._ranks(given or {}))
+            known = {i: a.rank(given[a.name]) for i, a in enumerate(self.attributes) if given and a.name in given}
+            ranks = copula.ranks(columns, rng, {place: rank for place, rank in known.items() if rank is not None})
         made = {a.name: a.values(columns[i], rng, ranks.get(i)) for i, a in enumerate(self.attributes)}
         return pd.DataFrame(made, index=pd.RangeIndex(len(codes)), copy=False)
-
-    def _ranks(self, given: Mapping[str, pd.Series]) -> dict[int, float]:
-        """The ranks within their codes of given numbers and times, by place."""
-        lines = [(i, a) for i, a in enumerate(self.attributes) if a.edges is not None and a.name in given]
-        ranks = {place: attribute.rank(given[attribute.name]) for place, attribute in lines}
-        return {place: rank for place, rank in ranks.items() if rank is not None}
 
     def labels(self, column: str) -> list[str]:
         """One text per code of a column, for showing."""
@@ -339,8 +329,7 @@ class Discretizer:
 def _require_sound(attribute: Attribute) -> None:
     """Refuse an attribute of which cells, codes and masses do not fit each other or the column's kind."""
     column, edges, group, mass = attribute.column, attribute.edges, attribute.group, attribute.mass
-    has_categories = column.is_categorical
-    if has_categories != (edges is None):
+    if column.is_categorical != (edges is None):
         raise ValueError("a column has edges where it has a line, and only there")
     n_cells = len(column.levels) if edges is None else len(edges) - 1
     if edges is not None and (n_cells < 1 or not (np.diff(edges) > 0).all()):

@@ -226,17 +226,13 @@ def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) 
         n_codes = max(round(some[light].sum() / target), 1)
         middles = np.cumsum(some[light]) - some[light] / 2
         level = np.floor(middles / max(some[light].sum(), SMALLEST) * n_codes)
-        level = _with_pools(level, pools[held][light])
+        numbers, first, inverse = np.unique(pools[held][light], return_index=True, return_inverse=True)
+        if (numbers >= 0).any():  # cells of a pool are all in the level of its first one
+            level = np.where(pools[held][light] >= 0, level[first][inverse], level)
         _, places, number = np.unique(level, return_index=True, return_inverse=True)
         codes = np.arange(len(some))
         codes[light] = light[places][number]
     return codes[np.searchsorted(held, _beside(held, np.arange(len(mass))))]
-
-
-def _with_pools(level: Places, pools: NDArray[np.int64]) -> Places:
-    """Levels of cells, those of a pool all in that of its first cell."""
-    numbers, first, inverse = np.unique(pools, return_index=True, return_inverse=True)
-    return np.where(pools >= 0, level[first][inverse], level) if (numbers >= 0).any() else level
 
 
 def _split(
@@ -252,7 +248,8 @@ def _split(
         if n_distinct[cell] < 2 or abs(middle - 0.5) <= OFF_MIDDLE:
             ends, parts = np.array([high]), mass[cell : cell + 1]
         else:
-            inner = grid.between(low + (high - low) * _shares(middle)[1:-1], column.unit)
+            even = np.linspace(0, 1, SPLIT + 1) ** ((1 - middle) / middle)  # even shares of the values lie between
+            inner = grid.between(low + (high - low) * even[1:-1], column.unit)
             ends = np.append(np.unique(inner[(inner > low) & (inner < high)]), high)
             places = (np.concatenate([[low], ends]) - low) / (high - low)
             parts = mass[cell] * np.diff(places ** (middle / (1 - middle)))
@@ -260,8 +257,3 @@ def _split(
         made_mass.append(parts)
         made_groups.append(np.full(len(parts), groups[cell]))
     return np.concatenate(made_edges), np.concatenate(made_mass), np.concatenate(made_groups)
-
-
-def _shares(middle: float) -> Places:
-    """Places within a cell, in widths, between which even shares of its values lie; shape (SPLIT + 1,)."""
-    return np.linspace(0, 1, SPLIT + 1) ** ((1 - middle) / middle)

@@ -167,10 +167,7 @@ class NeuralGenerator(PrivateGenerator):
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         shares, n_rows = fit.entity_shares()
         encoding: BinnedEncoding | ModalEncoding
-        if self.promises:
-            encoding, network = self._private(fit, shares, place)
-        else:
-            encoding, network = self._plain(fit, place)
+        encoding, network = self._private(fit, shares, place) if self.promises else self._plain(fit, place)
         return NeuralModel(
             self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
         )  # fmt: skip
@@ -306,18 +303,15 @@ class Ctgan(NeuralGenerator):
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        n_codes = sum(self._most_codes(schema.columns[name]) for name in schema.modeled)
+        n_codes = 0
+        for column in (schema.columns[name] for name in schema.modeled):  # `other` and `missing` are codes, too
+            n_lines = self.n_bins + len(getattr(column, "spikes", ()))  # guessed where the domain is to be measured
+            n_codes += (len(getattr(column, "categories", ())) or 2 * n_lines) + 2
         if self.promises and self.critic == "pairs" and n_codes > MOST_CODES:
             raise BudgetError(
                 f'critic="pairs" weighs every pair of codes, and codes={n_codes:,} are more than {MOST_CODES:,}; '
                 'drop columns, merge categories, declare fewer spikes, lower n_bins, or set critic="network"'
             )
-
-    def _most_codes(self, column: Any) -> int:
-        """Codes of a column at most, `other` and `missing` among them; guessed where its domain is to be measured."""
-        known = getattr(column, "categories", ())
-        n_spikes = len(getattr(column, "spikes", ()))
-        return len(known) + 2 if known else 2 * (self.n_bins + n_spikes) + 2
 
     def _train(self, rows: NetworkRows, course: "Course", device: Any) -> "CtganNetwork":
         from synth.neural.ctgan import CtganSpec, CtganTraining

@@ -19,7 +19,7 @@ from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.histories.ordering import Histories
 from synth.schema import Schema
-from synth.schema.counted import free_name
+from synth.schema.counted import free_name, unordered
 from synth.schema.kinds import IntegerColumn, RealColumn
 
 FIRST, LATER = "first", "later"  # the names of the two tables, in files and in statements
@@ -115,7 +115,7 @@ class HistoryLayout:
     def later_rows(self) -> Schema:
         """The schema of later rows: their entity, what is known of them, and what is drawn."""
         growing, columns = self.schema.growing, self.schema.columns
-        made: dict[str, Any] = {str(self.schema.entity): columns[str(self.schema.entity)]}
+        made: dict[str, Any] = {str(self.schema.entity): unordered(columns[str(self.schema.entity)])}
         made |= {name: columns[name] for name in self.constant}
         made[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
         made[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))

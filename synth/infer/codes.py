@@ -67,11 +67,6 @@ def named_code(name: str) -> bool:
     return words[-1] in _CODES or (len(words) == 1 and words[0] in _ALONE)
 
 
-def _named_amount(name: str) -> bool:
-    words = _words(name)
-    return bool(words) and (words[0] in _COUNTED or not _AMOUNTS.isdisjoint(words))
-
-
 def _words(name: str) -> list[str]:
     return _WORDS.findall(_CAMEL.sub("_", name).lower())
 
@@ -106,7 +101,9 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
     often = counts.sum() / len(distinct)
     if named_code(name):
         return bool(len(distinct) <= MOST_CODES and often >= OFTEN / 2)
-    if _named_amount(name) or len(distinct) > MOST_CODES or often < OFTEN or len(distinct) < FEWEST_CODES:
+    words = _words(name)
+    is_amount = bool(words) and (words[0] in _COUNTED or not _AMOUNTS.isdisjoint(words))
+    if is_amount or len(distinct) > MOST_CODES or often < OFTEN or len(distinct) < FEWEST_CODES:
         return False
     if distinct[0] < 0 or distinct[counts.argmax()] == 0:
         return False  # amounts may be owed, and most often there is nothing

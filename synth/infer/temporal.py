@@ -196,14 +196,11 @@ def _zone_of(known: list[dt.datetime]) -> str | None:
     hours, rest = divmod(int(ahead[0]), MICROSECONDS["h"])
     if rest == 0 and (ahead == ahead[0]).all() and -14 <= -hours <= 12:
         return f"Etc/GMT{-hours:+d}"
-    return next(
-        (zone for zone in (*_OFTEN, *sorted(zoneinfo.available_timezones())) if _is_clock_of(zone, known)), "mixed"
-    )
-
-
-def _is_clock_of(zone: str, known: list[dt.datetime]) -> bool:
-    info = zoneinfo.ZoneInfo(zone)
-    return all(moment.astimezone(info).utcoffset() == moment.utcoffset() for moment in known)
+    for zone in (*_OFTEN, *sorted(zoneinfo.available_timezones())):
+        info = zoneinfo.ZoneInfo(zone)
+        if all(moment.astimezone(info).utcoffset() == moment.utcoffset() for moment in known):
+            return zone
+    return "mixed"
 
 
 def _datetimes(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None, *, text: bool) -> Column:

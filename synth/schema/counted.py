@@ -62,6 +62,11 @@ def usual_word(column: Any) -> str:
     return free_name("as usual", {*map(str, column.levels)})
 
 
+def unordered(column: Any) -> Any:
+    """The column; an identifier without what it rises with, which the columns beside it may lack."""
+    return column.model_copy(update={"rises_with": None, "consecutive": False}) if column.is_identifier else column
+
+
 def modeled_in(schema: "Schema") -> dict[str, Modeled]:
     """How columns are modeled of which something else than their own value is counted."""
     return {name: c.modeled for name, c in schema.columns.items() if c.modeled is not None and not c.drop}
@@ -74,16 +79,12 @@ def counted(schema: "Schema") -> "Schema":
         return schema
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     columns: dict[str, Any] = {}
-    constant = list(schema.constant_in_entity)
+    constant = set(schema.constant_in_entity)
     for name, column in schema.columns.items():
-        if name in computed:
-            continue
-        if name not in modeled:
-            columns[name] = column
-        else:
-            more = _columns_of(schema, name, column)
+        if name not in computed:
+            more = _columns_of(schema, name, column) if name in modeled else {name: unordered(column)}
             columns |= more
-            constant += [each for each in more if each != name and name in schema.constant_in_entity]
+            constant |= more.keys() if name in constant else set()
     own = columns.keys() & schema.columns.keys() - modeled.keys()
     roles: dict[str, Any] = {
         "target": schema.target if schema.target in columns else None,
@@ -91,7 +92,7 @@ def counted(schema: "Schema") -> "Schema":
         "quasi_identifiers": (),
         "parties": (),
         "sensitive": tuple(name for name in schema.sensitive if name in columns),
-        "constant_in_entity": tuple(name for name in constant if name in columns),
+        "constant_in_entity": tuple(name for name in columns if name in constant),
         "constraints": tuple(each for each in schema.constraints if {*each.columns} <= own),
     }
     return (
@@ -216,12 +217,13 @@ def check_modeled(schema: "Schema") -> None:
 
 def _check(schema: "Schema", name: str, column: Any) -> None:
     modeled: Modeled = column.modeled
-    named = [schema.columns.get(each) for each in (*modeled.operands, *modeled.parents)]
+    others = {*modeled.operands, *modeled.parents}
+    named = [schema.columns.get(each) for each in others]
     if not all(each is not None and each.is_learned and not each.drop for each in named):
         raise ValueError("an operand is no column that is learned; name another")
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     often_missing = _often_missing(schema, modeled) if not (column.missing or modeled.alone) else []
-    constant = name not in schema.constant_in_entity or {*modeled.operands} <= {*schema.constant_in_entity}
+    constant = name not in schema.constant_in_entity or others <= {*schema.constant_in_entity}
     rules = [
         (name in {schema.order, *schema.nondecreasing_in_entity, *computed} or not column.is_learned,
          "the column orders rows, never falls, is computed by a formula, or not learned; leave modeled out"),
@@ -229,9 +231,9 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
          "a declared schema holds no proposal; take its key proposed out, or modeled as a whole"),
         (column.is_measured or column.measures_spikes,
          "the column is to be measured, and what is left of it needs its bounds; declare them"),
-        (modeled.column is None and any(schema.columns[each].is_measured for each in modeled.operands),
+        (not (modeled.column or modeled.usual) and any(schema.columns[each].is_measured for each in modeled.operands),
          "an operand is to be measured, so that what is left has no bounds yet; give them in modeled.column"),
-        (not constant, "the column is constant in an entity, and an operand is not; leave modeled out"),
+        (not constant, "the column is constant in an entity, and what gives it is not; leave modeled out"),
         (often_missing, f"{often_missing} may be missing, and the column never is; set alone = true"),
         (modeled.looks_back and schema.entity is not None and schema.order is None,
          "before(...) is of the row before, and the schema names no order; name it"),
@@ -262,23 +264,18 @@ def worked_out(schema: "Schema") -> Mapping[str, Any]:
 def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
     """The schema with the domains that its counted form was measured to have."""
     columns: dict[str, Any] = dict(schema.columns)
-    columns |= {name: of_counted.columns[name] for name in schema.kept if name in of_counted.columns}
+    columns |= {name: of_counted.columns[name] for name in schema.learned if name in of_counted.columns}
     modeled = {name: schema.columns[name] for name in modeled_in(schema)}
     whole = schema.model_copy(update={"columns": columns | modeled})
     for name, left in whole.counted.columns.items():
         if name in modeled and left != of_counted.columns[name]:
-            change = {"column": of_counted.columns[name]}
-            modeled[name] = modeled[name].model_copy(
-                update={"modeled": modeled_in(schema)[name].model_copy(update=change)}
-            )
+            held = modeled_in(schema)[name].model_copy(update={"column": of_counted.columns[name]})
+            modeled[name] = modeled[name].model_copy(update={"modeled": held})
     return whole.model_copy(update={"columns": columns | modeled})
 
 
 def in_rows_alone(schema: "Schema") -> "Schema":
     """The schema of rows that are drawn one by one: what looks back at the row before is held as its own value."""
-    alone = {
-        name: schema.columns[name].model_copy(update={"modeled": None})
-        for name, modeled in modeled_in(schema).items()
-        if modeled.looks_back
-    }
+    looking = [name for name, modeled in modeled_in(schema).items() if modeled.looks_back]
+    alone = {name: schema.columns[name].model_copy(update={"modeled": None}) for name in looking}
     return schema.model_copy(update={"columns": {**schema.columns, **alone}}) if alone else schema

@@ -288,6 +288,13 @@ def test_rows_drawn_one_by_one_hold_running_sums_as_values_and_refuse_formulas_t
         registry.generator("independent").fit(loans(), build_schema(LOANS))
 
 
+def test_what_varies_in_an_entity_says_nothing_that_is_constant_in_it() -> None:
+    branch = {"kind": "categorical", "categories": ["a"], "modeled": {"by": "paid", "usual": [[0, "a"]]}}
+    content = {**LOANS, "columns": {**LOAN, "branch": branch}, "constant_in_entity": ["lent", "branch"]}
+    with pytest.raises(SchemaError, match="what gives it is not"):
+        build_schema(content)
+
+
 def test_days_of_three_columns_are_days_of_the_calendar() -> None:
     schema = build_schema({"status": "declared", "columns": DATED})
     drawn = pd.DataFrame({"year": [2020, 2021], "month": ["Feb", "Feb"], "mday": [29, 29], "left": [1, 1]})

@@ -4,7 +4,7 @@ The histogram is the only look at a column on its own, paid once. It gives the c
 measurement, and the decoder of values within a code; all of that is post-processing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,7 +62,8 @@ def measure_columns(
     attributes: dict[str, Attribute] = {}
     measurements: dict[str, Measurement] = {}
     released = dict(zip(public.columns, zip(public.attributes, histograms, strict=True), strict=True))
-    for name in _dependents_first(public.columns, schema):
+    dependents = dict.fromkeys(d.dependent for d in reversed(schema.dependencies) if d.dependent in public.columns)
+    for name in dependents | dict.fromkeys(public.columns):  # each after those that it determines
         attribute, noisy = released[name]
         alike = _alike(attribute, attributes, schema) if attribute.edges is None else None
         attributes[name], totals = _codes(attribute, noisy, event.sigma, merging, total, alike, exact=exact)
@@ -109,12 +110,6 @@ def _merge_categories(
     if attribute.name in merging.kept_apart:
         return regroup(attribute, np.cumsum(~rare | ~np.concatenate([[False], rare[:-1]])))
     return regroup(attribute, even_mass_groups(counts, sigma, merging.n_bins))
-
-
-def _dependents_first(names: Sequence[str], schema: Schema) -> list[str]:
-    """The columns, each after those that it determines."""
-    placed = dict.fromkeys(each.dependent for each in reversed(schema.dependencies) if each.dependent in names)
-    return list(placed | dict.fromkeys(names))
 
 
 def _alike(attribute: Attribute, made: Mapping[str, Attribute], schema: Schema) -> np.ndarray:

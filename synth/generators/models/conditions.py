@@ -202,8 +202,7 @@ def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
         raise JobError(_unknown(name, schema).replace("given=", "balance="))
     if attribute is None or attribute.edges is not None:
         raise JobError(f"balance={name!r} is no modeled column of categories; give the share of each value")
-    if schema.columns[name].modeled is not None:
-        own = schema.columns[name]
+    if (own := schema.columns[name]).modeled is not None:
         return list(own.tokens if own.is_boolean else own.levels)
     known: Sequence[Any] = attribute.column.levels
     held = [value for value, mass in zip(known, attribute.mass, strict=False) if mass > 0]

@@ -81,10 +81,8 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
             continue
         if isinstance(constraint, MissingPair):
             open_codes = _missing_together(constraint, of)
-        elif isinstance(constraint, Inequality):
-            open_codes = _ordered(constraint, of[0], of[1])
         else:
-            open_codes = _listed(listed, of)
+            open_codes = _ordered(constraint, *of) if isinstance(constraint, Inequality) else _listed(listed, of)
         open_codes &= _possible(of)
         if open_codes.any() and not open_codes.all():
             factors.append(Factor(names, np.where(open_codes, 0.0, -np.inf)))
@@ -109,7 +107,7 @@ def _missing_together(pair: MissingPair, of: list[Attribute]) -> np.ndarray:
 def _ordered(constraint: Inequality, low: Attribute, high: Attribute) -> np.ndarray:
     """Pairs of codes in which some value of the one is below (or at) some value of the other, or one is missing."""
     by_day = compares_days(constraint, {low.name: low.column, high.name: high.column})
-    least, greatest = _extent(low, by_day=by_day)[0][:, None], _extent(high, by_day=by_day)[1][None, :]
+    least, greatest = _extent(low, by_day=by_day)[0][:, None], _extent(high, by_day=by_day)[1]
     open_codes = least < greatest if constraint.strict else least <= greatest
     return _with_missing(np.asarray(open_codes))
 

@@ -151,13 +151,9 @@ def _distribution(
     if CLASS_SHARES in arrays:
         return LatentClasses.from_arrays(description, arrays)
     field = MarkovRandomField.from_arrays(description, arrays)
-    if field.tree.n_cells > _most_cells(parameters, field):
+    # Beside what its tables have themselves, a fit gives its junction tree so many cells at most.
+    named = min(float((parameters or {}).get("max_model_mb", LARGEST_MB)), LARGEST_MB)
+    held = sum(factor.log_values.size for factor in field.potentials) + sum(field.domain.values())
+    if field.tree.n_cells > held + named * CELLS_A_MB:
         raise ValueError("the cliques make a larger model than any fit does")
     return field
-
-
-def _most_cells(parameters: Mapping[str, Any] | None, distribution: MarkovRandomField) -> float:
-    """Cells that a fit by these parameters gives its junction tree at most, beside what its tables have themselves."""
-    named = (parameters or {}).get("max_model_mb", LARGEST_MB)
-    held = sum(factor.log_values.size for factor in distribution.potentials)
-    return held + sum(distribution.domain.values()) + min(float(named), LARGEST_MB) * CELLS_A_MB

@@ -92,7 +92,10 @@ class UnfinishedRows:
             )
         if other or not known:
             self.work.clear()
-            return self._begun(call)
+            asked = {**call, "seed": secrets.randbits(32) if call["seed"] is None else call["seed"]}
+            self.work.result.mkdir()
+            self.note(asked, [])
+            return asked
         self._sweep(n_done)
         return asked
 
@@ -110,12 +113,6 @@ class UnfinishedRows:
 
     def discard(self) -> None:
         self.work.discard()
-
-    def _begun(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        begun = {**call, "seed": secrets.randbits(32) if call["seed"] is None else call["seed"]}
-        self.work.result.mkdir()
-        self.note(begun, [])
-        return begun
 
     def _sweep(self, n_done: int) -> None:
         """Remove what a process that was killed left half-written."""

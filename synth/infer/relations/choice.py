@@ -109,9 +109,8 @@ class Choice:
         if share >= LEAST_EXACT:
             if self._add_exact(candidate, share):
                 for other in self.search.solve(candidate):
-                    again = self.is_exact(other)[
-                        np.isfinite(self.lines.sample[other.column]) & np.isfinite(other.values)
-                    ]
+                    rows = np.isfinite(self.lines.sample[other.column]) & np.isfinite(other.values)
+                    again = self.is_exact(other)[rows]
                     if other.key not in self._exact and len(again) and again.mean() >= LEAST_EXACT:
                         self._add_exact(other, float(again.mean()))
         elif self.search.varied[name] >= LEAST_VARIED and not candidate.is_view:
@@ -199,9 +198,8 @@ class Choice:
         rough, gains = count_bits(own, lattice), []
         for each in self.near[name]:
             left = left_over(own, each.values, step, ratio=True) if each.is_ratio else own
-            bits = (
-                count_bits(left, lattice, scale=np.abs(np.nan_to_num(each.values, nan=1.0))) if each.is_ratio else rough
-            )
+            scale = np.abs(np.nan_to_num(each.values, nan=1.0))
+            bits = count_bits(left, lattice, scale=scale) if each.is_ratio else rough
             covered = float(np.isfinite(left[np.isfinite(own)]).mean())
             gains += [(covered * (rough - bits), each.operands)] * (bits <= MOST_LEVELS)
         return gains
@@ -212,9 +210,8 @@ class Choice:
         enough = name not in self.protected or len(operands) >= self.protected[name]
         constant = self.lines.schema.constant_in_entity
         alike = name not in constant or operands <= {*constant}
-        return (
-            name not in self.fixed and enough and alike and name not in needed(operands - {name}, self.parents(taken))
-        )
+        is_free = name not in self.fixed and enough and alike
+        return is_free and name not in needed(operands - {name}, self.parents(taken))
 
     def parents(self, taken: Mapping[str, Representation]) -> dict[str, Collection[str]]:
         """The columns that computed ones follow from, those of the schema's own formulas among them."""
@@ -253,12 +250,8 @@ class Modeling:
         self._choose(options, chosen, known)
         options = [each for name in numbers if name not in chosen for each in self._linear(name, chosen)]
         self._choose(options, chosen, known)
-        for name in self.search.times:
-            if (
-                name not in self.aside
-                and self.lines.column(name).rhythm is None
-                and (parted := self._parted(name, chosen)) is not None
-            ):
+        for name in (name for name in self.search.times if name not in self.aside):
+            if self.lines.column(name).rhythm is None and (parted := self._parted(name, chosen)) is not None:
                 chosen[name] = parted
         return list(chosen.values())
 

@@ -59,27 +59,14 @@ def combinations(
     `units`: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
     hold the same values are one piece of evidence.
     """
-    codes = {name: coded(table[name]) for name in among if _can_be_listed(schema, name)}
-    codes = {name: known for name, known in codes.items() if 2 <= len(known[1]) <= _most(schema, name)}
-    pairs = [
-        pair
-        for names in itertools.combinations(codes, 2)
-        if (pair := _pair(names, codes, _codes_only(schema, names), units)) is not None
-    ]
+    numbers = {name for name in among if schema.columns[name].is_whole}
+    codes = {name: coded(table[name]) for name in among if name in numbers or schema.columns[name].is_categorical}
+    most = {name: FEW_NUMBERS if name in numbers else MOST_VALUES for name in codes}
+    codes = {name: known for name, known in codes.items() if 2 <= len(known[1]) <= most[name]}
+    # Numbers that go along leave out many combinations, and none of that is a rule.
+    each = (_pair(names, codes, numbers.isdisjoint(names), units) for names in itertools.combinations(codes, 2))
+    pairs = [pair for pair in each if pair is not None]
     return [_listed(table, names, reason) for names, reason in _together(pairs)]
-
-
-def _can_be_listed(schema: Schema, name: str) -> bool:
-    return schema.columns[name].is_categorical or schema.columns[name].is_whole
-
-
-def _most(schema: Schema, name: str) -> int:
-    return FEW_NUMBERS if schema.columns[name].is_whole else MOST_VALUES
-
-
-def _codes_only(schema: Schema, names: tuple[str, str]) -> bool:
-    """True if neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
-    return not any(schema.columns[name].is_whole for name in names)
 
 
 def _pair(
@@ -248,7 +235,9 @@ def _parts_of_times(lines: Lines) -> dict[str, tuple[str, tuple[np.ndarray, pd.I
         if lines.is_time(name) and lines.column(name).zone in (None, "UTC"):
             texts = [part.format(written(name)) for part in PARTS_OF_TIMES]
             codes = [coded(pd.Series(lines.evaluate(text, "day")).astype("Int64")) for text in texts]
-            parts |= {text: (name, each) for text, each in zip(texts, codes, strict=True) if len(each[1]) > 1}
+            parts |= {
+                text: (name, each) for text, each in zip(texts, codes, strict=True) if 1 < len(each[1]) <= MOST_VALUES
+            }
     return parts
 
 
@@ -275,8 +264,8 @@ def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Uniq
     """The keys of one and of two columns, none of which holds another. `table`: *Sensitive*."""
     kept = {name: schema.columns[name] for name in among if not schema.columns[name].missing}
     names = [name for name, c in kept.items() if c.is_categorical or c.is_whole or c.is_time]
-    codes = {name: coded(_plain_values(table[name], schema, name))[0] for name in names}
-    alone = [name for name in names if _never_repeats(codes[name])]
+    codes = {n: coded(pd.Series(kept[n].instants(table[n])) if kept[n].is_time else table[n])[0] for n in names}
+    alone = [name for name in names if codes[name].max() + 1 == len(table)]
     rest = [name for name in names if name not in alone and codes[name].max() > 0]
     single = [(name,) for name in alone if _says_something(len(table), schema, name)]
     if schema.entity is not None:
@@ -287,22 +276,15 @@ def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Uniq
     enough = ENOUGH / (len(table) * (len(table) - 1) / 2)
     pairs = [pair for pair, chance in likely.items() if chance >= enough and _is_key(*(codes[name] for name in pair))]
     # Rows are dealt to entities for one key: for the one that says most.
-    within = sorted((pair for pair in pairs if schema.entity in pair), key=lambda pair: -likely[pair])
-    within = [pair for pair in within if _can_be_dealt(*(codes[name] for name in pair))]
+    # No value may stand in nearly all entities, as the first visit of each patient: a few more rows would find no room.
+    most = MOST_ENTITIES * (0 if schema.entity is None else int(codes[schema.entity].max()) + 1)
+    dealt = (pair for pair in pairs if schema.entity in pair and np.bincount(codes[pair[1]]).max() <= most)
+    within = sorted(dealt, key=lambda pair: -likely[pair])
     found = [*single, *within[:1], *(pair for pair in pairs if schema.entity not in pair)]
     return [Unique(columns=columns, proposed=_REASON) for columns in found]
 
 
 _REASON = "no row repeats another, and by chance many would"
-
-
-def _plain_values(series: pd.Series, schema: Schema, name: str) -> pd.Series:
-    column = schema.columns[name]
-    return pd.Series(column.instants(series)) if column.is_time else series
-
-
-def _never_repeats(codes: np.ndarray) -> bool:
-    return bool(codes.max() + 1 == len(codes))
 
 
 def _says_something(n: int, schema: Schema, name: str) -> bool:
@@ -316,14 +298,6 @@ def _says_something(n: int, schema: Schema, name: str) -> bool:
     # Histories are drawn row after row: the last ones would end for want of a value that is left.
     has_room = schema.order is None or n_values >= 2 * n
     return bool(has_room and n**2 / 2 / n_values >= ENOUGH)
-
-
-def _can_be_dealt(entities: np.ndarray, values: np.ndarray) -> bool:
-    """True if no value stands in nearly all entities: else a few more rows with it would find no entity to hold them.
-
-    Such as the first visit of each patient.
-    """
-    return bool(np.bincount(values).max() <= MOST_ENTITIES * (int(entities.max()) + 1))
 
 
 def _is_key(first: np.ndarray, second: np.ndarray) -> bool:

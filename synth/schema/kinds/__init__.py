@@ -26,20 +26,11 @@ from synth.schema.kinds.real import RealColumn
 from synth.schema.kinds.text import TextColumn
 from synth.schema.kinds.weight import WeightColumn
 
-KINDS: dict[str, type[AnyColumn]] = {
-    "integer": IntegerColumn,
-    "real": RealColumn,
-    "weight": WeightColumn,
-    "categorical": CategoricalColumn,
-    "boolean": BooleanColumn,
-    "date": DateColumn,
-    "datetime": DatetimeColumn,
-    "clock": ClockColumn,
-    "duration": DurationColumn,
-    "identifier": IdentifierColumn,
-    "personal": PersonalColumn,
-    "text": TextColumn,
-}
+_SHIPPED: tuple[type[AnyColumn], ...] = (
+    IntegerColumn, RealColumn, WeightColumn, CategoricalColumn, BooleanColumn, DateColumn, DatetimeColumn, ClockColumn,
+    DurationColumn, IdentifierColumn, PersonalColumn, TextColumn,
+)  # fmt: skip
+KINDS = {kind.model_fields["kind"].default: kind for kind in _SHIPPED}
 
 
 class _ByKind:

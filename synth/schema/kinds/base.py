@@ -4,7 +4,6 @@ A kind is one file: its fields, and its own answers to these questions. Nobody e
 """
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -38,14 +37,27 @@ class Part(Frozen):
     form: str = Field(description="A cell, `{}` for each value: `{}/{}`.")
     place: int = Field(ge=0, description="Which of the values it is, from 0.")
 
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        return re.compile("(.*?)".join(map(re.escape, self.form.split("{}"))), re.DOTALL)
+    @model_validator(mode="after")
+    def _in_form(self) -> Self:
+        if {*self.form.replace("{}", "")} & {*"{}"} or self.place >= self.form.count("{}"):
+            raise ValueError(
+                "form has {} for each value, of which place is one from 0 on, and no other brace; correct it"
+            )
+        return self
 
     def read(self, cell: str) -> str:
         """The text of the value, the whole cell where it is not of the form."""
-        known = self.pattern.fullmatch(cell)
-        return cell if known is None else str(known[self.place + 1])
+        first, *between, last = self.form.split("{}")
+        start, end, values = len(first), len(cell) - len(last), list[str]()
+        if start > end or not (cell.startswith(first) and cell.endswith(last)):
+            return cell
+        for literal in between:  # one pass: a pattern would try every way to share out a long cell
+            position = cell.find(literal, start, end)
+            if position < 0:
+                return cell
+            values.append(cell[start:position])
+            start = position + len(literal)
+        return [*values, cell[start:end]][self.place]
 
 
 class AnyColumn(Frozen):

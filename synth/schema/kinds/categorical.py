@@ -79,9 +79,7 @@ class CategoricalColumn(MeasurableColumn):
     def levels(self) -> tuple[Any, ...]:
         return self.categories
 
-    @property
-    def spellings(self) -> tuple[Any, ...]:
-        return self.categories
+    spellings = levels
 
     @property
     def domain_words(self) -> str:

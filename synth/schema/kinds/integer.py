@@ -36,9 +36,10 @@ class WholeColumn(NumericColumn):
         return whole_numbers_of(content.get("dtype")) or INT64
 
     def rules(self) -> Iterator[tuple[object, str]]:
+        listed = [value for value in (*self.below, *self.bounds, *self.above) if not isinstance(value, str)]
         yield (
-            self.bounds[0] < INT64[0] or self.bounds[1] > INT64[1],
-            "bounds exceed 64 bits; declare the column as an identifier or as categorical text",
+            min(listed) < INT64[0] or max(listed) > INT64[1],
+            "bounds, below and above exceed 64 bits; declare the column as an identifier or as categorical text",
         )
         yield from super().rules()
 

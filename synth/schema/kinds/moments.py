@@ -146,7 +146,10 @@ class TimeColumn(LineColumn):
         return moment if self.zone == "mixed" else pd.Timestamp(moment).tz_convert(self.zone)
 
     def value_at(self, position: float) -> Any:
-        return self.plain(EPOCH + dt.timedelta(microseconds=int(position) * self.per_position))
+        try:
+            return self.plain(EPOCH + dt.timedelta(microseconds=int(position) * self.per_position))
+        except OverflowError:
+            raise ValueError("there is no day before 0001-01-01 or after 9999-12-31; name a nearer one") from None
 
     def between(self, first: float, last: float) -> tuple[Any, Any]:
         low, high = self.bounds

@@ -59,13 +59,16 @@ class PersonalColumn(AnyColumn):
             form is not None and self.personal == "card_number" and _CARD.fullmatch(form) is None,
             f"template={form!r} is none of a card number; write 13 to 19 #, with a space or - between",
         )
-        only_digits = self.personal in ("card_number", "account_number") if form is None else _DIGITS.fullmatch(form)
+        usual = {"card_number": "#" * 16, "account_number": "#" * 10}.get(self.personal)
+        only_digits = usual if form is None else _DIGITS.fullmatch(form)
+        digits = re.sub("[^#0-9]", "", form or usual or "").replace("#", "9")
+        longest = int(f"6{digits[1:]}" if self.personal == "card_number" else digits or 0)  # as test numbers begin
         yield (
             self.dtype is not None and exactly_up_to(self.dtype) < math.inf and not only_digits,
             f'dtype={self.dtype!r} holds numbers only; give {kind} a template of # and digits, or dtype = "object"',
         )
         yield (
-            self.dtype is not None and self._longest() > exactly_up_to(self.dtype),
+            self.dtype is not None and longest > exactly_up_to(self.dtype),
             f'dtype={self.dtype!r} does not hold numbers as long as these; write dtype = "object", or "int64" for 18 '
             "digits",
         )
@@ -84,12 +87,6 @@ class PersonalColumn(AnyColumn):
     def characters(self) -> int:
         """Characters of a text at most."""
         return 80 if self.length is None else self.length
-
-    def _longest(self) -> int:
-        """The greatest number to be written: cards begin as test numbers do."""
-        form = self.template or {"card_number": "#" * 16, "account_number": "#" * 10}.get(self.personal, "")
-        digits = re.sub("[^#0-9]", "", form).replace("#", "9")
-        return int(f"6{digits[1:]}" if self.personal == "card_number" else digits or 0)
 
     @property
     def domain_words(self) -> str:

@@ -130,7 +130,7 @@ def _pattern(form: str) -> re.Pattern[str]:
             pattern += {"[": "(?:", "]": ")?", "(s)": "s?"}[mark]
         else:
             is_optional = text == "T" and form.startswith("P")
-            pattern += "[ ,]*" if gap and "[" in form else re.escape(gap or text) + "?" * is_optional
+            pattern += "[ ,]*+" if gap and "[" in form else re.escape(gap or text) + "?" * is_optional
     return re.compile(f"(?P<minus>-)?{pattern}", re.ASCII)
 
 

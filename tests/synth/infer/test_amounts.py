@@ -13,7 +13,8 @@ from synth.domain.discretizer import Discretizer
 from synth.infer.amounts import read_amounts
 from synth.infer.parts import form_of
 from synth.schema import build_schema
-from synth.schema.kinds import IntegerColumn
+from synth.schema.kinds import DateColumn, DurationColumn, IntegerColumn
+from synth.schema.kinds.base import Part
 from synth.table.conforming import conform
 from synth.table.restore_dtypes import texts
 
@@ -159,6 +160,9 @@ def test_values_beside_the_line_leave_no_gap_and_come_back() -> None:
         ({"above": [12, 11]}, "must ascend, and lie beyond"),
         ({"above": [12, 12]}, "name each value once"),
         ({"measure": True, "above": [99]}, "has no above"),
+        ({"above": [1e300]}, "exceed 64 bits"),
+        ({"part": {"column": "c", "form": "{{}}", "place": 0}}, "no other brace"),
+        ({"part": {"column": "c", "form": "{}/{}", "place": 2}}, "of which place is one"),
         ({"format": "EUR"}, "has no digits"),
         ({"format": "0;0;0;0"}, "more than three sections"),
     ],
@@ -166,6 +170,32 @@ def test_values_beside_the_line_leave_no_gap_and_come_back() -> None:
 def test_values_beside_and_formats_are_checked(fields: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         IntegerColumn(bounds=(0, 10), **fields)
+
+
+@pytest.mark.parametrize("fields", [{"above": ["9999-12-31", "never"]}, {"below": ["unknown", "0001-01-01"]}])
+def test_nothing_lies_beyond_the_calendar(fields: dict) -> None:
+    with pytest.raises(ValueError, match="no day before 0001-01-01 or after 9999-12-31"):
+        DateColumn(bounds=(dt.date(2020, 1, 1), dt.date(2021, 1, 1)), **fields)
+
+
+@pytest.mark.parametrize(
+    ("form", "cell", "values"),
+    [
+        ("{}/{}", "1/2/3", ["1", "2/3"]),
+        ("[{}, {})", "[1, 2)", ["1", "2"]),
+        ("{} to {} to", "1 to 2 to to", ["1", "2 to"]),
+        ("{}, {},", "1,", ["1,", "1,"]),  # one mark does not stand for two
+        ("({} {} {} {} {})", "(" + " " * 5_000, ["(" + " " * 5_000] * 5),  # a pattern would take hours
+    ],
+)
+def test_the_values_of_a_cell_stand_between_its_marks(form: str, cell: str, values: list[str]) -> None:
+    assert [Part(column="c", form=form, place=place).read(cell) for place in range(len(values))] == values
+
+
+def test_a_long_gap_in_a_duration_is_read_at_once() -> None:
+    column = DurationColumn(bounds=(0, 10**6), format="[%-d d] [%-H h] [%-M m] [%-S s]")
+    assert column.parse(" " * 5_000 + "x") is None
+    assert column.parse("1 d,   2 s") == 86_402
 
 
 def test_decimals_that_a_file_writes_stay() -> None:

@@ -42,6 +42,21 @@ def test_numbers_rise_with_a_time_of_several_columns() -> None:
     assert column.rises_with == ("month", "day", "hour") and column.consecutive
 
 
+def test_identifiers_rise_with_what_is_computed_or_orders_an_entity() -> None:
+    rng, n = np.random.default_rng(0), N
+    total, part, when = np.sort(rng.integers(0, 9000, n)), rng.integers(0, 3000, n), rng.permutation(STAMPS)
+    sums = {"id": range(n), "part": part, "rest": total - part, "total": total}
+    table = pd.DataFrame({**sums, "when": when, "month": pd.Series(when).dt.month_name()})
+    schema = infer_schema(table)
+    assert schema.columns["id"].rises_with == ("total",) and schema.columns["month"].modeled.usual
+    assert synth.fit(table, schema, "trees", rounds=5).sample(n, seed=0).sort_values("id").total.is_monotonic_increasing
+    visits = pd.DataFrame({"who": [f"p{i // 5:04d}" for i in range(n)], "at": STAMPS, "x": part})
+    schema = infer_schema(visits, entity="who", order="at")
+    assert schema.columns["who"].rises_with == ("at",)
+    starts = synth.fit(visits, schema, "trees", rounds=5).sample(n, seed=0).groupby("who")["at"].min()
+    assert starts.is_monotonic_increasing
+
+
 def test_a_schema_refuses_an_order_of_what_is_not_learned() -> None:
     columns = {"id": {"kind": "identifier", "bounds": [0, 99], "rises_with": ["when"]}}
     with pytest.raises(SchemaError, match="rises with 'when', which is no learned column"):
