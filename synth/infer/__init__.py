@@ -27,7 +27,7 @@ from synth.infer.kinds import (
 )
 from synth.infer.look import look
 from synth.infer.parts import split_columns
-from synth.infer.personal import constant_in, settle_locales
+from synth.infer.personal import constant_in, names_owner, settle_locales
 from synth.infer.relations import Relations, add_modeled, find
 from synth.infer.rising import with_order
 from synth.schema import Schema
@@ -112,7 +112,10 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     columns = settle_locales({name: _column(about, kinds.get(name)) for name, about in facts.items()})
     columns |= {name: columns[name].model_copy(update={"part": part}) for name, part in parts.items()}
     if entity is None and propose_entity:
-        entity = _entity({name: column for name, column in columns.items() if name != order}, facts)
+        chosen = {order, *(name for name, kind in kinds.items() if kind == "personal")}
+        entity = _entity({name: column for name, column in columns.items() if name not in chosen}, facts)
+        if entity is not None and columns[entity].is_personal:
+            columns[entity] = as_kind(facts[entity], "identifier")
     if order in facts:
         columns[order] = _ordering(columns[order], facts[order], kinds)
     content: dict[str, Any] = {"status": "inferred", "target": target, "entity": entity, "order": order}
@@ -189,9 +192,10 @@ def _column(about: ColumnFacts, kind: str | None) -> Column:
 
 
 def _entity(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts]) -> str | None:
-    """The first identifier that repeats itself and is never missing."""
-    again = (name for name, column in columns.items() if column.is_identifier and not facts[name].unique)
-    return next((name for name in again if not (columns[name].drop or columns[name].missing)), None)
+    """The first identifier that repeats itself and is never missing, else such a number of a person."""
+    again = [name for name, column in columns.items() if not (facts[name].unique or column.missing)]
+    named = [name for name in again if columns[name].is_identifier and not columns[name].drop]
+    return next(iter(named + [name for name in again if names_owner(columns[name], facts[name])]), None)
 
 
 def _is_count(column: Column, about: ColumnFacts, kinds: Collection[str]) -> bool:

@@ -16,7 +16,16 @@ import numpy as np
 from synth.identifiers import ALPHABETS
 from synth.infer.facts import ColumnFacts
 from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
-from synth.personal.formats import as_text, is_card_number, is_email, is_iban, is_phone, is_url
+from synth.personal.formats import (
+    as_text,
+    is_card_number,
+    is_email,
+    is_iban,
+    is_phone,
+    is_url,
+    looks_like_card_number,
+    looks_like_iban,
+)
 from synth.schema.kinds import Column, PersonalColumn
 from synth.schema.kinds.number import exactly_up_to
 
@@ -24,7 +33,7 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NUMBER_OF = r"(_?(no|nr|nbr|num|number|nummer|numero))"
 WORDS: Mapping[str, str] = {
     "email": r"(e_?mail|mail)(_?(addr(ess)?|adresse))?|courriel|correo",
-    "iban": r"iban",
+    "iban": rf"iban(_?code|{_NUMBER_OF})?",
     "card_number": rf"((credit|debit|payment|bank)_?)?(card|karte|cc){_NUMBER_OF}|credit_?card|debit_?card|pan",
     "account_number": rf"((bank)_?)?(account|acct|konto|cuenta|compte){_NUMBER_OF}|bank_?account",
     "national_id": r"ssn|social_?security(_?(no|nr|number))?|national_?id|nino|passport(_?(no|nr|number))?|dni|nif|"
@@ -138,6 +147,8 @@ def _most_common(found: Iterable[str | None]) -> str | None:
     return max(counts, key=lambda locale: (counts[locale], locale)) if counts else None
 
 
+NUMBERS_OF_PEOPLE = ("iban", "card_number", "account_number", "national_id")
+"""Kinds that name one owner each, as an identifier does."""
 LOOKED_AT = 2_000  # so many distinct values of a column are looked at
 NAMED, UNNAMED = 0.5, 0.9
 """Share of values that must have the form, where the column's name says so, and where it does not."""
@@ -214,6 +225,12 @@ def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
     return settled
 
 
+def names_owner(column: Column, about: ColumnFacts) -> bool:
+    """True of numbers of people that have two rows or more each, as in a list of payments."""
+    repeats = about.given.form in ("text", "integer") and about.n_distinct <= about.n_present / 2
+    return repeats and column.is_personal and column.personal in NUMBERS_OF_PEOPLE
+
+
 def constant_in(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts], entity: str | None) -> tuple[str, ...]:
     """Names of the columns of personal data that hold one value in all rows of an entity."""
     if entity is None or entity not in facts:
@@ -253,7 +270,8 @@ def _digits(text: str) -> int:
 
 
 FORMS: Mapping[str, Callable[[str], Any]] = {
-    "email": is_email, "iban": is_iban, "card_number": is_card_number, "account_number": lambda t: _digits(t) >= 4,
+    "email": is_email, "iban": looks_like_iban, "card_number": looks_like_card_number,
+    "account_number": lambda t: _digits(t) >= 4,
     "national_id": lambda t: _digits(t) >= 4, "phone": lambda t: is_phone(t) and _digits(t) >= 7,
     "first_name": _is_name, "last_name": _is_name, "name": _is_name,
     "address": lambda t: " " in t and _digits(t) and any(map(str.isalpha, t)),
@@ -285,7 +303,7 @@ def _column(what: str, seen: _Seen, about: ColumnFacts) -> PersonalColumn:
         # A coarse middle of the lengths: the longest text is nobody's business.
         middle = float(np.median([len(text) for text in seen.texts]))
         fields["length"] = int(np.clip(20 * np.ceil(middle / 20), 20, 1_000))
-    if about.unique and what in ("email", "url", "iban", "card_number", "account_number", "national_id"):
+    if about.unique and what in ("email", "url", *NUMBERS_OF_PEOPLE):
         fields["unique"] = True
     return PersonalColumn(**fields)
 

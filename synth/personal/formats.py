@@ -39,11 +39,16 @@ def is_card_number(text: str) -> bool:
     >>> is_card_number("4242 4242 4242 4242"), is_card_number("4242 4242 4242 4241")
     (True, False)
     """
-    digits = text.replace(" ", "").replace("-", "")
-    if not (digits.isascii() and digits.isdigit() and CARD_DIGITS[0] <= len(digits) <= CARD_DIGITS[1]):
+    if not looks_like_card_number(text):
         return False
-    numbers = np.array([[int(digit) for digit in digits]])
+    numbers = np.array([[int(digit) for digit in text if digit.isdigit()]])
     return bool(luhn_digits(numbers[:, :-1])[0] == numbers[0, -1])
+
+
+def looks_like_card_number(text: str) -> bool:
+    """True if a text has as many digits as a card number, whatever the last one is."""
+    digits = text.replace(" ", "").replace("-", "")
+    return digits.isascii() and digits.isdigit() and CARD_DIGITS[0] <= len(digits) <= CARD_DIGITS[1]
 
 
 def is_iban(text: str) -> bool:
@@ -55,9 +60,14 @@ def is_iban(text: str) -> bool:
     (True, False)
     """
     compact = text.replace(" ", "").upper()
-    if not (compact.isascii() and compact.isalnum() and len(compact) == IBAN_LENGTHS.get(compact[:2])):
-        return False
-    return compact[2:4].isdigit() and int("".join(str(int(c, 36)) for c in compact[4:] + compact[:4])) % 97 == 1
+    return looks_like_iban(text) and int("".join(str(int(c, 36)) for c in compact[4:] + compact[:4])) % 97 == 1
+
+
+def looks_like_iban(text: str) -> bool:
+    """True if a text has the length of its country's IBANs, whatever its check digits are."""
+    compact = text.replace(" ", "").upper()
+    fits = compact.isascii() and compact.isalnum() and len(compact) == IBAN_LENGTHS.get(compact[:2])
+    return fits and compact[2:4].isdigit()
 
 
 _EMAIL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}@([^\W_]([\w-]{0,61}[^\W_])?\.)+[^\W\d_]{2,63}")

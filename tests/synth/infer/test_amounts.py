@@ -75,6 +75,24 @@ def test_codes_and_names_are_no_numbers(texts: list[str]) -> None:
     assert form_of(list(dict.fromkeys(texts))) is None
 
 
+_RESULTS = [f"{v / 100:.{i % 3}f}" for i, v in enumerate(_SIZES)]  # of several tests, each with its own decimals
+
+
+@pytest.mark.parametrize(
+    ("odd", "sides"),
+    [
+        (["<0.1", "<0.5", "~3", ">=99.5"], (("~3", "<0.1", "<0.5"), (">=99.5",))),
+        ([], None),
+        (["<0.1", "trace"], None),
+        ([f"<0.{n}" for n in range(1, 14)], None),  # too many different ones
+        (["<0.1"] * len(_RESULTS), None),  # in too many rows
+    ],
+)
+def test_limits_beside_numbers_of_more_decimals_or_fewer(odd: list[str], sides: tuple | None) -> None:
+    known = read_amounts(Counter([*_RESULTS, *odd]))
+    assert (known and (known.below, known.above)) == sides
+
+
 @pytest.mark.parametrize(
     ("write", "form"),
     [

@@ -421,6 +421,26 @@ def test_numbers_are_told_by_checksums_and_names_alone() -> None:
     assert (ssn.personal, ssn.template) == ("national_id", None)
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "personal"),
+    [
+        ("iban_code", "DE00370400440532013{:03d}", "iban"),
+        ("iban", "DE00 3704 0044 0532 013{:03d}", "iban"),
+        ("card_number", "4000-0000-0000-0{:03d}", "card_number"),
+    ],
+)
+def test_numbers_of_people_that_repeat_are_no_categories_whatever_their_check_digits(
+    name: str, number: str, personal: str
+) -> None:
+    numbers = [number.format(i % 120) for i in range(600)]
+    frame = pd.DataFrame({name: numbers, "amount": range(600)})
+    column = infer_schema(frame, propose_entity=False).columns[name]
+    assert (column.kind, column.personal) == ("personal", personal)
+    schema = infer_schema(frame)
+    assert (schema.entity, schema.columns[name].kind) == (name, "identifier")
+    assert infer_schema(frame, kinds={name: "personal"}).entity is None
+
+
 def test_the_form_of_most_telephones_is_kept_in_the_range_for_fiction_where_there_is_one() -> None:
     american = column_of("tel", [f"+1 ({i:03d}) {i + 5:03d}-{3 * i:04d}" for i in range(200, 260)])
     assert american.template == "+1 (2##) 555-01##"
