@@ -21,7 +21,7 @@ from synth.schema.kinds.modeled import Modeled
 
 MOST_VALUES, MOST_LISTED = 1_000, 2_000
 """Values of a column, and combinations, at most: nobody looks through longer lists."""
-FEW_NUMBERS = 100  # whole numbers with more distinct values than this are measured, not coded
+FEW_NUMBERS = 100  # numbers with more distinct values than this are measured, not coded
 LEAST_BROKEN = 0.1
 """Share of shuffled rows that would hold a combination that never occurs, where one column tells the other."""
 MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
@@ -59,27 +59,36 @@ def combinations(
     `units`: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
     hold the same values are one piece of evidence.
     """
-    codes = {name: coded(table[name]) for name in among if _can_be_listed(schema, name)}
+    # Other numbers come last: they are told, and tell nothing.
+    ranked = sorted(among, key=lambda name: _is_real(schema, name))
+    codes = {name: coded(table[name]) for name in ranked if _can_be_listed(schema, name)}
     codes = {name: known for name, known in codes.items() if 2 <= len(known[1]) <= _most(schema, name)}
     pairs = [
         pair
         for names in itertools.combinations(codes, 2)
-        if (pair := _pair(names, codes, _codes_only(schema, names), units)) is not None
+        if (schema.columns[names[0]].is_categorical or not _is_real(schema, names[1]))
+        and (pair := _pair(names, codes, _codes_only(schema, names), units)) is not None
+        and (pair.tells[0] or not _is_real(schema, names[1]))
     ]
     return [_listed(table, names, reason) for names, reason in _together(pairs)]
 
 
 def _can_be_listed(schema: Schema, name: str) -> bool:
-    return schema.columns[name].is_categorical or schema.columns[name].is_whole
+    return schema.columns[name].is_categorical or schema.columns[name].is_whole or _is_real(schema, name)
+
+
+def _is_real(schema: Schema, name: str) -> bool:
+    column = schema.columns[name]
+    return column.is_number and not column.is_whole and not column.is_weight
 
 
 def _most(schema: Schema, name: str) -> int:
-    return FEW_NUMBERS if schema.columns[name].is_whole else MOST_VALUES
+    return FEW_NUMBERS if schema.columns[name].is_number else MOST_VALUES
 
 
 def _codes_only(schema: Schema, names: tuple[str, str]) -> bool:
     """True if neither is of numbers: those that go along leave out many combinations, and none of that is a rule."""
-    return not any(schema.columns[name].is_whole for name in names)
+    return not any(schema.columns[name].is_number for name in names)
 
 
 def _pair(
