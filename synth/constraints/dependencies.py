@@ -30,8 +30,12 @@ def equivalents(
     """
     computed = {constraint.column for constraint in constraints if isinstance(constraint, Formula)}
     links: dict[str, list[Dependency]] = {}
-    for each in _listed(constraints):
+    stated = list(_listed(constraints))
+    determinants = {each.determinant for each in stated}
+    for each in stated:
         names = {each.determinant, each.dependent}
+        if each.dependent in first and each.dependent not in determinants:
+            continue  # a real, which determines nothing, but has to be held
         is_open = names.isdisjoint(computed) and not any(columns[name].missing for name in names)
         if is_open and len(names & set(constant)) != 1 and len(set(each.mapping.values())) == len(each.mapping):
             links.setdefault(each.determinant, []).append(each)
@@ -99,7 +103,7 @@ def _reached(held: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, 
         each = waiting.pop(0)
         if each.dependent != held and each.dependent not in ends:
             ends[each.dependent] = each
-            waiting += [_composed(each, further) for further in links[each.dependent]]
+            waiting += [_composed(each, further) for further in links.get(each.dependent, ())]
     return ends
 
 

@@ -11,8 +11,13 @@ from synth.constraints.expression import BEFORE, Expression, Unit, names, needs,
 from synth.errors import nearest
 from synth.validation import Frozen, require_plain
 
-Value = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
-"""A value of a combination: true or false, a whole number or a text."""
+Value = (
+    Annotated[bool, Field(strict=True)]
+    | Annotated[int, Field(strict=True)]
+    | Annotated[float, Field(strict=True)]
+    | Annotated[str, Field(strict=True)]
+)
+"""A value of a combination: true or false, a number or a text."""
 
 
 EXPRESSION = (
@@ -74,7 +79,7 @@ class FixedCombinations(_Constraint):
     """Two or more columns take only values that are listed together. It holds where any of them is missing."""
 
     kind: Literal["fixed_combinations"] = "fixed_combinations"
-    columns: tuple[str, ...] = Field(min_length=2, description="Categorical, boolean or integer columns.")
+    columns: tuple[str, ...] = Field(min_length=2, description="Categorical, boolean, integer or real columns.")
     combinations: tuple[tuple[Value, ...], ...] = Field(min_length=1, description="One value for each column, each.")
 
     @field_validator("combinations", mode="before")
@@ -83,10 +88,10 @@ class FixedCombinations(_Constraint):
         for place, combination in enumerate(combinations if isinstance(combinations, list | tuple) else ()):
             if not isinstance(combination, list | tuple):
                 raise ValueError(f'combination {place} is no list; write one such as [["a", 1], ["b", 2]]')
-            if not all(isinstance(value, bool | int | str) for value in combination):
+            if not all(isinstance(value, bool | int | float | str) for value in combination):
                 raise ValueError(
-                    f"combination {place} holds a value that is no text, whole number, true or false; only these "
-                    "can be listed"
+                    f"combination {place} holds a value that is no text, number, true or false; only these can "
+                    "be listed"
                 )
             require_plain(f"combination {place}", combination)
         return combinations
@@ -106,13 +111,16 @@ class FixedCombinations(_Constraint):
 
     @cached_property
     def determined(self) -> Mapping[tuple[str, str], Mapping[Value, Value]]:
-        """Values of one column by those of another that determines it, by the names (determining, determined)."""
+        """Values of one column by those of another that determines it, by the names (determining, determined).
+
+        Reals determine nothing: what is drawn of them is not among those listed.
+        """
         found: dict[tuple[str, str], Mapping[Value, Value]] = {}
         by_column = dict(zip(self.columns, zip(*self.combinations, strict=True), strict=True))
         for pair in itertools.permutations(self.columns, 2):
             together = set(zip(by_column[pair[0]], by_column[pair[1]], strict=True))
             values = dict(together)
-            if len(values) == len(together):
+            if len(values) == len(together) and not any(isinstance(value, float) for value in values):
                 found[pair] = values
         return found
 
@@ -257,20 +265,27 @@ def _check_inequality(constraint: Inequality, columns: Columns) -> None:
 def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None:
     for index, name in enumerate(constraint.columns):
         column = columns[name]
-        if not (column.is_categorical or column.is_whole):
+        if not (column.is_categorical or (column.is_number and not column.is_weight)):
             raise ValueError(
-                f"column={name!r} is of kind {column.kind}; combinations are of categorical, boolean or integer columns"
+                f"column={name!r} is of kind {column.kind}; combinations are of categorical, boolean, integer or real "
+                "columns"
+            )
+        if column.is_number and not column.is_whole and not any(told == name for _, told in constraint.determined):
+            raise ValueError(
+                f"column={name!r} is of kind {column.kind}, and no other column says which of its values it has; name "
+                "one that does, or leave the constraint out"
             )
         if column.is_measured:
             raise ValueError(
                 f"column={name!r} is to be measured, while its combinations name its values as public; leave out "
                 "measure = true, or the constraint"
             )
+        how = " (a real has a point, as in 1.0)" if column.is_number and not column.is_whole else ""
         for place, combination in enumerate(constraint.combinations):
             if not column.allows(combination[index]):
                 raise ValueError(
                     f"combination {place} has {combination[index]!r}, which column={name!r} cannot hold; correct the "
-                    "combination, or the column's declaration"
+                    f"combination{how}, or the column's declaration"
                 )
 
 

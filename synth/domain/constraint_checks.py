@@ -120,6 +120,8 @@ def canonical(values: Sequence[Any], column: Column) -> pd.Series:
     """The values of one column in listed combinations, as a canonical column."""
     if column.is_boolean:
         return pd.Series(list(values), dtype="boolean")
+    if column.is_number and not column.is_whole:
+        return pd.Series(list(values), dtype=np.float64)
     whole = all(isinstance(value, int) for value in values)
     return pd.Series(list(values), dtype="Int64" if whole else object)
 

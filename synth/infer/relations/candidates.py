@@ -30,6 +30,9 @@ LEAST_DAYS = 20  # different days of a month
 DIGITS = 4  # significant digits of a factor
 SECOND: Unit = "second"
 YEAR = "365.25"  # days
+PERIODS = (1.0, 30.4375, float(YEAR))  # days, of ages
+FARTHEST_DAY = 60_000  # from 1970: a year is no age
+OF_A_DAY = (0.0, 0.01)  # shares of rows at either end that need not show the day that ages are counted to
 MOST_VALUES = 100_000
 WEEKS = (
     "floor({0} + 4 / 7) - floor(date({1}, 1, 1) + 4 / 7) + 1",  # from Sunday, and from Monday on
@@ -214,6 +217,7 @@ class Search:
         for term in self.earlier.values():
             if term.names != (name,) and self._is_likely(name, term.values):
                 yield self.copy(name, term)
+        yield from self._ages(name)
         rows = self._rows(own)
         terms = [t for n, t in self.plain.items() if n != name and np.isfinite(t.values[rows]).mean() >= LEAST_KNOWN]
         if len(rows) >= FIRST and terms:
@@ -222,6 +226,26 @@ class Search:
         if name in self.earlier:  # what is added to the row before
             yield self._from_first(self.copy(name, self.earlier[name]))
             yield from map(self._from_first, self.linear(name, terms, [(1.0, self.earlier[name])]))
+
+    def _ages(self, name: str) -> Iterator[Candidate]:
+        """Years, months or days from a time to one day, such as that on which the table was made, or from it on."""
+        own, step = self.lines.sample[name], self.lines.step(name)
+        times = [time for time in self.times if step and self.lines.column(time).zone in (None, "UTC")]
+        cuts = (True, False) if step == 1 else (False,)
+        for time, period, sign, cut in itertools.product(times, PERIODS, (1, -1), cuts):
+            ends = [own, own + step] if cut else [own - step / 2, own + step / 2]
+            low, high = (self.lines.sample[time] / DAY + sign * period * end for end in ends[::sign])
+            known = np.isfinite(low)
+            for part in OF_A_DAY if known.any() else ():
+                first, last = np.quantile(low[known], 1 - part), np.quantile(high[known], part)
+                day = max(np.floor((first + last) / 2), np.ceil(first))
+                if day <= last and abs(day) <= FARTHEST_DAY:
+                    text = " - ".join([f"{day:.0f}", written(time)][::sign])
+                    text = text if period == 1 else f"({text}) / {period:g}"
+                    text = f"floor({text})" if cut else text
+                    values = self.lines.evaluate(text, "day", rows=self.lines.rows)
+                    yield replace(self.copy(name, Term(text, (time,), values, "day")), unit="day", is_view=True)
+                    break
 
     @staticmethod
     def _rows(own: np.ndarray) -> np.ndarray:

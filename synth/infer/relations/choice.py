@@ -156,25 +156,29 @@ class Choice:
         is_clear = share >= LEAST_OF_CATEGORIES or not few
         if not is_clear or gain <= LEAST_GAIN_OF_EXACT:
             return False
-        covered = float(exact.sum() / np.isfinite(own).sum())
+        known = np.isfinite(own)
+        if lines.previous is not None and candidate.looks_back:
+            known &= (lines.previous[lines.rows] >= 0) | np.isfinite(candidate.values)  # no first row has one before it
+        covered = float(exact.sum() / known.sum())
         self._exact[candidate.key] = Representation(candidate, share, covered, gain)
         return True
 
     def _take_exact(self) -> dict[str, Representation]:
         """The exact expressions that save most bits together; an equation gives one column, and none needs itself."""
-        groups: defaultdict[frozenset[str], list[Representation]] = defaultdict(list)
+        groups: defaultdict[tuple[frozenset[str], bool], list[Representation]] = defaultdict(list)
         for each in self._exact.values():
-            groups[each.candidate.about].append(each)
-        share = {about: (max(round(e.covered, 2) for e in group), -len(about)) for about, group in groups.items()}
+            groups[each.candidate.about, each.candidate.looks_back].append(each)
+        share = {of: (max(round(e.covered, 2) for e in group), -len(of[0])) for of, group in groups.items()}
         beam: list[tuple[float, dict[str, Representation]]] = [(0.0, {})]
-        for about in sorted(groups, key=lambda about: (-share[about][0], len(about), sorted(about))):
+        for of in sorted(groups, key=lambda of: (-share[of][0], len(of[0]), sorted(of[0]), of[1])):
             # Of two equations of which one holds the columns of the other, that which holds in more rows.
-            if any((about < other or other < about) and share[other] > share[about] for other in groups):
+            rivals = (other for other in groups if other[1] == of[1] and (of[0] < other[0] or other[0] < of[0]))
+            if any(share[other] > share[of] for other in rivals):
                 continue
-            worth = {each.candidate.key: self._worth(each) for each in groups[about]}
+            worth = {each.candidate.key: self._worth(each) for each in groups[of]}
             reached = list(beam)
             for total, taken in beam:
-                for each in groups[about]:
+                for each in groups[of]:
                     if each.column not in taken and self.is_allowed(each.candidate, taken):
                         reached.append((total + worth[each.candidate.key], {**taken, each.column: each}))
             beam = sorted(reached, key=lambda each: -each[0])[:BEAM]
@@ -211,12 +215,12 @@ class Choice:
         constant = self.lines.schema.constant_in_entity
         alike = name not in constant or operands <= {*constant}
         is_free = name not in self.fixed and enough and alike
-        return is_free and name not in needed(operands - {name}, self.parents(taken))
+        return is_free and name not in needed(candidate.parents - {name}, self.parents(taken))
 
     def parents(self, taken: Mapping[str, Representation]) -> dict[str, Collection[str]]:
         """The columns that computed ones follow from, those of the schema's own formulas among them."""
         formulas = (each for each in self.lines.schema.constraints if isinstance(each, Formula))
-        return {each.column: each.operands for each in formulas} | {n: e.candidate.operands for n, e in taken.items()}
+        return {each.column: each.parents for each in formulas} | {n: e.candidate.parents for n, e in taken.items()}
 
 
 def needed(operands: Collection[str], parents: Mapping[str, Collection[str]]) -> set[str]:

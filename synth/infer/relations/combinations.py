@@ -21,7 +21,7 @@ from synth.schema.kinds.modeled import Modeled
 
 MOST_VALUES, MOST_LISTED = 1_000, 2_000
 """Values of a column, and combinations, at most: nobody looks through longer lists."""
-FEW_NUMBERS = 100  # whole numbers with more distinct values than this are measured, not coded
+FEW_NUMBERS = 100  # numbers with more distinct values than this are measured, not coded
 LEAST_BROKEN = 0.1
 """Share of shuffled rows that would hold a combination that never occurs, where one column tells the other."""
 MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
@@ -59,13 +59,21 @@ def combinations(
     `units`: *Sensitive*. The entity of each row as a code from 0, or each row its own, shape (n,): rows of one that
     hold the same values are one piece of evidence.
     """
-    numbers = {name for name in among if schema.columns[name].is_whole}
-    codes = {name: coded(table[name]) for name in among if name in numbers or schema.columns[name].is_categorical}
+    columns = {name: schema.columns[name] for name in among}
+    reals = {n for n, column in columns.items() if column.is_number and not (column.is_whole or column.is_weight)}
+    numbers = reals | {name for name, column in columns.items() if column.is_whole}
+    # Reals come last: they are told, and tell nothing.
+    ranked = sorted((n for n in among if n in numbers or columns[n].is_categorical), key=lambda name: name in reals)
+    codes = {name: coded(table[name]) for name in ranked}
     most = {name: FEW_NUMBERS if name in numbers else MOST_VALUES for name in codes}
     codes = {name: known for name, known in codes.items() if 2 <= len(known[1]) <= most[name]}
-    # Numbers that go along leave out many combinations, and none of that is a rule.
-    each = (_pair(names, codes, numbers.isdisjoint(names), units) for names in itertools.combinations(codes, 2))
-    pairs = [pair for pair in each if pair is not None]
+    pairs = []
+    for names in itertools.combinations(codes, 2):
+        # Numbers that go along leave out many combinations, and none of that is a rule.
+        if names[1] in reals and not columns[names[0]].is_categorical:
+            continue
+        pair = _pair(names, codes, numbers.isdisjoint(names), units)
+        pairs += [pair] if pair is not None and (pair.tells[0] or names[1] not in reals) else []
     return [_listed(table, names, reason) for names, reason in _together(pairs)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from synth.constraints.expression import Unit
+from synth.constraints.expression import Unit, names, parse
 
 DIGITS = 14  # significant ones of a weight, at most
 
@@ -53,6 +53,15 @@ class Candidate:
     @property
     def operands(self) -> frozenset[str]:
         return frozenset(name for _, term in self.terms for name in term.names)
+
+    @property
+    def parents(self) -> frozenset[str]:
+        """The operands in the row itself, rather than in the one before it."""
+        return frozenset(names(parse(self.expression))) if self.terms else frozenset()
+
+    @property
+    def looks_back(self) -> bool:
+        return self.parents < self.operands
 
     @property
     def about(self) -> frozenset[str]:

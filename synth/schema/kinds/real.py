@@ -60,3 +60,6 @@ class RealColumn(FractionColumn):
 
     tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
     kind: Literal["real"] = "real"
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, float) and self.bounds[0] <= value <= self.bounds[1] and value == self.value_at(value)

@@ -231,3 +231,45 @@ def test_names_of_months_and_weekdays_are_said_by_the_date_and_stay_so() -> None
     month = next(each for each in find_exact(conform(rows, schema), schema) if each.column == "month")
     left = left_of(conform(rows, schema), month, schema)
     np.testing.assert_array_equal(left, rows["month"] != rows["arrived"].dt.month_name())
+
+
+@pytest.mark.parametrize("by_birthday", [False, True])
+def test_ages_and_tenures_up_to_one_day_are_found(by_birthday: bool) -> None:
+    rng, day = np.random.default_rng(0), pd.Timestamp("2024-06-30")
+    birth, hire = (day - pd.to_timedelta(rng.integers(400, most, 2_000), unit="D") for most in (25_000, 9_000))
+    years = day.year - birth.year - ((birth.month * 100 + birth.day) > 630)
+    age = years if by_birthday else (day - birth).days // 365.25
+    rows = pd.DataFrame({"birth": birth, "hire": hire, "age": age.astype(int)})
+    rows["tenure"] = ((day - hire).days / 365.25).to_numpy().round(1)
+    found = computed(infer_schema(rows))
+    assert found["age"].startswith("floor((199") and found["age"].endswith(" - birth) / 365.25)")
+    assert found["tenure"] == "(19904 - hire) / 365.25"
+
+
+@pytest.mark.parametrize("generator", ["trees", "mst"])
+def test_numbers_that_a_category_says_are_listed_and_kept(generator: str) -> None:
+    rng = np.random.default_rng(0)
+    item, prices = rng.integers(0, 12, 1_500), np.exp(rng.normal(3.5, 1, 12)).round(2)
+    rows = pd.DataFrame(
+        {"price": prices[item], "rate": np.array([0.27, 0.31, 0.5])[item % 3], "n": rng.poisson(3, 1_500)}
+    )
+    rows.insert(2, "item", [f"i{each}" for each in item])
+    schema = synth.declare_schema(infer_schema(rows), n_units=1_500)
+    sampled = synth.fit(rows, schema, generator, **({"epsilon": 1.0} if generator == "mst" else {})).sample(seed=0)
+    known = rows[["item", "price", "rate"]].astype(str).agg(tuple, axis=1)
+    assert set(sampled[["item", "price", "rate"]].astype(str).agg(tuple, axis=1)) <= {*known}
+
+
+def test_a_meter_starts_where_it_stood_in_the_row_before() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"customer": np.repeat([f"C{i:03}" for i in range(120)], 12), "used": rng.integers(50, 400, 1_440)}
+    )
+    rows.insert(1, "month", np.tile(pd.date_range("2022-01-01", periods=12, freq="MS"), 120))
+    rows["now"] = rows.groupby("customer")["used"].cumsum() + np.repeat(rng.integers(1_000, 60_000, 120), 12)
+    rows["last"] = rows["now"] - rows["used"]
+    schema = infer_schema(rows, entity="customer", order="month")
+    assert computed(schema) == {"now": "used + last", "last": "before(now)"}
+    sampled = synth.fit(rows, schema).sample(seed=0).sort_values(["customer", "month"], kind="stable")
+    before = sampled.groupby("customer")["now"].shift()
+    assert (sampled["last"] == before)[before.notna()].mean() > 0.99
