@@ -1,10 +1,8 @@
 """Relations between columns that hold in all real rows, or nearly: whether they hold in the synthetic ones, too.
 
-A stay that does not end where it should is right in each of its columns, and nearly so in each pair. Expressions that
-give a column exactly, and what says its category, are found in the training rows by data alone
-(`synth.infer.relations`), and the constraints of the schema stand beside them. A row counts where a relation says
-something of it. Held-out rows are the landmark: where one row in a hundred is a typing error, a hundredth need not keep
-it.
+A stay that does not end where it should is right in each column. Expressions that give a column exactly, and what says
+its category, are found in training rows by data alone; the constraints of the schema stand beside them. A row counts
+where a relation says something of it. Where one held-out row in a hundred breaks it, a hundredth need not keep it.
 
 What is left of a relation is shown without a hundredth of the rows at either end, and without five at least, rounded to
 two digits: no row's own value.
@@ -60,7 +58,8 @@ def measure(tables: Tables) -> MetricResult:
     """The share of rows that keep each relation, the worst loss of all, and the figure "relations"."""
     schema, sides = tables.schema, (tables.holdout, tables.synthetic, tables.shuffled)
     units = [entity_codes(frame, schema) for frame in sides]
-    checked_laws = {law: [_checked(frame, law, schema) for frame in sides] for law in _laws(tables)}
+    laws = _laws(tables)
+    checked_laws = {law: [_checked(frame, law, schema) for frame in sides] for law in laws}
     checked_laws = {law: checked for law, checked in checked_laws.items() if checked[0][0].any()}
     kept, lost, figures = [], [], list[dict[str, Any]]()
     for law, checked in checked_laws.items():
@@ -84,7 +83,8 @@ def measure(tables: Tables) -> MetricResult:
         figure = {"relation": _words(law), "kept": synthetic, "reference": real, "floor": shuffled}
         figures.append(figure | _spans(lefts, law, schema))
     if not checked_laws:
-        return MetricResult(failures=(Failure(LOST, "not applicable", _NONE),))
+        silent = Failure(LOST, "skipped", "no held-out row has what a relation is about")
+        return MetricResult(failures=(silent if laws else Failure(LOST, "not applicable", _NONE),))
     worst = max(lost, key=lambda each: (each.interval[0], each.value))
     worst = replace(worst, high=max(each.interval[1] for each in lost))
     figures.sort(key=lambda figure: figure["kept"] - figure["reference"])

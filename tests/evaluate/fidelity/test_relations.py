@@ -85,8 +85,9 @@ def test_nothing_between_columns_is_not_applicable():
 
 
 def test_a_table_that_has_no_row_that_a_relation_speaks_of_keeps_none():
-    synthetic = stays(400, 2).assign(discharged=pd.Series(pd.NaT, index=range(400)))
-    assert measured(stays(400, 0), stays(400, 1), synthetic).estimates[0].value == 1.0
+    none = stays(400, 2).assign(discharged=pd.Series(pd.NaT, index=range(400)))
+    assert measured(stays(400, 0), stays(400, 1), none).estimates[0].value == 1.0
+    assert measured(stays(400, 0), none, stays(400, 1)).failures[0].reason == "skipped"  # and is no pass
 
 
 @pytest.mark.statistical
