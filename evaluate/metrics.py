@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar
 
 from evaluate.estimate import Direction, EvaluationError
 from evaluate.real_facts import RealFacts
+from synth import extras
 
 Growing = Literal["", "train", "holdout"]
 V = TypeVar("V")
@@ -200,11 +201,22 @@ class Late(Mapping[str, V]):
         return len(self.make())
 
 
+def _of_every_evaluation() -> Mapping[str, str]:
+    return {**_MODULES, **extras.entries("measure")}
+
+
+def _on_request() -> Mapping[str, str]:
+    return {**_ON_REQUEST, **extras.entries("measure on request")}
+
+
 @cache
 def _modules() -> Mapping[str, str]:
     """The module of each measure, ours first."""
-    taken = {*_MODULES, *_ON_REQUEST, *(metric.by for metric in _NOTED)}
-    return {**_MODULES, **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in taken}}
+    taken = {*_of_every_evaluation(), *_on_request(), *(metric.by for metric in _NOTED)}
+    return {
+        **_of_every_evaluation(),
+        **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in taken},
+    }
 
 
 STATED = "statement."  # Prefix of what a privacy statement says, which no package declares as a number of its own
@@ -213,10 +225,12 @@ STATED = "statement."  # Prefix of what a privacy statement says, which no packa
 @cache
 def _catalog() -> Mapping[str, Metric]:
     """Every number, ours first; a package that cannot be imported has none, and fails where it is measured."""
-    ours = [metric for by, module in {**_MODULES, **_ON_REQUEST}.items() for metric in declared(by, module)]
+    ours = [
+        metric for by, module in {**_of_every_evaluation(), **_on_request()}.items() for metric in declared(by, module)
+    ]
     catalog = {metric.name: metric for metric in (*ours, *_NOTED)}
     for by, module in _modules().items():
-        if by in _MODULES:
+        if by in _of_every_evaluation():
             continue
         try:
             brought = declared(by, module)
@@ -250,7 +264,7 @@ GATEABLE: Mapping[str, Direction] = Late(_gateable)
 
 
 def is_ours(measure: str) -> bool:
-    return measure in _MODULES or measure in _ON_REQUEST
+    return measure in _of_every_evaluation() or measure in _on_request()
 
 
 def measure_of(name: str) -> Callable[[Any], Any]:
@@ -258,7 +272,7 @@ def measure_of(name: str) -> Callable[[Any], Any]:
     try:
         found: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
     except (Exception, SystemExit) as error:
-        if name in _MODULES:
+        if name in _of_every_evaluation():
             raise
         raise EvaluationError(
             f"measure={name!r} of another package cannot be imported ({type(error).__name__}); mend that package"

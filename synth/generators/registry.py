@@ -1,4 +1,4 @@
-"""Generators by name: those of this package, and those that installed packages bring.
+"""Generators by name: ours, those of extras among them, and those that installed packages bring.
 
 A package brings generators by entry points of the group `understudy.generators`: a name, and the class that it stands
 for. None of them has a name of ours, or makes a claim: nothing here knows whether its epsilon is true. Imports stay
@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from synth import extras
 from synth.errors import JobError, ModelError, nearest
 from synth.generators.base import Generator, Model
 from synth.generators.models.history_model import HISTORIES, HistoryModel
@@ -43,10 +44,12 @@ GROUP = "understudy.generators"
 @cache
 def _known() -> Mapping[str, str]:
     """The module and class of each generator, ours first."""
-    return {
-        **_CLASSES,
-        **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in _CLASSES},
-    }
+    ours = _ours()
+    return {**ours, **{point.name: point.value for point in entry_points(group=GROUP) if point.name not in ours}}
+
+
+def _ours() -> Mapping[str, str]:
+    return {**_CLASSES, **extras.entries("generator")}
 
 
 def names() -> tuple[str, ...]:
@@ -60,12 +63,12 @@ def generator_class(name: str) -> type[Generator]:
     try:
         found: type[Generator] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        if name in _CLASSES:
+        if name in _ours():
             raise
         raise JobError(
             f"generator={name!r} of another package cannot be imported ({type(error).__name__}); mend that package"
         ) from None
-    if name not in _CLASSES and found.private:
+    if name not in _ours() and found.private:
         raise JobError(
             f"generator={name!r} of another package takes an epsilon, for which nothing here can vouch; remove it"
         )
@@ -85,7 +88,7 @@ def generator(name: str, /, **parameters: Any) -> Generator:
     if parameters.get("epsilon") is not None and not chosen.private:
         raise JobError(
             f"generator={name!r} gives no formal guarantee and takes no epsilon; leave epsilon out or choose "
-            f"{' or '.join(n for n in _CLASSES if not n.startswith('sdv.') and generator_class(n).private)}"
+            f"{' or '.join(n for n in _ours() if not n.startswith('sdv.') and generator_class(n).private)}"
         )
     try:
         return chosen.model_validate(parameters)
@@ -107,7 +110,7 @@ def load_model(path: Path | str, *, text_model: Path | str | None = None) -> Mod
     name = content.get("generator")
     if not isinstance(name, str) or name not in _known() or generator_class(name).unsaved is not None:
         raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
-    if name not in _CLASSES and statement is not None:
+    if name not in _ours() and statement is not None:
         raise ModelError(f"the model in {str(path)!r} makes a claim that its generator cannot make; fit it again")
     part_class = generator_class(name).model_class()
     of_texts = content.pop(TEXTS, None)

@@ -191,6 +191,6 @@ def test_constant_and_missing_columns_give_numbers_or_a_reason(name: str, value:
 
 
 def test_no_number_is_declared_twice() -> None:
-    modules = {**metrics._MODULES, **metrics._ON_REQUEST}
+    modules = {**metrics._of_every_evaluation(), **metrics._on_request()}
     names = [metric.name for by, module in modules.items() for metric in metrics.declared(by, module)]
     assert len(set(names)) == len(names)

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from synth import extras
 from synth.errors import TableNote
 from understudy.cli import (
     accounts,
@@ -71,6 +72,8 @@ audits.add_to(app)
 bundles.add_to(app)
 cards.add_to(app)
 bundles.add_keys_to(app)
+for add_to in extras.load("command").values():
+    add_to(app)
 
 
 def _show_version(wanted: bool) -> None:

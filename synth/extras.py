@@ -1,0 +1,42 @@
+"""Extras: features beside the core, each a folder of `understudy/extras` that can be deleted.
+
+Nothing in the core names one. The `__init__` of an extra holds what it brings, by kind and name, and imports nothing:
+
+    BRINGS = {"generator": {"local": "understudy.extras.local.generator:Local"}}
+
+Who reads a kind says what its objects are: "generator" `synth.generators.registry`, "measure" and "measure on request"
+`evaluate.metrics`, "section" `reports.document`, "command" `understudy.cli`.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+PACKAGE = "understudy.extras"
+
+
+@cache
+def entries(kind: str) -> Mapping[str, str]:
+    """Where the objects of a kind are, as "module:attribute" by name, in the order of the extras' names."""
+    if (
+        importlib.util.find_spec(PACKAGE.partition(".")[0]) is None
+        or (spec := importlib.util.find_spec(PACKAGE)) is None
+    ):
+        return MappingProxyType({})
+    folders = sorted(module.name for module in pkgutil.iter_modules(spec.submodule_search_locations))
+    brought = [importlib.import_module(f"{PACKAGE}.{name}").BRINGS.get(kind, {}) for name in folders]
+    return MappingProxyType({name: where for each in brought for name, where in each.items()})
+
+
+@cache
+def load(kind: str) -> Mapping[str, Any]:
+    """The objects of a kind by name, imported now."""
+    made = {}
+    for name, where in entries(kind).items():
+        module, _, attribute = where.partition(":")
+        made[name] = getattr(importlib.import_module(module), attribute)
+    return MappingProxyType(made)

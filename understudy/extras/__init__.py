@@ -1,0 +1,1 @@
+"""Features beside the core, each a folder that can be deleted; `synth.extras` says how one enters."""
