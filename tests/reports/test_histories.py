@@ -21,7 +21,7 @@ def measured() -> Evaluation:
 
 def test_lengths_transitions_and_numbers_are_shown_of_each_table(measured: Evaluation) -> None:
     document = compose(measured)
-    assert document.histories
+    assert document.extras
     for section in document.sections:
         assert section.extras["histories"] is not None
         assert {row.measure for row in section.extras["histories"].rows} >= {"histories.dependence.floor_share"}
