@@ -1,4 +1,4 @@
-"""`understudy randomize`, `collect` and `advise --local`: reports without a table, and refusals that leave nothing."""
+"""`understudy randomize`, `collect` and `survey`: reports without a table, and refusals that leave nothing."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -118,11 +118,8 @@ def test_a_fit_is_paid_by_a_ledger_and_audited_by_its_reports(survey: "Workspace
     assert said.endswith("This is no proof of the claim.")
 
 
-def test_advice_says_how_many_respondents_it_takes(survey: "Workspace") -> None:
-    ran = survey.run(
-        "advise", survey.folder / "answers.csv", "--schema", survey.folder / "survey.toml", "--epsilon", 1, "--local",
-        "--json",
-    )  # fmt: skip
+def test_a_survey_says_how_many_respondents_it_takes(survey: "Workspace") -> None:
+    ran = survey.run("survey", "--schema", survey.folder / "survey.toml", "--epsilon", 1, "--json")
     assert ran.exit_code == 0
     job = next(one for one in ran.json["questions"] if one["question"] == ["job"])
     assert job["respondents"]["0.01"] == pytest.approx(4 * job["respondents"]["0.02"], rel=1e-3)
