@@ -19,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("advise", epilog=ADVISE)(advise)
 
 
-def advise(  # noqa: PLR0913 - options of the command line
+def advise(
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,

@@ -282,11 +282,11 @@ def audit(
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
     if (of_its_own := extras.load("audit").get(generator.name)) is not None:
-        attacked: Audit = of_its_own(
+        audited_apart: Audit = of_its_own(
             generator, schema, n_fits=n_fits, confidence=confidence, time_limit_s=time_limit_s, seed=seed,
             progress=progress,
         )  # fmt: skip
-        return attacked
+        return audited_apart
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     # Columns of themes share the budget, and the stand-in has none.
     counted = generator.counted(schema)

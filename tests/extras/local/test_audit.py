@@ -15,7 +15,17 @@ from synth.dp.mechanisms import SystemNoise
 from synth.schema import Schema, build_schema
 from tests.extras.local.test_survey import schema_of
 from understudy.extras.local import survey as surveys
-from understudy.extras.local.audit import ANSWERS, OUTSIDE, QUESTIONS, RESPONDENT, EventCounts, _best, _chances, _power
+from understudy.extras.local.audit import (
+    ANSWERS,
+    OUTSIDE,
+    QUESTIONS,
+    RESPONDENT,
+    EventCounts,
+    Respondents,
+    _best,
+    _chances,
+    _power,
+)
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
 from understudy.extras.local.survey import Survey
@@ -186,3 +196,8 @@ def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
     bounds = [EventCounts(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n).bound(level) for _ in range(1_000)]
     assert np.mean(np.array(bounds) > 1.0) < 0.1
     assert EventCounts(0, 10, 10, 10).bound(level) == 0.0
+
+
+def test_the_rows_that_are_compared_differ_in_every_column() -> None:
+    lowest, highest, *_ = Respondents.of(Local(epsilon=1.0), schema_of(N_UNITS)).worlds(np.random.default_rng(0))
+    assert lowest == {"age": 0, "sex": 0, "job": 0} and highest == {"age": 17, "sex": 1, "job": 2}

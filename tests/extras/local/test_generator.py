@@ -118,7 +118,7 @@ def test_a_lie_about_what_reaches_the_model_is_caught(
     place: Any, name: str, plant: Any, check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place, name, plant)
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, ValueError)):  # a table without rows sends nothing to estimate from
         check(tmp_path)
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from synth.errors import BudgetError, SchemaError
 from synth.schema import Schema, build_schema
+from tests.synth.test_modeled import modeled
+from tests.synth.test_modeled import table as modeled_table
 from understudy.extras.local.estimation import ReportCounts, half_width, respondents_needed
 from understudy.extras.local.reports import Reports
 from understudy.extras.local.survey import Plan, Survey
@@ -75,6 +77,12 @@ def test_missing_and_other_are_answers_and_nothing_that_a_row_holds_is_refused()
     odd = pd.DataFrame({"age": [99, None], "sex": [None, True], "job": ["spy", None]}, dtype=object)
     codes = survey.codes(odd)
     assert {name: found.tolist() for name, found in codes.items()} == {"age": [15, 17], "sex": [3, 1], "job": [3, 4]}
+
+
+def test_an_answer_of_a_respondent_is_what_is_left_of_a_modeled_column() -> None:
+    codes = Survey.of(modeled(), 4.0).codes(modeled_table(20))
+    assert codes.keys() == modeled().counted.columns.keys()
+    assert len({*codes["discharged"].tolist()}) == 1
 
 
 def test_the_number_of_answers_is_that_of_the_smallest_variance() -> None:

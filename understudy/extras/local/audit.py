@@ -9,9 +9,8 @@ system's randomness, up to its counts, and a `Wire` holds every count against th
 Fits of four such tables are compared: rows whose answers are furthest apart in every column, rows of answers at random,
 and no rows at all, so that every slot is silent.
 
-- **The whole** takes the two that are furthest apart. Each report speaks for the one, the other, or neither. The
-  attacker guesses by single answers, and by all answers of one respondent together. Single answers bound the whole if
-  each is randomized on its own; all together assume nothing.
+- **The whole** takes the two that are furthest apart. Each report speaks for the one, the other, or neither. Single
+  answers bound the whole, times their number if each is randomized on its own.
 - **Each question** takes all four, each against each.
 - **One respondent** takes fits with a single respondent among the slots: how many answers the row goes into, and that
   reports account for every count.
@@ -55,7 +54,7 @@ OUTSIDE = (
     "what only the real table would bring out",
     "reports that other programs make, and files of reports",
     "bits of answers that were not compared",
-    "randomness that the answers of one respondent share, but for two rows that differ in every column",
+    "randomness that the answers of one respondent share",
     "predictable randomness",
     "whether the list of events names all that was read",
 )
@@ -90,17 +89,16 @@ def audit_local(
     progress(what, 0.0)
     people = Respondents.of(generator, schema)
     alone = _one_respondent(people)
-    worlds = people.worlds(np.random.default_rng(seed))
-    n_slots = _n_slots(people.survey)
-    halves: tuple[list[_Fits], list[_Fits]] = ([], [])
-    for turn in range(max((n_fits or 0) // 8, 1)):
-        for half in halves:
-            half.append(_Fits.of(people, worlds, n_slots))
-        progress(what, (turn + 1) / max((n_fits or 0) // 8, 1))
+    worlds, n_slots, n_turns = people.worlds(np.random.default_rng(seed)), _n_slots(people.survey), (n_fits or 8) // 8
+    first, second = people.classes(worlds, n_slots), people.classes(worlds, n_slots)
+    for turn in range(1, n_turns):
         if time.monotonic() > until:
             break
-    first, second = (_Fits.total(half) for half in halves)
-    whole = _whole(people.survey, first, second, level, n_slots)
+        for half in (first, second):
+            for total, more in zip(half, people.classes(worlds, n_slots), strict=True):
+                total += more
+        progress(what, turn / n_turns)
+    whole = _whole(people, worlds, (first, second), level, n_slots)
     each = _each_question(people.survey, first, second, level)
     faults = [max(check.bound, math.nextafter(whole.epsilon, math.inf)) for check in (each, alone) if check.fault]
     return replace(
@@ -133,7 +131,7 @@ class Wire(SystemNoise):
     def respond(self, cells: np.ndarray, oracle: Any) -> np.ndarray:
         seen: list[np.ndarray] = []
         carried, tapped, count = np.zeros(oracle.size, dtype=np.int64), copy(oracle), oracle.supported
-        bits = [cell for cell in dict.fromkeys(self._compared[len(self.reports)]) if cell != NO_ANSWER]
+        bits = [cell for cell in self._compared[len(self.reports)] if cell != NO_ANSWER]
 
         def supported(reports: np.ndarray) -> np.ndarray:
             nonlocal carried
@@ -179,7 +177,11 @@ class Respondents:
         """Rows that are furthest apart: the first and the last code of each column that a value can have; a row of
         codes at random; and nobody.
         """
-        possible = {each.name: np.flatnonzero(~each.impossible) for each in self.survey.discretizer.attributes}
+        sizes = self.survey.discretizer.sizes
+        possible = {
+            each.name: np.setdiff1d(np.arange(sizes[each.name]), each.impossible)
+            for each in self.survey.discretizer.attributes
+        }
         lowest, highest = ({name: int(codes[end]) for name, codes in possible.items()} for end in (0, -1))
         return [lowest, highest, {name: int(rng.choice(codes)) for name, codes in possible.items()}, None]
 
@@ -191,12 +193,31 @@ class Respondents:
             frame[self.schema.entity] = np.repeat(np.arange(n), n_rows_each)
         return frame
 
-    def cells(self, codes: Codes | None) -> list[int]:
-        """The answer to each question that a fit makes of such a respondent."""
-        if codes is None:
-            return [NO_ANSWER] * len(self.survey.questions)
-        row = self.survey.codes(self.rows(codes, 1))
-        return [int(question.cells(row)[0]) for question in self.survey.questions]
+    def compared(self, worlds: Sequence[Codes | None]) -> list[tuple[int, ...]]:
+        """For each question the answers that fits of the worlds make of a respondent."""
+        rows = [None if codes is None else self.survey.codes(self.rows(codes, 1)) for codes in worlds]
+        return [
+            tuple(NO_ANSWER if row is None else int(question.cells(row)[0]) for row in rows)
+            for question in self.survey.questions
+        ]
+
+    def classes(self, worlds: Sequence[Codes | None], n_slots: int) -> list[np.ndarray]:
+        """For each question how often each class of reports came in a fit of each world; shape (n_worlds, n_classes).
+
+        A class is a symbol, or the bits of all answers that are compared.
+        """
+        compared = self.compared(worlds)
+        oracles = [question.oracle for question in self.survey.questions]
+        sizes = [oracle.n_symbols if isinstance(oracle, DirectEncoding) else 1 << len(worlds) for oracle in oracles]
+        counts = [np.zeros((len(worlds), max(size, len(worlds))), dtype=np.int64) for size in sizes]
+        for world, codes in enumerate(worlds):
+            frame = self.rows(worlds[0] or {}, 0) if codes is None else self.rows(codes, n_slots)
+            wire = self.fitted(frame, n_slots, compared)
+            for number, table in enumerate(counts):
+                # Counts that no report carries tell the answers themselves.
+                passed = wire.reports[number] if wire.carried else np.full(n_slots, world)
+                table[world] += np.bincount(passed, minlength=table.shape[1])
+        return counts
 
     def fitted(self, frame: pd.DataFrame, n_slots: int, compared: Sequence[Sequence[int]]) -> Wire:
         """The reports of a fit, by question; `carried` says whether these are all that it heard."""
@@ -208,101 +229,56 @@ class Respondents:
         return wire
 
 
-@dataclass(frozen=True)
-class _Fits:
-    """How often each event came in fits of all worlds.
-    `questions`: of each question the classes of its reports, shape (n_worlds, n_classes).
-    `singles`, `wholes`: what single reports, and all of one respondent, speak for, of the first two worlds; shape
-    (2, n).
-    """
-
-    questions: tuple[np.ndarray, ...]
-    singles: np.ndarray
-    wholes: np.ndarray
-
-    @classmethod
-    def of(cls, people: Respondents, worlds: Sequence[Codes | None], n_slots: int) -> "_Fits":
-        survey = people.survey
-        compared = list(zip(*(people.cells(codes) for codes in worlds), strict=True))
-        slots = [survey.respondents_of(number, n_slots) for number in range(len(survey.questions))]
-        most = max(int(np.bincount(np.concatenate(slots)).max()), survey.n_answers)
-        questions: list[list[np.ndarray]] = [[] for _ in slots]
-        singles, wholes = np.zeros((2, 3), dtype=np.int64), np.zeros((2, 2 * most + 1), dtype=np.int64)
-        for world, codes in enumerate(worlds):
-            frame = people.rows(worlds[0] or {}, 0) if codes is None else people.rows(codes, n_slots)
-            wire = people.fitted(frame, n_slots, compared)
-            total = np.zeros(n_slots, dtype=np.int64)
-            for number, (question, cells) in enumerate(zip(survey.questions, compared, strict=True)):
-                # Counts that no report carries tell the answers themselves.
-                passed = wire.reports[number] if wire.carried else np.full(len(slots[number]), world)
-                size = _n_classes(question.oracle, cells) if wire.carried else len(worlds)
-                questions[number].append(np.bincount(passed, minlength=size))
-                if world < 2:
-                    spoken = _spoken_for(question.oracle, passed, cells) if wire.carried else 1 - 2 * passed
-                    singles[world] += np.bincount(spoken + 1, minlength=3)
-                    linked = slots[number] if len(spoken) == len(slots[number]) else np.arange(len(spoken)) % n_slots
-                    np.add.at(total, linked, spoken)
-            if world < 2:
-                wholes[world] += np.bincount(np.clip(total, -most, most) + most, minlength=2 * most + 1)
-        widest = [max(len(counts) for counts in each) for each in questions]
-        padded = (
-            np.stack([np.pad(counts, (0, width - len(counts))) for counts in each])
-            for each, width in zip(questions, widest, strict=True)
-        )
-        return cls(tuple(padded), singles, wholes)
-
-    @classmethod
-    def total(cls, fits: Sequence["_Fits"]) -> "_Fits":
-        questions = tuple(sum(counts) for counts in zip(*(each.questions for each in fits), strict=True))
-        return cls(questions, sum(each.singles for each in fits), sum(each.wholes for each in fits))  # type: ignore
-
-
-def _n_classes(oracle: Oracle, cells: Sequence[int]) -> int:
-    return oracle.n_symbols if isinstance(oracle, DirectEncoding) else 1 << len(set(cells) - {NO_ANSWER})
-
-
-def _spoken_for(oracle: Oracle, reports: np.ndarray, cells: Sequence[int]) -> np.ndarray:
-    """Which of the two first answers each report speaks for: 1 the one, -1 the other, 0 neither or both."""
+def _spoken_for(oracle: Oracle, counts: np.ndarray, cells: Sequence[int]) -> np.ndarray:
+    """Reports that speak for the first of the answers, for the second, and for neither or both; shape (2, 3)."""
+    classes = np.arange(counts.shape[1])
     if isinstance(oracle, DirectEncoding):
-        return np.asarray((reports == cells[0]).astype(np.int64) - (reports == cells[1]))
-    return np.asarray((reports & 1) - (reports >> 1 & 1))
+        one, other = classes == cells[0], classes == cells[1]
+    else:
+        one, other = (classes & 3) == 1, (classes & 3) == 2  # the bits of both come first
+    return np.stack([counts[:2, each].sum(axis=1) for each in (one, other, ~(one | other))], axis=1)
 
 
-def _whole(survey: Survey, first: _Fits, second: _Fits, confidence: float, n_slots: int) -> Audit:
-    """The attack on the whole: by single answers, and by all of a respondent; half of the error is for each."""
-    each, m = 1 - (1 - confidence) / 2, survey.n_answers
-    best = _best(first.singles, second.singles, each)
-    assumed_nothing = _best(first.wholes, second.wholes, each).bound(each)
+def _whole(
+    people: "Respondents", worlds: Sequence[Codes | None], halves: Any, confidence: float, n_slots: int
+) -> Audit:
+    """The attack on the whole, by single answers."""
+    survey, m = people.survey, people.survey.n_answers
+    oracles, cells = [question.oracle for question in survey.questions], people.compared(worlds)
+    first, second = (np.sum(list(map(_spoken_for, oracles, half, cells)), axis=0) for half in halves)
+    best = _best(first, second, confidence)
     n = min(best.n_one, best.n_other)
     false_in, false_out = (
-        (k / of, *clopper_pearson(k, of, level=each))
+        (k / of, *clopper_pearson(k, of, level=confidence))
         for k, of in ((best.other, best.n_other), (best.n_one - best.one, best.n_one))
     )
     return Audit(
         epsilon=survey.epsilon,
         delta=0.0,
-        bound=max(m * best.bound(each), assumed_nothing),
-        distribution_free=assumed_nothing,
-        strongest=m * EventCounts(n, n, 0, n).bound(each),
+        bound=m * best.bound(confidence),
+        distribution_free=best.bound(confidence),
+        strongest=m * EventCounts(n, n, 0, n).bound(confidence),
         confidence=confidence,
         n_trials=best.n_one + best.n_other,
         false_positives=false_in,
         false_negatives=false_out,
         ran_on=f"a public stand-in of {n_slots:,} respondents, all alike",
-        power=_power([question.oracle for question in survey.questions], n, each),
+        power=_power(oracles, n, confidence),
     )
 
 
-def _each_question(survey: Survey, first: _Fits, second: _Fits, confidence: float) -> AuditCheck:
+def _each_question(
+    survey: Survey, first: Sequence[np.ndarray], second: Sequence[np.ndarray], confidence: float
+) -> AuditCheck:
     """The check of each question alone, by every pair of worlds."""
-    pairs = list(combinations(range(len(first.questions[0])), 2))
+    pairs = [list(pair) for pair in combinations(range(len(first[0])), 2)]
     level = 1 - (1 - confidence) / (len(pairs) * len(survey.questions))
     bounds = [
-        max(_best(one[list(pair)], other[list(pair)], level).bound(level) for pair in pairs if one[list(pair)].any(1).all())
-        for one, other in zip(first.questions, second.questions, strict=True)
+        max(_best(one[pair], other[pair], level).bound(level) for pair in pairs if one[pair].any(axis=1).all())
+        for one, other in zip(first, second, strict=True)
     ]
     stated, highest = survey.event.epsilon, max(bounds)
-    n_each = min(int(counts.sum(axis=1)[:2].min()) for counts in second.questions)
+    n_each = min(int(counts.sum(axis=1)[:2].min()) for counts in second)
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
 
     def expected(oracle: Oracle) -> float:
@@ -404,7 +380,7 @@ def _power(oracles: Sequence[Oracle], n: int, confidence: float) -> Power:
     rng, kinds, claimed = np.random.default_rng(_SEED), Counter(oracles), oracles[0].epsilon
 
     def shows(share: float) -> float:
-        rates = sum(count / len(oracles) * _chances(oracle, share) for oracle, count in kinds.items())
+        rates = np.sum([count / len(oracles) * _chances(oracle, share) for oracle, count in kinds.items()], axis=0)
         drawn = [rng.binomial(n, min(rate, 1.0), N_SIMULATED) for rate in rates]
         return float(np.mean(_bounds(drawn[0], drawn[1], (n, n), confidence) > claimed))
 

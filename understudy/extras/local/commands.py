@@ -71,7 +71,7 @@ def survey(
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
     n = asked.schema.n_units or 0
-    told = [
+    told: list[dict[str, Any]] = [
         {
             "question": list(question.columns),
             "answers": question.oracle.n_cells,
@@ -156,8 +156,8 @@ def _planned(schema: Path, epsilon: float, pairs: list[str] | None, answers: int
     from synth.schema_file import read_schema
     from understudy.extras.local.survey import Survey
 
-    n_answers = "auto" if answers is None else answers
-    return Survey.of(read_schema(schema), epsilon, pairs=pairs_of(pairs), n_bins=bins, n_answers=n_answers)
+    asked = {"pairs": pairs_of(pairs), "n_bins": bins, "n_answers": "auto" if answers is None else answers}
+    return Survey.of(read_schema(schema), epsilon, **asked)  # type: ignore[arg-type]
 
 
 def _guarantee(asked: "Survey") -> str:

@@ -95,7 +95,7 @@ class DirectEncoding(_Oracle):
     """
 
     mechanism: ClassVar[str] = "generalized randomized response"
-    n_words: ClassVar[int] = 4  # type: ignore[misc]
+    n_words: ClassVar[int] = 4
 
     @property
     def n_symbols(self) -> int:
@@ -140,7 +140,7 @@ class UnaryEncoding(_Oracle):
     """
 
     mechanism: ClassVar[str] = "optimized unary encoding"
-    p: ClassVar[float] = 0.5  # type: ignore[misc]
+    p: ClassVar[float] = 0.5
 
     @property
     def n_words(self) -> int:
