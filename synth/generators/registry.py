@@ -28,7 +28,6 @@ _CLASSES = {
     "mst": "synth.generators.mst:Mst",
     "aim": "synth.generators.aim:Aim",
     "latent_class": "synth.generators.latent_class:LatentClass",
-    "local": "synth.generators.local:Local",
     "trees": "synth.generators.trees:Trees",
     "arn": "synth.generators.arn:Arn",
     "ctgan": "synth.generators.neural_generator:Ctgan",

@@ -1,6 +1,4 @@
-"""What tests of extras share with those of the core."""
+"""Fixtures of the core's tests that extras use: the command line with its environment, an evaluation, a browser."""
 
-from tests.reports.conftest import browser as browser
-from tests.reports.conftest import evaluation as evaluation
-from tests.reports.conftest import verdicts_of as verdicts_of
-from tests.understudy.conftest import workspace as workspace
+from tests.reports.conftest import browser, evaluation, verdicts_of  # noqa: F401
+from tests.understudy.conftest import no_ledger, no_signature, own_key, table, workspace  # noqa: F401
