@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from synth.language.specification import LanguageModel
 
 from evaluate.metrics import CATALOG, Metric
 from synth.generators.registry import generator_class, names
-from synth.language.specification import LanguageModel
 from understudy.cli import app
 from understudy.json_schemas import json_schema
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synth.generators.fitting.texts import STEPS
 
 from evaluate.audit_result import THEMES
 from synth.dp.ledger import open_ledger
-from synth.generators.fitting.texts import STEPS
 from synth.generators.registry import load_model
 from tests.text_tables import TEXT, complaints
 from understudy.run import stages

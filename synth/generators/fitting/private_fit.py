@@ -19,7 +19,6 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
 from synth.generators.fitting.histograms import Merging, measure_columns
 from synth.generators.fitting.mapped_table import MappedTable
-from synth.generators.fitting.texts import STEPS as TEXT_STEPS
 from synth.generators.fitting.training_data import RowsElsewhere, TrainingTable, bound_contributions
 from synth.marginals import Factor, Measurement
 from synth.observed import observe
@@ -51,8 +50,8 @@ class PrivateFit:
     def planned(self, plan: Callable[[float], PlannedT]) -> PlannedT:
         """The generator's own events, as its plan has them and as the budget holds them."""
         events = plan(EXACT_RHO)
-        # What the schema adds comes first (see `with_overhead`), and what texts take last.
-        scheduled = [event for event in self.budget.schedule.events if event.what != TEXT_STEPS]
+        # What the schema adds comes first (see `with_overhead`).
+        scheduled = self.budget.schedule.events
         return events.of(tuple(scheduled[len(scheduled) - len(events) :]))
 
     def columns(self, event: GaussianEvent, merging: Merging) -> tuple[Discretizer, tuple[Measurement, ...]]:

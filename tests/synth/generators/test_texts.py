@@ -14,6 +14,12 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from synth.generators.models.text_model import TextModel, rows_of
+from synth.language.prompts import Prompts
+from synth.language.themes import Themes
+from synth.language.tokenizer import BytePairs
+from synth.language.training import PrivateTextTraining, named
+from synth.language.vocabularies import CodedVocabulary
 
 from evaluate.audit_result import THEMES
 from evaluate.gate.accounting import cost
@@ -32,13 +38,7 @@ from synth.generators.fitting import texts
 from synth.generators.fitting.histories import LATER_ROWS
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.history_model import HistoryModel
-from synth.generators.models.text_model import TextModel, rows_of
 from synth.generators.registry import generator, load_model
-from synth.language.prompts import Prompts
-from synth.language.themes import Themes
-from synth.language.tokenizer import BytePairs
-from synth.language.training import PrivateTextTraining, named
-from synth.language.vocabularies import CodedVocabulary
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
 from synth.schema import Schema, build_schema

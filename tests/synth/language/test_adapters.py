@@ -15,17 +15,17 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-
-from synth.errors import JobError, ModelError
-from synth.generators.base import PrivateGenerator
 from synth.generators.models.text_model import TextModel, unwritten
-from synth.generators.registry import generator, load_model
 from synth.language.adapters import AdaptedDecoder
 from synth.language.prompts import Prompts
 from synth.language.sequences import sequences_of
 from synth.language.specification import LanguageModel
 from synth.language.training import PrivateTextTraining, has_gradients_by_text, named, trainable
 from synth.language.writer import TextWriter
+
+from synth.errors import JobError, ModelError
+from synth.generators.base import PrivateGenerator
+from synth.generators.registry import generator, load_model
 from synth.table import conform
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.language.tiny import (

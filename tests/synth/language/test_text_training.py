@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-
 from synth.language import training as language_training
 from synth.language.decoder import Decoder, SmallDecoder
 from synth.language.sequences import ROWS_A_PASS, losses, losses_of, sequences_of, trimmed
 from synth.language.training import PrivateTextTraining, TextTraining, has_gradients_by_text, named, put
+from torch import Tensor
+
 from synth.neural import dp_sgd
 from synth.neural.batches import UnitIndex
 from synth.neural.networks import is_finite

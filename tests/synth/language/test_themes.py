@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-
-from synth.errors import JobError, SchemaError
 from synth.language import themes as module
 from synth.language.prompts import Prompts
 from synth.language.themes import Themes, theme_names, with_themes
+
+from synth.errors import JobError, SchemaError
 from synth.table import conform
 from tests.text_tables import TEXT, complaint_schema, complaints
 

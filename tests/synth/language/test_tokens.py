@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from synth.language.prompts import MOST_VALUES, N_RANGES, OTHER, Prompts
 from synth.language.sequences import sequences_of
 from synth.language.tokenizer import END, MISSING, N_SPECIAL, BytePairs
+
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from tests.synth.language.tiny import canonical, coded

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor
-
 from synth.language.decoder import Cache, SmallDecoder
 from synth.language.sampling import Limits, draw, sample
 from synth.language.sequences import losses, losses_of, sequences_of, trimmed
 from synth.language.tokenizer import END, MISSING
+from torch import Tensor
+
 from tests.synth.language.tiny import CPU, canonical, coded, decoder
 from tests.text_tables import TEXT
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-
 from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
 from synth.language.prompts import Prompts
 from synth.language.sequences import losses
 from synth.language.tokenizer import BytePairs
 from synth.language.training import trainable
 from synth.language.vocabularies import CodedVocabulary
+
 from synth.neural.batches import UnitIndex
 from synth.schema import Schema
 from synth.table import conform

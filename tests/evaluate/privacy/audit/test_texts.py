@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from synth.generators.fitting.texts import STEPS
 
 from evaluate.privacy.audit.white_box import audit
-from synth.generators.fitting.texts import STEPS
 from synth.generators.registry import generator
 from synth.neural import dp_sgd
 from tests.text_tables import complaint_schema
