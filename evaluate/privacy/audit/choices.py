@@ -32,8 +32,8 @@ from synth.dp.budget import Budget
 from synth.dp.events import SelectionEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import unwrapped
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
+from synth.generators.wrapper import unwrapped
 from synth.schema import Schema, build_schema
 
 N_CHOICES = 250  # Choices by each of the two tables' scores

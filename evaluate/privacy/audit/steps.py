@@ -38,7 +38,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import stats
-from synth.generators.wrapper import unwrapped
 
 from evaluate.audit_result import AuditError
 from evaluate.privacy.audit.power import Residuals
@@ -48,6 +47,7 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
+from synth.generators.wrapper import unwrapped
 
 N_STEP_CANARIES = 50_000
 """Canaries of a run. They cost a second or two; at epsilon 1 they find contributions that are two thirds too large."""

@@ -79,10 +79,10 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import compose, unwrapped
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
 from synth.generators.local import Local
+from synth.generators.wrapper import compose, unwrapped
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

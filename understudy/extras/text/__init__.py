@@ -1,3 +1,6 @@
-"""Free text: a language model writes the columns of text of any generator's rows, with epsilon or without."""
+"""Free text: columns that a language model learns and writes, and what is measured of them."""
 
-BRINGS = {"wrapper": {"text": "understudy.extras.text.wrapper:WithTexts"}}
+BRINGS = {
+    "wrapper": {"text": "understudy.extras.text.wrapper:WithTexts"},
+    "section": {"texts": "understudy.extras.text.report:SECTION"},
+}

@@ -179,8 +179,7 @@ def _is_whole(text: str) -> bool:
 def fit_texts(
     asked: tuple[LanguageModel, PublicTexts],
     rows: pd.DataFrame,
-    model: "Model",
-    schema: Schema,
+    made: "tuple[Model, Schema]",
     seed: int,
     progress: Progress,
     budget: Budget | None,
@@ -195,7 +194,7 @@ def fit_texts(
     from understudy.extras.text.writer import TextWriter, theme_words
 
     text, public = asked
-    schema, device, rng = with_texts(model.schema, schema), device_of(text.device), np.random.default_rng([seed, 31])
+    (model, schema), device, rng = made, device_of(text.device), np.random.default_rng([seed, 31])
     progress("prompts of texts", None)
     drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), model.schema, outside="clamp")
     tokenizer = None

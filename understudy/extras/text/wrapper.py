@@ -86,8 +86,8 @@ class WithTexts(Wrapper):
         names = ", ".join(schema.texts)
         return (
             *super().advice(schema),
-            f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for its '
-            "steps of DP-SGD; their time is not in the forecast",
+            f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for '
+            "its steps of DP-SGD; their time is not in the forecast",
             "public texts of the same kind have themes, which do more: with steps = 0 all of the budget is for rows",
         )
 
@@ -146,10 +146,9 @@ class WithTexts(Wrapper):
             budget=paid, place=place if self.base.resumes else None,
         )  # fmt: skip
         apart = None if place is None else place / fitting.PREPARED
-        writer = fitting.fit_texts(
-            (self.text, public), rows, model, schema, seed, progress, budget if self.promises else None, apart
-        )
         told = fitting.with_texts(model.schema, schema)
+        paid = budget if self.promises else None
+        writer = fitting.fit_texts((self.text, public), rows, (model, told), seed, progress, paid, apart)
         kept = {name: column for name, column in told.columns.items() if name in schema.columns}
         return TextModel(model, writer, told.model_copy(update={"columns": kept}))
 

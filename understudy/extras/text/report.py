@@ -5,11 +5,13 @@ Sentences of real texts stand in the internal report alone: nothing of this sect
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.text import number
 from reports.glossary import METRICS, entry
+from reports.sections.extra import ExtraSection
 
 TEXTS, UTILITY, PRIVACY = "texts.", "utility.texts.", "privacy.texts."
 """Beginnings of the names of what is measured of texts."""
@@ -132,3 +134,11 @@ def _worst_first(one: Agreement) -> tuple[bool, float, float]:
 def _sentences(name: str, candidate: Candidate) -> list[dict[str, Any]]:
     columns = (candidate.figures.get("text_copies") or {}).get("columns", ())
     return [sentence for one in columns if one["column"] == name for sentence in one["sentences"]]
+
+
+SECTION = ExtraSection(
+    "texts",
+    "Free text",
+    Path(__file__).with_name("text.html.j2"),
+    lambda candidate, schema: texts_of(candidate, schema.texts),
+)

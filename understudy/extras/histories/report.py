@@ -1,11 +1,14 @@
 """Histories of one synthetic table: figures, rows per entity, and the transitions that are furthest off."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.text import finite, number
 from reports.glossary import entry
+from reports.sections.extra import ExtraSection
+from synth.schema import Schema
 
 FAMILY = "histories."
 MEASURE = "fidelity.histories"
@@ -33,7 +36,7 @@ class HistorySection:
     transitions: tuple[ColumnTransitions, ...]
 
 
-def histories_of(candidate: Candidate) -> HistorySection | None:
+def histories_of(candidate: Candidate, schema: Schema) -> HistorySection | None:
     """The histories of a table; `None` where its schema names no order, or nothing is known of it."""
     rows = tuple(one for one in candidate.estimates if one.measure.startswith(FAMILY) and not one.subject)
     missing = [one for one in candidate.failures if one.measure.startswith(FAMILY)]
@@ -51,3 +54,6 @@ def _transitions(found: dict[str, Any]) -> ColumnTransitions:
     return ColumnTransitions(
         name, Estimate("histories.transitions", finite(found["tvd"]), 0, "lower", (name,), None, None, reference, floor)
     )
+
+
+SECTION = ExtraSection("histories", "Histories", Path(__file__).with_name("histories.html.j2"), histories_of)
