@@ -324,7 +324,7 @@ class AdviceFacts:
 
     schema: Schema
     epsilon: float
-    generator: Planned
+    generator: PrivateGenerator
     outlook: Outlook
     train_share: float
     schedule: Schedule

@@ -143,12 +143,12 @@ def _loaded(
         held = _loaded(base, of_base, build_schema(base["schema"]), statement, elsewhere)
         whole: Model = extras.load("wrapper")[around].load(held, content[around], own, schema, elsewhere)
         return whole
-    name = content.get("generator")
-    if not isinstance(name, str) or name not in _known() or generator_class(name).unsaved is not None:
+    made_by = content.get("generator")
+    if not isinstance(made_by, str) or made_by not in _known() or generator_class(made_by).unsaved is not None:
         raise ModelError("the model is of an unknown generator; upgrade understudy")
-    if name not in _ours() and statement is not None:
+    if made_by not in _ours() and statement is not None:
         raise ModelError("the model makes a claim that its generator cannot make; fit it again")
-    part_class = generator_class(name).model_class()
+    part_class = generator_class(made_by).model_class()
     model: Model
     if HISTORIES in content:
         model = HistoryModel.load(content, arrays, schema, statement, part_class)

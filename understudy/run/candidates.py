@@ -196,7 +196,7 @@ def _scorers(bench: CandidateContext, label: str) -> dict[str, TextScorer]:
         found = scorer_of(load_model(place))
         if found is None:
             raise ModelError(f"the model of generators.{label} writes no texts; fit it again")
-        return found(name, rows)
+        return np.asarray(found(name, rows))
 
     return {label: scorer}
 

@@ -14,14 +14,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from synth.generators.models.text_model import TextModel, rows_of
-from synth.language.prompts import Prompts
-from synth.language.themes import Themes
-from synth.language.tokenizer import BytePairs
-from synth.language.training import PrivateTextTraining, named
-from synth.language.vocabularies import CodedVocabulary
 
-from evaluate.audit_result import THEMES
 from evaluate.gate.accounting import cost
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
@@ -33,19 +26,27 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
-from synth.generators.base import PrivateGenerator, fit_model
-from synth.generators.fitting import texts
+from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import LATER_ROWS
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.history_model import HistoryModel
 from synth.generators.registry import generator, load_model
+from synth.generators.wrapper import fit_model
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
 from synth.schema import Schema, build_schema
 from tests.evaluations import ABSENT, evaluation_of
+from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
-from tests.synth.language.tiny import TINY
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text import fitting as texts
+from understudy.extras.text.model import TextModel
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.themes import Themes
+from understudy.extras.text.tokenizer import BytePairs
+from understudy.extras.text.training import PrivateTextTraining, named
+from understudy.extras.text.vocabularies import CodedVocabulary
+from understudy.extras.text.wrapper import THEMES
 
 K, SPY = 3, "zebrafish"
 NOTES = {TEXT: {"kind": "text", "learn": True, "length": 60, "missing": True}, "reply": {"kind": "text", "learn": True}}
@@ -257,7 +258,7 @@ def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str
     for epsilon, n_themes, drawn in ((0.3, 0, True), (0.3, 16, False), (20.0, 16, True)):
         made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
         model = made.fit(people(True)["plain"], schema)
-        assert isinstance(rows_of(model), HistoryModel) == drawn
+        assert isinstance(model.rows, HistoryModel) == drawn
         assert (made.cautions(schema) == ()) == drawn
         assert isinstance(made, PrivateGenerator)
         audited = audit(made, schema, n_fits=1)

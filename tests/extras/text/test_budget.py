@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synth.generators.fitting.texts import STEPS
 
-from evaluate.audit_result import THEMES
 from synth.dp.ledger import open_ledger
 from synth.generators.registry import load_model
 from tests.text_tables import TEXT, complaints
+from understudy.extras.text.fitting import STEPS
+from understudy.extras.text.wrapper import THEMES
 from understudy.run import stages
 
 COLUMNS: dict[str, Any] = {
