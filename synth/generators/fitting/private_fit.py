@@ -82,20 +82,13 @@ def start(
     `train`: *Sensitive*. Real rows: anything that `Rows.of` takes.
     """
     rng = np.random.default_rng(seed)
+    generator.check(schema)
     if not generator.promises:  # the same events, drawn without noise
-        generator.check(schema)
         rows, schema = as_it_is(train, schema)
         events = generator.whole_plan(schema, EXACT_DELTA)(EXACT_RHO)
         budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
         return PrivateFit(rows, schema, budget, False, progress, rng)
-    if budget is None:
-        progress("calibrating the noise", None)
-        budget = Budget(generator.calibrated(schema))
-    elif not _plans(generator, schema, budget.schedule):
-        raise BudgetError(
-            f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
-            "`Budget(generator.schedule(schema))`"
-        )
+    budget = planned_budget(generator, schema, budget, progress)
     rows = _training_table(generator, train, schema)
     measured = measure_domain(rows, schema, budget)
     return PrivateFit(rows.under(measured), measured, budget, True, progress, rng)
@@ -112,9 +105,23 @@ def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> 
     return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=in_order))
 
 
+def planned_budget(
+    generator: PrivateGenerator, schema: Schema, budget: Budget | None, progress: Progress
+) -> Budget:  # fmt: skip
+    """The budget of a fit to rows under a schema as they are counted: a new one, or the given one if it is for that."""
+    if budget is None:
+        progress("calibrating the noise", None)
+        return Budget(generator.calibrated(schema))
+    if not _plans(generator, schema, budget.schedule):
+        raise BudgetError(
+            f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
+            "`Budget(generator.schedule(schema))`"
+        )
+    return budget
+
+
 def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
     """True if a schedule is the one that the generator would make, without calibrating it anew."""
-    generator.check(schema)
     delta = resolve_delta(generator.delta, schema)
     plan = generator.whole_plan(schema, delta)
     # The total of a plan follows from its first event, whose cost is a fixed share of it.

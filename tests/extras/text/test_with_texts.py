@@ -28,7 +28,7 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import LATER_ROWS
-from synth.generators.forecast import Planned, outlook
+from synth.generators.forecast import outlook
 from synth.generators.models.history_model import HistoryModel
 from synth.generators.registry import generator, load_model
 from synth.generators.wrapper import fit_model
@@ -46,7 +46,7 @@ from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokenizer import BytePairs
 from understudy.extras.text.training import PrivateTextTraining, named
 from understudy.extras.text.vocabularies import CodedVocabulary
-from understudy.extras.text.wrapper import THEMES
+from understudy.extras.text.wrapper import THEMES, WithTexts
 
 K, SPY = 3, "zebrafish"
 NOTES = {TEXT: {"kind": "text", "learn": True, "length": 60, "missing": True}, "reply": {"kind": "text", "learn": True}}
@@ -152,15 +152,15 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.usefixtures("alike")
 def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert differences(True, ("plain", "odd", "empty"), tmp_path, public=public) == []
-    fit = PrivateGenerator.fit
+    fit = WithTexts.fit
 
-    def lying(self: PrivateGenerator, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
+    def lying(self: WithTexts, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
         held = tuple(text for text in train[TEXT].dropna()) * 5
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(texts, "_themes", lambda public, number: Themes.learned(held, number))
             return fit(self, train, *more, **named)
 
-    monkeypatch.setattr(PrivateGenerator, "fit", lying)
+    monkeypatch.setattr(WithTexts, "fit", lying)
     (tmp_path / "lie").mkdir()
     assert differences(True, ("plain", "odd"), tmp_path / "lie", public=public) != []
 
@@ -170,7 +170,7 @@ def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
     made, _, schedule = specified(False, public)
     themed = made.counted(schema)
     assert len(themed.modeled) == len(schema.modeled) + 2 * 5
-    assert bare.counted(schema) == schema
+    assert bare.counted(schema).modeled == schema.modeled
     assert schedule.epsilon <= 2.0
     counts, fewer = (
         sum(event.count for event in one.events if event.what != texts.STEPS) for one in (schedule, without)
@@ -233,8 +233,8 @@ def test_a_saved_model_whose_themes_are_incomplete_is_damaged(
     text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
     generator("independent", epsilon=2.0, text=text).fit(people(False)["plain"], schema_of(False)).save(tmp_path / "m")
     content = json.loads((tmp_path / "m" / "model.json").read_text())
-    arrays, name = load_file(tmp_path / "m" / "arrays.safetensors"), "texts.themes centers"
-    content["texts"]["themes"], arrays[name] = words_or_centers(content["texts"]["themes"], arrays[name])
+    arrays, name = load_file(tmp_path / "m" / "arrays.safetensors"), "themes centers"
+    content["text"]["themes"], arrays[name] = words_or_centers(content["text"]["themes"], arrays[name])
     (tmp_path / "m" / "model.json").write_text(json.dumps(content))
     save_file(arrays, tmp_path / "m" / "arrays.safetensors")
     with pytest.raises(ModelError, match="damaged"):
@@ -243,8 +243,6 @@ def test_a_saved_model_whose_themes_are_incomplete_is_damaged(
 
 def test_an_outlook_is_of_the_columns_of_a_table_and_allows_for_themes(public: str) -> None:
     (bare, schema, _), (made, *_) = specified(False), specified(False, public)
-    assert isinstance(bare, Planned)
-    assert isinstance(made, Planned)
     without, found = outlook(bare, schema), outlook(made, schema)
     assert found.columns.keys() == without.columns.keys() == set(schema.modeled)
     assert all(found.columns[name] > error for name, error in without.columns.items())
@@ -274,7 +272,7 @@ def test_a_mark_of_byte_order_is_no_part_of_a_public_text(tmp_path: Path) -> Non
 def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: str) -> None:
     text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "epochs": 1}
     made, schema = generator("mst", text=text), complaint_schema()
-    assert made.counted(schema) == schema
+    assert made.counted(schema).modeled == schema.modeled
     model = made.fit(complaints(60, 0), schema)
     assert isinstance(model, TextModel)
     assert model.writer.themes is None

@@ -11,6 +11,7 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.errors import JobError, ModelError, SchemaError
 from synth.generators.base import Generator, Model
+from synth.generators.fitting.private_fit import planned_budget
 from synth.generators.wrapper import Wrapper, compose, fit_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -130,17 +131,15 @@ class WithTexts(Wrapper):
             return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
         self.check(schema)
         fitting.try_folder(self.text, promises=self.promises)
-        if self.promises and budget is None:
-            progress("calibrating the noise", None)
-            budget = Budget(self.calibrated(self.counted(schema)))
-        in_order = self.draws_histories(self.counted(schema))
+        counted, paid = self.counted(schema), None
+        if self.promises:
+            budget = planned_budget(self, counted, budget, progress)
+            paid = budget.part([event for event in budget.schedule.events if event.what != fitting.STEPS])
+        in_order = self.draws_histories(counted)
         rows = fitting.prepared(train, schema, promises=self.promises, in_order=in_order)
         public = fitting.PublicTexts.read(self.text, schema, promises=self.promises)
         if public.themes is not None:
             rows = public.themes.add_columns(rows, schema)
-        paid = None
-        if self.promises and budget is not None:
-            paid = budget.part([event for event in budget.schedule.events if event.what != fitting.STEPS])
         model = fit_model(
             self.base, rows.drop(columns=list(schema.texts)), self.inner(schema), seed=seed, progress=progress,
             budget=paid, place=place if self.base.resumes else None,
