@@ -518,8 +518,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Schema], str]] = {
     "a text to keep that is not learned": (
         "independent", LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
     ),
-    "local": ("local", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "generator='local' has no language"),
-    "pategan": ("pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "generator='pategan' has no language"),
+    "local": ("local", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "nothing is learned beside generator='local'; leave the option for it out"),
+    "pategan": ("pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "nothing is learned beside generator='pategan'; leave the option for it out"),
     "a table of public texts that is not there": (
         "independent", {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"
     ),
@@ -644,19 +644,19 @@ def test_a_text_that_may_be_missing_is_missing_about_as_often() -> None:
 
 def test_a_damaged_model_of_texts_is_refused(tmp_path: Path) -> None:
     fitted().save(tmp_path / "model")
-    (path,) = (file for file in (tmp_path / "model").glob("*.json") if "texts" in json.loads(file.read_text()))
+    (path,) = (file for file in (tmp_path / "model").glob("*.json") if "text" in json.loads(file.read_text()))
     whole = json.loads(path.read_text())
-    of_texts = whole["texts"]
+    of_texts = whole["text"]
     damages: list[dict[str, Any]] = [
-        {key: value for key, value in whole.items() if key != "texts"},
-        {**whole, "texts": {}},
-        {**whole, "texts": 3},
-        {**whole, "texts": {**of_texts, "tokenizer": "{}"}},
-        {**whole, "texts": {**of_texts, "tokenizer": None}},
-        {**whole, "texts": {**of_texts, "prompts": of_texts["prompts"][1:]}},
-        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": 32}}},
-        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "n_layers": 2}}},
-        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": "x"}}},
+        {key: value for key, value in whole.items() if key != "text"},
+        {**whole, "text": {}},
+        {**whole, "text": 3},
+        {**whole, "text": {**of_texts, "tokenizer": "{}"}},
+        {**whole, "text": {**of_texts, "tokenizer": None}},
+        {**whole, "text": {**of_texts, "prompts": of_texts["prompts"][1:]}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": 32}}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "n_layers": 2}}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": "x"}}},
     ]
     for damaged in damages:
         path.write_text(json.dumps(damaged))
