@@ -26,7 +26,7 @@ from evaluate.privacy.texts.canaries import Canary, exposures, find_canaries, pl
 from evaluate.result import UNASKED
 from evaluate.tables import Real, TextScorer
 from synth.dp.schedule_file import stated_schedule
-from synth.generators.models.text_model import scorer_of
+from synth.generators.wrapper import scorer_of
 from synth.schema import Schema
 from tests.text_tables import TEXT, complaint_schema, complaints
 
@@ -208,7 +208,7 @@ def _evaluated(case: Case, synthetic: pd.DataFrame, scorer: TextScorer | None, s
     )  # fmt: skip
     (candidate,) = evaluation.candidates
     policy = load_policy("internal")
-    kept = tuple(rule for rule in policy.rules if rule.measure in CATALOG and CATALOG[rule.measure].of_texts)
+    kept = tuple(rule for rule in policy.rules if rule.measure in CATALOG and CATALOG[rule.measure].needs == "texts")
     limit = None if statement is None else stated_schedule("", statement.to_dict()).trade_off
     verdict = judge_candidate(
         candidate, policy.model_copy(update={"rules": kept}), self_tests=None, limit=limit, real=evaluation.real

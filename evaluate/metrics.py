@@ -99,8 +99,9 @@ class Metric:
     attack: Literal["", "always", "on request"] = ""
     criteria: tuple[str, ...] = ()
     without_holdout: bool = False
-    of_histories: bool = False
-    of_texts: bool = False
+    needs: Literal["", "order", "texts"] = ""
+    ends: tuple[float, float] | None = None
+    anchor: str = ""
     by: str = ""
 
     @property
@@ -110,6 +111,8 @@ class Metric:
         >>> CATALOG["privacy.copies.excess"].range
         (-1.0, 1.0)
         """
+        if self.ends is not None and is_ours(self.by):
+            return self.ends
         if not (is_ours(self.by) or self.name == UNJUDGED):
             return -math.inf, math.inf
         return next((ends for names, ends in _RANGES if re.fullmatch(names, self.name)), (-math.inf, math.inf))

@@ -5,6 +5,7 @@ Candidates are also compared side by side on a few key figures, which the glossa
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from evaluate.gate.claim import Claims, Composition, made_here
 from evaluate.gate.protection import Protection, named, standing_protection
@@ -15,6 +16,7 @@ from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
 from reports.glossary import better, entry, key_figures
 from reports.sections.attacks import AttackNote, attack_note
+from reports.sections.extra import ExtraSection, filled, read_extras
 from reports.sections.fidelity import (
     AssociationSet,
     ColumnRow,
@@ -28,9 +30,7 @@ from reports.sections.fidelity import (
     score_extent,
     worst_cliques,
 )
-from reports.sections.free_text import TextSection, texts_of
 from reports.sections.guidelines import GuidelineRow, criteria_rows
-from reports.sections.histories import HistorySection, histories_of
 from reports.sections.limitations import (
     AttackPower,
     TableLimitations,
@@ -86,8 +86,8 @@ class Section:
     """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
 
     `claims` are `None` where no statement can be read. `protection` is `None` without an undisputed guarantee. `audit`
-    is `None` where no audit ran. `expectations` are empty where nothing was expected from public facts. `histories` are
-    `None` where rows of an entity have no order, `texts` where the schema keeps no free text.
+    is `None` where no audit ran. `expectations` are empty where nothing was expected from public facts. `extras`: what
+    each section of an extra says, by its anchor.
     """
 
     index: int
@@ -105,8 +105,7 @@ class Section:
     attacks: AttackNote
     audit: AuditNote | None
     expectations: tuple[ExpectationLine, ...]
-    histories: HistorySection | None = None
-    texts: TextSection | None = None
+    extras: Mapping[str, Any]
 
     def __repr__(self) -> str:
         return f"<Section {self.index} of {self.candidate.name!r}>"
@@ -169,14 +168,9 @@ class Document:
         return f"<Document of {names}{' and others' if len(self.sections) > 3 else ''}>"
 
     @property
-    def histories(self) -> bool:
-        """True where something is known of a table's histories."""
-        return any(section.histories is not None for section in self.sections)
-
-    @property
-    def texts(self) -> bool:
-        """True where the schema keeps free text."""
-        return any(section.texts is not None for section in self.sections)
+    def extras(self) -> tuple[ExtraSection, ...]:
+        """Sections of extras that say something of any table."""
+        return filled(section.extras for section in self.sections)
 
     @property
     def row_of(self) -> Mapping[str, ColumnRow]:
@@ -302,8 +296,7 @@ def _section(
         attacks=attack_note(candidate),
         audit=audit_note(candidate),
         expectations=expectations(candidate),
-        histories=histories_of(candidate),
-        texts=texts_of(candidate, evaluation.schema.texts),
+        extras=read_extras(candidate, evaluation.schema),
     )
 
 

@@ -116,6 +116,6 @@ def evidence(measure: str) -> str:
         return "guarantee"
     if measure == UNJUDGED:
         return "policy"
-    if entry(measure).of_texts:
-        return "texts"
+    if anchor := entry(measure).anchor:
+        return anchor
     return _EVIDENCE.get(measure.split(".")[0], "comparison")

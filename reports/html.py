@@ -25,6 +25,7 @@ from reports import charts
 from reports.document import TITLE, Document, compose
 from reports.glossary import METRICS, TERMS, entry, evidence, reading, shown
 from reports.sections.attacks import MOST_COLUMNS, crowds, exposed, reached, splits, ways
+from reports.sections.extra import brought
 from reports.sections.guidelines import NOT_COVERED
 from reports.sections.limitations import NOT_RUN, audit_failed
 from reports.sections.privacy_budget import OUTSIDE, exact
@@ -74,10 +75,11 @@ def together(number: Any) -> tuple[str, ...]:
 @cache
 def environment() -> "Environment":
     """The templates of this package with their filters; every name is escaped, and none may be undefined."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined
 
+    of_extras = {f"{section.anchor}.html.j2": section.template.read_text(encoding="utf-8") for section in brought()}
     made = Environment(
-        loader=PackageLoader("reports", "templates"),
+        loader=ChoiceLoader([PackageLoader("reports", "templates"), DictLoader(of_extras)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

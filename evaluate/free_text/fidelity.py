@@ -83,7 +83,7 @@ _DECLARED = (
     Metric("texts.c2st.excess", "lower", "Texts told from real ones beyond noise",
            "The same AUC minus that of training texts against held-out ones; of the worst column.", counted=THREE),
 )  # fmt: skip
-METRICS = tuple(replace(metric, of_texts=True) for metric in _DECLARED)
+METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
 GATED = tuple(metric.name for metric in METRICS if metric.gateable)
 
 NAME = "fidelity.texts"

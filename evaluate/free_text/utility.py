@@ -47,7 +47,7 @@ _DECLARED = (
     Metric(WORST, "lower", "Columns predicted from texts, worst loss", "The largest loss of a linear model that "
            "learned from synthetic texts to predict a column of their row.", counted=TEST, key=True),
 )  # fmt: skip
-METRICS = tuple(replace(metric, of_texts=True) for metric in _DECLARED)
+METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
 
 NAME = "utility.texts"
 MOST_TARGETS = 5

@@ -239,16 +239,16 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     """True where a rule is about something that the table has. A warning about what the real table has not, such as
     steps, says nothing, nor does a rule on relations where nothing holds between its columns; other binding rules stay
-    INCONCLUSIVE. A rule on histories applies wherever rows have an order, measured or not, and one on texts wherever
-    there are any; without facts about the real table, where it was measured.
+    INCONCLUSIVE. A rule whose number needs a fact of the table applies wherever it is there, measured or not; without
+    facts about the real table, where it was measured.
     """
     if rule.measure == UNJUDGED:
         return candidate.find(rule.measure, rule.subject) is not None
     metric = CATALOG.get(rule.measure)
-    if metric is not None and (metric.of_histories or metric.of_texts):
+    if metric is not None and metric.needs:
         if real is None:
             return candidate.find(rule.measure, rule.subject) is not None
-        return real.order is not None if metric.of_histories else bool(real.texts)
+        return bool(getattr(real, metric.needs))
     found = None if rule.measure.startswith(STATEMENT) else candidate.find(rule.measure, rule.subject)
     if isinstance(found, Failure) and found.reason == "not applicable":
         return rule.severity != "warn" and rule.measure not in WHERE_ANYTHING_HOLDS

@@ -85,7 +85,7 @@ _DECLARED = (
            "or more in which a column falls that never falls in an entity.",
            counted=Counted("synthetic entities of two rows or more")),
 )  # fmt: skip
-METRICS = tuple(replace(metric, of_histories=True) for metric in _DECLARED)
+METRICS = tuple(replace(metric, needs="order") for metric in _DECLARED)
 GATED = tuple(metric.name for metric in METRICS if metric.gateable)
 
 NAME = "fidelity.histories"

@@ -26,9 +26,9 @@ TSTR, GAP = "utility.next_event.tstr", "utility.next_event.gap"
 METRICS = (
     Metric(TSTR, "higher", "Next event, trained on synthetic", "Score on held-out histories of gradient boosting that "
            "learned from synthetic histories how the target of the next row follows.", counted=STEPS, key=True,
-           of_histories=True),
+           needs="order"),
     Metric(GAP, "lower", "Next event, loss", "What gradient boosting loses by learning from synthetic histories how "
-           "the target of the next row follows.", counted=STEPS, of_histories=True),
+           "the target of the next row follows.", counted=STEPS, needs="order"),
 )  # fmt: skip
 NAME = "utility.next_event"
 FORM: Form = "boosting"

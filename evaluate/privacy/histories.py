@@ -58,10 +58,10 @@ METRICS = (
     Metric("privacy.histories.copied", "lower", "Histories copied", "Share of training people whose history stands in "
            "one synthetic history, whole or with other rows around it, beyond what chance explains.",
            counted=COPIED_PEOPLE, key=True, attack="always", criteria=("singling out", "linkability"),
-           of_histories=True),
+           needs="order"),
     Metric("privacy.histories.singling_out", "lower", "Singling out by what followed what", "How much more often a "
            "description of two rows in a row, which one synthetic history has, is true of exactly one training person "
-           "than of one other.", counted=ATTEMPTS, attack="always", criteria=("singling out",), of_histories=True),
+           "than of one other.", counted=ATTEMPTS, attack="always", criteria=("singling out",), needs="order"),
 )  # fmt: skip
 
 NAME, COPIED, SINGLED_OUT = "privacy.histories", "privacy.histories.copied", "privacy.histories.singling_out"

@@ -62,10 +62,8 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     known = {(e.measure, e.subject) for e in candidate.estimates}
     shown = [rule for rule in facts.policy.rules if _is_public(rule, known)]
     hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
-    if facts.schema is not None and facts.schema.order is None:  # without an order there are no histories to judge
-        hidden = [rule for rule in hidden if not CATALOG[rule.measure].of_histories]
-    if facts.schema is not None and not facts.schema.texts:  # nor without free text any texts
-        hidden = [rule for rule in hidden if not CATALOG[rule.measure].of_texts]
+    if facts.schema is not None:  # a number that needs an order, or free text, is not missed where there is none
+        hidden = [rule for rule in hidden if not (need := CATALOG[rule.measure].needs) or getattr(facts.schema, need)]
     if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
         hidden = [rule for rule in hidden if rule.measure != AUDITED]
     verdict = judge_candidate(

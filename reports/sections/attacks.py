@@ -261,7 +261,7 @@ def attack_note(candidate: Candidate) -> AttackNote:
 def _has(candidate: Candidate, measure: str) -> bool:
     """True unless an attack is on histories or on free text, and the table has none."""
     metric = CATALOG[measure]
-    return not (metric.of_histories or metric.of_texts) or candidate.find(measure) is not None
+    return not metric.needs or candidate.find(measure) is not None
 
 
 def _ran(candidate: Candidate, measure: str) -> bool:

@@ -50,9 +50,7 @@ def test_every_attack_has_a_line_and_what_was_not_measured_says_why() -> None:
         Failure("privacy.vulnerable", "timed out", "late"),
     )
     note = note_of(advantage(INFERRED, 0.1), failures=failures)
-    assert {line.measure for line in note.lines} == {
-        name for name in ATTACKS if not CATALOG[name].of_histories and not CATALOG[name].of_texts
-    }
+    assert {line.measure for line in note.lines} == {name for name in ATTACKS if not CATALOG[name].needs}
     assert line_of(note, LINKED).note == "two columns are needed"
     assert line_of(note, "privacy.vulnerable.rare.auc").note == "timed out: late"
     assert line_of(note, AUC).note == "it was not run"

@@ -45,11 +45,13 @@ def measured() -> Evaluation:
 
 def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evaluation) -> None:
     document = compose(measured)
-    assert document.texts
+    assert [one.anchor for one in document.extras] == ["texts"]
     for section in document.sections:
-        assert section.texts is not None
-        assert {"texts.agreement.floor_share", "utility.texts.gap.worst"} <= {row.measure for row in section.texts.rows}
-        (part,) = section.texts.parts
+        assert section.extras["texts"] is not None
+        assert {"texts.agreement.floor_share", "utility.texts.gap.worst"} <= {
+            row.measure for row in section.extras["texts"].rows
+        }
+        (part,) = section.extras["texts"].parts
         assert part.distances[0].estimate.measure == "texts.words"
         assert {one.column for one in part.agreements} == {"product", "channel", "rating", "amount"}
         assert part.lengths is not None
@@ -59,7 +61,7 @@ def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evalua
 
 
 def test_the_column_that_agrees_least_comes_first(measured: Evaluation) -> None:
-    section = compose(measured).sections[1].texts
+    section = compose(measured).sections[1].extras["texts"]
     assert section is not None
     lost = [one.lost.value for one in section.parts[0].agreements if one.lost]
     assert lost == sorted(lost, reverse=True)
@@ -70,7 +72,7 @@ def test_the_column_that_agrees_least_comes_first(measured: Evaluation) -> None:
 def test_examples_are_synthetic_texts_with_the_values_of_their_rows(measured: Evaluation) -> None:
     table = complaints(N, 2)
     beside = {tuple(map(str, row)) for row in table.itertuples(index=False)}
-    section = compose(measured).sections[0].texts
+    section = compose(measured).sections[0].extras["texts"]
     assert section is not None
     examples = section.parts[0].examples
     assert len(examples) == 5
@@ -79,7 +81,7 @@ def test_examples_are_synthetic_texts_with_the_values_of_their_rows(measured: Ev
 
 
 def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -> None:
-    honest, leaking = (section.texts for section in compose(measured).sections)
+    honest, leaking = (section.extras["texts"] for section in compose(measured).sections)
     assert honest is not None
     assert leaking is not None
     assert not honest.copied
@@ -110,7 +112,7 @@ def plain() -> tuple[Schema, list[pd.DataFrame]]:
 def test_a_table_without_texts_has_no_section_and_no_rule_of_them_is_hidden() -> None:
     schema, (train, holdout, table) = plain()
     found = evaluate(train=train, holdout=holdout, synthetic=table, schema=schema, measures=MEASURES)
-    assert not compose(found).texts
+    assert not compose(found).extras
     assert 'id="texts"' not in render_html(found)
     policy = load_policy("public")
     name = found.candidates[0].name

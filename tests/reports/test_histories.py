@@ -21,12 +21,12 @@ def measured() -> Evaluation:
 
 def test_lengths_transitions_and_numbers_are_shown_of_each_table(measured: Evaluation) -> None:
     document = compose(measured)
-    assert document.histories
+    assert document.extras
     for section in document.sections:
-        assert section.histories is not None
-        assert {row.measure for row in section.histories.rows} >= {"histories.dependence.floor_share"}
-        assert [one.column for one in section.histories.transitions]
-        assert section.histories.lengths is not None
+        assert section.extras["histories"] is not None
+        assert {row.measure for row in section.extras["histories"].rows} >= {"histories.dependence.floor_share"}
+        assert [one.column for one in section.extras["histories"].transitions]
+        assert section.extras["histories"].lengths is not None
     page = render_html(measured)
     assert 'id="histories"' in page
     assert "Rows per entity" in page
@@ -52,7 +52,7 @@ def test_a_table_without_an_order_has_no_section_and_no_such_line() -> None:
         measures=["validity", *MEASURES],
     )
     for one in (plain, full):
-        assert not compose(one).histories
+        assert not compose(one).extras
         assert 'id="histories"' not in render_html(one)
     lines = {line.measure for line in compose(full).sections[0].attacks.lines}
     assert not [name for name in lines if name.startswith("privacy.histories")]

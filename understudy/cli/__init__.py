@@ -24,14 +24,12 @@ from understudy.cli import (
     cards,
     checks,
     evidence,
-    indexes,
     jobs,
     ledgers,
     models,
     quickstart,
     schemas,
     sites,
-    surveys,
     vendors,
 )
 from understudy.cli.root import Root
@@ -61,11 +59,9 @@ schemas.add_to(app)
 checks.add_to(app)
 advice.add_to(app)
 models.add_to(app)
-surveys.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 sites.add_to(app)
-indexes.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)

@@ -34,16 +34,16 @@ from evaluate.tables import MetricResult, Tables, TextScorer
 METRICS = (
     Metric("privacy.texts.membership.auc", "lower", "Membership by texts, AUC", "How well an attacker who reads the "
            "synthetic texts tells whose texts were trained on; 0.5 is a coin.", counted=PEOPLE,
-           attack="always", criteria=("linkability", "identifiability"), of_texts=True),
+           attack="always", criteria=("linkability", "identifiability"), needs="texts", anchor="texts"),
     Metric("privacy.texts.membership.tpr_at_0.01", "lower", "Members found by texts at 1% false alarms", "Members that "
            "this attacker finds while accusing 1 outsider in 100; chance is 1%.", counted=MEMBERS,
-           attack="always", criteria=("linkability", "identifiability"), of_texts=True),
+           attack="always", criteria=("linkability", "identifiability"), needs="texts", anchor="texts"),
     Metric("privacy.texts.loss.auc", "lower", "Membership by the model's loss, AUC", "The same for an attacker who "
            "holds the model that wrote the texts, where it is at hand.", counted=PEOPLE,
-           attack="on request", criteria=("linkability", "identifiability"), of_texts=True),
+           attack="on request", criteria=("linkability", "identifiability"), needs="texts", anchor="texts"),
     Metric("privacy.texts.loss.tpr_at_0.01", "lower", "Members found by the model's loss at 1% false alarms", "Members "
            "that this attacker finds while accusing 1 outsider in 100; chance is 1%.", counted=MEMBERS,
-           attack="on request", criteria=("linkability", "identifiability"), of_texts=True),
+           attack="on request", criteria=("linkability", "identifiability"), needs="texts", anchor="texts"),
 )  # fmt: skip
 
 NAME = "privacy.texts.membership"

@@ -42,13 +42,16 @@ from evaluate.tables import MetricResult, Tables
 METRICS = (
     Metric("privacy.texts.copied", "lower", "Sentences copied", "Share of training people of whose texts a run of "
            "words that nobody else wrote stands in a synthetic text, beyond what chance explains.",
-           counted=COPIED_PEOPLE, key=True, attack="always", criteria=("singling out", "linkability"), of_texts=True),
+           counted=COPIED_PEOPLE, key=True, attack="always", criteria=("singling out", "linkability"),
+           needs="texts", anchor="texts"),
     Metric("privacy.texts.personal", "lower", "Real personal data in texts", "Share of synthetic texts with an e-mail "
            "address, a long number or a full name of one training person, which chance does not repeat.",
-           counted=SYNTHETIC, key=True, attack="always", criteria=("singling out", "linkability"), of_texts=True),
+           counted=SYNTHETIC, key=True, attack="always", criteria=("singling out", "linkability"),
+           needs="texts", anchor="texts"),
     Metric("privacy.texts.longest", "none", "Longest repeated run of words", "Words in a row that a synthetic text "
            "shares with a training text, at most; mean over texts. The reference is that of as many held-out texts.",
-           describes="honest texts share what everybody writes; name 'privacy.texts.copied'", of_texts=True),
+           describes="honest texts share what everybody writes; name 'privacy.texts.copied'",
+           needs="texts", anchor="texts"),
 )  # fmt: skip
 
 NAME, COPIED, PERSONAL, LONGEST = "privacy.texts", *(metric.name for metric in METRICS)

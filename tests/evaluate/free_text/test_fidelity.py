@@ -137,7 +137,7 @@ def test_repeated_texts_are_counted_with_what_a_unit_that_leaves_takes_away() ->
 def test_every_number_has_an_interval_its_unit_and_its_place_in_the_catalog() -> None:
     for one in measured().estimates:
         assert CATALOG[one.measure].by == NAME
-        assert CATALOG[one.measure].of_texts
+        assert CATALOG[one.measure].needs == "texts"
         assert one.low is not None
         assert one.low <= one.value <= one.high
         assert one.reference is not None
@@ -181,7 +181,7 @@ def test_a_table_without_texts_is_judged_as_if_there_were_no_such_rules() -> Non
     assert asked == {NAME, "utility.texts"}
     for name in shipped():
         verdict = judge_candidate(found, load_policy(name), real=facts(texts=()))
-        assert not [f for f in verdict.findings if CATALOG[f.rule.measure].of_texts]
+        assert not [f for f in verdict.findings if CATALOG[f.rule.measure].needs == "texts"]
 
 
 def test_texts_that_were_not_measured_pass_nothing() -> None:

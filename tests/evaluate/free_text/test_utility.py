@@ -107,7 +107,7 @@ def test_few_texts_are_no_evidence() -> None:
 def test_every_number_has_both_landmarks_and_its_place_in_the_catalog() -> None:
     for one in measured().estimates:
         assert CATALOG[one.measure].by == NAME
-        assert CATALOG[one.measure].of_texts
+        assert CATALOG[one.measure].needs == "texts"
         assert one.low is not None
         assert one.low <= one.value <= one.high
         assert None not in (one.reference, one.floor)

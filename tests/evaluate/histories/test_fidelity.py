@@ -186,7 +186,7 @@ def test_constants_are_counted_by_entity() -> None:
 def test_every_number_has_an_interval_both_landmarks_and_its_place_in_the_catalog() -> None:
     for one in measured().estimates:
         assert CATALOG[one.measure].by == NAME
-        assert CATALOG[one.measure].of_histories
+        assert CATALOG[one.measure].needs == "order"
         assert one.low is not None
         assert one.low <= one.value <= one.high
         assert one.reference is not None
@@ -212,13 +212,13 @@ def test_a_schema_without_an_order_is_judged_as_if_there_were_no_such_rules() ->
     assert [failure.measure for failure in found.failures if failure.message != UNASKED] == [NAME]
     for name in shipped():
         verdict = judge_candidate(found, load_policy(name), real=facts(order=None))
-        assert not [f for f in verdict.findings if CATALOG[f.rule.measure].of_histories]
+        assert not [f for f in verdict.findings if CATALOG[f.rule.measure].needs == "order"]
 
 
 def test_an_order_whose_histories_were_not_measured_passes_nothing() -> None:
     found = Candidate("t", ())
     verdict = judge_candidate(found, load_policy("internal"), real=facts())
-    told = {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].of_histories}
+    told = {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].needs == "order"}
     assert told
     assert {*told.values()} == {"INCONCLUSIVE"}
     assert {SHARE, "privacy.histories.copied"} <= told.keys()

@@ -1,0 +1,194 @@
+"""Surveys: who is asked what, the rule that splits budget or people, intervals that cover, and what is refused."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.errors import BudgetError, SchemaError
+from synth.schema import Schema, build_schema
+from tests.synth.test_modeled import modeled
+from tests.synth.test_modeled import table as modeled_table
+from understudy.extras.local.estimation import ReportCounts, half_width, respondents_needed
+from understudy.extras.local.reports import Reports
+from understudy.extras.local.survey import Plan, Survey
+
+COLUMNS: dict[str, Any] = {
+    "age": {"kind": "integer", "bounds": [0, 59], "missing": True},
+    "sex": {"kind": "boolean"},
+    "job": {"kind": "categorical", "categories": ["clerk", "cook", "nurse"]},
+}
+N = 600
+
+
+def schema_of(n_units: int = N, **more: Any) -> Schema:
+    return build_schema({"status": "declared", "n_units": n_units, "columns": COLUMNS, **more})
+
+
+def people(n: int = N, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = pd.array(rng.integers(0, 60, n), dtype="Int64")
+    age[rng.random(n) < 0.1] = pd.NA
+    return pd.DataFrame({
+        "age": age,
+        "sex": pd.array(rng.random(n) < 0.3, dtype="boolean"),
+        "job": rng.choice(["clerk", "cook", "nurse"], n, p=[0.6, 0.3, 0.1]),
+    })  # fmt: skip
+
+
+def check_asked(survey: Survey, n: int) -> None:
+    """Everybody is asked as many questions as the event counts, none twice, and all questions are asked alike."""
+    asked = [survey.respondents_of(place, n) for place in range(len(survey.questions))]
+    each = Counter(int(place) for places in asked for place in places)
+    assert set(each.values()) == {survey.event.count} and len(each) == n
+    assert all(len(np.unique(places)) == len(places) for places in asked)
+    sizes = [len(places) for places in asked]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("n_answers", [1, 2, 3, 5, 6])
+@pytest.mark.parametrize("n", [1, 7, 600])
+def test_everybody_answers_as_many_questions_as_the_books_say(n_answers: int, n: int) -> None:
+    survey = Survey.of(schema_of(), 2.0, pairs="all", n_answers=n_answers)
+    check_asked(survey, n)
+    assert survey.event.count * survey.event.epsilon == pytest.approx(survey.epsilon)
+    assert survey.schedule.epsilon == pytest.approx(2.0)
+    assert survey.schedule.delta == 0
+    assert {question.oracle.epsilon for question in survey.questions} == {survey.event.epsilon}
+
+
+def test_an_answer_that_is_sent_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    survey = Survey.of(schema_of(), 2.0, pairs="all", n_answers=1)
+    monkeypatch.setattr(
+        Survey,
+        "respondents_of",
+        lambda self, question, n: np.flatnonzero((question - np.arange(n)) % len(self.questions) < 2),
+    )
+    with pytest.raises(AssertionError):
+        check_asked(survey, 600)
+
+
+def test_missing_and_other_are_answers_and_nothing_that_a_row_holds_is_refused() -> None:
+    survey = Survey.of(schema_of(), 2.0, pairs="none")
+    assert [question.oracle.n_cells for question in survey.questions] == [18, 4, 5]
+    odd = pd.DataFrame({"age": [99, None], "sex": [None, True], "job": ["spy", None]}, dtype=object)
+    codes = survey.codes(odd)
+    assert {name: found.tolist() for name, found in codes.items()} == {"age": [15, 17], "sex": [3, 1], "job": [3, 4]}
+
+
+def test_an_answer_of_a_respondent_is_what_is_left_of_a_modeled_column() -> None:
+    codes = Survey.of(modeled(), 4.0).codes(modeled_table(20))
+    assert codes.keys() == modeled().counted.columns.keys()
+    assert len({*codes["discharged"].tolist()}) == 1
+
+
+def test_the_number_of_answers_is_that_of_the_smallest_variance() -> None:
+    sizes = dict.fromkeys("abcdefgh", 6)
+    chosen = [(name,) for name in sizes]
+    for epsilon in (0.5, 1.0, 2.0):
+        assert Plan(epsilon, 10_000, "auto", allows_no_answer=False).answers(chosen, sizes) == 1
+    generous = Plan(30.0, 10_000, "auto", allows_no_answer=False)
+    m = generous.answers(chosen, sizes)
+    assert m > 1
+    assert generous.variance(chosen, sizes, m) == min(generous.variance(chosen, sizes, i) for i in range(1, 9))
+
+
+def test_pairs_are_asked_where_noise_leaves_something_of_them() -> None:
+    few = Survey.of(schema_of(1_000), 1.0)
+    many = Survey.of(schema_of(10_000_000), 4.0)
+    assert {len(question.columns) for question in few.questions} == {1}
+    assert sum(len(question.columns) == 2 for question in many.questions) == 3
+    named = Survey.of(schema_of(), 1.0, pairs=(("job", "age"),))
+    assert [question.columns for question in named.questions] == [("age",), ("sex",), ("job",), ("age", "job")]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("epsilon", "pairs", "n_answers"), [(1.0, "none", 1), (4.0, "all", 2), (12.0, "none", 2)])
+def test_intervals_cover_the_shares_of_all_respondents_and_estimates_vary_as_is_stated(
+    epsilon: float, pairs: Any, n_answers: int
+) -> None:
+    frame, repeats = people(3_000), 150
+    survey = Survey.of(schema_of(3_000), epsilon, pairs=pairs, n_answers=n_answers)
+    codes = survey.codes(frame)
+    covered, total, squares, n_cells = 0, 0, 0.0, 0
+    truths = []
+    for question in survey.questions:
+        truths.append(np.bincount(question.cells(codes), minlength=question.oracle.n_cells) / len(frame))
+    for _ in range(repeats):
+        known = Reports.of(frame, survey).collected()
+        for place, true in enumerate(truths):
+            low, high = known.intervals(place)
+            common = true > 0.02  # a rare answer's interval is as wide as if it were estimated at zero
+            covered += int(((low <= true) & (true <= high))[common].sum())
+            total += int(common.sum())
+            squares += float((((known.shares(place) - true) / known.deviations(place, true)) ** 2).sum())
+            n_cells += len(true)
+    # Cells of one question depend on each other, so that a repeat counts as a question's worth of trials at least.
+    trials = repeats * len(survey.questions)
+    assert abs(covered / total - 0.95) < 4.5 * math.sqrt(0.95 * 0.05 / trials)
+    assert abs(squares / n_cells - 1) < 4.5 * math.sqrt(2 / trials)
+
+
+@pytest.mark.statistical
+def test_one_respondents_own_report_is_estimated_like_a_table_of_them() -> None:
+    frame = people(400)
+    survey = Survey.of(schema_of(400), 6.0, pairs="none", n_answers=1)
+    sent: dict[int, list[int]] = {place: [] for place in range(len(survey.questions))}
+    for row in frame.to_dict("records"):
+        answers = survey.randomize(row)
+        assert len(answers) == 1
+        for place, answer in answers:
+            sent[place].append(int(answer))
+    supports = tuple(
+        question.oracle.supported(np.array(sent[place])) for place, question in enumerate(survey.questions)
+    )
+    known = ReportCounts(survey, supports, tuple(len(one) for one in sent.values()), len(frame))
+    codes = survey.codes(frame)
+    for place, question in enumerate(survey.questions):
+        true = np.bincount(question.cells(codes), minlength=question.oracle.n_cells) / len(frame)
+        assert np.all(np.abs(known.shares(place) - true) < 5 * known.deviations(place, true))
+
+
+def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
+    survey = Survey.of(schema_of(), 1.0, pairs="none", n_answers=1)
+    question = survey.questions[0]
+    n = respondents_needed(question, survey, 0.01)
+    n_reports = n / len(survey.questions)
+    shares = np.linspace(0, 1, 101)
+    widths = 1.96 * np.sqrt(question.oracle.variance(shares, n_reports) + shares * (1 - shares) / n_reports)
+    assert widths.max() == pytest.approx(0.01, rel=1e-3)
+    assert respondents_needed(question, survey, 0.02) == pytest.approx(n / 4, rel=1e-3)
+    assert half_width(question, survey, n) == pytest.approx(0.01, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "error", "message"),
+    [
+        ({"status": "inferred"}, {}, BudgetError, "declare"),
+        ({"n_units": None}, {}, BudgetError, "n_units"),
+        ({}, {"epsilon": 0.0}, BudgetError, "epsilon"),
+        ({}, {"n_answers": 9}, BudgetError, "answers=9"),
+        ({}, {"pairs": (("age", "nose"),)}, SchemaError, "nose"),
+        ({}, {"pairs": (("age", "age"),)}, SchemaError, "twice"),
+        ({"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}, {}, SchemaError, "age.*declare"),
+        (
+            {
+                "entity": "who",
+                "max_rows_per_unit": 3,
+                "columns": {"who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS},
+            },
+            {},
+            SchemaError,
+            "max_rows_per_unit=3",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    change: dict[str, Any], asked: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    content = {"status": "declared", "n_units": N, "columns": COLUMNS, **change}
+    with pytest.raises(error, match=message):
+        Survey.of(build_schema(content), **{"epsilon": 1.0, **asked})

@@ -1,0 +1,605 @@
+"""SDV's metadata: formats, translation both ways, and SDV's own reading of it."""
+
+import json
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synth import identifiers
+from synth.errors import SchemaError, TableError
+from synth.identifiers import generate
+from synth.infer import infer_schema
+from synth.schema import Schema, build_schema
+from synth.schema.kinds import IdentifierColumn
+from understudy.extras.sdv.reading import from_sdv, read_metadata
+from understudy.extras.sdv.words import SPECS, regex_of, template_of_regex
+from understudy.extras.sdv.writing import to_sdv
+
+CONTENT: dict[str, Any] = {
+    "status": "declared",
+    "columns": {
+        "visit": {"kind": "identifier", "template": "V-####"},
+        "age": {"kind": "integer", "bounds": [0, 120]},
+        "price": {"kind": "real", "bounds": [0.5, 99.5], "decimals": 2, "missing": True},
+        "open": {"kind": "real", "measure": True},
+        "grade": {"kind": "categorical", "categories": ["low", "high"], "ordered": True},
+        "code": {"kind": "categorical", "categories": [1, 2, 3]},
+        "town": {"kind": "categorical", "measure": True, "missing": True},
+        "ill": {"kind": "boolean"},
+        "born": {"kind": "date", "bounds": ["1950-01-01", "2000-12-31"], "format": "%d.%m.%Y"},
+        "seen": {
+            "kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T23:59:00"], "format": "%Y-%m-%d %H:%M",
+            "precision": "min",
+        },
+        "mail": {"kind": "personal", "personal": "email"},
+        "ssn": {"kind": "personal", "personal": "national_id"},
+        "patient": {"kind": "identifier", "template": "AA##"},
+        "note": {"kind": "text", "drop": True, "missing": True},
+    },
+    "entity": "patient",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sdv() -> Any:
+    pytest.importorskip("sdv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from sdv.metadata import Metadata
+    return Metadata
+
+
+def loaded(sdv: Any, metadata: dict[str, Any]) -> Any:
+    """The metadata as SDV reads it, which also finds it valid."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of what version 1 held, and of a table without a name
+        made = sdv.load_from_dict(json.loads(json.dumps(metadata)))
+        made.validate()
+    return made
+
+
+def rows(n: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    schema = build_schema(CONTENT)
+    return pd.DataFrame({
+        "visit": identifiers.generate(schema.columns["visit"], n, rng),  # type: ignore[arg-type]
+        "age": rng.integers(0, 121, n),
+        "price": np.where(rng.random(n) < 0.1, np.nan, rng.integers(50, 9950, n) / 100),
+        "open": rng.normal(size=n).round(9),
+        "grade": rng.choice(["low", "high"], n),
+        "code": rng.integers(1, 4, n),
+        "town": rng.choice(["North", "South", None], n),
+        "ill": rng.random(n) < 0.5,
+        "born": [f"{i % 28 + 1:02d}.03.{1950 + i % 50}" for i in range(n)],
+        "seen": [f"2020-05-{i % 28 + 1:02d} 10:{i % 60:02d}" for i in range(n)],
+        "mail": [f"user{i}@example.org" for i in range(n)],
+        "ssn": [f"123-45-{6000 + i}" for i in range(n)],
+        "patient": [f"AB{i // 3:02d}" for i in range(n)],
+        "note": ["a note"] * n,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_sdv_reads_every_version_that_is_written(sdv: Any, spec: Any) -> None:
+    made = loaded(sdv, to_sdv(build_schema(CONTENT), spec=spec).metadata)
+    table = next(iter(made.tables.values()))
+    assert table.primary_key == "visit"
+    assert table.sequence_key == "patient"
+    assert list(table.columns) == list(CONTENT["columns"])
+
+
+def test_sdv_finds_a_table_that_fits_the_schema_to_fit_the_metadata(sdv: Any) -> None:
+    made = loaded(sdv, to_sdv(build_schema(CONTENT), table="visits").metadata)
+    made.validate_data({"visits": rows()})
+    with pytest.raises(Exception, match="Out of range values found for numerical column 'age'"):
+        made.validate_data({"visits": rows().assign(age=121)})
+    with pytest.raises(Exception, match="Invalid null values found for categorical column 'code'"):
+        made.validate_data({"visits": rows().assign(code=None)})
+
+
+@pytest.mark.slow  # for a key of personal data SDV loads every locale of Faker
+@pytest.mark.parametrize("spec", SPECS)
+def test_personal_data_that_never_repeats_is_a_key(sdv: Any, spec: Any) -> None:
+    columns = {**CONTENT["columns"], "ssn": {**CONTENT["columns"]["ssn"], "unique": True}}
+    written = to_sdv(build_schema({**CONTENT, "columns": columns}), spec=spec).metadata
+    made = loaded(sdv, written)
+    assert next(iter(made.tables.values())).alternate_keys == ["ssn"]
+    back: Any = from_sdv(made.to_dict()).schema.columns["ssn"]
+    assert back.unique
+
+
+def comparable(schema: Schema) -> dict[str, Any]:
+    return {name: column.model_dump() for name, column in schema.columns.items()}
+
+
+def test_a_schema_comes_back_whole_from_version_2() -> None:
+    schema = build_schema(CONTENT)
+    back = from_sdv(json.loads(json.dumps(to_sdv(schema).metadata)))
+    assert comparable(back.schema) == comparable(schema)
+    assert back.schema.entity == "patient"
+    assert back.lost == ()
+
+
+HISTORIES: dict[str, Any] = {
+    "status": "declared",
+    "entity": "who",
+    "order": "day",
+    "columns": {
+        "who": {"kind": "identifier", "template": "AA##"},
+        "visit": {"kind": "identifier", "template": "V-####"},
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%Y-%m-%d"},
+        "at": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T23:59:00"], "precision": "min"},
+        "number": {"kind": "integer", "bounds": [1, 90]},
+        "ward": {"kind": "categorical", "categories": ["x", "y"]},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("order", ["day", "at", "number", None])
+def test_the_order_of_an_entity_is_the_sequence_index_there_and_back(sdv: Any, spec: Any, order: str | None) -> None:
+    schema = build_schema({**HISTORIES, "order": order})
+    made = to_sdv(schema, table="t", spec=spec)
+    [said] = loaded(sdv, made.metadata).to_dict()["tables"].values()
+    assert (said.get("sequence_key"), said.get("sequence_index")) == ("who", order)
+    assert not [text for text in made.lost if "order" in text]
+    back = from_sdv(made.metadata)
+    assert (back.schema.entity, back.schema.order) == ("who", order)
+
+
+def test_an_order_by_identifiers_and_what_never_falls_have_no_place_in_metadata(sdv: Any) -> None:
+    schema = build_schema({**HISTORIES, "order": "visit", "nondecreasing_in_entity": ["number"]})
+    made = to_sdv(schema, table="t")
+    assert "sequence_index" not in loaded(sdv, made.metadata).to_dict()["tables"]["t"]
+    for key in ("order", "nondecreasing_in_entity"):
+        assert f"the metadata has no place for {key}" in made.lost
+
+
+def test_a_sequence_index_that_orders_nothing_here_is_told() -> None:
+    metadata = to_sdv(build_schema(HISTORIES), table="t").metadata
+    table = metadata["tables"]["t"]
+    for change, words in (
+        ({"sequence_index": "ward"}, "sequence_index='ward' is left out: order='ward' has no values"),
+        ({"sequence_key": None}, "sequence_index='day' is left out: order needs an entity"),
+        ({"sequence_index": "nobody"}, "sequence_index='nobody' is left out: order='nobody' is not a column"),
+    ):
+        made = from_sdv({**metadata, "tables": {"t": {**table, **change}}})
+        assert made.schema.order is None
+        assert [text for text in made.lost if words in text], made.lost
+    nullable = {**table["columns"], "day": {**table["columns"]["day"], "range_is_nullable": True}}
+    made = from_sdv({**metadata, "tables": {"t": {**table, "columns": nullable}}})
+    assert [text for text in made.lost if "order='day' may not be missing" in text], made.lost
+
+
+@pytest.mark.parametrize("spec", ["V1", "SINGLE_TABLE_V1"])
+def test_kinds_keys_and_formats_come_back_from_version_1(spec: Any) -> None:
+    schema = build_schema(CONTENT)
+    back = from_sdv(to_sdv(schema, spec=spec).metadata).schema
+    for name, column in schema.columns.items():
+        other: Any = back.columns[name]
+        assert other.kind == column.kind
+        for key in ("template", "format", "precision", "personal", "unique", "drop"):
+            assert getattr(other, key, None) == getattr(column, key, None)
+    assert back.entity == "patient"
+    assert back.columns["grade"].categories == ("low", "high")  # type: ignore[union-attr]
+    assert back.columns["age"].measure  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("spec", ["V1", "SINGLE_TABLE_V1"])
+def test_with_the_data_version_1_comes_back_with_bounds_and_categories(spec: Any) -> None:
+    schema = build_schema(CONTENT)
+    back = from_sdv(to_sdv(schema, spec=spec).metadata, data=rows()).schema
+    assert back.status == "inferred"
+    age: Any = back.columns["age"]
+    assert (age.kind, age.bounds) == ("integer", (int(rows()["age"].min()), int(rows()["age"].max())))
+    price: Any = back.columns["price"]
+    assert (price.kind, price.decimals, price.missing) == ("real", 2, True)
+    assert back.columns["town"].categories == ("North", "South")  # type: ignore[union-attr]
+    assert back.columns["code"].categories == (1, 2, 3)  # type: ignore[union-attr]
+    assert back.columns["ill"].missing is False
+
+
+def test_what_sdv_detects_comes_back_as_it_was(sdv: Any) -> None:
+    frame = rows().drop(columns=["note", "ssn", "patient"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        detected = sdv.detect_from_dataframes({"t": frame})
+    said = json.loads(json.dumps(detected.to_dict(), default=str))
+    made = from_sdv(said, data=frame)
+    written = loaded(sdv, to_sdv(made.schema, table="t").metadata)
+    written.validate_data({"t": frame})
+    first, second = said["tables"]["t"], written.to_dict()["tables"]["t"]
+    assert second["primary_key"] == first["primary_key"]
+    told = " ".join(made.lost)
+    for name, column in first["columns"].items():
+        for key, value in column.items():
+            there = second["columns"][name].get(key)
+            assert there == value or f"column={name!r}" in told or (key, value) == ("high_cardinality", False), (
+                name,
+                key,
+            )
+
+
+METADATA: dict[str, Any] = {
+    "tables": {
+        "t": {
+            "primary_key": "visit",
+            "alternate_keys": ["mail"],
+            "sequence_key": "patient",
+            "columns": {
+                "visit": {"sdtype": "id", "regex_format": r"V-\d{4}"},
+                "age": {"sdtype": "numerical", "decimal_places": 0, "range_min": 0, "range_max": 120},
+                "low": {"sdtype": "numerical", "range_min": 0.5, "range_is_nullable": True},
+                "grade": {"sdtype": "ordinal", "range_values": ["b", "a"], "range_is_nullable": False},
+                "day": {"sdtype": "datetime", "datetime_format": "%d.%m.%Y", "range_min": "01.02.2020",
+                        "range_max": "03.04.2021"},
+                "ill": {"sdtype": "boolean"},
+                "mail": {"sdtype": "email", "pii": True},
+                "ip": {"sdtype": "ipv4_address", "pii": True},
+                "patient": {"sdtype": "id", "regex_format": "[A-Z]{2}[0-9]{2}"},
+                "doctor": {"sdtype": "id", "regex_format": "[0-9]{5}"},
+            },
+        }
+    },
+    "relationships": [],
+    "METADATA_SPEC_VERSION": "V2",
+}  # fmt: skip
+
+
+@pytest.mark.slow  # for a key of personal data SDV loads every locale of Faker
+def test_what_sdv_knows_comes_back_but_for_what_is_told(sdv: Any) -> None:
+    loaded(sdv, METADATA)
+    made = from_sdv(METADATA)
+    back = loaded(sdv, to_sdv(made.schema, table="t").metadata).to_dict()["tables"]["t"]
+    said = METADATA["tables"]["t"]
+    assert {key: back[key] for key in ("primary_key", "alternate_keys", "sequence_key")} == {
+        key: said[key] for key in ("primary_key", "alternate_keys", "sequence_key")
+    }
+    for name, column in said["columns"].items():
+        for key, value in column.items():
+            if name != "ip" and key != "regex_format":
+                assert back["columns"][name].get(key) == value, (name, key)
+    assert back["columns"]["visit"]["regex_format"] == "V-[0-9]{4}"
+    assert len(made.lost) == 2
+    assert any("'ip'" in text and "ipv4_address" in text for text in made.lost)
+    assert any("'doctor'" in text and "no key" in text for text in made.lost)
+
+
+def test_real_tables_go_there_and_back(sdv: Any, shared_table: Callable[[str], Path]) -> None:
+    frame = pd.read_csv(shared_table("insurance.csv.gz"))
+    schema = infer_schema(frame, target="charges")
+    made = to_sdv(schema, table="t")
+    loaded(sdv, made.metadata).validate_data({"t": frame})
+    back = from_sdv(made.metadata).schema
+    assert {
+        n: (c.kind, getattr(c, "bounds", None), getattr(c, "categories", None)) for n, c in back.columns.items()
+    } == {n: (c.kind, getattr(c, "bounds", None), getattr(c, "categories", None)) for n, c in schema.columns.items()}
+    assert any("target" in text for text in made.lost)
+
+
+def test_a_key_of_several_columns_tells_the_rows_of_an_entity_apart(sdv: Any) -> None:
+    columns = {
+        "who": {"sdtype": "id", "regex_format": "[0-9]{4}"},
+        "visit": {"sdtype": "numerical", "decimal_places": 0, "range_min": 1, "range_max": 9},
+        "code": {"sdtype": "id", "regex_format": "[A-Z]{4}"},
+    }
+    table = {"primary_key": ["who", "visit"], "alternate_keys": ["code"], "columns": columns}
+    said = {"METADATA_SPEC_VERSION": "V2", "tables": {"t": table}, "relationships": []}
+    loaded(sdv, said)
+    made = from_sdv(said)
+    assert made.schema.entity == "who"
+    assert [str(constraint) for constraint in made.schema.constraints] == ["'who' and 'visit' never repeat together"]
+    assert made.lost == ()
+    back = loaded(sdv, to_sdv(made.schema, table="t").metadata).to_dict()["tables"]["t"]
+    assert (back["primary_key"], back["alternate_keys"], back["sequence_key"]) == (["who", "visit"], ["code"], "who")
+    assert any("never repeat together" in text for text in to_sdv(made.schema, spec="V1").lost)
+
+
+@pytest.mark.parametrize(
+    ("regex", "template"),
+    [
+        ("[0-9]{5}", "#####"),
+        (r"P-\d{4}", "P-####"),
+        (r"P\-\d{4,4}", "P-####"),
+        ("[A-Z]{2}[a-z]", "AAa"),
+        ("^[0-9a-f]{8}-[0-9A-F]{4}$", "xxxxxxxx-XXXX"),
+        (r"[a-f0-9]\.[\d]", "x.#"),
+        ("Axa#", r"\A\x\a\#"),
+        (r"\\\d", r"\\#"),
+        (r"\$\d", "$#"),
+        (r"é{2} \d", "éé #"),
+    ],
+)
+def test_an_expression_of_one_length_is_a_template(regex: str, template: str) -> None:
+    assert template_of_regex(regex) == template
+    back = regex_of(template)
+    assert template_of_regex(back) == template
+    made = generate(IdentifierColumn(template=template), 1, np.random.default_rng(0))[0]
+    assert re.fullmatch(regex, made)
+    assert re.fullmatch(back, made)
+
+
+@pytest.mark.parametrize(
+    "regex",
+    ["[A-Za-z]{5}", r"\w{3}", "[0-9]+", "[0-9]{2,4}", "a|b", "(ab){2}", "[^a]", "a.b", "[0-9]*", "", "[0-9", "a?",
+     r"\x41", "[0-9]{999}"],
+)  # fmt: skip
+def test_what_a_template_cannot_say_is_none(regex: str) -> None:
+    assert template_of_regex(regex) is None
+
+
+@given(
+    st.text(alphabet="#AaxX\\P0-. []{}$^é", min_size=1, max_size=30).filter(
+        lambda text: (len(text) - len(text.rstrip("\\"))) % 2 == 0
+    )
+)
+def test_every_template_comes_back_with_the_same_identifiers(template: str) -> None:
+    made = generate(IdentifierColumn(template=template), 1, np.random.default_rng(0))[0]
+    assert re.fullmatch(regex_of(template), made)
+    back = template_of_regex(regex_of(template))
+    assert back is not None
+    assert regex_of(back) == regex_of(template)
+
+
+NUMBER = {"sdtype": "numerical", "computer_representation": "Int64"}
+
+
+def single(**columns: Any) -> dict[str, Any]:
+    return {"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}
+
+
+def several(*names: str, **more: Any) -> dict[str, Any]:
+    tables = {name: {"columns": {"n": NUMBER}} for name in names}
+    return {"METADATA_SPEC_VERSION": "MULTI_TABLE_V1", "tables": tables, "relationships": [], **more}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"METADATA_SPEC_VERSION": "V3", "tables": {}}, ["METADATA_SPEC_VERSION=", "'V3'"]),
+        ({"METADATA_SPEC_VERSION": "V2"}, ["neither columns nor tables", "upgrade_metadata"]),
+        ({"fields": {"a": {"type": "numerical"}}}, ["before 1.0", "upgrade_metadata"]),
+        ({**single(n=NUMBER), "primay_key": "n"}, ["primay_key'", "'primary_key'"]),
+        ({**single(n=NUMBER), "primary_key": "m"}, ["unknown column='m'"]),
+        (single(n={"sdtype": "numeric"}), ["column='n'", "sdtype='numeric'", "did you mean 'numerical'"]),
+        (single(n={"computer_representation": "Int64"}), ["columns.n.sdtype' is missing"]),
+        (single(n={"sdtype": "numerical", "range_min": "low", "range_max": 1}), ["'low'", "number"]),
+        (single(n={**NUMBER, "range_min": 0.5}), ["0.5", "whole number"]),
+        (single(d={"sdtype": "datetime", "range_min": "May", "range_max": "2"}), ["May", "'ISO 8601'"]),
+        (single(n={"sdtype": "numerical", "range_max": 10**400}), ["1000", "number"]),
+        ({**single(n=NUMBER), "alternate_keys": 5}, ["alternate_keys", "list"]),
+        ({"tables": {"t": 5}}, ["tables.t=5", "object"]),
+        (single(), ["at least one column"]),
+        (several("a", "b"), ["several: 'a', 'b'", "name one"]),
+    ],
+)  # fmt: skip
+def test_metadata_that_cannot_be_translated_is_refused_in_one_clear_sentence(
+    metadata: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(SchemaError) as refused:
+        from_sdv(metadata)
+    message = str(refused.value)
+    assert all(word in message for word in words), message
+    assert not message.endswith(".")
+
+
+def test_one_of_several_tables_is_named_and_has_no_relationships() -> None:
+    assert list(from_sdv(several("a", "b"), table="b").schema.columns) == ["n"]
+    with pytest.raises(SchemaError, match="table='c' is not in the metadata"):
+        from_sdv(several("a", "b"), table="c")
+    relationship = {
+        "parent_table_name": "a", "child_table_name": "b", "parent_primary_key": "n", "child_foreign_key": "n",
+    }  # fmt: skip
+    assert from_sdv(several("a", "b", "c", relationships=[relationship]), table="c").lost == ()
+    for name in ("a", "b"):
+        with pytest.raises(SchemaError, match=f"table='{name}' has relationships"):
+            from_sdv(several("a", "b", relationships=[relationship]), table=name)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ({"sdtype": "numerical", "computer_representation": "Float"}, {"kind": "real", "measure": True}),
+        ({"sdtype": "numerical"}, {"kind": "real", "measure": True, "decimals": None}),
+        ({"sdtype": "numerical", "decimal_places": 2, "range_min": 0, "range_max": 9}, {"bounds": (0.0, 9.0)}),
+        ({"sdtype": "numerical", "computer_representation": "UInt8"}, {"measure": True, "bounds": (0, 255)}),
+        ({"sdtype": "numerical", "decimal_places": 0, "range_max": 5}, {"measure": True, "bounds": (-(2**63), 5)}),
+        ({"sdtype": "categorical"}, {"kind": "categorical", "measure": True}),
+        ({"sdtype": "categorical", "order": ["b", "a"]}, {"categories": ("b", "a"), "ordered": True}),
+        ({"sdtype": "categorical", "range_values": [1.0, 2]}, {"categories": (1, 2)}),
+        ({"sdtype": "categorical", "range_values": [True, False]}, {"kind": "boolean"}),
+        ({"sdtype": "categorical", "range_values": ["a", 1]}, {"kind": "categorical", "measure": True}),
+        ({"sdtype": "datetime", "datetime_format": "%Y-%m-%d"}, {"kind": "date", "format": "%Y-%m-%d"}),
+        ({"sdtype": "datetime", "datetime_format": "%H:%M %d %b %Y"}, {"kind": "datetime", "precision": "min"}),
+        ({"sdtype": "datetime", "datetime_format": "%Y-%m-%dT%H:%M:%S%z"}, {"timezone": "mixed", "precision": "s"}),
+        ({"sdtype": "datetime"}, {"kind": "datetime", "precision": "us", "format": None}),
+        ({"sdtype": "unknown"}, {"kind": "text", "drop": True}),
+        ({"sdtype": "unknown", "range_is_nullable": False}, {"missing": False}),
+        ({"sdtype": "phone_number", "pii": True}, {"kind": "personal", "personal": "phone"}),
+        ({"sdtype": "vin", "pii": True}, {"kind": "text", "drop": True}),
+        ({"sdtype": "color_name", "pii": True}, {"kind": "text", "drop": True}),
+    ],
+)  # fmt: skip
+def test_each_sdtype_has_its_kind(column: dict[str, Any], expected: dict[str, Any]) -> None:
+    made = from_sdv(single(it=column)).schema.columns["it"]
+    assert {key: getattr(made, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"primary_key": ["k", "late"]}, "primary key of several columns ('k', 'late')"),
+        ({"primary_key": ["bare", "n"]}, "primary key of several columns ('bare', 'n')"),
+        ({"sequence_key": "k", "sequence_index": "wide"}, "sequence_index='wide' is left out"),
+        ({"column_relationships": [{"type": "address", "column_names": ["city", "n"]}]}, "'address' of ['city', 'n']"),
+        ({"primary_key": "odd"}, "regex_format='[A-Za-z]+'"),
+        ({"primary_key": "n"}, "column='n': that it is a key"),
+        ({"sequence_key": ["k", "n"]}, "a sequence key of several columns ('k', 'n')"),
+        ({"primary_key": "bare"}, "column='bare': a key without a format"),
+        ({"sequence_key": "n"}, "sequence_key='n' is no identifier"),
+        ({}, "column='k': an id that is no key"),
+        ({}, "column='wide': high_cardinality"),
+        ({}, "column='ip': sdtype='ipv4_address'"),
+    ],
+)
+def test_what_has_no_place_in_a_schema_is_told(change: dict[str, Any], words: str) -> None:
+    columns = {
+        "k": {"sdtype": "id", "regex_format": "[0-9]{3}"},
+        "late": {"sdtype": "id", "regex_format": "[0-9]{3}"},
+        "odd": {"sdtype": "id", "regex_format": "[A-Za-z]+"},
+        "bare": {"sdtype": "id"},
+        "n": NUMBER,
+        "wide": {"sdtype": "categorical", "high_cardinality": True},
+        "ip": {"sdtype": "ipv4_address", "pii": True},
+        "city": {"sdtype": "city", "pii": False},
+    }
+    made = from_sdv({**single(**columns), **change})
+    assert any(words in text for text in made.lost), made.lost
+
+
+FULL: dict[str, Any] = {
+    "status": "declared",
+    "dataset": "visits",
+    "n_units": 100,
+    "target": "age",
+    "sensitive": ["grade"],
+    "quasi_identifiers": ["age"],
+    "missing_values": ["", "NA"],
+    "entity": "who",
+    "max_rows_per_unit": 3,
+    "constant_in_entity": ["grade"],
+    "columns": {
+        "who": {"kind": "identifier", "bounds": [1, 999]},
+        "age": {"kind": "integer", "bounds": [0, 120], "bins": [0, 18, 120], "dtype": "int8"},
+        "w": {"kind": "weight", "bounds": [0, 9], "scale": "log"},
+        "r": {"kind": "real", "bounds": [0, 9], "decimals": 0, "measure_spikes": True},
+        "grade": {"kind": "categorical", "categories": ["x", "y"]},
+        "none": {"kind": "categorical", "categories": [], "missing": True},
+        "m": {"kind": "categorical", "measure": True},
+        "ill": {"kind": "boolean", "tokens": ["no", "yes"]},
+        "at": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-01-02T00:00:00"], "timezone": "UTC"},
+        "phone": {"kind": "personal", "personal": "phone", "template": "555-01##"},
+        "out": {"kind": "integer", "bounds": [0, 1], "drop": True},
+    },
+    "constraints": [{"kind": "inequality", "low": "r", "high": "w"}],
+}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "dataset", "n_units", "target", "sensitive", "quasi_identifiers", "missing_values", "max_rows_per_unit",
+        "constant_in_entity", "the constraint that 'r' is at most 'w'", "bins of 'age'", "dtype of 'age'",
+        "kind of 'w', 'r'", "measure of 'none'", "tokens of 'ill'", "bounds of 'who', 'at'", "timezone of 'at'",
+        "template of 'phone'", "what 'out' would hold",
+    ],
+)  # fmt: skip
+def test_what_has_no_place_in_metadata_is_told(words: str) -> None:
+    told = to_sdv(build_schema(FULL)).lost
+    assert any(words in text for text in told), told
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"kind": "personal", "personal": "email", "unique": True, "missing": True}, "unique of 'c'"),
+        (
+            {"kind": "datetime", "format": "%Y-%m-%d %H:%M:%S.%f", "bounds": ["2020-01-01", "2021-01-01"]},
+            "precision of 'c'",
+        ),
+        ({"kind": "date", "format": "%d/%m/%y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c'"),
+    ],
+)
+def test_what_would_come_back_otherwise_is_told(column: dict[str, Any], words: str) -> None:
+    lost = to_sdv(build_schema({"status": "inferred", "columns": {"c": column}})).lost
+    assert any(words in text for text in lost), lost
+
+
+def test_a_name_that_no_file_can_hold_is_refused() -> None:
+    with pytest.raises(SchemaError, match="is no text that a file can hold"):
+        to_sdv(build_schema({"status": "inferred", "columns": {"c": {"kind": "boolean"}}}), table="\udcff")
+
+
+def test_a_real_without_decimals_and_an_iban_come_back() -> None:
+    columns = {
+        "real": {"kind": "real", "decimals": 0, "bounds": [0.2, 7.5]},
+        "iban": {"kind": "personal", "personal": "iban", "locale": "de_DE"},
+    }
+    back = from_sdv(to_sdv(build_schema({"status": "inferred", "columns": columns})).metadata)
+    assert back.schema.columns["real"].bounds == (0, 8)  # type: ignore[union-attr]
+    assert back.schema.columns["iban"].locale == "de_DE"  # type: ignore[union-attr]
+    assert "an IBAN has a country" in back.lost[0]
+
+
+def test_version_1_tells_that_it_holds_no_bounds() -> None:
+    told = to_sdv(build_schema(FULL), spec="V1").lost
+    for words in ("bounds of 'who', 'age', 'r', 'at'", "categories of 'grade'", "missing of 'age'"):
+        assert any(words in text for text in told), told
+
+
+def test_a_dropped_column_is_one_that_sdv_never_learns() -> None:
+    columns = to_sdv(build_schema(FULL)).metadata["tables"]["table"]["columns"]
+    assert columns["out"] == {"sdtype": "unknown", "pii": True, "range_is_nullable": False}
+
+
+def test_the_data_gives_keys_their_format_and_has_to_fit() -> None:
+    metadata = {**single(k={"sdtype": "id"}, n=NUMBER, c={"sdtype": "categorical"}), "primary_key": "k"}
+    data = pd.DataFrame({"k": [f"P-{i:03d}" for i in range(30)], "n": range(30), "c": ["u", "v", "w"] * 10})
+    made = from_sdv(metadata, data=data)
+    assert made.schema.columns["k"].template == "P-###"  # type: ignore[union-attr]
+    assert made.schema.columns["n"].bounds == (0, 29)  # type: ignore[union-attr]
+    assert made.schema.columns["c"].categories == ("u", "v", "w")  # type: ignore[union-attr]
+    assert made.lost == ()
+    with pytest.raises(TableError, match="column='c' is in the metadata and not in the table"):
+        from_sdv(metadata, data=data.drop(columns="c"))
+    with pytest.raises(TableError, match="column='x' is in the table and not in the metadata"):
+        from_sdv(metadata, data=data.assign(x=1))
+    with pytest.raises(SchemaError, match="'n' cannot be of kind='integer'"):
+        from_sdv(metadata, data=data.assign(n=0.5))
+    assert "or that repeats itself, is left out" in from_sdv(metadata, data=data.assign(k="P-001")).lost[0]
+
+
+def test_a_key_with_nothing_in_it_is_left_out() -> None:
+    metadata = {**single(k={"sdtype": "id"}, n=NUMBER), "primary_key": "k"}
+    made = from_sdv(metadata, data=pd.DataFrame({"k": [""] * 9, "n": range(9)}))
+    assert made.schema.kept == ("n",)
+    assert made.lost == ("column='k': a key without a format, or that repeats itself, is left out; give a template",)
+
+
+def test_a_sequence_key_is_the_entity_where_the_data_shows_its_format() -> None:
+    metadata = {**single(k={"sdtype": "id"}, n=NUMBER), "sequence_key": "k"}
+    data = pd.DataFrame({"k": [i // 3 for i in range(30)], "n": range(30)})
+    assert from_sdv(metadata, data=data).schema.entity == "k"
+    assert from_sdv(metadata).schema.entity is None
+
+
+def test_what_is_said_of_missing_values_goes_before_what_is_seen() -> None:
+    column = {"sdtype": "numerical", "decimal_places": 0}
+    data = pd.DataFrame({"n": [1, 2, 3]})
+    for said, missing in ((column, False), ({**column, "range_is_nullable": True}, True)):
+        metadata = {"METADATA_SPEC_VERSION": "V2", "tables": {"t": {"columns": {"n": said}}}}
+        assert from_sdv(metadata, data=data).schema.columns["n"].missing is missing
+
+
+_FILES = [
+    ("[]", "no JSON object"), ("{", "no JSON"), (None, "cannot be read"), ("[" * 99_999, "nested too deep"),
+    ('{"columns": {"a": {}, "a": {}}}', "a key stands twice"),
+    ('{"columns": {"\\ud800": {}}}', "half a surrogate pair"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), _FILES)
+def test_a_file_that_is_no_metadata_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
+    path = tmp_path / "metadata.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(SchemaError, match=words):
+        read_metadata(path)

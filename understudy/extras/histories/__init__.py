@@ -1,0 +1,3 @@
+"""Histories: rows of an entity that follow each other in an order."""
+
+BRINGS = {"section": {"histories": "understudy.extras.histories.report:SECTION"}}
