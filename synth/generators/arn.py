@@ -78,7 +78,7 @@ class Arn(AutoregressiveGenerator):
         spec, device = self.spec(len(codes), float(learned.weights.sum())), device_of(self.device)
         with torch_threads(self.n_threads):
             network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)
-        return ArnDistribution(layout, network, len(learned.given))
+        return ArnDistribution(layout, network, len(learned.known))
 
     def spec(self, n_rows: int, n_units: float | None = None) -> "ArnSpec":
         """The training of a network on so many rows of so many units; `None`: as many."""
