@@ -8,8 +8,8 @@ from evaluate.engine import evaluate_beside
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.tables import Real
-from synth.generators.models.text_model import scorer_of
 from synth.generators.registry import generator, load_model
+from synth.generators.wrapper import scorer_of
 from synth.schema import Schema
 from tests.text_tables import TEXT, complaint_schema, complaints
 
