@@ -3,8 +3,8 @@
 ``python -m benchmarks.clusters TABLE ... --out clusters.json``, where each TABLE is a CSV file. The schema is inferred
 and declared as it is. A seed splits the table 80 to 20, each generator is fitted once to the larger part and gives as
 many rows, and `utility.clusters` and its alternative with DP are measured. k-means with DP spends the epsilon of each
-private table anew, and its score is the mean over those. A run is written as soon as it is done, and is not done again. Without TABLE, only the
-table of results is drawn: medians over the seeds, and the range.
+private table anew, and its score is the mean over those. A run is written as soon as it is done, and is not done again.
+Without TABLE, only the table of results is drawn: medians over the seeds, and the range.
 """
 
 import argparse
