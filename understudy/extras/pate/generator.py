@@ -50,7 +50,7 @@ class PateGan(PrivateGenerator):
     """Noisy votes of teachers; behind `aim`: TSTR .738 against .862 on HMEQ at 3 to 9 times the CPU."""
 
     name: ClassVar[str] = "pategan"
-    writes_texts: ClassVar[bool] = False
+    composes: ClassVar[bool] = False
     n_teachers: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
         default="auto", description="Disjoint sets of units, a teacher for each; auto: by n_units."
     )
