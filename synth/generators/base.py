@@ -44,7 +44,7 @@ class Model(Protocol):
         n_rows: int | None = None,
         *,
         seed: int | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Any = None,
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
@@ -54,7 +54,8 @@ class Model(Protocol):
         Args:
             n_rows: number of rows; `None`: `default_rows`.
             seed: the same seed gives the same table; `None` draws a fresh one.
-            given: the value that every row holds in some columns (`None`: missing).
+            given: the value that every row holds in some columns (`None`: missing), or a table of such columns: then
+                the sample has one row for each of its rows, in their order.
             balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
             part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.

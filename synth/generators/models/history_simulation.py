@@ -43,7 +43,7 @@ class RowModel(Protocol):
     ) -> pd.DataFrame:
         """Canonical rows of the learned columns that keep the constraints."""
 
-    def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
         """Canonical columns of rows, drawn given those that are known of each row."""
 
 
@@ -103,7 +103,7 @@ class Simulation:
 
         def draw(pending: NDArray[np.intp], _: int) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
             some = known.iloc[pending].reset_index(drop=True)
-            drawn = self.first.drawn_after(some, self.rng)
+            drawn = self.first.drawn_given(some, self.rng)
             rows = pd.DataFrame(
                 {name: some[name] if name in some else drawn[name] for name in layout.first_rows.modeled}
             )
@@ -162,7 +162,7 @@ class Simulation:
 
         def draw(pending: NDArray[np.intp], attempt: int) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
             known = histories.known(pending)
-            drawn = later.drawn_after(known, self.rng)  # type: ignore[union-attr]
+            drawn = later.drawn_given(known, self.rng)  # type: ignore[union-attr]
             made: dict[str, Any] = {name: known[name] for name in layout.constant}
             outside = np.zeros(len(pending), dtype=bool)
             for name in layout.varying:

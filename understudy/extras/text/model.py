@@ -78,7 +78,7 @@ class TextModel(ModelDisplay):
         n_rows: int | None = None,
         *,
         seed: int | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Any = None,
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
