@@ -22,7 +22,7 @@ from evaluate.engine import evaluate_beside
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG
-from evaluate.privacy.texts.canaries import Canary, exposures, find_canaries, plant
+from benchmarks.text_canaries import Canary, exposures, find_canaries, plant
 from evaluate.result import UNASKED
 from evaluate.tables import Real, TextScorer
 from synth.dp.schedule_file import stated_schedule

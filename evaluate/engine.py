@@ -39,7 +39,7 @@ from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, nu
 from evaluate.real_facts import Duplicates, RealFacts, SampleSizes, Shift
 from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.self_tests import self_tests_of
-from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables, TextScorer
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
 from evaluate.validity.shares import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
@@ -205,7 +205,6 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     progress: Progress = quiet,
     statements: Mapping[str, PrivacyStatement] | None = None,
     generators: Mapping[str, GeneratorRecord] | None = None,
-    scorers: Mapping[str, TextScorer] | None = None,
     self_tested: bool = True,
 ) -> Evaluation:
     """The evaluation of synthetic tables beside real rows that may serve others, too.
@@ -214,10 +213,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
         real: *Sensitive*. What is measured of real rows alone is measured once and kept with them.
     """
     chosen = _chosen(measures)
-    prepared = {
-        name: real.beside(table, (statements or {}).get(name), (scorers or {}).get(name))
-        for name, table in synthetic.items()
-    }
+    prepared = {name: real.beside(table, (statements or {}).get(name)) for name, table in synthetic.items()}
     candidates = []
     for name, tables in prepared.items():
         measured = measure_candidate(

@@ -1,3 +1,12 @@
 """Free text: columns that a language model learns and writes, and what is measured of them."""
 
-BRINGS = {"section": {"texts": "understudy.extras.text.report:SECTION"}}
+_MEASURED = "understudy.extras.text.evaluation"
+BRINGS = {
+    "measure": {
+        "fidelity.texts": f"{_MEASURED}.fidelity",
+        "utility.texts": f"{_MEASURED}.agreement",
+        "privacy.texts": f"{_MEASURED}.repeated",
+        "privacy.texts.membership": f"{_MEASURED}.membership",
+    },
+    "section": {"texts": "understudy.extras.text.report:SECTION"},
+}

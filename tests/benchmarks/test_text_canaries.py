@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.privacy.texts.canaries import FORM, exposures, find_canaries, plant
+from benchmarks.text_canaries import FORM, exposures, find_canaries, plant
 from evaluate.result import EvaluationError
 from synth.table import conform
 from tests.text_tables import TEXT, complaint_schema, complaints
