@@ -17,8 +17,8 @@ import typer
 
 from evaluate.metrics import CATALOG, Metric
 from synth.generators.registry import generator_class, names
-from synth.language.specification import LanguageModel
 from understudy.cli import app
+from understudy.extras.text.specification import LanguageModel
 from understudy.json_schemas import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -19,7 +19,6 @@ from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
-from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress
@@ -153,11 +152,8 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
     if model is None:
         started = time.perf_counter()
         with bench.stage(f"fit {label}") as progress, plan.payment(work).budget(label) as budget:
-            if budget is not None and isinstance(plan.generators[label], NeuralGenerator):
+            if budget is not None:
                 work.expect_clipping(label)
-            text = plan.generators[label].text
-            if budget is not None and text is not None and text.steps:
-                work.expect_clipping(label, of_texts=True)
             model = stages.fit(plan, label, bench.sides.train, budget, work.training(label), progress)
         # Before the model: where that is, these are too.
         work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}, "clipped": work.clipped(label)})

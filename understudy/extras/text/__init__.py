@@ -2,6 +2,7 @@
 
 _MEASURED = "understudy.extras.text.evaluation"
 BRINGS = {
+    "wrapper": {"text": "understudy.extras.text.wrapper:WithTexts"},
     "measure": {
         "fidelity.texts": f"{_MEASURED}.fidelity",
         "utility.texts": f"{_MEASURED}.agreement",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from synth.language.decoder import Decoder
+from understudy.extras.text.decoder import Decoder
 
 ROWS_A_PASS = 64  # texts that are read at once
 

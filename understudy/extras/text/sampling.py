@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synth.language.decoder import Decoder
-from synth.language.sequences import Vocabulary
+from understudy.extras.text.decoder import Decoder
+from understudy.extras.text.sequences import Vocabulary
 
 ROWS_AT_ONCE = 256  # texts that are written side by side
 

@@ -10,8 +10,6 @@ OF_DECODER = ("d_model", "n_layers", "vocabulary")
 OF_PUBLIC = ("public_epochs", "themes")  # parameters of public texts
 OF_STEPS = ("sampling_rate", "max_grad_norm", "share")  # parameters of the steps of DP-SGD
 USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}  # learning rates of Adam, unless told
-FILES = ("model", "public_text")
-"""Parameters that name files: from the folder of a job, where one holds them."""
 LM = "lm"  # the short form of a specification: the usual parameters
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.language.prompts import Prompts
-from synth.language.tokenizer import END, MISSING, BytePairs
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.tokenizer import END, MISSING, BytePairs
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,9 @@
 """The model of a table with free text: a model of its rows, and a language model that writes their texts."""
 
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,18 +11,16 @@ from numpy.typing import NDArray
 
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
-from synth.errors import JobError, ModelError
+from synth.errors import JobError
 from synth.generators.base import Model, ModelDisplay
-from synth.generators.models.model_folder import load_content, save_model
+from synth.generators.models.model_folder import save_around
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import conform, present
 
 if TYPE_CHECKING:
-    from synth.language.writer import TextWriter
+    from understudy.extras.text.writer import TextWriter
 
-TEXTS = "texts"
-"""Key in the content of a saved model that writes texts, and first part of the names of its arrays."""
 PUBLIC_CAVEAT = (
     "The public texts that were named are taken to be public: nothing limits what is told of them, and released texts "
     "may repeat them."
@@ -36,6 +33,7 @@ class TextModel(ModelDisplay):
 
     rows: Model
     writer: "TextWriter"
+    schema: Schema
 
     @property
     def name(self) -> str:
@@ -43,12 +41,10 @@ class TextModel(ModelDisplay):
         return self.rows.name
 
     @property
-    def schema(self) -> Schema:
-        known, of_themes = self.rows.schema, set(self._theme_columns)
-        if not of_themes:
-            return known
-        columns = {name: column for name, column in known.columns.items() if name not in of_themes}
-        return known.model_copy(update={"columns": columns})
+    def parameters(self) -> dict[str, Any] | None:
+        """Those that it was fitted by; `None` where the model of the rows holds none."""
+        of_rows = getattr(self.rows, "parameters", None)
+        return None if of_rows is None else {**of_rows, "text": dict(self.writer.specification.plain())}
 
     @property
     def _theme_columns(self) -> tuple[str, ...]:
@@ -97,7 +93,7 @@ class TextModel(ModelDisplay):
         )  # fmt: skip
         progress("writing texts", None)
         known = dict(table.attrs)
-        canonical = conform(table, unwritten(self.rows.schema), outside="clamp")
+        canonical = conform(table, self.rows.schema, outside="clamp")
         texts = self.writer.write(canonical, of_texts)
         written = present(canonical.drop(columns=list(self._theme_columns)).assign(**texts), self.schema)
         written.attrs.update(known)
@@ -113,29 +109,9 @@ class TextModel(ModelDisplay):
 
     def save(self, path: Path | str) -> None:
         """Write the model as a new folder, whole or not at all; of a folder's model, adapters alone."""
-        with tempfile.TemporaryDirectory() as place:
-            apart = Path(place) / "rows"
-            self.rows.save(apart)
-            content, arrays, schema, _ = load_content(apart)
-        of_texts = {f"{TEXTS}.{name}": array for name, array in self.writer.to_arrays().items()}
-        save_model(path, {**content, TEXTS: self.writer.to_plain()}, {**arrays, **of_texts}, schema, self.statement)
-
-    @classmethod
-    def load(
-        cls, rows: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], model: str | None = None
-    ) -> Self:
-        from synth.language.adapters import require_libraries
-
-        require_libraries()
-        from synth.language.writer import TextWriter
-
-        own = {name.removeprefix(f"{TEXTS}."): array for name, array in arrays.items()}
-        try:
-            return cls(rows, TextWriter.loaded(content, own, rows.schema, model))
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
-            if isinstance(error, ModelError | JobError):
-                raise
-            raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+        save_around(
+            path, "text", self.rows, self.writer.to_plain(), self.writer.to_arrays(), self.schema, self.statement
+        )  # fmt: skip
 
 
 def unwritten(schema: Schema) -> Schema:
@@ -143,13 +119,3 @@ def unwritten(schema: Schema) -> Schema:
     columns: dict[str, Any] = dict(schema.columns)
     columns |= {name: columns[name].model_copy(update={"missing": True}) for name in schema.texts}
     return schema.model_copy(update={"columns": columns})
-
-
-def rows_of(model: Model) -> Model:
-    """The model of the rows alone, where another one writes texts beside it."""
-    return model.rows if isinstance(model, TextModel) else model
-
-
-def scorer_of(model: Model) -> Callable[[str, pd.DataFrame], NDArray[np.float64]] | None:
-    """The loss of a model on texts, by their column and their rows; `None` where it writes none."""
-    return (lambda name, rows: model.text_losses(rows, name)) if isinstance(model, TextModel) else None

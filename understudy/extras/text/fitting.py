@@ -15,18 +15,18 @@ import pandas as pd
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import require_declared
-from synth.errors import BudgetError, JobError, SchemaError, TableError
+from synth.errors import BudgetError, JobError, TableError
 from synth.generators.fitting.training_data import bound_contributions
-from synth.language.specification import LanguageModel
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import conform
 from synth.table.rows import Rows
+from understudy.extras.text.specification import LanguageModel
 
 if TYPE_CHECKING:
     from synth.generators.base import Model
-    from synth.language.themes import Themes
-    from synth.language.writer import TextWriter
+    from understudy.extras.text.themes import Themes
+    from understudy.extras.text.writer import TextWriter
 
 STEPS = "steps of DP-SGD on texts"
 """Their name in a statement."""
@@ -38,45 +38,6 @@ PREPARED = "texts"
 """Name of the folder of a fit's place in which its checkpoint of texts stands."""
 
 
-def check_texts(text: LanguageModel | None, schema: Schema, *, promises: bool) -> None:
-    """Refuse, before any row is read, texts that nothing would learn, or an option without texts."""
-    schema.refuse_text()
-    if text is None:
-        if schema.texts:
-            raise SchemaError(
-                f"column={schema.texts[0]!r} is free text to be learned, and the generator has no option text; set "
-                'text = "lm", or drop = true for the column'
-            )
-        return
-    if not schema.texts:
-        raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
-    from synth.language.adapters import check_folder, check_length, require_libraries
-
-    require_libraries()
-    if text.steps == 0 and not promises:
-        raise JobError(
-            "steps=0 is of fits with epsilon: without one, texts are learned for `epochs`; set epsilon, or leave out "
-            "steps"
-        )
-    if text.model is not None:
-        check_folder(text.model)
-        check_length(text.model, text.max_prompt + text.max_tokens + 1)
-    PublicTexts.read(text, schema, promises=promises)
-
-
-def cautions(text: LanguageModel | None, schema: Schema, *, promises: bool) -> tuple[str, ...]:
-    """Sentences on texts that are cut where tokens are bytes; without a final stop. They rest on public numbers."""
-    if text is None or text.model is not None or text.public_text is not None or not promises:
-        return ()
-    lengths = {name: getattr(schema.columns[name], "length", 0) for name in schema.texts}
-    return tuple(
-        f"text={name!r} has up to length={length:,} characters, of which text.max_tokens={text.max_tokens} keeps as "
-        "many bytes at most; raise it, or give public_text"
-        for name, length in lengths.items()
-        if length > text.max_tokens
-    )
-
-
 def try_folder(text: LanguageModel, *, promises: bool) -> None:
     """Refuse a folder's model that cannot be trained or read to the end, before a budget is charged.
 
@@ -86,9 +47,9 @@ def try_folder(text: LanguageModel, *, promises: bool) -> None:
         return
     import torch
 
-    from synth.language.adapters import AdaptedDecoder, load_tokenizer
-    from synth.language.training import has_gradients_by_text
     from synth.neural.training import device_of, seeded
+    from understudy.extras.text.adapters import AdaptedDecoder, load_tokenizer
+    from understudy.extras.text.training import has_gradients_by_text
 
     device, length = device_of(text.device), text.max_prompt + text.max_tokens + 1
     with seeded(None, device):
@@ -108,16 +69,37 @@ def try_folder(text: LanguageModel, *, promises: bool) -> None:
             )
 
 
-def themed(text: LanguageModel | None, schema: Schema, *, promises: bool) -> Schema:
-    """The schema of the rows of a fit: with columns of themes, where they are counted by any.
+ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text may have
+
+
+def without_texts(schema: Schema) -> Schema:
+    """The schema of the rows of a table, of which texts are left out."""
+    gone = set(schema.texts)
+    left_out = {name: schema.columns[name].model_copy(update={"learn": False, "drop": True}) for name in gone}
+    roles: dict[str, Any] = {role: tuple(name for name in getattr(schema, role) if name not in gone) for role in ROLES}
+    parties = (tuple(name for name in held if name not in gone) for held in schema.parties)
+    roles["parties"] = tuple(held for held in parties if held)
+    return schema.model_copy(update={"columns": {**schema.columns, **left_out}, **roles})
+
+
+def rows_schema(text: LanguageModel, schema: Schema, *, promises: bool) -> Schema:
+    """The schema of the rows of a fit: without texts, with columns of themes, where they are counted by any.
 
     No public text is read: their number is known.
     """
-    if text is None or not _has_themes(text, schema, promises):
-        return schema
-    from synth.language.themes import with_themes
+    rows = without_texts(schema)
+    if not _has_themes(text, schema, promises):
+        return rows
+    from understudy.extras.text.themes import with_themes
 
-    return with_themes(schema, text.themes)
+    return with_themes(rows, schema.texts, text.themes)
+
+
+def with_texts(rows: Schema, schema: Schema) -> Schema:
+    """The schema of rows, with the texts that another one has of them; with columns of themes still."""
+    texts = {name: schema.columns[name] for name in schema.texts}
+    roles = {role: getattr(schema, role) for role in (*ROLES, "parties")}
+    return rows.model_copy(update={"columns": {**rows.columns, **texts}, **roles})
 
 
 def _has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
@@ -132,9 +114,9 @@ class PublicTexts:
     themes: "Themes | None" = None
 
     @classmethod
-    def read(cls, text: LanguageModel | None, schema: Schema, *, promises: bool) -> Self:
+    def read(cls, text: LanguageModel, schema: Schema, *, promises: bool) -> Self:
         """Those that an option names."""
-        if text is None or text.public_text is None:
+        if text.public_text is None:
             return cls()
         lines = tuple(public_texts(text.public_text))
         return cls(lines, _themes(lines, text.themes) if _has_themes(text, schema, promises) else None)
@@ -142,7 +124,7 @@ class PublicTexts:
 
 @lru_cache(maxsize=1)
 def _themes(public: tuple[str, ...], number: int) -> "Themes":
-    from synth.language.themes import Themes
+    from understudy.extras.text.themes import Themes
 
     return Themes.learned(public, number)
 
@@ -197,7 +179,7 @@ def _is_whole(text: str) -> bool:
 def fit_texts(
     asked: tuple[LanguageModel, PublicTexts],
     rows: pd.DataFrame,
-    model: "Model",
+    made: "tuple[Model, Schema]",
     seed: int,
     progress: Progress,
     budget: Budget | None,
@@ -206,16 +188,15 @@ def fit_texts(
     """A writer of texts, trained on the texts of real rows.
     `rows`: *Sensitive*. From `prepared`, with columns of themes where there are any.
     """
-    from synth.generators.models.text_model import unwritten
-    from synth.language.prompts import Prompts
-    from synth.language.tokenizer import BytePairs
-    from synth.language.writer import TextWriter, theme_words
     from synth.neural.training import device_of, seeded
+    from understudy.extras.text.prompts import Prompts
+    from understudy.extras.text.tokenizer import BytePairs
+    from understudy.extras.text.writer import TextWriter, theme_words
 
     text, public = asked
-    schema, device, rng = model.schema, device_of(text.device), np.random.default_rng([seed, 31])
+    (model, schema), device, rng = made, device_of(text.device), np.random.default_rng([seed, 31])
     progress("prompts of texts", None)
-    drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), unwritten(schema), outside="clamp")
+    drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), model.schema, outside="clamp")
     tokenizer = None
     if text.model is None:
         # Under a budget no token may come from a real text.
@@ -252,10 +233,10 @@ def _learn_public(
     The prompt of each is a synthetic row that has about its themes. Without themes a row would tell it nothing: there
     the prompt of the small decoder names the column alone, and that of a folder's model is a row at random.
     """
-    from synth.language.themes import cut
-    from synth.language.training import TextTraining
-    from synth.language.vocabularies import CodedVocabulary
     from synth.neural.training import Course, train
+    from understudy.extras.text.themes import cut
+    from understudy.extras.text.training import TextTraining
+    from understudy.extras.text.vocabularies import CodedVocabulary
 
     text, vocabulary, made = writer.specification, writer.vocabulary, []
     for place, name in enumerate(writer.schema.texts):
@@ -275,10 +256,10 @@ def _learn_public(
 def _train(
     writer: "TextWriter", rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
 ) -> None:
-    from synth.language.training import PrivateTextTraining, TextTraining
     from synth.neural.batches import UnitIndex
     from synth.neural.training import CheckpointFolder, Course, train, train_privately
     from synth.transforms.layout import Encoded
+    from understudy.extras.text.training import PrivateTextTraining, TextTraining
 
     text, schema, n_prompt = writer.specification, writer.schema, writer.vocabulary.n_prompt
     progress("reading texts", None)

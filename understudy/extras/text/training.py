@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.language.decoder import Decoder
-from synth.language.sequences import ROWS_A_PASS, losses, trimmed
 from synth.neural.batches import Epochs, UnitIndex
 from synth.neural.dp_sgd import Clipping, ClipTally, OpacusSums, StepRelease, noisy_mean, write_gradients
 from synth.neural.networks import is_finite
+from understudy.extras.text.decoder import Decoder
+from understudy.extras.text.sequences import ROWS_A_PASS, losses, trimmed
 
 
 class TextTraining:

@@ -9,18 +9,18 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from synth.language.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer, other_base
-from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
-from synth.language.prompts import Prompts
-from synth.language.sampling import Limits, sample
-from synth.language.sequences import Vocabulary, losses_of, sequences_of
-from synth.language.specification import LanguageModel
-from synth.language.themes import Themes, theme_names
-from synth.language.tokenizer import BytePairs
-from synth.language.training import named, put
-from synth.language.vocabularies import CodedVocabulary, WordedVocabulary
 from synth.neural.training import device_of
 from synth.schema import Schema
+from understudy.extras.text.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer, other_base
+from understudy.extras.text.decoder import Decoder, DecoderShape, SmallDecoder
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.sampling import Limits, sample
+from understudy.extras.text.sequences import Vocabulary, losses_of, sequences_of
+from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.themes import Themes, theme_names
+from understudy.extras.text.tokenizer import BytePairs
+from understudy.extras.text.training import named, put
+from understudy.extras.text.vocabularies import CodedVocabulary, WordedVocabulary
 
 MOST_TOKENS = 10**6  # tokens of a saved vocabulary at most
 THEMES = "themes "  # first part of the names of the arrays of themes

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from synth.errors import JobError, SchemaError
-from synth.language import themes as module
-from synth.language.prompts import Prompts
-from synth.language.themes import Themes, theme_names, with_themes
 from synth.table import conform
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text import themes as module
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.themes import Themes, theme_names, with_themes
 
 N = 8
 PUBLIC = complaints(200, 3)[TEXT].tolist()

@@ -18,17 +18,9 @@ from safetensors.numpy import load_file, save_file
 
 from synth.errors import JobError, ModelError
 from synth.generators.base import PrivateGenerator
-from synth.generators.models.text_model import TextModel, unwritten
 from synth.generators.registry import generator, load_model
-from synth.language.adapters import AdaptedDecoder
-from synth.language.prompts import Prompts
-from synth.language.sequences import sequences_of
-from synth.language.specification import LanguageModel
-from synth.language.training import PrivateTextTraining, has_gradients_by_text, named, trainable
-from synth.language.writer import TextWriter
 from synth.table import conform
-from tests.synth.generators.deaf_noise import Watched
-from tests.synth.language.tiny import (
+from tests.extras.text.tiny import (
     ARCHITECTURES,
     CPU,
     canonical,
@@ -38,8 +30,16 @@ from tests.synth.language.tiny import (
     save_tokenizer,
     units_of,
 )
+from tests.synth.generators.deaf_noise import Watched
 from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.adapters import AdaptedDecoder
+from understudy.extras.text.model import TextModel, unwritten
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.sequences import sequences_of
+from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text, named, trainable
+from understudy.extras.text.writer import TextWriter
 
 SETTINGS: dict[str, Any] = {"max_tokens": 10, "max_prompt": 60, "rank": 2, "device": "cpu"}
 

@@ -15,7 +15,6 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from evaluate.audit_result import THEMES
 from evaluate.gate.accounting import cost
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
@@ -27,25 +26,27 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
-from synth.generators.base import PrivateGenerator, fit_model
-from synth.generators.fitting import texts
+from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import LATER_ROWS
-from synth.generators.forecast import Planned, outlook
+from synth.generators.forecast import outlook
 from synth.generators.models.history_model import HistoryModel
-from synth.generators.models.text_model import TextModel, rows_of
 from synth.generators.registry import generator, load_model
-from synth.language.prompts import Prompts
-from synth.language.themes import Themes
-from synth.language.tokenizer import BytePairs
-from synth.language.training import PrivateTextTraining, named
-from synth.language.vocabularies import CodedVocabulary
+from synth.generators.wrapper import fit_model
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
 from synth.schema import Schema, build_schema
 from tests.evaluations import ABSENT, evaluation_of
+from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
-from tests.synth.language.tiny import TINY
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text import fitting as texts
+from understudy.extras.text.model import TextModel
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.themes import Themes
+from understudy.extras.text.tokenizer import BytePairs
+from understudy.extras.text.training import PrivateTextTraining, named
+from understudy.extras.text.vocabularies import CodedVocabulary
+from understudy.extras.text.wrapper import THEMES, WithTexts
 
 K, SPY = 3, "zebrafish"
 NOTES = {TEXT: {"kind": "text", "learn": True, "length": 60, "missing": True}, "reply": {"kind": "text", "learn": True}}
@@ -151,15 +152,15 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.usefixtures("alike")
 def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert differences(True, ("plain", "odd", "empty"), tmp_path, public=public) == []
-    fit = PrivateGenerator.fit
+    fit = WithTexts.fit
 
-    def lying(self: PrivateGenerator, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
+    def lying(self: WithTexts, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
         held = tuple(text for text in train[TEXT].dropna()) * 5
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(texts, "_themes", lambda public, number: Themes.learned(held, number))
             return fit(self, train, *more, **named)
 
-    monkeypatch.setattr(PrivateGenerator, "fit", lying)
+    monkeypatch.setattr(WithTexts, "fit", lying)
     (tmp_path / "lie").mkdir()
     assert differences(True, ("plain", "odd"), tmp_path / "lie", public=public) != []
 
@@ -169,7 +170,7 @@ def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
     made, _, schedule = specified(False, public)
     themed = made.counted(schema)
     assert len(themed.modeled) == len(schema.modeled) + 2 * 5
-    assert bare.counted(schema) == schema
+    assert bare.counted(schema).modeled == schema.modeled
     assert schedule.epsilon <= 2.0
     counts, fewer = (
         sum(event.count for event in one.events if event.what != texts.STEPS) for one in (schedule, without)
@@ -232,8 +233,8 @@ def test_a_saved_model_whose_themes_are_incomplete_is_damaged(
     text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
     generator("independent", epsilon=2.0, text=text).fit(people(False)["plain"], schema_of(False)).save(tmp_path / "m")
     content = json.loads((tmp_path / "m" / "model.json").read_text())
-    arrays, name = load_file(tmp_path / "m" / "arrays.safetensors"), "texts.themes centers"
-    content["texts"]["themes"], arrays[name] = words_or_centers(content["texts"]["themes"], arrays[name])
+    arrays, name = load_file(tmp_path / "m" / "arrays.safetensors"), "themes centers"
+    content["text"]["themes"], arrays[name] = words_or_centers(content["text"]["themes"], arrays[name])
     (tmp_path / "m" / "model.json").write_text(json.dumps(content))
     save_file(arrays, tmp_path / "m" / "arrays.safetensors")
     with pytest.raises(ModelError, match="damaged"):
@@ -242,8 +243,6 @@ def test_a_saved_model_whose_themes_are_incomplete_is_damaged(
 
 def test_an_outlook_is_of_the_columns_of_a_table_and_allows_for_themes(public: str) -> None:
     (bare, schema, _), (made, *_) = specified(False), specified(False, public)
-    assert isinstance(bare, Planned)
-    assert isinstance(made, Planned)
     without, found = outlook(bare, schema), outlook(made, schema)
     assert found.columns.keys() == without.columns.keys() == set(schema.modeled)
     assert all(found.columns[name] > error for name, error in without.columns.items())
@@ -257,7 +256,7 @@ def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str
     for epsilon, n_themes, drawn in ((0.3, 0, True), (0.3, 16, False), (20.0, 16, True)):
         made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
         model = made.fit(people(True)["plain"], schema)
-        assert isinstance(rows_of(model), HistoryModel) == drawn
+        assert isinstance(model.rows, HistoryModel) == drawn
         assert (made.cautions(schema) == ()) == drawn
         assert isinstance(made, PrivateGenerator)
         audited = audit(made, schema, n_fits=1)
@@ -273,7 +272,7 @@ def test_a_mark_of_byte_order_is_no_part_of_a_public_text(tmp_path: Path) -> Non
 def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: str) -> None:
     text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "epochs": 1}
     made, schema = generator("mst", text=text), complaint_schema()
-    assert made.counted(schema) == schema
+    assert made.counted(schema).modeled == schema.modeled
     model = made.fit(complaints(60, 0), schema)
     assert isinstance(model, TextModel)
     assert model.writer.themes is None
@@ -519,7 +518,9 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Schema], str]] = {
     "a text to keep that is not learned": (
         "independent", LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
     ),
-    "pategan": ("pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "generator='pategan' has no language"),
+    "pategan": (
+        "pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "nothing is learned beside generator='pategan'"
+    ),
     "a table of public texts that is not there": (
         "independent", {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"
     ),
@@ -644,19 +645,19 @@ def test_a_text_that_may_be_missing_is_missing_about_as_often() -> None:
 
 def test_a_damaged_model_of_texts_is_refused(tmp_path: Path) -> None:
     fitted().save(tmp_path / "model")
-    (path,) = (file for file in (tmp_path / "model").glob("*.json") if "texts" in json.loads(file.read_text()))
+    (path,) = (file for file in (tmp_path / "model").glob("*.json") if "text" in json.loads(file.read_text()))
     whole = json.loads(path.read_text())
-    of_texts = whole["texts"]
+    of_texts = whole["text"]
     damages: list[dict[str, Any]] = [
-        {key: value for key, value in whole.items() if key != "texts"},
-        {**whole, "texts": {}},
-        {**whole, "texts": 3},
-        {**whole, "texts": {**of_texts, "tokenizer": "{}"}},
-        {**whole, "texts": {**of_texts, "tokenizer": None}},
-        {**whole, "texts": {**of_texts, "prompts": of_texts["prompts"][1:]}},
-        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": 32}}},
-        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "n_layers": 2}}},
-        {**whole, "texts": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": "x"}}},
+        {key: value for key, value in whole.items() if key != "text"},
+        {**whole, "text": {}},
+        {**whole, "text": 3},
+        {**whole, "text": {**of_texts, "tokenizer": "{}"}},
+        {**whole, "text": {**of_texts, "tokenizer": None}},
+        {**whole, "text": {**of_texts, "prompts": of_texts["prompts"][1:]}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": 32}}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "n_layers": 2}}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": "x"}}},
     ]
     for damaged in damages:
         path.write_text(json.dumps(damaged))

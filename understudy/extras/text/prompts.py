@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain.plain_arrays import reals
-from synth.language.themes import theme_names
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table.restore_dtypes import texts
+from understudy.extras.text.themes import theme_names
 
 N_RANGES, MOST_VALUES = 16, 62
 """Ranges of a number or time, and values of any other column, that a prompt tells apart."""

@@ -13,16 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from synth.language import training as language_training
-from synth.language.decoder import Decoder, SmallDecoder
-from synth.language.sequences import ROWS_A_PASS, losses, losses_of, sequences_of, trimmed
-from synth.language.training import PrivateTextTraining, TextTraining, has_gradients_by_text, named, put
 from synth.neural import dp_sgd
 from synth.neural.batches import UnitIndex
 from synth.neural.networks import is_finite
-from tests.synth.language.tiny import CPU, canonical, clipped, coded, decoder, gradient_of_unit, units_of
+from tests.extras.text.tiny import CPU, canonical, clipped, coded, decoder, gradient_of_unit, units_of
 from tests.synth.neural.toy import Purse, Recorded, without
 from tests.text_tables import TEXT
+from understudy.extras.text import training as language_training
+from understudy.extras.text.decoder import Decoder, SmallDecoder
+from understudy.extras.text.sequences import ROWS_A_PASS, losses, losses_of, sequences_of, trimmed
+from understudy.extras.text.training import PrivateTextTraining, TextTraining, has_gradients_by_text, named, put
 
 VOCABULARY = coded()
 N_PROMPT = VOCABULARY.n_prompt

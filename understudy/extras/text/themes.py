@@ -161,9 +161,9 @@ def theme_names(name: str, n_themes: int) -> tuple[str, ...]:
     return tuple(f"{name}: theme {place + 1}" for place in range(n_themes))
 
 
-def with_themes(schema: Schema, n_themes: int) -> Schema:
+def with_themes(schema: Schema, texts: Sequence[str], n_themes: int) -> Schema:
     """The schema with a column of true and false for each theme of each column of text."""
-    names = [theme for name in schema.texts for theme in theme_names(name, n_themes)]
+    names = [theme for name in texts for theme in theme_names(name, n_themes)]
     for name in names:
         if name in schema.columns:
             raise SchemaError(f"column={name!r} has the name of a theme of texts; rename it, or set themes = 0")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from evaluate.audit_result import THEMES
 from synth.dp.ledger import open_ledger
-from synth.generators.fitting.texts import STEPS
 from synth.generators.registry import load_model
 from tests.text_tables import TEXT, complaints
+from understudy.extras.text.fitting import STEPS
+from understudy.extras.text.wrapper import THEMES
 from understudy.run import stages
 
 COLUMNS: dict[str, Any] = {

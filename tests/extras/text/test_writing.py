@@ -10,12 +10,12 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from synth.language.decoder import Cache, SmallDecoder
-from synth.language.sampling import Limits, draw, sample
-from synth.language.sequences import losses, losses_of, sequences_of, trimmed
-from synth.language.tokenizer import END, MISSING
-from tests.synth.language.tiny import CPU, canonical, coded, decoder
+from tests.extras.text.tiny import CPU, canonical, coded, decoder
 from tests.text_tables import TEXT
+from understudy.extras.text.decoder import Cache, SmallDecoder
+from understudy.extras.text.sampling import Limits, draw, sample
+from understudy.extras.text.sequences import losses, losses_of, sequences_of, trimmed
+from understudy.extras.text.tokenizer import END, MISSING
 
 VOCABULARY = coded()
 LIMITS = Limits(max_tokens=12, temperature=1.0, top_p=0.95, no_repeat=0)

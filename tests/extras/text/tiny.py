@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from synth.language.decoder import Decoder, DecoderShape, SmallDecoder
-from synth.language.prompts import Prompts
-from synth.language.sequences import losses
-from synth.language.tokenizer import BytePairs
-from synth.language.training import trainable
-from synth.language.vocabularies import CodedVocabulary
 from synth.neural.batches import UnitIndex
 from synth.schema import Schema
 from synth.table import conform
 from synth.transforms.layout import Encoded
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.decoder import Decoder, DecoderShape, SmallDecoder
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.sequences import losses
+from understudy.extras.text.tokenizer import BytePairs
+from understudy.extras.text.training import trainable
+from understudy.extras.text.vocabularies import CodedVocabulary
 
 TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}
 """Parameters of a decoder that is trained in a second."""

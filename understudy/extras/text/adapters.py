@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from synth.distribution import missing_extra
 from synth.errors import JobError, ModelError
-from synth.language.decoder import Cache
+from understudy.extras.text.decoder import Cache
 
 ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.language.prompts import MOST_VALUES, N_RANGES, OTHER, Prompts
-from synth.language.sequences import sequences_of
-from synth.language.tokenizer import END, MISSING, N_SPECIAL, BytePairs
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from tests.synth.language.tiny import canonical, coded
+from tests.extras.text.tiny import canonical, coded
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.prompts import MOST_VALUES, N_RANGES, OTHER, Prompts
+from understudy.extras.text.sequences import sequences_of
+from understudy.extras.text.tokenizer import END, MISSING, N_SPECIAL, BytePairs
 
 BYTES = BytePairs.learned([], 300)
 LEARNED = BytePairs.learned(complaints(80, 3)[TEXT], 400)

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from evaluate.privacy.audit.white_box import audit
-from synth.generators.fitting.texts import STEPS
 from synth.generators.registry import generator
 from synth.neural import dp_sgd
 from tests.text_tables import complaint_schema
+from understudy.extras.text.fitting import STEPS
 
 pytestmark = pytest.mark.statistical
 ASKED = {"epsilon": 4.0, "text": {"steps": 60}}
