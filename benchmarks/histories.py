@@ -27,7 +27,7 @@ import pandas as pd
 
 import synth
 from benchmarks.history_tables import patients, patients_schema, shoppers, shoppers_schema
-from evaluate.histories import fidelity, next_event
+from understudy.extras.histories import fidelity, next_event
 from evaluate.tables import Tables
 from synth.generators import registry
 from synth.histories.ordering import histories_of
