@@ -47,6 +47,7 @@ check: $(VENV)/.dev docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m benchmarks.house --check
+	$(BIN)/python -m benchmarks.extras_apart
 	$(BIN)/python -m pytest --doctest-modules synth evaluate reports understudy
 
 # The manual, in build/site; a link that leads nowhere ends it. The variable turns off an advertisement of the theme's.

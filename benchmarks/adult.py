@@ -24,6 +24,7 @@ from benchmarks.estimation import compare, estimations
 from benchmarks.peer import MODEL_MB, PEERS, REMARKS, run_peer
 from benchmarks.runs import Results, Run
 from benchmarks.scoring import Scorer
+from synth import extras
 from synth.generators import registry
 
 PLAIN = ", no bins"
@@ -58,7 +59,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.generators is None and options.table is not None:
         private = (name for name in registry.names() if registry.generator_class(name).private)
-        options.generators = [name for name in private if not registry.generator_class(name).local]
+        options.generators = [name for name in private if name not in extras.entries("audit")]
     return options
 
 

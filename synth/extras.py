@@ -5,7 +5,8 @@ Nothing in the core names one. The `__init__` of an extra holds what it brings, 
     BRINGS = {"generator": {"local": "understudy.extras.local.generator:Local"}}
 
 Who reads a kind says what its objects are: "generator" `synth.generators.registry`, "measure" and "measure on request"
-`evaluate.metrics`, "section" `reports.document`, "command" `understudy.cli`.
+`evaluate.metrics`, "section" `reports.document`, "command" `understudy.cli`, "schema command"
+`understudy.cli.schemas`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`.
 """
 
 import importlib

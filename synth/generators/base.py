@@ -94,8 +94,6 @@ class Generator(BaseModel):
     """True if it takes epsilon at all."""
     unsaved: ClassVar[str | None] = None
     """The reason why its models cannot be saved; `None`: they can."""
-    local: ClassVar[bool] = False
-    """True if rows randomize their own answers, so that no curator adds noise: their reports are audited."""
     counts_alone: ClassVar[bool] = False
     """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
     learns_histories: ClassVar[bool] = False

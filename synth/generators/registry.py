@@ -28,15 +28,11 @@ _CLASSES = {
     "mst": "synth.generators.mst:Mst",
     "aim": "synth.generators.aim:Aim",
     "latent_class": "synth.generators.latent_class:LatentClass",
-    "local": "synth.generators.local:Local",
     "trees": "synth.generators.trees:Trees",
     "arn": "synth.generators.arn:Arn",
     "ctgan": "synth.generators.neural_generator:Ctgan",
     "tvae": "synth.generators.neural_generator:Tvae",
     "pategan": "synth.generators.pategan:PateGan",
-    "sdv.gaussian_copula": "synth.generators.sdv:GaussianCopula",
-    "sdv.ctgan": "synth.generators.sdv:SdvCtgan",
-    "sdv.tvae": "synth.generators.sdv:SdvTvae",
 }
 GROUP = "understudy.generators"
 
@@ -88,7 +84,7 @@ def generator(name: str, /, **parameters: Any) -> Generator:
     if parameters.get("epsilon") is not None and not chosen.private:
         raise JobError(
             f"generator={name!r} gives no formal guarantee and takes no epsilon; leave epsilon out or choose "
-            f"{' or '.join(n for n in _ours() if not n.startswith('sdv.') and generator_class(n).private)}"
+            f"{' or '.join(n for n in _ours() if generator_class(n).private)}"
         )
     try:
         return chosen.model_validate(parameters)

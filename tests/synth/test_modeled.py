@@ -20,7 +20,6 @@ from synth.generators.fitting.mapped_table import MappedTable
 from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.models.constraints import completed
 from synth.histories.ordering import broken_in
-from synth.local.survey import Survey
 from synth.parsing import GivenFile
 from synth.schema import Schema, build_schema
 from synth.schema_file import schema_of, to_toml
@@ -193,13 +192,6 @@ def test_what_is_left_is_counted_where_rows_are_as_it_is_here() -> None:
     assert mapped is not None
     for there, own in zip(mapped.cell_counts(attributes), here.cell_counts(attributes), strict=True):
         np.testing.assert_array_equal(there, own)
-
-
-def test_an_answer_of_a_respondent_is_what_is_left() -> None:
-    survey = Survey.of(modeled(), 4.0)
-    codes = survey.codes(table(20))
-    assert codes.keys() == modeled().counted.columns.keys()
-    assert len({*codes["discharged"].tolist()}) == 1
 
 
 def test_a_modeled_column_is_given_with_what_it_is_worked_out_from_or_by_rejection(trees: Any) -> None:

@@ -1,7 +1,6 @@
 """The audit as a part of a run: each private candidate's claim is tried, and one that breaks cannot be overlooked."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from evaluate.result_io import evaluation_from
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import ModelError
 from synth.generators.registry import load_model
-from synth.local.oracles import DirectEncoding
 
 FAST = ["validity", "fidelity.columns"]
 MEASURE = "privacy.audit.excess"
-_gaussian, _direct = SystemNoise.gaussian, DirectEncoding.randomize
+_gaussian = SystemNoise.gaussian
 
 
 def run(workspace: Any, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
@@ -82,42 +80,6 @@ def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Any, monkeypa
     for shown in (report, (workspace.folder / "out" / "summary.md").read_text(), card):
         assert said in shown
         assert "evaluate" in shown
-
-
-def test_a_local_claim_is_audited_in_a_run_and_its_table_can_pass(workspace: Any) -> None:
-    workspace.write_job(
-        release="local", generators={"local": {"epsilon": 4.0}}, evaluation={"measures": FAST, "audit": True}
-    )
-    out: Path = workspace.folder / "out"
-    ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
-    assert ran.exit_code in (0, 1, 3), ran.stderr
-    (found,) = evaluation_from((out / "evaluation.json").read_text()).candidates
-    assert found.audit is not None
-    assert (found.audit.verdict, found.audit.attacked, found.audit.epsilon) == (NO_FAULT, "reports", 4.0)
-    (judged,) = json.loads((out / "verdict.json").read_text())["candidates"]
-    assert {f["rule"]["measure"]: f["outcome"] for f in judged["findings"]}[MEASURE] == "PASS"
-    report = (out / "report.html").read_text()
-    assert "Audit of the reports of respondents: no fault found; lower bound" in report
-    assert "not audited" not in report
-
-
-def test_a_local_claim_that_is_disproved_fails_its_rule(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def doubled(self: DirectEncoding, cells: np.ndarray, words: Any) -> np.ndarray:
-        return _direct(replace(self, epsilon=2 * self.epsilon), cells, words)
-
-    monkeypatch.setattr(DirectEncoding, "randomize", doubled)
-    folder, model = workspace.folder, workspace.folder / "model"
-    schema = ("--schema", folder / "schema.toml")
-    table = pd.read_csv(folder / "table.csv")
-    for name, rows in (("train", table[:500]), ("holdout", table[500:])):
-        rows.to_csv(folder / f"{name}.csv", index=False)
-    fit = ("fit", folder / "train.csv", *schema, "--generator", "local", "--epsilon", 2, "--out", model)
-    assert workspace.run(*fit).exit_code == 0
-    assert workspace.run("sample", model, "--rows", 300, "--out", folder / "made.csv").exit_code == 0
-    ran, found, outcome = offered(workspace, "--model", model)
-    assert outcome == "FAIL"
-    assert found.audit is not None and found.audit.verdict == EXCEEDS
-    assert "the audit disproves the privacy statement of made" in ran.stderr
 
 
 def test_a_job_can_do_without_and_then_its_claims_never_pass(workspace: Any) -> None:

@@ -267,7 +267,6 @@ CAUTIONS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "weak": ("epsilon=12 of generators.mst is weak", {"mst": {"epsilon": 12.0}}, {}),
     "delta": ("larger than", {"mst": {"epsilon": 1.0, "delta": 1e-5}}, {}),
     "few units": ("n_units=900 is few", PRIVATE, {}),
-    "few respondents": ("n_units=900 is few for respondents who randomize", {"local": {"epsilon": 1.0}}, {}),
     "several": ("2 private fits of one table compose", {**PRIVATE, "independent": {"epsilon": 1.0}}, {}),
     "no ledger": ("outside a ledger", PRIVATE, {}),
     "refuse": ('outside = "refuse"', PRIVATE, {}),

@@ -31,7 +31,6 @@ from understudy.cli import (
     quickstart,
     schemas,
     sites,
-    surveys,
     vendors,
 )
 from understudy.cli.root import Root
@@ -61,7 +60,6 @@ schemas.add_to(app)
 checks.add_to(app)
 advice.add_to(app)
 models.add_to(app)
-surveys.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 sites.add_to(app)

@@ -9,7 +9,6 @@ from understudy.cli.options import SchemaFile, Table, console_of, scalar
 from understudy.console import DONE, Console, duration
 
 if TYPE_CHECKING:
-    from synth.schema import Schema
     from understudy.advice import Advice, Option
 
 ADVISE = "Example: understudy advise patients.csv --schema patients.schema.toml --epsilon 1"
@@ -20,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("advise", epilog=ADVISE)(advise)
 
 
-def advise(  # noqa: PLR0913 - options of the command line
+def advise(
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,
@@ -42,10 +41,6 @@ def advise(  # noqa: PLR0913 - options of the command line
             show_default="all that ship",
         ),
     ] = None,
-    local: Annotated[
-        bool,
-        typer.Option("--local", help="Say instead how many respondents it takes where they trust no collector."),
-    ] = False,
 ) -> int:
     """Say which private generator suits a schema and a budget, with which settings, what to expect of it, and why.
 
@@ -64,54 +59,11 @@ def advise(  # noqa: PLR0913 - options of the command line
     declared = read_schema(schema)
     policies = [named_policy(given_policy(one, Path())) for one in policy or shipped()]
     check_columns(find_table(table), declared)
-    if local:
-        return _of_survey(declared, epsilon, console)
     with console.stage("price the generators"):
         share = HOLDOUT_SHARE if holdout_share is None else holdout_share
         advice = ask(declared, epsilon, scalar(delta), share, policies)
     _show(advice, console)
     console.result({**advice.to_dict(), "exit_code": DONE})
-    return DONE
-
-
-def _of_survey(declared: "Schema", epsilon: float, console: Console) -> int:
-    """The respondents that it takes, of each question that is asked at this epsilon."""
-    from synth.dp.schedule import require_declared
-    from synth.local import Survey
-    from synth.local.estimation import precision
-
-    survey, n = Survey.of(declared, epsilon), require_declared(declared)
-    expected = precision(survey, n)
-    told = [
-        {
-            "question": list(one.question.columns),
-            "answers": one.question.oracle.n_cells,
-            "mechanism": one.question.oracle.mechanism,
-            "half_width": one.half_width,
-            "respondents": {f"{width:g}": needed for width, needed in one.respondents.items()},
-        }
-        for one in expected
-    ]
-    rows = [
-        (
-            " x ".join(one.question.columns),
-            f"{one.question.oracle.n_cells:,}",
-            one.question.oracle.mechanism,
-            f"±{100 * one.half_width:.2g} points",
-            *(f"{needed:,}" for needed in one.respondents.values()),
-        )
-        for one in expected
-    ]
-    headings = ("question", "answers", "mechanism", f"with {n:,} respondents", "for ±2 points", "for ±1 point")
-    console.table(headings, rows)
-    console.say(
-        f"95% intervals of a share in a population, where they are widest, at epsilon={epsilon:g} of all that one "
-        f"respondent sends. Each answers {survey.n_answers} of {len(survey.questions)} questions."
-    )
-    console.result(
-        {"epsilon": epsilon, "delta": 0.0, "n_respondents": n, "answers_each": survey.n_answers, "questions": told,
-         "exit_code": DONE}
-    )  # fmt: skip
     return DONE
 
 

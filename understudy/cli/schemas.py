@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from synth import extras
 from understudy.cli.options import (
     OutFile,
     SchemaFile,
@@ -23,8 +24,6 @@ DECLARE = (
     "Example: understudy schema declare inferred.toml --n-units 50000 --dataset patients --measure income "
     "--out patients.schema.toml"
 )
-FROM_SDV = "Example: understudy schema from-sdv metadata.json --data patients.csv --out patients.schema.toml"
-TO_SDV = "Example: understudy schema to-sdv patients.schema.toml --out metadata.json"
 UNCONFIRMED = (
     "whoever declares what was read off the table says that it is public all the same: confirm each, replace it by "
     "what is known without the table, or let a private fit measure it (--measure); the same goes for kinds, decimals "
@@ -41,13 +40,13 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         no_args_is_help=True,
         rich_markup_mode=None,
-        help="What is public about a table: infer, declare, check, exchange with SDV.",
+        help="What is public about a table: infer, declare, check, exchange.",
     )
     group.command("infer", epilog=INFER)(infer)
     group.command("declare", epilog=DECLARE)(declare)
     group.command("check", epilog=CHECK)(check)
-    group.command("from-sdv", epilog=FROM_SDV)(from_sdv)
-    group.command("to-sdv", epilog=TO_SDV)(to_sdv)
+    for add in extras.load("schema command").values():
+        add(group)
     app.add_typer(group, name="schema", epilog=INFER)
 
 
@@ -295,60 +294,3 @@ def check(
         more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
         raise TableError(f"{found[0]}{more}")
     return BAD_INPUT
-
-
-def from_sdv(
-    ctx: typer.Context,
-    metadata: Annotated[Path, typer.Argument(help="A JSON file of metadata that SDV saved.", show_default=False)],
-    out: OutFile,
-    table: Annotated[str | None, typer.Option(help="The table, where the metadata has several.")] = None,
-    data: Annotated[
-        str | None, typer.Option(help="A table with what the metadata does not hold: bounds, categories.")
-    ] = None,
-    force: Force = False,
-) -> int:
-    """Make a schema of SDV's metadata, and say what of it is lost. Nothing in the schema is public yet."""
-    from synth.output import check_new_file
-    from synth.schema_file import write_schema
-    from synth.sdv_metadata import from_sdv, read_metadata
-    from synth.table import read_table
-
-    console = console_of(ctx)
-    check_new_file(out, force=force)
-    with console.stage("translate"):
-        made = from_sdv(read_metadata(metadata), table=table, data=None if data is None else read_table(data))
-    write_schema(made.schema, out)
-    console.table(("column", "kind"), [(name, column.kind) for name, column in made.schema.columns.items()])
-    for sentence in made.lost:
-        console.say(f"Lost: {sentence}")
-    console.say(f"Schema: {out} (inferred: read it, correct it, then `understudy schema declare {out} --out ...`)")
-    console.result({"schema": str(out), "status": made.schema.status, "lost": list(made.lost)})
-    return 0
-
-
-def to_sdv(
-    ctx: typer.Context,
-    schema: Annotated[Path, typer.Argument(help="A schema file.", show_default=False)],
-    out: OutFile,
-    table: Annotated[str, typer.Option(help="The table's name in the metadata.")] = "table",
-    spec: Annotated[str, typer.Option(help="Version of the metadata: V2, V1 or SINGLE_TABLE_V1.")] = "V2",
-    force: Force = False,
-) -> int:
-    """Make SDV's metadata of a schema, and say what of it is lost."""
-    from synth.errors import JobError, nearest
-    from synth.output import check_new_file
-    from synth.schema_file import read_schema
-    from synth.sdv_metadata import SPECS, to_sdv, write_metadata
-
-    console = console_of(ctx)
-    check_new_file(out, force=force)
-    chosen = next((known for known in SPECS if known == spec), None)
-    if chosen is None:
-        raise JobError(f"spec={spec!r} is no version of SDV's metadata; {nearest(spec, SPECS)}")
-    made = to_sdv(read_schema(schema), table=table, spec=chosen)
-    write_metadata(made.metadata, out)
-    for sentence in made.lost:
-        console.say(f"Lost: {sentence}")
-    console.say(f"Metadata: {out} ({chosen})")
-    console.result({"metadata": str(out), "spec": chosen, "lost": list(made.lost)})
-    return 0

@@ -12,12 +12,10 @@ from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
 from reports.exports.csv import runs
 from synth.distribution import missing_extra
-from synth.dp.events import GaussianEvent
+from synth.dp.events import GaussianEvent, RandomizedResponseEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import Generator, PrivateGenerator
-from synth.generators.local import Local
-from synth.local.estimation import precision
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
 from understudy.job.spec import Job
@@ -34,8 +32,6 @@ WEAK_EPSILON = 10.0
 """An epsilon above this is called weak."""
 FEW_UNITS = 5000
 """Fewer units than this are called few."""
-BLURRED = 0.1
-"""Half a 95% interval of a share beyond this is called wide, where respondents randomize their own answers."""
 DROWNED_SHARE = 0.05
 """Noise whose standard deviation is beyond this share of the units is called large."""
 
@@ -66,7 +62,7 @@ def cautions(intent: Intent) -> tuple[str, ...]:
     found = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
     if intent.schedules:
         for label in intent.schedules:
-            found += [*_of_budget(intent, label), *_of_respondents(intent, label)]
+            found += _of_budget(intent, label)
         found += _of_units(intent)
         found += _of_all(intent)
     return tuple(found)
@@ -123,29 +119,16 @@ def _of_budget(intent: Intent, label: str) -> Iterator[str]:
         )
 
 
-def _of_respondents(intent: Intent, label: str) -> Iterator[str]:
-    chosen = intent.generators[label]
-    if not isinstance(chosen, Local):
-        return
-    n_units = intent.schema.n_units or 0
-    width = max(one.half_width for one in precision(chosen.survey(intent.schema), n_units))
-    if width > BLURRED:
-        yield (
-            f"n_units={n_units} is few for respondents who randomize their own answers at epsilon={chosen.epsilon:g} "
-            f"({_listed(intent, [label])}): a share of answers is known to within {100 * width:.2g} points at worst; "
-            "`understudy advise TABLE --schema S --epsilon E --local` says how many it takes"
-        )
-
-
 def _of_units(intent: Intent) -> Iterator[str]:
     n_units, k = intent.schema.n_units or 0, intent.schema.max_rows_per_unit
-    curated = any(not intent.generators[label].local for label in intent.schedules)
+    drawn = [event for schedule in intent.schedules.values() for event in schedule.events]
+    curated = not all(isinstance(event, RandomizedResponseEvent) for event in drawn)
     if curated and n_units < FEW_UNITS:
         yield (
             f"n_units={n_units} is few for a private fit: its noise does not shrink with the table, so that little but "
             "the most frequent values and the strongest relations will stand out from it"
         )
-    events = [e for schedule in intent.schedules.values() for e in schedule.events if isinstance(e, GaussianEvent)]
+    events = [event for event in drawn if isinstance(event, GaussianEvent)]
     sigma = max((event.sigma for event in events if event.sensitivity == k), default=0.0)
     if k > 1 and sigma > DROWNED_SHARE * n_units:
         yield (

@@ -34,7 +34,8 @@ Where a fit draws histories, all of it is done on histories. A canary is one of 
 ones. A stand-in that would be fitted otherwise than the real table is refused. So is an audit that saw nothing of first
 rows, or nothing of later ones.
 
-Where respondents randomize their own answers, there is no such noise: their reports are attacked (`local`).
+Where respondents randomize their own answers, there is no such noise: their reports are attacked. An extra that brings
+such a generator brings its audit as well, with the arguments of `audit`.
 
 Of everything that is left to chance the audit says with which probability it would have shown half the noise, and how
 much less noise it would have shown in nine of ten audits (`power`). It names the events that it covered and those that
@@ -69,12 +70,12 @@ from evaluate.privacy.audit.bounds import (
 )
 from evaluate.privacy.audit.choices import audit_choices
 from evaluate.privacy.audit.counts import CountTrials, Patience, trials_of_counts
-from evaluate.privacy.audit.local import audit_local
 from evaluate.privacy.audit.power import Residuals, mu_of_claim, power_of_counts, power_of_steps
 from evaluate.privacy.audit.rehearsal import audit_domain, audit_releases
 from evaluate.privacy.audit.split import audit_split
 from evaluate.privacy.audit.stand_in import StandIn
 from evaluate.privacy.audit.steps import N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
+from synth import extras
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
@@ -82,7 +83,6 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
 from synth.generators.fitting.texts import themed
-from synth.generators.local import Local
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -281,11 +281,12 @@ def audit(
     if not isinstance(chosen, PrivateGenerator):
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
-    if isinstance(generator, Local):
-        return audit_local(
+    if (of_its_own := extras.load("audit").get(generator.name)) is not None:
+        audited_apart: Audit = of_its_own(
             generator, schema, n_fits=n_fits, confidence=confidence, time_limit_s=time_limit_s, seed=seed,
             progress=progress,
         )  # fmt: skip
+        return audited_apart
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     # Columns of themes share the budget, and the stand-in has none.
     counted = generator.counted(schema)

@@ -20,7 +20,6 @@ from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import DateColumn, DatetimeColumn, IntegerColumn, LineColumn, RealColumn
 from synth.schema.kinds.moments import DAY
-from synth.sdv_metadata import to_sdv
 
 WIDE = IntegerColumn(bounds=(-(2**63), 2**63 - 1))
 REAL = RealColumn(bounds=(-1e15, 1e15))
@@ -491,11 +490,9 @@ def test_proposed_steps_and_spikes_are_told_when_they_are_declared() -> None:
     assert any("steps and frequent values may have been read off the table" in said for said in told)
 
 
-def test_declare_says_what_is_asserted_and_metadata_what_is_lost() -> None:
+def test_declare_says_what_is_asserted() -> None:
     schema = schema_of(steps=[1000, 100], step_shares=[0.6, 1.0], spikes=[5000])
     said = dict(assertions(schema))["x"]
     assert "these limits, the steps 1000 (60%), 100 and 1 frequent value (5000) are public knowledge" in said
     measured = synth.declare_schema(build_schema({**schema.model_dump(), "status": "inferred"}), measure=["x"])
     assert measured.columns["x"].steps == measured.columns["x"].spikes == ()
-    lost = to_sdv(schema).lost
-    assert any("the steps of" in one for one in lost) and any("the spikes of" in one for one in lost)

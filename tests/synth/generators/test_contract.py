@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from synth import extras
 from synth.domain import Discretizer
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
@@ -45,8 +46,8 @@ UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class", "tree
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")
 PRIVATE = [name for name in registry.names() if registry.generator_class(name).private]
-CURATED = [name for name in PRIVATE if not registry.generator_class(name).local]
-"""Private generators whose noise a curator adds to counts; `test_local` asks the same of the other."""
+CURATED = [name for name in PRIVATE if name not in extras.entries("audit")]
+"""Private generators whose noise a curator adds to counts; extras with an audit of their own ask the same of others."""
 MANY_FITS = [pytest.param(name, marks=pytest.mark.slow) if name in ("ctgan", "pategan") else name for name in CURATED]
 """Where a test fits a dozen tables: `tvae` stands for what the two networks share."""
 

@@ -519,7 +519,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Schema], str]] = {
     "a text to keep that is not learned": (
         "independent", LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
     ),
-    "local": ("local", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "generator='local' has no language"),
     "pategan": ("pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "generator='pategan' has no language"),
     "a table of public texts that is not there": (
         "independent", {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"

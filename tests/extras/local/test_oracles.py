@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from synth.dp.mechanisms import system_words
-from synth.local.oracles import NO_ANSWER, DirectEncoding, Oracle, UnaryEncoding, smaller_variance
+from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, Oracle, UnaryEncoding, smaller_variance
 
 SMALL = [
     kind(k, epsilon, allows_no_answer)

@@ -13,9 +13,9 @@ counts, and several answers each are better.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal, Self
 
@@ -29,24 +29,24 @@ from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
 from synth.errors import BudgetError, SchemaError, nearest
-from synth.local.oracles import Oracle, smaller_variance
+from synth.generators.fitting.training_data import bound_contributions
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table import conform
+from synth.table.rows import Rows
+from understudy.extras.local.oracles import Oracle, smaller_variance
 
 Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
+Columns = tuple[str, ...]
 ANSWERS = "randomized answers of each respondent"  # the event of a survey
 MOST_CELLS = 100_000  # answers to one question at most
-LARGEST_NOISE = 0.2
-"""The mean distance of a pair from its true shares, by noise alone, up to which "auto" asks for pairs."""
+LARGEST_NOISE = 0.2  # the mean distance of a pair from its true shares, by noise alone, up to which "auto" asks pairs
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question."""
-
-    columns: tuple[str, ...]
+    columns: Columns
     sizes: tuple[int, ...]
     oracle: Oracle
 
@@ -85,15 +85,21 @@ class Survey:
             )
         schema = in_rows_alone(schema)
         discretizer = public_bins(schema.counted, n_bins)
-        sizes, plan = discretizer.sizes, SurveyPlan(epsilon, n, n_answers, allows_no_answer)
-        if pairs == "auto":
-            chosen = questions_of("all", sizes)
-            if plan.noise(chosen, sizes) > LARGEST_NOISE:
-                chosen = questions_of("none", sizes)
-        else:
-            chosen = questions_of(pairs, sizes)
+        sizes, plan = discretizer.sizes, Plan(epsilon, n, n_answers, allows_no_answer)
+        chosen = questions_of("all" if pairs == "auto" else pairs, sizes)
+        if pairs == "auto" and plan.noise(chosen, sizes) > LARGEST_NOISE:
+            chosen = questions_of("none", sizes)
         m = plan.answers(chosen, sizes)
-        return cls(schema, discretizer, epsilon, m, plan.questions(chosen, sizes, m), n_bins)
+        questions = []
+        for columns in chosen:
+            shape = tuple(sizes[name] for name in columns)
+            if math.prod(shape) > MOST_CELLS:
+                raise SchemaError(
+                    f"columns={', '.join(columns)} have {math.prod(shape):,} answers together, and a question has at "
+                    f"most {MOST_CELLS:,}; declare fewer categories or fewer bins"
+                )
+            questions.append(Question(columns, shape, plan.oracle(math.prod(shape), m)))
+        return cls(schema, discretizer, epsilon, m, tuple(questions), n_bins)
 
     @property
     def event(self) -> RandomizedResponseEvent:
@@ -105,26 +111,21 @@ class Survey:
         """All that is drawn, at delta 0."""
         return Schedule((self.event,), 0.0)
 
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        return self.discretizer.columns
-
     def codes(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
         """The codes of each column of a table, shape (n,) each; what does not fit is clamped, or `other` or `missing`.
         `frame`: *Sensitive*. A row for each respondent.
         """
         coded = self.discretizer.encode(to_counted(conform(frame, self.schema, outside="clamp"), self.schema))
-        return {name: coded[:, place] for place, name in enumerate(self.discretizer.columns)}
+        return {name: coded[:, index] for index, name in enumerate(self.discretizer.columns)}
 
     def respondents_of(self, question: int, n: int) -> np.ndarray:
-        """The places, of n in a random order, whose respondents answer a question; ascending.
+        """The slots, of n in a random order, whose respondents answer a question; ascending.
 
-        Place i answers m questions after the first m i, and begins anew behind the last. So each question is asked of
+        Slot i answers m questions after the first m i, and begins anew behind the last. So each question is asked of
         as many respondents, but for one.
         """
-        n_questions, m = len(self.questions), self.n_answers
-        first = (np.arange(n, dtype=np.int64) * m) % n_questions
-        return np.flatnonzero((question - first) % n_questions < m)
+        first = (np.arange(n, dtype=np.int64) * self.n_answers) % len(self.questions)
+        return np.flatnonzero((question - first) % len(self.questions) < self.n_answers)
 
     def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> list[tuple[int, np.ndarray | int]]:
         """One respondent's report: the questions drawn for them, and a randomized answer to each.
@@ -135,10 +136,19 @@ class Survey:
         answers = ((int(i), self.questions[i]) for i in drawn)
         return [(i, question.oracle.randomize(question.cells(codes), words)[0]) for i, question in answers]
 
+    def asked(self, table: Any, n_slots: int | None = None) -> tuple[list[np.ndarray], int]:
+        """The true answers to each question by the rows of a table, one of each entity, and the number of slots.
+        `table`: *Sensitive*. `n_slots`: as many as are declared, whatever the rows; `None`: one for each row.
+        """
+        # Conformed first: one name may be spelled in several ways, and each would send a report.
+        rows = bound_contributions(Rows.of(table, self.schema), self.schema).frame()
+        order = deal(len(rows), len(rows) if n_slots is None else n_slots)
+        return list(self.answers(self.codes(rows), order)), len(order)
+
     def answers(self, codes: Mapping[str, np.ndarray], order: np.ndarray) -> Iterator[np.ndarray]:
-        """For each question the true answers of those who are asked it, in the order of their places.
+        """For each question the true answers of those who are asked it, -1 for none, in the order of their slots.
         `codes`: *Sensitive*. Of each column, shape (n,).
-        `order`: the row at each place, -1 for none, shape (n_places,): random, and not kept.
+        `order`: the row in each slot, -1 for none, shape (n_slots,): random, and not kept.
         """
         for number, question in enumerate(self.questions):
             rows = order[self.respondents_of(number, len(order))]
@@ -147,8 +157,15 @@ class Survey:
             yield cells
 
 
+def deal(n_rows: int, n_slots: int) -> np.ndarray:
+    """The row in each slot, -1 for none: rows in a random order of the system, those beyond the slots left out."""
+    rows = np.full(max(n_slots, n_rows), -1, dtype=np.int64)
+    rows[:n_rows] = np.arange(n_rows)
+    return rows[np.argsort(system_words(len(rows), np.uint64), kind="stable")][:n_slots]
+
+
 @dataclass(frozen=True)
-class SurveyPlan:
+class Plan:
     """The public facts by which questions are planned."""
 
     epsilon: float
@@ -156,84 +173,53 @@ class SurveyPlan:
     n_answers: int | Literal["auto"]
     allows_no_answer: bool
 
-    def questions(
-        self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int], n_answers: int
-    ) -> tuple[Question, ...]:
-        """The questions, each with the oracle of the smaller variance."""
-        made = []
-        for columns in chosen:
-            shape = tuple(sizes[name] for name in columns)
-            if math.prod(shape) > MOST_CELLS:
-                raise SchemaError(
-                    f"columns={', '.join(columns)} have {math.prod(shape):,} answers together, and a question has at "
-                    f"most {MOST_CELLS:,}; declare fewer categories or fewer bins"
-                )
-            oracle = smaller_variance(
-                math.prod(shape), self.epsilon / n_answers, allows_no_answer=self.allows_no_answer
-            )
-            made.append(Question(columns, shape, oracle))
-        return tuple(made)
+    def oracle(self, n_cells: int, n_answers: int) -> Oracle:
+        return smaller_variance(n_cells, self.epsilon / n_answers, allows_no_answer=self.allows_no_answer)
 
-    def answers(self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
+    def answers(self, chosen: Sequence[Columns], sizes: Mapping[str, int]) -> int:
         """The number of answers of each respondent: as asked for, or that of the smallest variance."""
-        if self.n_answers != "auto":
-            if not 1 <= self.n_answers <= len(chosen):
-                raise BudgetError(
-                    f"answers={self.n_answers} of {len(chosen)} questions; a respondent answers at least 1 and at most "
-                    "all"
-                )
-            return self.n_answers
-        return min(range(1, len(chosen) + 1), key=lambda m: self.variance(chosen, sizes, m))
+        if self.n_answers == "auto":
+            return min(range(1, len(chosen) + 1), key=lambda m: self.variance(chosen, sizes, m))
+        if not 1 <= self.n_answers <= len(chosen):
+            raise BudgetError(
+                f"answers={self.n_answers} of {len(chosen)} questions; a respondent answers at least 1 and at most all"
+            )
+        return self.n_answers
 
-    def variance(self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int], n_answers: int) -> float:
+    def variance(self, chosen: Sequence[Columns], sizes: Mapping[str, int], n_answers: int) -> float:
         """The variance of all estimated shares together, all answers of a question taken for alike."""
         n_each, left = self.n * n_answers / len(chosen), 1 - n_answers / len(chosen)
         total = 0.0
-        for k, n_alike in _count_by_size(chosen, sizes).items():
-            oracle = smaller_variance(k, self.epsilon / n_answers, allows_no_answer=self.allows_no_answer)
-            sampled = (1 - 1 / k) / n_each * left
-            total += n_alike * (k * float(oracle.variance(1 / k, n_each)) + sampled)
+        for k, n_alike in Counter(math.prod(sizes[name] for name in columns) for columns in chosen).items():
+            noise = k * float(self.oracle(k, n_answers).variance(1 / k, n_each))
+            total += n_alike * (noise + (1 - 1 / k) / n_each * left)
         return total
 
-    def noise(self, chosen: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> float:
+    def noise(self, chosen: Sequence[Columns], sizes: Mapping[str, int]) -> float:
         """The mean total variation by which noise alone moves a pair."""
         m = self.answers(chosen, sizes)
         n_each = self.n * m / len(chosen)
-        moved = [
-            k * MEAN_ABSOLUTE / 2 * math.sqrt(float(smaller_variance(k, self.epsilon / m).variance(1 / k, n_each)))
-            for k in (math.prod(sizes[name] for name in columns) for columns in chosen if len(columns) > 1)
-        ]
-        return float(np.mean(moved)) if moved else math.inf
-
-
-def _count_by_size(chosen: Iterable[tuple[str, ...]], sizes: Mapping[str, int]) -> dict[int, int]:
-    """The numbers of answers that questions have, and how many have each."""
-    found: dict[int, int] = {}
-    for columns in chosen:
-        k = math.prod(sizes[name] for name in columns)
-        found[k] = found.get(k, 0) + 1
-    return found
+        cells = [math.prod(sizes[name] for name in columns) for columns in chosen if len(columns) > 1]
+        deviations = [math.sqrt(float(smaller_variance(k, self.epsilon / m).variance(1 / k, n_each))) for k in cells]
+        return float(np.mean(MEAN_ABSOLUTE / 2 * np.multiply(cells, deviations))) if cells else math.inf
 
 
 def questions_of(
     pairs: Literal["none", "all"] | Sequence[tuple[str, str]], sizes: Mapping[str, int]
 ) -> list[tuple[str, ...]]:
     """The columns of each question: every column, then pairs."""
-    return [*((name,) for name in sizes), *_pairs(pairs, sizes)]
-
-
-def _pairs(pairs: str | Sequence[tuple[str, str]], sizes: Mapping[str, int]) -> list[tuple[str, ...]]:
+    single: list[tuple[str, ...]] = [(name,) for name in sizes]
     if pairs == "none":
-        return []
+        return single
     if isinstance(pairs, str):  # "all"
-        return [pair for pair in combinations(sizes, 2) if math.prod(sizes[name] for name in pair) <= MOST_CELLS]
-    place = {name: index for index, name in enumerate(sizes)}
+        return single + [two for two in combinations(sizes, 2) if math.prod(sizes[name] for name in two) <= MOST_CELLS]
+    rank = {name: index for index, name in enumerate(sizes)}
     for name in (name for pair in pairs for name in pair):
-        if name not in place:
-            raise SchemaError(f"pairs name column={name!r}, which is not asked; {nearest(name, place)}")
-    if any(one == other for one, other in pairs):
+        if name not in rank:
+            raise SchemaError(f"pairs name column={name!r}, which is not asked; {nearest(name, rank)}")
+    if any(left == right for left, right in pairs):
         raise SchemaError("a pair names two columns, and one of these names a column twice; correct it")
-    return list(dict.fromkeys(tuple(sorted(pair, key=place.__getitem__)) for pair in pairs))
+    return single + list(dict.fromkeys(tuple(sorted(pair, key=rank.__getitem__)) for pair in pairs))
 
 
 def require_askable(schema: Schema) -> int:
@@ -258,13 +244,11 @@ def public_bins(schema: Schema, n_bins: int) -> Discretizer:
 
     Cells of declared spikes stay apart, as does the zero of a logarithmic scale.
     """
-    made = Discretizer.by_schema(schema)
-    return Discretizer(tuple(_binned(attribute, n_bins) for attribute in made.attributes))
+    return Discretizer(tuple(_binned(attribute, n_bins) for attribute in Discretizer.by_schema(schema).attributes))
 
 
 def _binned(attribute: Attribute, n_bins: int) -> Attribute:
-    has_categories = attribute.column.is_categorical
-    if has_categories or len(getattr(attribute.column, "bins", ())) > 0:
+    if attribute.column.is_categorical or len(getattr(attribute.column, "bins", ())) > 0:
         return attribute
     edges, column = attribute.line
     n_cells = attribute.n_cells + OTHER

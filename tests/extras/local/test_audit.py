@@ -9,21 +9,31 @@ import numpy as np
 import pytest
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
-from evaluate.privacy.audit.local import ANSWERS, OUTSIDE, QUESTIONS, RESPONDENT, EventCounts, _best, _chances, _power
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise
-from synth.generators import local
-from synth.generators.local import Local
-from synth.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
-from synth.local.survey import Survey
 from synth.schema import Schema, build_schema
-from tests.synth.local.test_survey import schema_of
+from tests.extras.local.test_survey import schema_of
+from understudy.extras.local import survey as surveys
+from understudy.extras.local.audit import (
+    ANSWERS,
+    OUTSIDE,
+    QUESTIONS,
+    RESPONDENT,
+    EventCounts,
+    Respondents,
+    _best,
+    _chances,
+    _power,
+)
+from understudy.extras.local.generator import Local
+from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
+from understudy.extras.local.survey import Survey
 
 TOWNS = ["Aston", "Bray", "Coln", "Dunn", "Esk", "Fife"]
 N_UNITS = 20_000
 _direct, _unary, _answers = DirectEncoding.randomize, UnaryEncoding.randomize, Survey.answers
-_respond, _asked_of, _slots = SystemNoise.respond, Survey.respondents_of, local._slots
+_respond, _asked_of, _slots = SystemNoise.respond, Survey.respondents_of, surveys.deal
 
 
 def towns(n_bins: int = 0) -> Schema:
@@ -108,7 +118,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any], dict[str, Any]]] = {
     "silence not randomized": (DirectEncoding, "randomize", _silence_kept, {}),
     "a question answered twice": (Survey, "answers", _first_twice, {}),
     "one answer more": (Survey, "respondents_of", _one_more, {}),
-    "slots of rows alone": (local, "_slots", _as_many_as_rows, {}),
+    "slots of rows alone": (surveys, "deal", _as_many_as_rows, {}),
     "counts beside reports": (SystemNoise, "respond", _beside_reports, {}),
 }  # fmt: skip
 
@@ -161,7 +171,7 @@ def test_respondents_with_several_rows_are_held_to_one(monkeypatch: pytest.Monke
         {"status": "declared", "n_units": N_UNITS, "columns": columns, "entity": "who", "max_rows_per_unit": 1}
     )
     assert found(schema=schema).verdict == NO_FAULT
-    monkeypatch.setattr(local, "bound_contributions", lambda rows, schema: rows)
+    monkeypatch.setattr(surveys, "bound_contributions", lambda rows, schema: rows)
     audited = found(schema=schema)
     assert audited.verdict == EXCEEDS
 
@@ -175,7 +185,7 @@ def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> No
     one, other = _chances(oracle, 0.5)
     chances = np.array([[one, other, 1 - one - other], [other, one, 1 - one - other]])
     drawn = np.array([[[rng.multinomial(n, row) for row in chances] for _ in range(2)] for _ in range(repeats)])
-    shown = np.mean([_best(counts, level).bound(level) > oracle.epsilon for counts in drawn])
+    shown = np.mean([_best(*counts, level).bound(level) > oracle.epsilon for counts in drawn])
     stated = _power([oracle], n, level).half
     assert abs(shown - stated) < 4.5 * math.sqrt(max(stated * (1 - stated), 0.01) / repeats) + 0.03
 
@@ -186,3 +196,8 @@ def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
     bounds = [EventCounts(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n).bound(level) for _ in range(1_000)]
     assert np.mean(np.array(bounds) > 1.0) < 0.1
     assert EventCounts(0, 10, 10, 10).bound(level) == 0.0
+
+
+def test_the_rows_that_are_compared_differ_in_every_column() -> None:
+    lowest, highest, *_ = Respondents.of(Local(epsilon=1.0), schema_of(N_UNITS)).worlds(np.random.default_rng(0))
+    assert lowest == {"age": 0, "sex": 0, "job": 0} and highest == {"age": 17, "sex": 1, "job": 2}

@@ -26,8 +26,6 @@ NO_ANSWER = -1  # the cell of a respondent who answers nothing, not even that th
 
 @dataclass(frozen=True)
 class _Oracle:
-    """The base of both mechanisms."""
-
     n_cells: int
     epsilon: float
     allows_no_answer: bool = False
@@ -43,6 +41,11 @@ class _Oracle:
         return self.n_cells
 
     @property
+    def n_words(self) -> int:
+        """Random words of a report, about."""
+        raise NotImplementedError
+
+    @property
     def p(self) -> float:
         """The probability that a report supports the true answer."""
         raise NotImplementedError
@@ -53,17 +56,11 @@ class _Oracle:
         raise NotImplementedError
 
     def randomize(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
-        """One report of each respondent; what shape it has is the mechanism's matter.
-        `cells`: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,).
-        """
+        """One report of each respondent. `cells`: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,)."""
         raise NotImplementedError
 
     def supported(self, reports: np.ndarray) -> np.ndarray:
         """Reports that support each answer; int64, shape (n_cells,)."""
-        raise NotImplementedError
-
-    @property
-    def _words_each(self) -> int:
         raise NotImplementedError
 
     def support(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
@@ -75,13 +72,11 @@ class _Oracle:
 
     def chunks(self, cells: np.ndarray) -> Iterator[np.ndarray]:
         """The answers in pieces whose reports fit in memory."""
-        step = max(CHUNK // self._words_each, 1)
+        step = max(CHUNK // self.n_words, 1)
         return (cells[start : start + step] for start in range(0, len(cells), step))
 
     def counts(self, support: np.ndarray, n: int) -> np.ndarray:
-        """The number of respondents with each answer, without bias: some may be below zero. Equation 1.
-        `support`: shape (n_cells,).
-        """
+        """The number of respondents with each answer, without bias: some may be below zero. Equation 1."""
         return np.asarray((support - n * self.q) / (self.p - self.q))
 
     def variance(self, share: np.ndarray | float, n: float) -> np.ndarray:
@@ -100,10 +95,10 @@ class DirectEncoding(_Oracle):
     """
 
     mechanism: ClassVar[str] = "generalized randomized response"
+    n_words: ClassVar[int] = 4
 
     @property
     def n_symbols(self) -> int:
-        """Reports that there are."""
         return self.n_cells + self.allows_no_answer
 
     @cached_property
@@ -117,16 +112,13 @@ class DirectEncoding(_Oracle):
 
     @property
     def p(self) -> float:
-        """The share of words by which the truth is told."""
         return self.n_true_words / 2**64
 
     @property
     def q(self) -> float:
-        """The same share of the rest for each other symbol."""
         return (2**64 - self.n_true_words) / 2**64 / (self.n_symbols - 1)
 
     def randomize(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
-        """A symbol of each respondent, int64, shape (n,); arguments as of both mechanisms."""
         truth = np.where(cells == NO_ANSWER, self.n_cells, cells).astype(np.int64)
         if len(truth) and not 0 <= truth.min() <= truth.max() < self.n_symbols:
             raise ValueError("answers are among those that there are")
@@ -135,12 +127,7 @@ class DirectEncoding(_Oracle):
         return np.where(is_other, other + (other >= truth), truth)
 
     def supported(self, reports: np.ndarray) -> np.ndarray:
-        """A report supports the answer that it names."""
         return np.bincount(reports, minlength=self.n_symbols)[: self.n_cells]
-
-    @property
-    def _words_each(self) -> int:
-        return 4
 
 
 @dataclass(frozen=True)
@@ -153,6 +140,11 @@ class UnaryEncoding(_Oracle):
     """
 
     mechanism: ClassVar[str] = "optimized unary encoding"
+    p: ClassVar[float] = 0.5
+
+    @property
+    def n_words(self) -> int:
+        return self.n_cells
 
     @cached_property
     def set_by_chance(self) -> int:
@@ -163,17 +155,10 @@ class UnaryEncoding(_Oracle):
             return int((share * 2**32).to_integral_value(ROUND_CEILING))
 
     @property
-    def p(self) -> float:
-        """A half."""
-        return 0.5
-
-    @property
     def q(self) -> float:
-        """The share of words by which a bit is set."""
         return self.set_by_chance / 2**32
 
     def randomize(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
-        """The bits of each respondent, boolean, shape (n, n_cells); arguments as of both mechanisms."""
         if len(cells) and not NO_ANSWER <= cells.min() <= cells.max() < self.n_cells:
             raise ValueError("answers are among those that there are")
         bits = words(len(cells) * self.n_cells, np.uint32).reshape(len(cells), self.n_cells) < self.set_by_chance
@@ -182,12 +167,7 @@ class UnaryEncoding(_Oracle):
         return bits
 
     def supported(self, reports: np.ndarray) -> np.ndarray:
-        """A report supports the answers whose bits are set."""
         return np.asarray(reports.sum(axis=0, dtype=np.int64))
-
-    @property
-    def _words_each(self) -> int:
-        return self.n_cells
 
 
 Oracle = DirectEncoding | UnaryEncoding
@@ -213,10 +193,10 @@ def smaller_variance(n_cells: int, epsilon: float, *, allows_no_answer: bool = F
 def _below(limit: int, n: int, words: Words) -> np.ndarray:
     """Whole numbers below a limit, all as likely: words that would favor some are drawn again; int64, shape (n,)."""
     whole = 2**64 - 2**64 % limit
-    found = words(n, np.uint64).copy()
+    drawn = words(n, np.uint64).copy()
     if whole < 2**64:
-        again = np.flatnonzero(found >= np.uint64(whole))
+        again = np.flatnonzero(drawn >= np.uint64(whole))
         while len(again):
-            found[again] = words(len(again), np.uint64)
-            again = again[found[again] >= np.uint64(whole)]
-    return (found % np.uint64(limit)).astype(np.int64)
+            drawn[again] = words(len(again), np.uint64)
+            again = again[drawn[again] >= np.uint64(whole)]
+    return (drawn % np.uint64(limit)).astype(np.int64)

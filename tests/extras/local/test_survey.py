@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 
 from synth.errors import BudgetError, SchemaError
-from synth.local.estimation import ReportCounts, precision, respondents_needed
-from synth.local.reports import Reports
-from synth.local.survey import Survey, SurveyPlan
 from synth.schema import Schema, build_schema
+from tests.synth.test_modeled import modeled
+from tests.synth.test_modeled import table as modeled_table
+from understudy.extras.local.estimation import ReportCounts, half_width, respondents_needed
+from understudy.extras.local.reports import Reports
+from understudy.extras.local.survey import Plan, Survey
 
 COLUMNS: dict[str, Any] = {
     "age": {"kind": "integer", "bounds": [0, 59], "missing": True},
@@ -77,12 +79,18 @@ def test_missing_and_other_are_answers_and_nothing_that_a_row_holds_is_refused()
     assert {name: found.tolist() for name, found in codes.items()} == {"age": [15, 17], "sex": [3, 1], "job": [3, 4]}
 
 
+def test_an_answer_of_a_respondent_is_what_is_left_of_a_modeled_column() -> None:
+    codes = Survey.of(modeled(), 4.0).codes(modeled_table(20))
+    assert codes.keys() == modeled().counted.columns.keys()
+    assert len({*codes["discharged"].tolist()}) == 1
+
+
 def test_the_number_of_answers_is_that_of_the_smallest_variance() -> None:
     sizes = dict.fromkeys("abcdefgh", 6)
     chosen = [(name,) for name in sizes]
     for epsilon in (0.5, 1.0, 2.0):
-        assert SurveyPlan(epsilon, 10_000, "auto", allows_no_answer=False).answers(chosen, sizes) == 1
-    generous = SurveyPlan(30.0, 10_000, "auto", allows_no_answer=False)
+        assert Plan(epsilon, 10_000, "auto", allows_no_answer=False).answers(chosen, sizes) == 1
+    generous = Plan(30.0, 10_000, "auto", allows_no_answer=False)
     m = generous.answers(chosen, sizes)
     assert m > 1
     assert generous.variance(chosen, sizes, m) == min(generous.variance(chosen, sizes, i) for i in range(1, 9))
@@ -153,9 +161,7 @@ def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
     widths = 1.96 * np.sqrt(question.oracle.variance(shares, n_reports) + shares * (1 - shares) / n_reports)
     assert widths.max() == pytest.approx(0.01, rel=1e-3)
     assert respondents_needed(question, survey, 0.02) == pytest.approx(n / 4, rel=1e-3)
-    told = precision(survey, n)[0]
-    assert told.half_width == pytest.approx(0.01, rel=1e-3)
-    assert told.respondents[0.01] == n
+    assert half_width(question, survey, n) == pytest.approx(0.01, rel=1e-3)
 
 
 @pytest.mark.parametrize(

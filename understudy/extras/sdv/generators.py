@@ -77,21 +77,17 @@ class SdvModel(TableModel):
         return pd.DataFrame(made, index=pd.RangeIndex(n_rows))
 
     def _column(self, attribute: Attribute, sampled: pd.DataFrame, rng: np.random.Generator) -> pd.Series:
-        name = attribute.name
+        name, column = attribute.name, attribute.column
         if name in self.constants:
             values = np.full(len(sampled), self.constants[name])
         else:
-            values = pd.to_numeric(sampled[_token(self.schema.counted, name)]).to_numpy(
-                dtype=np.float64, na_value=np.nan
-            )
+            token = _token(self.schema.counted, name)
+            values = pd.to_numeric(sampled[token]).to_numpy(dtype=np.float64, na_value=np.nan)
         if attribute.edges is None:
             return attribute.values(values.astype(np.int64), rng)
-        column: Any = attribute.column
-        missing = np.isnan(values) & column.missing
-        unit = column.unit
         filled = np.where(np.isnan(values), np.mean(column.ends), values)
-        counts = filled if unit is None else np.round(filled / unit).astype(np.int64)
-        series: pd.Series = column.values(counts, missing)
+        counts = filled if column.unit is None else np.round(filled / column.unit).astype(np.int64)
+        series: pd.Series = column.values(counts, np.isnan(values) & column.missing)
         return series
 
     def save(self, path: Path | str) -> None:
@@ -100,8 +96,6 @@ class SdvModel(TableModel):
 
 
 class _Sdv(Generator):
-    """The base of the three synthesizers."""
-
     unsaved: ClassVar[str | None] = UNSAVED
 
     def check(self, schema: Schema) -> None:
@@ -136,7 +130,9 @@ class GaussianCopula(_Sdv):
     default_distribution: str = Field(default="beta", description="One of SDV's marginal distributions.")
 
     def _synthesizer(self, metadata: Any) -> Any:
-        return _sdv().GaussianCopulaSynthesizer(metadata, default_distribution=self.default_distribution)
+        return _import("sdv.single_table").GaussianCopulaSynthesizer(
+            metadata, default_distribution=self.default_distribution
+        )
 
 
 class _Neural(_Sdv):
@@ -152,7 +148,7 @@ class SdvCtgan(_Neural):
     pac: int = Field(default=10, ge=1)
 
     def _synthesizer(self, metadata: Any) -> Any:
-        return _sdv().CTGANSynthesizer(
+        return _import("sdv.single_table").CTGANSynthesizer(
             metadata, epochs=self.epochs, batch_size=self.batch_size, pac=self.pac, enable_gpu=self.gpu
         )
 
@@ -163,11 +159,9 @@ class SdvTvae(_Neural):
     name: ClassVar[str] = "sdv.tvae"
 
     def _synthesizer(self, metadata: Any) -> Any:
-        return _sdv().TVAESynthesizer(metadata, epochs=self.epochs, batch_size=self.batch_size, enable_gpu=self.gpu)
-
-
-def _sdv() -> Any:
-    return _import("sdv.single_table")
+        return _import("sdv.single_table").TVAESynthesizer(
+            metadata, epochs=self.epochs, batch_size=self.batch_size, enable_gpu=self.gpu
+        )
 
 
 def _import(module: str) -> Any:
@@ -203,11 +197,8 @@ def _encode(rows: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str,
 
 def _metadata(encoded: pd.DataFrame) -> Any:
     metadata = _import("sdv.metadata").Metadata
-    columns = {
-        name: {"sdtype": "numerical" if column.dtype == np.float64 else "categorical"}
-        for name, column in encoded.items()
-    }
-    tables = {TABLE: {"columns": columns}}
+    kinds = {name: "numerical" if column.dtype == np.float64 else "categorical" for name, column in encoded.items()}
+    tables = {TABLE: {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}}
     return metadata.load_from_dict({"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": "V2"})
 
 

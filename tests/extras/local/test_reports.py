@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from synth.errors import TableError
-from synth.local.reports import HEADER, LINES, Reports, collect, read_survey
-from synth.local.survey import Survey
 from synth.schema.kinds import IdentifierColumn
-from tests.synth.local.test_survey import people, schema_of
+from tests.extras.local.test_survey import people, schema_of
+from understudy.extras.local.reports import HEADER, LINES, Reports, collect, read_survey
+from understudy.extras.local.survey import Survey
 
 N = 240
 
@@ -106,10 +106,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no lines": (lambda folder: (folder / LINES).unlink(), "cannot be read"),
     "no header": (lambda folder: (folder / HEADER).unlink(), "no reports"),
     "a header that is no JSON": (lambda folder: (folder / HEADER).write_text("{"), "damaged"),
-    "a larger epsilon": (lambda folder: _head(folder, epsilon=4.0), "other questions or mechanisms"),
-    "a delta": (lambda folder: _head(folder, delta=1e-6), "delta"),
-    "a probability": (lambda folder: _question(folder, p=0.9), "other questions or mechanisms"),
-    "an unknown key": (lambda folder: _head(folder, seed=1), "seed"),
+    "a larger epsilon": (lambda folder: _head(folder, epsilon=4.0), "something else"),
+    "a delta": (lambda folder: _head(folder, delta=1e-6), "something else"),
+    "a probability": (lambda folder: _question(folder, p=0.9), "something else"),
+    "an unknown key": (lambda folder: _head(folder, seed=1), "something else"),
     "more respondents": (lambda folder: _head(folder, n_respondents=N + 1), "or fewer"),
 }
 

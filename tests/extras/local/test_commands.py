@@ -1,15 +1,25 @@
-"""`understudy randomize`, `collect` and `advise --local`: reports without a table, and refusals that leave nothing."""
+"""`understudy randomize`, `collect` and `survey`: reports without a table, and refusals that leave nothing."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate.audit_result import EXCEEDS, NO_FAULT
+from evaluate.result_io import evaluation_from
+from tests.extras.local.test_survey import schema_of
+from tests.understudy.test_audit import FAST, MEASURE, offered
+from understudy.extras.local.generator import Local
+from understudy.extras.local.oracles import DirectEncoding
+
 if TYPE_CHECKING:
     from conftest import Workspace
 
+_direct = DirectEncoding.randomize
 SCHEMA = """status = "declared"
 n_units = 900
 [columns.age]
@@ -118,14 +128,57 @@ def test_a_fit_is_paid_by_a_ledger_and_audited_by_its_reports(survey: "Workspace
     assert said.endswith("This is no proof of the claim.")
 
 
-def test_advice_says_how_many_respondents_it_takes(survey: "Workspace") -> None:
-    ran = survey.run(
-        "advise", survey.folder / "answers.csv", "--schema", survey.folder / "survey.toml", "--epsilon", 1, "--local",
-        "--json",
-    )  # fmt: skip
+def test_a_survey_says_how_many_respondents_it_takes(survey: "Workspace") -> None:
+    ran = survey.run("survey", "--schema", survey.folder / "survey.toml", "--epsilon", 1, "--json")
     assert ran.exit_code == 0
     job = next(one for one in ran.json["questions"] if one["question"] == ["job"])
     assert job["respondents"]["0.01"] == pytest.approx(4 * job["respondents"]["0.02"], rel=1e-3)
     by_width = ran.json["n_respondents"] * (job["half_width"] / 0.01) ** 2
     assert job["respondents"]["0.01"] == pytest.approx(by_width, rel=1e-3)
     assert json.dumps(ran.json["answers_each"]) == "1"
+
+
+def test_a_local_claim_is_audited_in_a_run_and_its_table_can_pass(workspace: "Workspace") -> None:
+    workspace.write_job(
+        release="local", generators={"local": {"epsilon": 4.0}}, evaluation={"measures": FAST, "audit": True}
+    )
+    out: Path = workspace.folder / "out"
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
+    assert ran.exit_code in (0, 1, 3), ran.stderr
+    (found,) = evaluation_from((out / "evaluation.json").read_text()).candidates
+    assert found.audit is not None
+    assert (found.audit.verdict, found.audit.attacked, found.audit.epsilon) == (NO_FAULT, "reports", 4.0)
+    (judged,) = json.loads((out / "verdict.json").read_text())["candidates"]
+    assert {f["rule"]["measure"]: f["outcome"] for f in judged["findings"]}[MEASURE] == "PASS"
+    report = (out / "report.html").read_text()
+    assert "Audit of the reports of respondents: no fault found; lower bound" in report
+    assert "not audited" not in report
+
+
+def test_a_local_claim_that_is_disproved_fails(
+    workspace: "Workspace", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def doubled(self: DirectEncoding, cells: np.ndarray, words: Any) -> np.ndarray:
+        return _direct(replace(self, epsilon=2 * self.epsilon), cells, words)
+
+    monkeypatch.setattr(DirectEncoding, "randomize", doubled)
+    folder, model = workspace.folder, workspace.folder / "model"
+    schema = ("--schema", folder / "schema.toml")
+    table = pd.read_csv(folder / "table.csv")
+    for name, rows in (("train", table[:500]), ("holdout", table[500:])):
+        rows.to_csv(folder / f"{name}.csv", index=False)
+    fit = ("fit", folder / "train.csv", *schema, "--generator", "local", "--epsilon", 2, "--out", model)
+    assert workspace.run(*fit).exit_code == 0
+    assert workspace.run("sample", model, "--rows", 300, "--out", folder / "made.csv").exit_code == 0
+    ran, found, outcome = offered(workspace, "--model", model)
+    assert outcome == "FAIL"
+    assert found.audit is not None and found.audit.verdict == EXCEEDS
+    assert "the audit disproves the privacy statement of made" in ran.stderr
+
+
+def test_few_respondents_are_warned_of() -> None:
+    schema = schema_of(900)
+    (said,) = Local(epsilon=1.0).cautions(schema)
+    assert said.startswith("n_units=900 is few for respondents who randomize")
+    assert not Local(epsilon=8.0).cautions(schema_of(100_000))
+    assert not Local().cautions(schema)

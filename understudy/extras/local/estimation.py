@@ -9,13 +9,12 @@ import numpy as np
 from scipy import special
 
 from synth.domain import Discretizer
-from synth.local.survey import Question, Survey
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate
 from synth.marginals.junction_tree import pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
+from understudy.extras.local.survey import Question, Survey
 
-_SHARES = np.linspace(0.0, 1.0, 101)
-"""Shares among which the one with the widest interval is looked for."""
+_SHARES = np.linspace(0.0, 1.0, 101)  # among which the one with the widest interval is looked for
 _QUANTILE = float(special.ndtri(0.975))
 
 
@@ -30,15 +29,9 @@ class ReportCounts:
     n_each: tuple[int, ...]
     n: int
 
-    def __post_init__(self) -> None:
-        sizes = [question.oracle.n_cells for question in self.survey.questions]
-        if [len(support) for support in self.supports] != sizes or len(self.n_each) != len(sizes):
-            raise ValueError("supports are of the questions of their survey")
-
     def shares(self, question: int) -> np.ndarray:
         """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,)."""
-        n_reports = self.n_each[question]
-        oracle = self.survey.questions[question].oracle
+        n_reports, oracle = self.n_each[question], self.survey.questions[question].oracle
         return oracle.counts(self.supports[question], n_reports) / max(n_reports, 1)
 
     def deviations(self, question: int, shares: np.ndarray | None = None) -> np.ndarray:
@@ -53,10 +46,9 @@ class ReportCounts:
         asked = known * (1 - known) / n_reports * max(self.n - n_reports, 0) / max(self.n - 1, 1)
         return np.asarray(np.sqrt(noise + asked))
 
-    def intervals(self, question: int, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of normal intervals of the shares of all respondents; each of shape (n_cells,)."""
-        width = float(special.ndtri(0.5 + confidence / 2)) * self.deviations(question)
-        shares = self.shares(question)
+    def intervals(self, question: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of normal 95% intervals of the shares of all respondents; each of shape (n_cells,)."""
+        shares, width = self.shares(question), _QUANTILE * self.deviations(question)
         return shares - width, shares + width
 
     def measurements(self) -> list[Measurement]:
@@ -65,12 +57,14 @@ class ReportCounts:
         DEVIATES: answers differ in their variance, since that of generalized randomized response grows with the share.
         A measurement takes the root of the mean over all answers.
         """
-        made = []
-        for place, question in enumerate(self.survey.questions):
-            sigma = self.n * float(np.sqrt(np.mean(self.deviations(place) ** 2)))
-            counts = self.n * self.shares(place).reshape(question.sizes)
-            made.append(Measurement(question.columns, counts, sigma))
-        return made
+        return [
+            Measurement(
+                question.columns,
+                self.n * self.shares(number).reshape(question.sizes),
+                self.n * float(np.sqrt(np.mean(self.deviations(number) ** 2))),
+            )
+            for number, question in enumerate(self.survey.questions)
+        ]
 
 
 def distribution(
@@ -80,13 +74,13 @@ def distribution(
 
     Every pair also says something of its two columns, and all of that is used.
     """
-    sizes = discretizer.sizes
-    pairs = {one.clique: one for one in measured if len(one.clique) > 1}
-    single = [one for one in measured if len(one.clique) == 1]
+    pairs = {each.clique: each for each in measured if len(each.clique) > 1}
+    single = [each for each in measured if len(each.clique) == 1]
     single += [side for pair in pairs.values() for side in _sides(pair)]
-    apart = estimate(sizes, single, n_iterations=n_iterations)
+    apart = estimate(discretizer.sizes, single, n_iterations=n_iterations)
     tree = spanning_tree(pairs, apart, [zero.attributes for zero in zeros])
-    return estimate(sizes, [*single, *(pairs[pair] for pair in tree)], n_iterations=n_iterations, zeros=zeros)
+    released = [*single, *(pairs[pair] for pair in tree)]
+    return estimate(discretizer.sizes, released, n_iterations=n_iterations, zeros=zeros)
 
 
 def spanning_tree(
@@ -100,13 +94,12 @@ def spanning_tree(
     inside = {frozenset(two) for clique in held for two in combinations(clique, 2)}
     gains = {}
     for clique, pair in pairs.items():
-        if frozenset(clique) in inside:
-            continue
-        expected = apart.marginal(clique)
-        gap = np.abs(pair.values.reshape(expected.shape) - expected).sum()
-        gains[clique] = float(gap) - MEAN_ABSOLUTE * float(np.mean(pair.sigma)) * expected.size
+        if frozenset(clique) not in inside:
+            expected = apart.marginal(clique)
+            gap = float(np.abs(pair.values.reshape(expected.shape) - expected).sum())
+            gains[clique] = gap - MEAN_ABSOLUTE * float(np.mean(pair.sigma)) * expected.size
     tree: list[Clique] = []
-    for clique in sorted(gains, key=lambda one: (-gains[one], one)):
+    for clique in sorted(gains, key=lambda pair: (-gains[pair], pair)):
         part = pieces(apart.domain, tree)
         if gains[clique] > 0 and part[clique[0]] != part[clique[1]]:
             tree.append(clique)
@@ -115,39 +108,22 @@ def spanning_tree(
 
 def _sides(pair: Measurement) -> list[Measurement]:
     """The columns of a pair, each a sum over the other's answers."""
-    made = []
+    sides = []
     for axis, name in enumerate(pair.clique):
-        others = pair.values.shape[1 - axis]
-        made.append(Measurement((name,), pair.values.sum(axis=1 - axis), float(pair.sigma) * math.sqrt(others)))
-    return made
+        n_others = pair.values.shape[1 - axis]
+        sides.append(Measurement((name,), pair.values.sum(axis=1 - axis), float(pair.sigma) * math.sqrt(n_others)))
+    return sides
 
 
-@dataclass(frozen=True)
-class Precision:
-    """The precision to expect of one question, from public facts alone."""
-
-    question: Question
-    half_width: float
-    respondents: Mapping[float, int]
+def half_width(question: Question, survey: Survey, n: int) -> float:
+    """Half the widest 95% interval of a share in a population, to expect of so many respondents."""
+    n_reports = max(n * survey.n_answers / len(survey.questions), 1.0)
+    return _QUANTILE * math.sqrt(_widest(question) / n_reports)
 
 
-HALF_WIDTHS = (0.02, 0.01)  # half widths of an interval for which respondents are told
-
-
-def precision(survey: Survey, n: int) -> tuple[Precision, ...]:
-    """The precision to expect of each question of a survey."""
-    made = []
-    for question in survey.questions:
-        needed = {width: respondents_needed(question, survey, width) for width in HALF_WIDTHS}
-        n_reports = max(n * survey.n_answers / len(survey.questions), 1.0)
-        made.append(Precision(question, _QUANTILE * math.sqrt(_widest(question) / n_reports), needed))
-    return tuple(made)
-
-
-def respondents_needed(question: Question, survey: Survey, half_width: float) -> int:
-    """Respondents that it takes for a 95% interval of any share in a population to be so narrow."""
-    n_reports = _QUANTILE**2 * _widest(question) / half_width**2
-    return math.ceil(n_reports * len(survey.questions) / survey.n_answers)
+def respondents_needed(question: Question, survey: Survey, width: float) -> int:
+    """Respondents that it takes for a 95% interval of any share in a population to have such a half width."""
+    return math.ceil(_QUANTILE**2 * _widest(question) / width**2 * len(survey.questions) / survey.n_answers)
 
 
 def _widest(question: Question) -> float:

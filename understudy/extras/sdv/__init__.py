@@ -1,0 +1,13 @@
+"""SDV beside ours: its synthesizers as generators, and its metadata to a schema and back."""
+
+BRINGS = {
+    "generator": {
+        "sdv.gaussian_copula": "understudy.extras.sdv.generators:GaussianCopula",
+        "sdv.ctgan": "understudy.extras.sdv.generators:SdvCtgan",
+        "sdv.tvae": "understudy.extras.sdv.generators:SdvTvae",
+    },
+    "schema command": {
+        "from-sdv": "understudy.extras.sdv.commands:add_from_sdv",
+        "to-sdv": "understudy.extras.sdv.commands:add_to_sdv",
+    },
+}
