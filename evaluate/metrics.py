@@ -30,15 +30,14 @@ V = TypeVar("V")
 
 _SHARE = (
     r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
-    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|histories\.(lengths|gaps|transitions|\w+\.broken)"
-    r"|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
-    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?|histories\.copied"
+    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
+    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?"
     r"|quasi_identifiers|dcr\.share_closer|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
     (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
-    (r"privacy\.(singling_out\.\w+|histories\.singling_out|linkability(\.split)?|inference(\.\w+)?)"
+    (r"privacy\.(singling_out\.\w+|linkability(\.split)?|inference(\.\w+)?)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
@@ -144,9 +143,7 @@ _MODULES = {
     "fidelity.relations": "evaluate.fidelity.relations",
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.support": "evaluate.fidelity.support",
-    "fidelity.histories": "evaluate.histories.fidelity",
     "utility.tstr": "evaluate.utility.tstr",
-    "utility.next_event": "evaluate.histories.next_event",
     "utility.queries": "evaluate.utility.queries",
     "utility.dp_alternative": "evaluate.utility.dp_alternative",
     "utility.clusters": "evaluate.utility.clusters",
@@ -160,7 +157,6 @@ _MODULES = {
     "privacy.membership": "evaluate.privacy.membership",
     "privacy.vulnerable": "evaluate.privacy.vulnerable",
     "privacy.singling_out": "evaluate.privacy.singling_out",
-    "privacy.histories": "evaluate.privacy.histories",
     "privacy.linkability": "evaluate.privacy.linkability",
     "privacy.inference": "evaluate.privacy.attribute_inference",
     "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",

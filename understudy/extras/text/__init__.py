@@ -9,5 +9,6 @@ BRINGS = {
         "privacy.texts": f"{_MEASURED}.repeated",
         "privacy.texts.membership": f"{_MEASURED}.membership",
     },
+    "figure": {"texts": f"{_MEASURED}.figures:DRAWN", "text_copies": f"{_MEASURED}.figures:CopiedTexts"},
     "section": {"texts": "understudy.extras.text.report:SECTION"},
 }

@@ -33,7 +33,7 @@ import numpy as np
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import CERTAIN, COMMON, FITTED, Alone
-from evaluate.privacy.histories import LEAST_CONTROLS, ScoreTail
+from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.personal import personal_of

@@ -11,15 +11,15 @@ from dataclasses import replace
 import pandas as pd
 
 from evaluate.fidelity.samples import SYNTHETIC
-from evaluate.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, StepLayout
 from evaluate.metrics import Counted, Metric
-from evaluate.result import Estimate, Failure
+from evaluate.result import Failure
 from evaluate.tables import MetricResult, SharedResults, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
 from evaluate.utility.tstr import scored, study_note
 from synth.histories.ordering import histories_of
 from synth.schema import Schema
+from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, StepLayout
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)
 TSTR, GAP = "utility.next_event.tstr", "utility.next_event.gap"
@@ -40,20 +40,19 @@ def measure(tables: Tables) -> MetricResult:
     """Score and loss; nothing but a reason where the schema names no order. Estimates: `utility.next_event.tstr`
     (reference TRTR), `utility.next_event.gap`.
     """
-    schema = tables.schema
-    if schema.order is None:
+    if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
-    why = _why_not(schema)
-    steps = None if why else step_tables(tables)
-    if steps is None or min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
-        why = why or f"it needs at least {MIN_STEPS} rows that follow another one in each table"
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (TSTR, GAP)))
-    study = study_of(steps, forms=(FORM,))
-    if isinstance(study, str):
-        return MetricResult(failures=tuple(Failure(name, "skipped", study) for name in (TSTR, GAP)))
+    why, study = _why_not(tables.schema), None
+    if not why:
+        steps = step_tables(tables)
+        if min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
+            why = f"it needs at least {MIN_STEPS} rows that follow another one in each table"
+        else:
+            study = study_of(steps, forms=(FORM,))
+    if study is None or isinstance(study, str):
+        return MetricResult(failures=tuple(Failure(name, "skipped", study or why) for name in (TSTR, GAP)))
     score, gap = scored(FORM, study, f"of the next row: {study_note(study, steps)}")
-    renamed: tuple[Estimate, ...] = (replace(score, measure=TSTR), replace(gap, measure=GAP))
-    return MetricResult(renamed)
+    return MetricResult((replace(score, measure=TSTR), replace(gap, measure=GAP)))
 
 
 def _why_not(schema: Schema) -> str:
@@ -80,16 +79,15 @@ def step_tables(tables: Tables) -> Tables:
             ("steps", side), lambda: layout.steps(frame, histories_of(frame, tables.schema))
         )
 
-    def cut(one: GroupedHistories) -> pd.DataFrame:
-        return layout.steps(one.frame, one.first_steps(MOST_STEPS).histories)
+    def cut(histories: GroupedHistories) -> pd.DataFrame:
+        return layout.steps(histories.frame, histories.first_steps(MOST_STEPS).histories)
 
     dealt = tables.kept_of_real.once(("steps", "dealt"), lambda: cut(samples.train.dealt(tables.seed)))
     train = tables.kept_of_real.once(("steps", "train"), lambda: cut(samples.train))
-    synthetic = cut(samples.others[SYNTHETIC])
-    made = Tables(
+    steps = Tables(
         layout.schema, layout.schema, train, real("fresh", tables.fresh), real("control", tables.control),
-        synthetic, dealt, tables.seed,
+        cut(samples.others[SYNTHETIC]), dealt, tables.seed,
     )  # fmt: skip
     # Models of real steps alone serve every synthetic table.
-    object.__setattr__(made, "kept_of_real", tables.kept_of_real.once("next event", SharedResults))
-    return made
+    object.__setattr__(steps, "kept_of_real", tables.kept_of_real.once("next event", SharedResults))
+    return steps
