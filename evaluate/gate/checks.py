@@ -143,7 +143,7 @@ def _silent(case: Case, found: list[Finding]) -> str:
 
 
 def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
-    return [rule for rule in rules if candidate.find(rule.measure, rule.subject) is not None]
+    return [rule for rule in rules if candidate.get(rule.measure, rule.subject) is not None]
 
 
 def _halted(
@@ -151,7 +151,7 @@ def _halted(
 ) -> Check | None:  # fmt: skip
     """The check of a case in which a measure broke down or did not end; `None` where all did."""
     for rule in rules:
-        failure = candidate.find(rule.measure, rule.subject)
+        failure = candidate.get(rule.measure, rule.subject)
         if isinstance(failure, Failure) and failure.reason in ways:
             return Check(case, BROKEN, f"{rule.measure} gave no number: {failure.message.rstrip('.')}.")
     return None

@@ -105,7 +105,7 @@ def finding_of(
         return _of_statement(candidate, rule, counted, verified=verified)
     if rule.measure not in CATALOG:
         return Finding(rule, "INCONCLUSIVE", "Nothing that is installed measures it, so nothing is known.")
-    found = candidate.find(rule.measure, rule.subject)
+    found = candidate.get(rule.measure, rule.subject)
     finding = _measured(found, rule)
     # What broke down may have met tables that are not what the claim is about.
     broke = isinstance(found, Failure) and found.reason == "failed"

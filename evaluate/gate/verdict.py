@@ -246,12 +246,12 @@ def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     where the extra that measures it is not installed; without facts about the real table, where it was measured.
     """
     if rule.measure == UNJUDGED:
-        return candidate.find(rule.measure, rule.subject) is not None
+        return candidate.get(rule.measure, rule.subject) is not None
     if rule.need:
         if real is None:
-            return candidate.find(rule.measure, rule.subject) is not None
+            return candidate.get(rule.measure, rule.subject) is not None
         return bool(getattr(real, rule.need))
-    found = None if rule.measure.startswith(STATEMENT) else candidate.find(rule.measure, rule.subject)
+    found = None if rule.measure.startswith(STATEMENT) else candidate.get(rule.measure, rule.subject)
     if isinstance(found, Failure) and found.reason == "not applicable":
         return rule.severity != "warn" and rule.measure not in WHERE_ANYTHING_HOLDS
     claims = candidate.statement is not None
