@@ -155,9 +155,7 @@ def test_a_local_claim_is_audited_in_a_run_and_its_table_can_pass(workspace: "Wo
     assert "not audited" not in report
 
 
-def test_a_local_claim_that_is_disproved_fails(
-    workspace: "Workspace", monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_claim_that_is_disproved_fails(workspace: "Workspace", monkeypatch: pytest.MonkeyPatch) -> None:
     def doubled(self: DirectEncoding, cells: np.ndarray, words: Any) -> np.ndarray:
         return _direct(replace(self, epsilon=2 * self.epsilon), cells, words)
 
