@@ -26,7 +26,7 @@ from evaluate.privacy.texts.canaries import Canary, exposures, find_canaries, pl
 from evaluate.result import UNASKED
 from evaluate.tables import Real, TextScorer
 from synth.dp.schedule_file import stated_schedule
-from synth.generators.models.text_model import scorer_of
+from synth.generators.wrapper import scorer_of
 from synth.schema import Schema
 from tests.text_tables import TEXT, complaint_schema, complaints
 

@@ -35,8 +35,6 @@ class AuditError(EvaluationError):
     """There is nothing to audit, or nothing that the audit understands; nothing is known."""
 
 
-THEMES = "how a private text becomes themes of public ones: a stand-in has none"
-"""No audit looks at this, where rows are counted by themes."""
 OUTSIDE = (
     "what only the real table would bring out",
     "counts that are made on a cluster",

@@ -84,9 +84,9 @@ def fit(
         BadInput: a parameter, the schema or the table cannot be used; nothing was fitted.
     """
     from synth.errors import BudgetError, JobError
-    from synth.generators.base import fit_model
     from synth.generators.models.framed_model import FramedModel
     from synth.generators.registry import generator
+    from synth.generators.wrapper import compose, fit_model
     from synth.infer import infer_schema
     from synth.progress import quiet, show, shown
     from synth.table import Table
@@ -109,6 +109,7 @@ def fit(
         schema = infer_schema(table)
         if progress is not quiet:
             show(schema)
+    chosen = compose(chosen, schema)
     for sentence in chosen.cautions(schema):
         warnings.warn(sentence, stacklevel=2)
     with shown(progress) as tell:

@@ -17,12 +17,12 @@ from synth.dp.events import StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators.auto import LEAST_SIGNAL, Auto
-from synth.generators.base import Generator
+from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.fitting.fixed_costs import domain_event_name, domain_shares, spikes_event_name
 from synth.generators.fitting.histograms import RARE
 from synth.generators.forecast import ASSUMED_CATEGORIES, MarginalNoise, Outlook, Planned, assumed, outlook
 from synth.generators.registry import generator
-from synth.language.specification import LM
+from synth.generators.wrapper import usual_options
 from synth.schema import Schema
 from understudy.console import duration
 from understudy.job.spec import SplitSpec
@@ -62,7 +62,7 @@ HOLDOUT_SHARE = SplitSpec().holdout_share
 class Option:
     """One generator, the settings that differ from its defaults, and what to expect of it."""
 
-    generator: Planned
+    generator: PrivateGenerator
     schedule: Schedule
     outlook: Outlook
     train_share: float = 1.0
@@ -103,8 +103,7 @@ class Advice:
     def job_lines(self) -> tuple[str, ...]:
         """The recommendation as lines of a job file."""
         delta = {} if self.delta == "auto" else {"delta": self.delta}
-        written = {"text": LM} if self.schema.texts else {}
-        values = {"epsilon": self.epsilon, **delta, **self.chosen.settings, **written}
+        values = {"epsilon": self.epsilon, **delta, **self.chosen.settings, **usual_options(self.schema)}
         # A job holds out something; without a holdout there is a fit, and no job.
         said = self.holdout_share not in (0.0, HOLDOUT_SHARE)
         split = ("[split]", f"holdout_share = {self.holdout_share}", "") if said else ()
@@ -144,9 +143,8 @@ def advise(
     """The generator to fit under this schema and budget. Reads no row."""
     if not 0 <= holdout_share < 1:
         raise JobError(f"a holdout is a share in [0, 1): holdout_share={holdout_share:g}; choose one inside")
-    written = {"text": LM} if schema.texts else {}
     made = [
-        _option(generator(kind.name, epsilon=epsilon, delta=delta, **written), schema, 1 - holdout_share)
+        _option(generator(kind.name, epsilon=epsilon, delta=delta, **usual_options(schema)), schema, 1 - holdout_share)
         for kind in get_args(Planned)
     ]
     options = {option.name: option for option in made}
@@ -167,8 +165,8 @@ def advise(
 
 
 def _option(chosen: Generator, schema: Schema, train_share: float) -> Option:
-    schedule = chosen.schedule(schema) if isinstance(chosen, Planned) else None
-    if schedule is None or not isinstance(chosen, Planned):
+    schedule = chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
+    if schedule is None or not isinstance(chosen, PrivateGenerator):
         raise JobError(f"generator={chosen.name!r} has no outlook before a fit; name one on marginals")
     found = outlook(chosen, schema, schedule=schedule, train_share=train_share)
     return Option(chosen, schedule, found, train_share)
@@ -179,7 +177,7 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
     alone, tree, rounds = options["independent"], options["mst"], options["aim"]
     if tree.outlook.tree is None:
         return alone, ["one column is to be learned, so that there are no pairs to measure"]
-    auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta, text=rounds.generator.text)
+    auto = Auto(epsilon=rounds.generator.epsilon, delta=rounds.generator.delta)
     suited = auto.chosen(schema)
     if suited.name == alone.name:
         return alone, [_against_pairs(auto.signal(schema))]
@@ -326,7 +324,7 @@ class AdviceFacts:
 
     schema: Schema
     epsilon: float
-    generator: Planned
+    generator: PrivateGenerator
     outlook: Outlook
     train_share: float
     schedule: Schedule
@@ -345,7 +343,7 @@ def _warnings_of(facts: AdviceFacts) -> Iterator[str]:
     yield from _of_categories(facts)
     yield from _of_bounds(facts)
     yield from _of_identifiers(facts)
-    yield from _of_texts(facts)
+    yield from facts.generator.advice(facts.schema)
 
 
 def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
@@ -436,16 +434,6 @@ def _of_identifiers(facts: AdviceFacts) -> Iterator[str]:
     names = [name for name in facts.schema.kept if facts.schema.columns[name].is_personal]
     if names:
         yield f"{_listed(names)}: personal data is written anew by Faker; nothing about it is learned"
-
-
-def _of_texts(facts: AdviceFacts) -> Iterator[str]:
-    text = facts.generator.text
-    if text is not None and facts.schema.texts:
-        yield (
-            f'{_listed(facts.schema.texts)}: free text needs text = "{LM}", and share={text.share:g} of the budget is '
-            "counted here for its steps of DP-SGD; their time is not in the forecast"
-        )
-        yield "public texts of the same kind have themes, which do more: with steps = 0 all of the budget is for rows"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

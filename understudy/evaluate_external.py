@@ -19,8 +19,8 @@ from evaluate.result_io import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError, SchemaError
 from synth.generators.base import Generator, Model
-from synth.generators.models.text_model import scorer_of
 from synth.generators.registry import load_model
+from synth.generators.wrapper import scorer_of
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema, TaskKind

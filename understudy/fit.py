@@ -8,8 +8,9 @@ from typing import Any
 
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, OutputError
-from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
+from synth.generators.base import Generator, Model, PrivateGenerator
 from synth.generators.registry import load_model
+from synth.generators.wrapper import fit_model
 from synth.output import Making, is_taken
 from synth.progress import Progress
 from synth.schema import Schema
@@ -21,7 +22,7 @@ from understudy.budget.payment import Payment, Release, RequestsInMemory
 from understudy.data.load import check_columns, read_rows
 from understudy.data.source import RealTable
 from understudy.evaluation_log import note_training
-from understudy.executors.counting import check_counting, counting
+from understudy.executors.executor import PROCESSES, checked, counting
 from understudy.run.preflight import Intent, cautions
 
 
@@ -58,12 +59,13 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     executor: str | None = None,
 ) -> SingleFit:
     """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved."""
-    if place is not None and not chosen.resumes and chosen.text is None:
+    if place is not None and not chosen.resumes:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
     if executor is not None:
-        check_counting(executor)
+        if executor != PROCESSES:
+            checked(executor, "counting")
         counts = isinstance(chosen, PrivateGenerator) and chosen.promises and chosen.counts_alone
-        if not counts or outside != "clamp" or chosen.draws_histories(schema) or schema.texts:
+        if not counts or outside != "clamp" or chosen.draws_histories(schema):
             raise JobError(
                 "--executor is for counts with epsilon of values that are clamped (--clamp), by independent, mst, aim "
                 "or latent_class, of rows without an order and without texts; leave it out"

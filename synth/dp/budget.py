@@ -1,7 +1,9 @@
 """Charge first, draw second: a budget holds a schedule, and a draw that is not in it does not happen."""
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -66,6 +68,13 @@ class Budget:
         self._journal = journal
         self._ledger = ledger
         self._spent: Counter[Event] = Counter()
+        self._stated = schedule
+
+    def part(self, events: Sequence[Event]) -> "Budget":
+        """The same budget for a fit that draws these events alone; what it states is the whole schedule."""
+        part = copy.copy(self)
+        part.schedule = replace(self.schedule, events=tuple(events))
+        return part
 
     def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
         """Noisy numbers; spends one of the event's releases.
@@ -133,7 +142,7 @@ class Budget:
 
     def statement(self, schema: Schema) -> PrivacyStatement:
         """The privacy statement of the schedule, whether or not all of it was drawn."""
-        return statement_of(self.schedule, schema, ledger=self._ledger, private=self._noise.private)
+        return statement_of(self._stated, schema, ledger=self._ledger, private=self._noise.private)
 
 
 def statement_of(

@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
 from synth.generators.aim import Aim
-from synth.generators.base import Generator, Model, PrivateGenerator, fit_model
+from synth.generators.base import Generator, Model, PrivateGenerator
 from synth.generators.fitting.histories import tells_pairs
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_generator import Independent
 from synth.generators.trees import Trees
+from synth.generators.wrapper import fit_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -35,16 +36,16 @@ class Auto(PrivateGenerator):
     learns_histories: ClassVar[bool] = True
 
     def chosen(self, schema: Schema) -> Generator:
-        """The generator for tables of a schema, with this epsilon and delta; themes of texts are not looked at."""
-        return Trees(text=self.text) if self.epsilon is None else self._private(schema)
+        """The generator for tables of a schema, with this epsilon and delta."""
+        return Trees() if self.epsilon is None else self._private(schema)
 
     def _private(self, schema: Schema) -> Aim | Independent | LatentClass:
         if self.signal(schema) < LEAST_SIGNAL or len(schema.modeled) == 1:
-            return Independent(epsilon=self.epsilon, delta=self.delta, text=self.text)
+            return Independent(epsilon=self.epsilon, delta=self.delta)
         is_small, has_histories = len(schema.modeled) < FEW_COLUMNS, tells_pairs(schema, self.epsilon, self.delta)
         if is_small or has_histories or self._suits_few_marginals(schema):
-            return Aim(epsilon=self.epsilon, delta=self.delta, text=self.text)
-        return LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text)
+            return Aim(epsilon=self.epsilon, delta=self.delta)
+        return LatentClass(epsilon=self.epsilon, delta=self.delta)
 
     def _suits_few_marginals(self, schema: Schema) -> bool:
         columns = [schema.columns[name] for name in schema.modeled]
@@ -56,7 +57,7 @@ class Auto(PrivateGenerator):
 
     def signal(self, schema: Schema) -> float:
         """Units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""
-        return LatentClass(epsilon=self.epsilon, delta=self.delta, text=self.text).signal(schema)
+        return LatentClass(epsilon=self.epsilon, delta=self.delta).signal(schema)
 
     def check(self, schema: Schema) -> None:
         super().check(schema)

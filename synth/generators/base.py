@@ -12,10 +12,8 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
 from synth.dp.statement import PrivacyStatement, guarantee_words
-from synth.errors import BudgetError, JobError, ModelError, SchemaError
-from synth.generators.fitting import texts
+from synth.errors import BudgetError, ModelError, SchemaError
 from synth.generators.fitting.fixed_costs import with_overhead
-from synth.language.specification import LanguageModel
 from synth.notebook import html_table
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -100,11 +98,8 @@ class Generator(BaseModel):
     """True if it can draw the rows of an entity one after another, where the schema names an order."""
     resumes: ClassVar[bool] = False
     """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
-    writes_texts: ClassVar[bool] = True
-    """True if a language model may write columns of text beside it."""
-    text: LanguageModel | None = Field(
-        default=None, description='Language model of columns of text; "lm": the usual one. `None`: there are no texts.'
-    )
+    composes: ClassVar[bool] = True
+    """True if a wrapper may learn more beside it, with a share of its budget."""
 
     def __hash__(self) -> int:
         """A hash of all parameters, of which a table of weights has none of its own."""
@@ -115,11 +110,14 @@ class Generator(BaseModel):
         """True if a fit gives a formal guarantee."""
         return False
 
+    @property
+    def reads(self) -> Mapping[str, Path]:
+        """Files that a fit reads beside the table, by their parameters."""
+        return {}
+
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema or the installation rules out."""
-        if self.text is not None and not self.writes_texts:
-            raise JobError(f"generator={self.name!r} has no language model beside it; leave out text")
-        texts.check_texts(self.text, schema, promises=self.promises)
+        schema.refuse_unlearned()
         back = next((name for name, each in schema.worked_out.items() if each.looks_back), None)
         if back is not None and not self.draws_histories(schema.counted) and not schema.columns[back].modeled:
             raise SchemaError(
@@ -150,15 +148,31 @@ class Generator(BaseModel):
         return "choose trees, arn, aim or mst for rows that follow each other"
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """Sentences on settings that are allowed and leak, ignore an order, or cut texts; without a final stop."""
-        of_texts = texts.cautions(self.text, schema, promises=self.promises)
+        """Sentences on settings that are allowed and leak, or ignore an order; without a final stop."""
         if schema.order is None or self.draws_histories(self.counted(schema)):
-            return of_texts
+            return ()
         return (
-            *of_texts,
             f"generator={self.name!r} draws the rows of an entity independently, and order={schema.order!r} counts for "
             f"nothing: {self.independent_rows_reason}",
         )
+
+    def advice(self, schema: Schema) -> tuple[str, ...]:
+        """What to know before such a fit; sentences without a final stop."""
+        return ()
+
+    @property
+    def shortcuts(self) -> dict[str, Any]:
+        """Parameters that change no noise and make a fit short, for audits; of wrappers."""
+        return {}
+
+    @property
+    def clips(self) -> dict[str, float]:
+        """The norm that steps of DP-SGD clip to, by their name; of wrappers."""
+        return {}
+
+    def unaudited(self, schema: Schema) -> tuple[str, ...]:
+        """What of a claim under a schema no stand-in of an audit has, in words."""
+        return ()
 
     def check_saving(self) -> None:
         """Refuse, before a fit, to save a model that cannot be saved."""
@@ -182,7 +196,7 @@ class Generator(BaseModel):
         budget: Budget | None = None,
         place: Path | None = None,
     ) -> Model:
-        """A model of the training table: of its rows first, then of their texts, where it has any.
+        """A model of the training table.
 
         Args:
             train: *Sensitive*. Real rows: a DataFrame, a path, or anything else that `synth.fit` takes.
@@ -191,31 +205,11 @@ class Generator(BaseModel):
             from synth.generators.fitting.counted import find_relations
 
             train, schema = find_relations(train, schema)
-        if not schema.texts:
-            return self._fit_counted(train, schema, self._taken(seed, progress, budget, place))
-        from synth.generators.models.text_model import TextModel
-
-        self.check(schema)
-        if self.text is None:
-            raise JobError("a language model learns columns of text, and the option text is not set; set it")
-        texts.try_folder(self.text, promises=self.promises)
-        counted = self.counted(schema)
-        if isinstance(self, PrivateGenerator) and self.promises and budget is None:
-            progress("calibrating the noise", None)
-            budget = Budget(self.calibrated(counted))
-        rows = texts.prepared(train, schema, promises=self.promises, in_order=self.draws_histories(counted))
-        public = texts.PublicTexts.read(self.text, schema, promises=self.promises)
-        if public.themes is not None:
-            rows = public.themes.add_columns(rows, schema)
-        themed = texts.themed(self.text, schema, promises=self.promises)
-        model = self._fit_counted(rows, themed, self._taken(seed, progress, budget, place))
-        asked, paid = (self.text, public), budget if self.promises else None
-        apart = None if place is None else place / texts.PREPARED
-        return TextModel(model, texts.fit_texts(asked, rows, model, seed, progress, paid, apart))
+        return self._fit_counted(train, schema, self._taken(seed, progress, budget, place))
 
     def counted(self, schema: Schema) -> Schema:
-        """The schema of the rows that a fit counts: with columns of themes, and with what is left of modeled ones."""
-        return self._held(texts.themed(self.text, schema, promises=self.promises)).counted
+        """The schema of the rows that a fit counts: with what is left of modeled columns."""
+        return self._held(schema).counted
 
     def _held(self, schema: Schema) -> Schema:
         """The schema of a model: columns are told by the row before where histories are drawn, else by their values."""
@@ -242,16 +236,15 @@ class Generator(BaseModel):
         return taken | ({"budget": budget} if self.private else {}) | ({"place": place} if self.resumes else {})
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
-        """A model of all columns but texts, of which its samples have none; arguments as of `fit`.
+        """A model of the rows as they are counted; arguments as of `fit`.
 
         Private generators take `budget` beside these, and those that keep unfinished work `place`.
         """
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain data; that of texts where there are any."""
-        plain = self.model_dump(mode="json")
-        return {name: value for name, value in plain.items() if name != "text" or value is not None}
+        """The parameters as plain data."""
+        return self.model_dump(mode="json")
 
 
 class PrivateGenerator(Generator):
@@ -300,42 +293,10 @@ class PrivateGenerator(Generator):
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         """The plan of a fit: the generator's own events, and what the schema makes necessary."""
-        whole = with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
-        if self.text is None or self.text.steps == 0:
-            return whole
-        asked, share = self.text, self.text.share
-        return lambda rho: [*whole((1 - share) * rho), texts.text_event(asked, schema, share * rho)]
+        return with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
 
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> Model:
-        """A model of all columns but texts, as `Generator.fit_rows` has it."""
+        """A model of the rows as they are counted, as `Generator.fit_rows` has it."""
         raise NotImplementedError
-
-
-def fit_model(
-    generator: Generator,
-    train: Any,
-    schema: Schema,
-    *,
-    seed: int = 0,
-    progress: Progress = quiet,
-    budget: Budget | None = None,
-    place: Path | None = None,
-) -> Model:
-    """A model by any generator, which is given what it takes.
-
-    Args:
-        train: *Sensitive*. Real rows: anything that `Generator.fit` takes.
-    """
-    taken: dict[str, Any] = {"seed": seed, "progress": progress}
-    if isinstance(generator, PrivateGenerator):
-        taken["budget"] = budget
-    if generator.resumes or generator.text is not None:
-        taken["place"] = place
-    model = generator.fit(train, schema, **taken)
-    if model.statement is not None and getattr(generator, "epsilon", None) is None:
-        raise ModelError(
-            f"generator={generator.name!r} has no epsilon, and its model makes a claim; correct the generator"
-        )
-    return model

@@ -21,7 +21,7 @@ from synth.domain import Discretizer
 from synth.domain.counts import has_coarse_codes
 from synth.dp.events import Event, GaussianEvent
 from synth.dp.schedule import Schedule, require_declared
-from synth.errors import BudgetError
+from synth.errors import BudgetError, JobError
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, domain_shares
@@ -31,6 +31,7 @@ from synth.generators.fitting.noisy_pairs import FOCUSED_PAIRS, OTHER_PAIRS
 from synth.generators.latent_class import BEYOND_CODES, N_BATCHES, N_STEPS, LatentClass, has_order
 from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
+from synth.generators.wrapper import unwrapped
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
@@ -206,11 +207,13 @@ class Outlook:
 
 
 def outlook(
-    generator: Planned, schema: Schema, *, schedule: Schedule | None = None, train_share: float = 1.0
+    whole: PrivateGenerator, schema: Schema, *, schedule: Schedule | None = None, train_share: float = 1.0
 ) -> Outlook:
-    """The outlook of a fit under this schema. Reads no row."""
-    schedule = generator.schedule(schema) if schedule is None else schedule
-    asked, schema = schema, generator.counted(schema)
+    """The outlook of a fit under this schema by a generator of `Planned`, or a wrapper around one. Reads no row."""
+    schedule = whole.schedule(schema) if schedule is None else schedule
+    asked, schema, generator = schema, whole.counted(schema), unwrapped(whole)
+    if not isinstance(generator, Planned):
+        raise JobError(f"generator={whole.name!r} has no outlook before a fit; name one on marginals")
     if schedule is None:
         raise BudgetError(
             f"an outlook needs an epsilon: generator={generator.name!r} has none; set one such as epsilon=1.0"
@@ -240,8 +243,8 @@ def outlook(
         delta=schedule.delta,
         n_rows=n_rows,
         sizes=sizes,
-        # A code's noise is that of the fine cells it is made of: at most as if all codes had as many. Themes of texts
-        # are counted, and no table has them.
+        # A code's noise is that of the fine cells it is made of: at most as if all codes had as many. Some
+        # columns are counted, and no table has them.
         columns={
             name: _error(one_way.sigma * math.sqrt(size * cells[name]), n_rows)
             for name, size in sizes.items()

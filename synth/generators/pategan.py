@@ -53,7 +53,7 @@ class PateGan(PrivateGenerator):
     """A generator against a student, which learns from noisy votes of teachers."""
 
     name: ClassVar[str] = "pategan"
-    writes_texts: ClassVar[bool] = False
+    composes: ClassVar[bool] = False
     n_teachers: Annotated[int, Field(ge=1, le=100_000)] | Literal["auto"] = Field(
         default="auto", description="Disjoint sets of units, a teacher for each; auto: by n_units."
     )

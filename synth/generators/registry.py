@@ -12,14 +12,16 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from synth import extras
-from synth.errors import JobError, ModelError, nearest
+from synth.dp.statement import PrivacyStatement
+from synth.errors import JobError, ModelError, UnderstudyError, nearest
 from synth.generators.base import Generator, Model
 from synth.generators.models.history_model import HISTORIES, HistoryModel
-from synth.generators.models.model_folder import load_content
-from synth.generators.models.text_model import TEXTS, TextModel
+from synth.generators.models.model_folder import BASE, WRAPPER, load_content
+from synth.schema import Schema, build_schema
 from synth.validation import sentence
 
 _CLASSES = {
@@ -72,7 +74,7 @@ def generator_class(name: str) -> type[Generator]:
 
 
 def generator(name: str, /, **parameters: Any) -> Generator:
-    """A generator's specification.
+    """A generator's specification, with wrappers around it where parameters are options of these.
 
     Raises:
         JobError: no generator has this name, or a parameter is unknown or out of range; nothing was fitted.
@@ -86,43 +88,66 @@ def generator(name: str, /, **parameters: Any) -> Generator:
             f"generator={name!r} gives no formal guarantee and takes no epsilon; leave epsilon out or choose "
             f"{' or '.join(n for n in _ours() if generator_class(n).private)}"
         )
+    options = {option: parameters.pop(option) for option in extras.entries("wrapper") if option in parameters}
+    kind: type[Generator] = chosen
     try:
-        return chosen.model_validate(parameters)
+        made = chosen.model_validate(parameters)
+        for option, value in options.items():
+            if value is not None:
+                kind = extras.load("wrapper")[option]
+                made = kind.model_validate({"base": made, option: value})
     except ValidationError as error:
-        raise JobError(f"generator={name!r}: {sentence(error, chosen)}") from None
+        raise JobError(f"generator={name!r}: {sentence(error, kind)}") from None
+    return made
 
 
-def load_model(path: Path | str, *, text_model: Path | str | None = None) -> Model:
+def load_model(path: Path | str, **elsewhere: Path | str | None) -> Model:
     """A saved model. Nothing in the folder is run.
 
     Args:
         path: the folder.
-        text_model: the folder of the language model that was adapted, where it is elsewhere now.
+        elsewhere: folders that the model names and that are elsewhere now, such as `text_model`, that of a language
+            model which was adapted.
 
     Raises:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
     """
     content, arrays, schema, statement = load_content(Path(path))
-    name = content.get("generator")
-    if not isinstance(name, str) or name not in _known() or generator_class(name).unsaved is not None:
-        raise ModelError(f"the model in {str(path)!r} is of an unknown generator; upgrade understudy")
-    if name not in _ours() and statement is not None:
-        raise ModelError(f"the model in {str(path)!r} makes a claim that its generator cannot make; fit it again")
-    part_class = generator_class(name).model_class()
-    of_texts = content.pop(TEXTS, None)
-    apart = {key: arrays.pop(key) for key in list(arrays) if of_texts is not None and key.startswith(f"{TEXTS}.")}
-    model: Model
+    moved = {name: str(folder) for name, folder in elsewhere.items() if folder is not None}
     try:
-        if HISTORIES in content:
-            model = HistoryModel.load(content, arrays, schema, statement, part_class)
-        else:
-            model = part_class.load(content, arrays, schema, statement)
-    except ModelError:
+        return _loaded(content, arrays, schema, statement, moved)
+    except UnderstudyError:
         raise
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
         raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
-    if (of_texts is None) != (not schema.texts):
-        raise ModelError(f"the model in {str(path)!r} is damaged (texts without their model); fit it again")
-    if of_texts is None:
-        return model
-    return TextModel.load(model, of_texts, apart, None if text_model is None else str(text_model))
+
+
+def _loaded(
+    content: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    schema: Schema,
+    statement: PrivacyStatement | None,
+    elsewhere: Mapping[str, str],
+) -> Model:
+    """A model, or the one that a wrapper put around another."""
+    if (around := content.get(WRAPPER)) is not None:
+        if around not in extras.entries("wrapper"):
+            raise ModelError("the model needs an extra that is not installed; install it, or upgrade understudy")
+        base, of_base, own = content[BASE], dict[str, np.ndarray](), dict[str, np.ndarray]()
+        for name, array in arrays.items():
+            (of_base if name.startswith(f"{BASE}.") else own)[name.removeprefix(f"{BASE}.")] = array
+        held = _loaded(base, of_base, build_schema(base["schema"]), statement, elsewhere)
+        whole: Model = extras.load("wrapper")[around].load(held, content[around], own, schema, elsewhere)
+        return whole
+    made_by = content.get("generator")
+    if not isinstance(made_by, str) or made_by not in _known() or generator_class(made_by).unsaved is not None:
+        raise ModelError("the model is of an unknown generator; upgrade understudy")
+    if made_by not in _ours() and statement is not None:
+        raise ModelError("the model makes a claim that its generator cannot make; fit it again")
+    part_class = generator_class(made_by).model_class()
+    model: Model
+    if HISTORIES in content:
+        model = HistoryModel.load(content, arrays, schema, statement, part_class)
+    else:
+        model = part_class.load(content, arrays, schema, statement)
+    return model

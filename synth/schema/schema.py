@@ -334,6 +334,15 @@ class Schema(Frozen):
         """Names of the modeled numbers whose frequent values are not declared but measured, in order."""
         return tuple(name for name in self.modeled if self.columns[name].measures_spikes)
 
+    def refuse_unlearned(self) -> None:
+        """Refuse free text that nothing learns: of a generator without a language model around it."""
+        self.refuse_text()
+        if self.texts:
+            raise SchemaError(
+                f"column={self.texts[0]!r} is free text to be learned, and the generator has no option text; set "
+                'text = "lm", or drop = true for the column'
+            )
+
     def refuse_text(self) -> None:
         """Refuse free text that is kept and not to be learned.
         Raises SchemaError: there is such a column; nothing was fitted.

@@ -21,7 +21,7 @@ from evaluate.metrics import MODULES
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
-from synth.language.specification import FILES
+from synth.generators.wrapper import compose, with_files
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
@@ -125,16 +125,13 @@ def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
 
 def generator_of(point: PlannedCandidate, schema: Schema, place: str, home: Path, **changed: Any) -> Generator:
     """The specification of a candidate's generator, checked."""
-    parameters: dict[str, Any] = {**point.spec.parameters, **changed}
-    if isinstance(of_texts := parameters.get("text"), dict):
-        named = {key: str(home / path) for key, path in of_texts.items() if key in FILES and isinstance(path, str)}
-        parameters["text"] = {**of_texts, **named}
+    parameters = with_files({**point.spec.parameters, **changed}, lambda path: str(home / path))
     try:
         asked = generator(point.spec.generator or point.family, **parameters)
         asked.check(schema)
     except JobError as error:
         raise JobError(f"{place}: {error}") from None
-    return asked.chosen(schema)
+    return compose(asked, schema)
 
 
 def _at(job: Job, point: PlannedCandidate) -> str:

@@ -16,11 +16,6 @@ from evaluate.tables import MetricResult, Tables
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
 from synth.generators.base import Generator, Model, PrivateGenerator
-from synth.generators.models.autoregressive_model import AutoregressiveModel
-from synth.generators.models.history_model import HistoryModel
-from synth.generators.models.marginal_model import MarginalModel
-from synth.generators.models.neural_model import NeuralModel
-from synth.generators.models.text_model import rows_of
 from synth.generators.registry import generator
 from synth.progress import Progress
 from synth.schema import Schema
@@ -93,8 +88,7 @@ def disproved(candidate: Candidate) -> tuple[str, ...]:
 
 def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
     """The specification that a model was fitted by."""
-    of_rows = rows_of(model)
-    parameters = of_rows.parameters if isinstance(of_rows, HistoryModel | MarginalModel | NeuralModel) else None
+    parameters = getattr(model, "parameters", None)
     if not isinstance(parameters, Mapping):
         raise AuditError(
             "a model's claim is audited by its generator's parameters, and this one holds none; fit it again"
@@ -151,8 +145,7 @@ def shadow_attack(
 
 def specification_of(model: Model) -> Generator:
     """The generator and the parameters that a model was fitted by."""
-    of_rows, kinds = rows_of(model), AutoregressiveModel | HistoryModel | MarginalModel | NeuralModel
-    parameters = of_rows.parameters if isinstance(of_rows, kinds) else None
+    parameters = getattr(model, "parameters", None)
     if parameters is None:
         raise ModelError("shadow models are fitted by a model's parameters, and this one holds none; fit it again")
     return generator(model.name, **parameters)

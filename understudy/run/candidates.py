@@ -22,9 +22,8 @@ from evaluate.tables import Real, TextScorer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
 from synth.generators.base import Model
-from synth.generators.models.text_model import scorer_of
-from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.registry import load_model
+from synth.generators.wrapper import scorer_of
 from synth.output import whole_file
 from synth.progress import Progress
 from synth.split import Split
@@ -157,11 +156,8 @@ def _fit(bench: CandidateContext, label: str) -> tuple[Model, str]:
     if model is None:
         started = time.perf_counter()
         with bench.stage(f"fit {label}") as progress, plan.payment(work).budget(label) as budget:
-            if budget is not None and isinstance(plan.generators[label], NeuralGenerator):
+            if budget is not None:
                 work.expect_clipping(label)
-            text = plan.generators[label].text
-            if budget is not None and text is not None and text.steps:
-                work.expect_clipping(label, of_texts=True)
             model = stages.fit(plan, label, bench.sides.train, budget, work.training(label), progress)
         # Before the model: where that is, these are too.
         work.write_stage(label, {"seconds": {"fit": time.perf_counter() - started}, "clipped": work.clipped(label)})
@@ -200,7 +196,7 @@ def _scorers(bench: CandidateContext, label: str) -> dict[str, TextScorer]:
         found = scorer_of(load_model(place))
         if found is None:
             raise ModelError(f"the model of generators.{label} writes no texts; fit it again")
-        return found(name, rows)
+        return np.asarray(found(name, rows))
 
     return {label: scorer}
 

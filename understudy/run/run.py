@@ -20,12 +20,12 @@ from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
+from understudy.job.tracking import Tracked
 from understudy.run import candidates, released_numbers, stages
 from understudy.run.attacks import disproved
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.pool import make_all
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
-from understudy.tracking.record import Tracked, track
 
 MODELS = "models"
 # The key is the seed; evaluations name the split so.
@@ -68,7 +68,7 @@ def run(
         outcome = _again(plan, work, console) if work.is_finished else _carry_out(plan, work, console, signer)
         if plan.job.tracking is not None:
             with console.stage("track"):
-                outcome = replace(outcome, tracked=track(plan.job.tracking, plan.job, outcome.delivery, plan.out))
+                outcome = replace(outcome, tracked=plan.job.tracking.track(plan.job, outcome.delivery, plan.out))
         if tell is not None:
             tell(outcome)
     return outcome
@@ -112,7 +112,7 @@ def _names(plan: Plan) -> dict[str, str | None]:
     """The identity of a run, as far as it is known before the table is read."""
     return {
         **{name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS},
-        **_public_texts(plan),
+        **_files_read(plan),
         "version of understudy": VERSION,
         # A copy of unfinished work would draw under the same reservation once more.
         "output": str(plan.out.parent.resolve() / plan.out.name),
@@ -120,13 +120,12 @@ def _names(plan: Plan) -> dict[str, str | None]:
     }
 
 
-def _public_texts(plan: Plan) -> dict[str, str | None]:
-    """The SHA-256 of each file of public texts: their themes say what a noisy count is a count of."""
-    named = {label: chosen.text.public_text for label, chosen in plan.generators.items() if chosen.text is not None}
+def _files_read(plan: Plan) -> dict[str, str | None]:
+    """The SHA-256 of each file that a generator reads beside the table: it may say what a noisy count is a count of."""
     return {
-        f"public_text of generators.{label}": provenance.sha256(Path(path))
-        for label, path in named.items()
-        if path is not None
+        f"{key} of generators.{label}": provenance.sha256(path)
+        for label, chosen in plan.generators.items()
+        for key, path in chosen.reads.items()
     }
 
 

@@ -10,11 +10,11 @@ from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
 from evaluate.tables import Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.generators.base import Model, PrivateGenerator, fit_model
+from synth.generators.base import Model, PrivateGenerator
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.constraints import REJECTED
-from synth.language.specification import FILES
+from synth.generators.wrapper import fit_model, unwrapped, with_files
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import write_table
@@ -124,7 +124,9 @@ def evaluate(
 def expected(plan: Plan, label: str) -> Expectation | None:
     """The outlook of a private candidate by public facts; `None` where nothing can be worked out, as of histories."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
-    if schedule is None or not isinstance(chosen, Planned) or chosen.draws_histories(chosen.counted(plan.schema)):
+    if schedule is None or not isinstance(chosen, PrivateGenerator) or not isinstance(unwrapped(chosen), Planned):
+        return None
+    if chosen.draws_histories(chosen.counted(plan.schema)):
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
@@ -173,9 +175,5 @@ def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
 
 def _specification(plan: Plan, label: str) -> GeneratorRecord:
     chosen = plan.generators[label]
-    parameters = chosen.parameters()
-    if chosen.text is not None:
-        # A page to hand on names a file, and not where it lies on this machine.
-        names = {key: Path(path).name for key in FILES if (path := parameters["text"].get(key)) is not None}
-        parameters["text"] = {**parameters["text"], **names}
-    return GeneratorRecord.of(chosen.name, parameters)
+    # A page to hand on names a file, and not where it lies on this machine.
+    return GeneratorRecord.of(chosen.name, with_files(chosen.parameters(), lambda path: Path(path).name))

@@ -32,7 +32,6 @@ from filelock import FileLock
 
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError
-from synth.generators.fitting.texts import PREPARED
 from synth.output import (
     ROWS,
     RUN,
@@ -154,27 +153,21 @@ class RunWorkspace:
 
     def keep_log(self, label: str) -> None:
         """Make the log of a finished training part of the result."""
-        logs = {self.training(label): f"{label}.jsonl", self.training(label) / PREPARED: f"{PREPARED}/{label}.jsonl"}
-        for folder, name in logs.items():
-            for log in folder.glob(LOG):
-                kept = self.result / TRAINING / name
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                log.replace(kept)
+        for log in self.training(label).rglob(LOG):
+            kept = self.result / TRAINING / log.parent.relative_to(self.training(label)) / f"{label}.jsonl"
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            log.replace(kept)
 
-    def expect_clipping(self, label: str, *, of_texts: bool = False) -> None:
+    def expect_clipping(self, label: str) -> None:
         """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays."""
-        folder = self.training(label) / PREPARED if of_texts else self.training(label)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / CLIPPING).touch()
+        self.training(label).mkdir(parents=True, exist_ok=True)
+        (self.training(label) / CLIPPING).touch()
 
     def clipped(self, label: str) -> tuple[int, int] | None:
-        """*Sensitive*. Units that a network's training clipped, and those sampled; `None` where it is no DP-SGD."""
-        folder = self.training(label)
-        paths = [path for path in (folder / CLIPPING, folder / PREPARED / CLIPPING) if path.exists()]
-        if not paths:
-            return None
-        lines = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
-        return sum(line["clipped"] for line in lines), sum(line["units"] for line in lines)
+        """*Sensitive*. Units whose gradient a training clipped, and those sampled; `None` where it is no DP-SGD."""
+        notes = [path.read_text(encoding="utf-8") for path in self.training(label).rglob(CLIPPING)]
+        lines = [json.loads(line) for note in notes for line in note.splitlines()]
+        return (sum(line["clipped"] for line in lines), sum(line["units"] for line in lines)) if lines else None
 
     def forget_training(self, label: str) -> None:
         """Drop the checkpoint of a training whose model is saved."""

@@ -33,6 +33,7 @@ from synth.dp.events import SelectionEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
+from synth.generators.wrapper import unwrapped
 from synth.schema import Schema, build_schema
 
 N_CHOICES = 250  # Choices by each of the two tables' scores
@@ -135,7 +136,7 @@ def audit_choices(
         return ()
     # Pairs are what the table's units move; a marginal of more columns would only be weighed against them. Where these
     # cannot be left out, rows are so many that they lead: units move those that hold one of the pairs as far.
-    degree = {"degree": 2} if "degree" in type(generator).model_fields else {}
+    degree = {"degree": 2} if "degree" in type(unwrapped(generator)).model_fields else {}
     chooser = generator.model_copy(update=degree)
     least = min(event.epsilon for event, _ in kinds)
     arena = ChoiceTable.like(schema, least, 1 if degree else DEEP)

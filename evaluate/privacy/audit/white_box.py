@@ -56,7 +56,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.audit_result import OUTSIDE, THEMES, Audit, AuditCheck, AuditError, AuditPart
+from evaluate.audit_result import OUTSIDE, Audit, AuditCheck, AuditError, AuditPart
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import (
     LEAST_FACTOR,
@@ -82,7 +82,7 @@ from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
-from synth.generators.fitting.texts import themed
+from synth.generators.wrapper import compose, unwrapped
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -224,8 +224,6 @@ SHORTCUTS: Mapping[str, Any] = {
 
 One class holds no pair of columns, so that units move the scores of choices as far as units can."""
 WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
-SMALLEST_DECODER: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8}
-"""Of texts in an audit. A folder's model stays as it is."""
 WIDEST = 64  # Of a network's layers in an audit: any network of as many layers is clipped and noised alike
 N_CODES_BESIDE_STEPS = 32
 """Of the stand-in where counts have a small part of the budget, and so many more trials are needed to find a fault."""
@@ -277,7 +275,7 @@ def audit(
 ) -> Audit:
     if generator.epsilon is None:
         raise AuditError(f"an audit needs a claim, and generator={generator.name!r} has epsilon=none; set epsilon")
-    chosen = generator.chosen(schema)
+    chosen = compose(generator, schema)
     if not isinstance(chosen, PrivateGenerator):
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
@@ -288,9 +286,7 @@ def audit(
         )  # fmt: skip
         return audited_apart
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
-    # Columns of themes share the budget, and the stand-in has none.
     counted = generator.counted(schema)
-    has_themes = themed(generator.text, schema, promises=True) is not schema
     histories = generator.draws_histories(counted)
     stand_in = StandIn.like(schema, histories=histories)
     weighed = audited.model_copy(update=_weights(generator, counted, stand_in))
@@ -324,7 +320,7 @@ def audit(
         checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
         not_covered=(
-            *(what for what in named if what not in covered), *((THEMES,) if has_themes else ()), *OUTSIDE
+            *(what for what in named if what not in covered), *generator.unaudited(schema), *OUTSIDE
         ),
     )  # fmt: skip
 
@@ -378,16 +374,13 @@ def _check_coverage(named: Sequence[str], covered: AbstractSet[str], *, historie
 
 def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
     """Parameters that only what follows the noise depends on, or that change no noise."""
-    known = type(generator).model_fields
+    inmost = unwrapped(generator)
+    known = type(inmost).model_fields
     short: dict[str, Any] = {name: value for name, value in SHORTCUTS.items() if name in known}
     for name in (name for name in WIDTHS if name in known):
-        widths = getattr(generator, name) or (WIDEST, WIDEST)
+        widths = getattr(inmost, name) or (WIDEST, WIDEST)
         short[name] = tuple(min(width, WIDEST) for width in widths)
-    if generator.text is not None:
-        # Without public texts the stand-in has no themes: it has columns enough that are counted as they are.
-        smaller = SMALLEST_DECODER if generator.text.model is None else {}
-        short["text"] = generator.text.model_copy(update={**smaller, "public_text": None})
-    return short
+    return {**short, **generator.shortcuts}
 
 
 def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:
@@ -395,9 +388,10 @@ def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> 
     Where noise depends on weights, a fit draws it once for each weight of a pair: two columns of each weight make all
     of these, if there are two.
     """
-    if "workload" not in type(generator).model_fields:
+    inmost = unwrapped(generator)
+    if "workload" not in type(inmost).model_fields:
         return {}
-    workload, focus = getattr(generator, "workload"), getattr(generator, "focus")  # noqa: B009
+    workload, focus = getattr(inmost, "workload"), getattr(inmost, "focus")  # noqa: B009
     held = Counter(column_weights(workload, focus, schema).values()).most_common()
     names = stand_in.schema.modeled
     weights = [weight for turn in (1, 2) for weight, n_columns in held if n_columns >= turn]

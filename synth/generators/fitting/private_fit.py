@@ -19,7 +19,6 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
 from synth.generators.fitting.histograms import Merging, measure_columns
 from synth.generators.fitting.mapped_table import MappedTable
-from synth.generators.fitting.texts import STEPS as TEXT_STEPS
 from synth.generators.fitting.training_data import RowsElsewhere, TrainingTable, bound_contributions
 from synth.marginals import Factor, Measurement
 from synth.observed import observe
@@ -51,8 +50,8 @@ class PrivateFit:
     def planned(self, plan: Callable[[float], PlannedT]) -> PlannedT:
         """The generator's own events, as its plan has them and as the budget holds them."""
         events = plan(EXACT_RHO)
-        # What the schema adds comes first (see `with_overhead`), and what texts take last.
-        scheduled = [event for event in self.budget.schedule.events if event.what != TEXT_STEPS]
+        # What the schema adds comes first (see `with_overhead`).
+        scheduled = self.budget.schedule.events
         return events.of(tuple(scheduled[len(scheduled) - len(events) :]))
 
     def columns(self, event: GaussianEvent, merging: Merging) -> tuple[Discretizer, tuple[Measurement, ...]]:
@@ -83,20 +82,13 @@ def start(
     `train`: *Sensitive*. Real rows: anything that `Rows.of` takes.
     """
     rng = np.random.default_rng(seed)
+    generator.check(schema)
     if not generator.promises:  # the same events, drawn without noise
-        generator.check(schema)
         rows, schema = as_it_is(train, schema)
         events = generator.whole_plan(schema, EXACT_DELTA)(EXACT_RHO)
         budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
         return PrivateFit(rows, schema, budget, False, progress, rng)
-    if budget is None:
-        progress("calibrating the noise", None)
-        budget = Budget(generator.calibrated(schema))
-    elif not _plans(generator, schema, budget.schedule):
-        raise BudgetError(
-            f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
-            "`Budget(generator.schedule(schema))`"
-        )
+    budget = planned_budget(generator, schema, budget, progress)
     rows = _training_table(generator, train, schema)
     measured = measure_domain(rows, schema, budget)
     return PrivateFit(rows.under(measured), measured, budget, True, progress, rng)
@@ -113,9 +105,23 @@ def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> 
     return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=in_order))
 
 
+def planned_budget(
+    generator: PrivateGenerator, schema: Schema, budget: Budget | None, progress: Progress
+) -> Budget:  # fmt: skip
+    """The budget of a fit to rows under a schema as they are counted: a new one, or the given one if it is for that."""
+    if budget is None:
+        progress("calibrating the noise", None)
+        return Budget(generator.calibrated(schema))
+    if not _plans(generator, schema, budget.schedule):
+        raise BudgetError(
+            f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
+            "`Budget(generator.schedule(schema))`"
+        )
+    return budget
+
+
 def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
     """True if a schedule is the one that the generator would make, without calibrating it anew."""
-    generator.check(schema)
     delta = resolve_delta(generator.delta, schema)
     plan = generator.whole_plan(schema, delta)
     # The total of a plan follows from its first event, whose cost is a fixed share of it.

@@ -1,6 +1,7 @@
 """Models on disk: a folder of `model.json` and `arrays.safetensors`. Loading one never runs code."""
 
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,22 @@ def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Sch
         if isinstance(error, ModelError | SchemaError):
             raise
         raise ModelError(f"the model in {str(path)!r} is damaged ({type(error).__name__}); fit it again") from None
+
+
+WRAPPER, BASE = "wrapper", "base"  # keys of a model around another: its wrapper's name, and the content of the other
+
+
+def save_around(
+    path: Path | str, wrapper: str, base: Any, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray],
+    schema: Schema, statement: PrivacyStatement | None,
+) -> None:  # fmt: skip
+    """Write a model around another one, whose arrays stand beside its own."""
+    with tempfile.TemporaryDirectory() as place:
+        base.save(Path(place) / BASE)
+        held, of_base, base_schema, _ = load_content(Path(place) / BASE)
+    held = {**held, "schema": base_schema.model_dump(mode="json")}
+    arrays = {**arrays, **{f"{BASE}.{name}": array for name, array in of_base.items()}}
+    save_model(path, {WRAPPER: wrapper, wrapper: content, BASE: held}, arrays, schema, statement)
 
 
 def default_rows_of(content: Mapping[str, Any]) -> int:

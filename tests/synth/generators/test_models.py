@@ -20,8 +20,8 @@ import synth
 from synth.domain.counts import MARK
 from synth.errors import BadInput, JobError, ModelError
 from synth.generators import registry
-from synth.generators.base import fit_model
 from synth.generators.models.model_folder import ARRAYS, DESCRIPTION, MOST_BYTES
+from synth.generators.wrapper import fit_model
 from synth.schema import build_schema
 from tests.damaging import damaged
 from understudy.cli import app

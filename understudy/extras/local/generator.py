@@ -37,7 +37,7 @@ class Local(PrivateGenerator):
     """Reports that respondents randomize on their own, for those who trust no collector."""
 
     name: ClassVar[str] = "local"
-    writes_texts: ClassVar[bool] = False
+    composes: ClassVar[bool] = False
     delta: Annotated[float, Field(ge=0, le=0)] | Literal["auto"] = Field(
         default="auto", description="A local claim has a delta of 0."
     )

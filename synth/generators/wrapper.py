@@ -1,0 +1,189 @@
+"""Wrappers: generators around any generator, which learn what that does not. Extras bring them, by kind "wrapper".
+
+The name that a wrapper is registered by is that of its option among the parameters of a generator, where it takes one,
+and its mark in saved models. A base is fitted to rows under the schema of `inner`, from its own part of the budget.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import SerializeAsAny, model_validator
+
+from synth import extras
+from synth.dp.budget import Budget
+from synth.dp.schedule import Plan, Schedule
+from synth.errors import JobError, ModelError
+from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+
+
+class Wrapper(PrivateGenerator):
+    """A generator around another, whose name, epsilon and delta it has."""
+
+    resumes: ClassVar[bool] = True
+    files: ClassVar[tuple[str, ...]] = ()
+    """Keys of its option that name files."""
+    base: SerializeAsAny[Generator]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _claim_of_base(cls, content: Any) -> Any:
+        base = content["base"]
+        return {**content, "epsilon": getattr(base, "epsilon", None), "delta": getattr(base, "delta", "auto")}
+
+    @classmethod
+    def wraps(cls, generator: Generator, schema: Schema) -> bool:
+        """True if a schema makes it necessary around a generator, without any option."""
+        return False
+
+    @classmethod
+    def usual(cls, schema: Schema) -> Any:
+        """The usual value of its option for a schema; `None`: it is not needed."""
+        return None
+
+    @classmethod
+    def load(
+        cls,
+        base: Model,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        schema: Schema,
+        elsewhere: Mapping[str, str],
+    ) -> Model:
+        """A model that `save_around` wrote, around one of the base. `elsewhere`: as `load_model` has it."""
+        raise NotImplementedError
+
+    def inner(self, schema: Schema) -> Schema:
+        """The schema of the rows that the base learns."""
+        return schema
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.base.name
+
+    @property
+    def unsaved(self) -> str | None:  # type: ignore[override]
+        return self.base.unsaved
+
+    @property
+    def shortcuts(self) -> dict[str, Any]:
+        return self.base.shortcuts
+
+    @property
+    def clips(self) -> dict[str, float]:
+        return self.base.clips
+
+    def unaudited(self, schema: Schema) -> tuple[str, ...]:
+        return self.base.unaudited(self.inner(schema))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy; what it has no field of its own for is of the base."""
+        own = {name for name in type(self).model_fields if name not in PrivateGenerator.model_fields}
+        base = (update or {}).get("base", self.base)
+        base = base.model_copy(update={name: each for name, each in (update or {}).items() if name not in own})
+        claim = {"epsilon": getattr(base, "epsilon", None), "delta": getattr(base, "delta", "auto")}
+        changed = {name: each for name, each in (update or {}).items() if name in own}
+        return super().model_copy(update={**changed, "base": base, **claim}, deep=deep)
+
+    @property
+    def reads(self) -> Mapping[str, Path]:
+        return self.base.reads
+
+    def chosen(self, schema: Schema) -> Generator:
+        return self.model_copy(update={"base": compose(self.base, self.inner(schema))})
+
+    def check(self, schema: Schema) -> None:
+        if not self.base.composes:
+            raise JobError(f"nothing is learned beside generator={self.name!r}; leave the option for it out")
+        self.base.check(self.inner(schema))
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        return self.base.cautions(self.inner(schema))
+
+    def advice(self, schema: Schema) -> tuple[str, ...]:
+        return self.base.advice(schema)
+
+    def counted(self, schema: Schema) -> Schema:
+        return self.base.counted(self.inner(schema))
+
+    def draws_histories(self, schema: Schema) -> bool:
+        return self.base.draws_histories(schema)
+
+    def schedule(self, schema: Schema) -> Schedule | None:
+        chosen = self.chosen(schema)
+        return super().schedule(schema) if chosen == self else chosen.schedule(schema)  # type: ignore[attr-defined]
+
+    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+        assert isinstance(self.base, PrivateGenerator)
+        return self.base.whole_plan(schema, delta)
+
+    def parameters(self) -> dict[str, Any]:
+        own = super().parameters()
+        return {**self.base.parameters(), **{name: own[name] for name in own if name in extras.entries("wrapper")}}
+
+
+def compose(generator: Generator, schema: Schema) -> Generator:
+    """The generator that fits tables of a schema, with the wrappers around it that the schema makes necessary."""
+    chosen = generator.chosen(schema)
+    if isinstance(chosen, Wrapper):
+        return chosen
+    needed = (wrapper for wrapper in extras.load("wrapper").values() if wrapper.wraps(chosen, schema))
+    return next((wrapper(base=chosen) for wrapper in needed), chosen)
+
+
+def usual_options(schema: Schema) -> dict[str, Any]:
+    """The options of wrappers that a schema needs, with their usual values."""
+    usual = {option: wrapper.usual(schema) for option, wrapper in extras.load("wrapper").items()}
+    return {option: value for option, value in usual.items() if value is not None}
+
+
+def scorer_of(model: Model) -> Any:
+    """The loss of a model on texts; `None` where it writes none."""
+    return getattr(model, "text_losses", None)
+
+
+def unwrapped(generator: Generator) -> Generator:
+    return unwrapped(generator.base) if isinstance(generator, Wrapper) else generator
+
+
+def with_files(parameters: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """Parameters of a generator, with each file that an option of a wrapper names changed."""
+    changed = dict(parameters)
+    for option in parameters.keys() & extras.entries("wrapper").keys():
+        if isinstance(held := parameters[option], Mapping):
+            files = extras.load("wrapper")[option].files
+            named = {key: change(held[key]) for key in files if isinstance(held.get(key), str)}
+            changed[option] = {**held, **named}
+    return changed
+
+
+def fit_model(
+    generator: Generator,
+    train: Any,
+    schema: Schema,
+    *,
+    seed: int = 0,
+    progress: Progress = quiet,
+    budget: Budget | None = None,
+    place: Path | None = None,
+) -> Model:
+    """A model by any generator, which is given what it takes.
+
+    Args:
+        train: *Sensitive*. Real rows: anything that `Generator.fit` takes.
+    """
+    generator = compose(generator, schema)
+    taken: dict[str, Any] = {"seed": seed, "progress": progress}
+    if isinstance(generator, PrivateGenerator):
+        taken["budget"] = budget
+    if generator.resumes:
+        taken["place"] = place
+    model = generator.fit(train, schema, **taken)
+    if model.statement is not None and getattr(generator, "epsilon", None) is None:
+        raise ModelError(
+            f"generator={generator.name!r} has no epsilon, and its model makes a claim; correct the generator"
+        )
+    return model

@@ -1,0 +1,358 @@
+"""A folder's model: loaded, adapted, saved and loaded again, with and without epsilon; and all that is refused.
+
+The libraries take seconds to import, so that all tests that need them are here.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from synth.errors import JobError, ModelError
+from synth.generators.base import PrivateGenerator
+from synth.generators.registry import generator, load_model
+from synth.table import conform
+from tests.extras.text.tiny import (
+    ARCHITECTURES,
+    CPU,
+    canonical,
+    clipped,
+    gradient_of_unit,
+    model_folder,
+    save_tokenizer,
+    units_of,
+)
+from tests.synth.generators.deaf_noise import Watched
+from tests.synth.neural.toy import Purse
+from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.adapters import AdaptedDecoder
+from understudy.extras.text.model import TextModel, unwritten
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.sequences import sequences_of
+from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text, named, trainable
+from understudy.extras.text.writer import TextWriter
+
+SETTINGS: dict[str, Any] = {"max_tokens": 10, "max_prompt": 60, "rank": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {name: model_folder(tmp_path_factory.mktemp(name), name) for name in ARCHITECTURES}
+
+
+def copied(folders: dict[str, Path], to: Path, name: str = "gpt2") -> Path:
+    return Path(shutil.copytree(folders[name], to / "model"))
+
+
+def writer(folder: Path, **settings: Any) -> TextWriter:
+    """A writer whose adapters change what the model says."""
+    schema = complaint_schema()
+    asked = LanguageModel(model=str(folder), **{**SETTINGS, **settings})
+    made = TextWriter.begun(asked, schema, Prompts.of(canonical(30), schema), None, CPU)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in trainable(made.decoder):
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return made
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_clipped_sums_over_adapters_equal_autograds_one_text_at_a_time(name: str, folders: dict[str, Path]) -> None:
+    made, rows = writer(folders[name]), canonical(14)
+    rows[TEXT] = [text[: 2 + 3 * place] for place, text in enumerate(rows[TEXT])]
+    sequences, owners = made.sequences(rows, TEXT), np.repeat(np.arange(7), [1, 2, 3, 1, 2, 3, 2])
+    n_prompt = made.vocabulary.n_prompt
+    assert (sequences[:, 0] == 0).any(), "prompts have gaps on their left"
+    of_units = [gradient_of_unit(made.decoder, sequences[owners == unit], n_prompt) for unit in range(7)]
+    bound = float(np.median([np.linalg.norm(gradient) for gradient in of_units]))
+    trained = PrivateTextTraining(made.decoder, units_of(sequences, owners, 3), n_prompt, 4.0, bound, 0.0, CPU)
+    for sampled in (range(7), [0, 5], []):
+        purse = Purse([list(sampled)])
+        trained.step(purse)
+        expected = clipped([of_units[unit] for unit in sampled], bound) if len(sampled) else 0.0
+        assert np.abs(purse.totals[0] - expected).max() < 1e-4 * bound
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_private_fit_tries_whether_gradients_are_those_of_single_texts(
+    name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = writer(folders[name])
+    assert has_gradients_by_text(made.decoder, made.vocabulary.size, made.vocabulary.n_prompt, CPU)
+    logits_of = AdaptedDecoder.__call__
+
+    def mixing(self: AdaptedDecoder, tokens: torch.Tensor, mask: torch.Tensor, n_last: int) -> torch.Tensor:
+        logits = logits_of(self, tokens, mask, n_last)
+        return logits - logits.mean(0, keepdim=True)
+
+    monkeypatch.setattr(AdaptedDecoder, "__call__", mixing)
+    with pytest.raises(JobError, match="cannot be clipped text by text"):
+        fitted(folders[name], epsilon=2.0)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@torch.no_grad()
+def test_logits_token_by_token_and_with_gaps_are_those_of_one_call(name: str, folders: dict[str, Path]) -> None:
+    made = writer(folders[name])
+    model, n = made.decoder, made.vocabulary.n_prompt
+    sequences = torch.from_numpy(made.sequences(canonical(5), TEXT)).long()
+    tokens, mask = (sequences - 1).clamp_min(0), sequences > 0
+    mask[:, n:] = True
+    whole = model(tokens, mask, 12)
+    logits, cache = model.follow(tokens[:, :n], mask[:, :n], None)
+    told = [logits]
+    for place in range(n, n + 10):
+        logits, cache = model.follow(tokens[:, place : place + 1], mask[:, : place + 1], cache)
+        told.append(logits)
+    torch.testing.assert_close(torch.stack(told, 1), whole[:, :11], rtol=1e-3, atol=1e-3)
+    for row in range(5):
+        left = int((~mask[row]).sum())
+        bare = model(tokens[row : row + 1, left:], mask[row : row + 1, left:], 12)
+        torch.testing.assert_close(bare[0], whole[row], rtol=1e-3, atol=1e-3)
+
+
+def test_sequences_of_a_folders_tokenizer_depend_on_their_own_row(folders: dict[str, Path]) -> None:
+    made, rows = writer(folders["llama"], max_prompt=25), canonical(12)
+    rows.loc[3, TEXT] = None
+    whole = made.sequences(rows, TEXT)
+    assert whole.shape == (12, 25 + 11)
+    alone = [made.sequences(rows.iloc[[place]], TEXT) for place in range(12)]
+    assert (np.concatenate(alone) == whole).all()
+    prompt = made.vocabulary.prompts(rows, TEXT)[0]
+    assert len(prompt) == 25
+    assert made.vocabulary.tokenizer.decode(prompt).endswith(f"{TEXT}:")
+    longer = sequences_of(made.vocabulary, rows, TEXT, max_tokens=90, length=400)
+    told = [[int(token) - 1 for token in row[25:] if token] for row in longer]
+    assert [made.vocabulary.text(tokens) for tokens in told] == rows[TEXT].tolist()
+
+
+def weights_of(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def fitted(folder: Path, epsilon: float | None = None, **settings: Any) -> TextModel:
+    more = {} if epsilon is None else {"epsilon": epsilon}
+    steps = {"steps": 2, "sampling_rate": 0.1} if settings.get("steps") != 0 else {}
+    text = {"model": str(folder), "epochs": 1, **steps, **SETTINGS, **settings}
+    schema = complaint_schema(None if epsilon is None else 60)
+    model = generator("independent", text=text, **more).fit(complaints(60, 2), schema, seed=4)
+    assert isinstance(model, TextModel)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [
+        ("gpt2", None),
+        ("llama", 2.0),
+        pytest.param("gpt2", 2.0, marks=pytest.mark.slow),
+        pytest.param("llama", None, marks=pytest.mark.slow),
+    ],
+)
+def test_a_folders_model_is_adapted_saved_and_loaded_again(
+    name: str, epsilon: float | None, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    before = weights_of(folders[name])
+    untrained = AdaptedDecoder(str(folders[name]), 2, CPU).trained().state_dict()
+    model = fitted(folders[name], epsilon)
+    after = model.writer.decoder.trained().state_dict()
+    kept = {key for key in after if "lora_" not in key}
+    assert all(torch.equal(after[key], untrained[key]) for key in kept)
+    assert all("lora_" in key for key, _ in named(model.writer.decoder))
+    assert any(value.abs().max() > 0 for key, value in after.items() if "lora_B" in key)
+    assert weights_of(folders[name]) == before
+    model.save(tmp_path / "saved")
+    assert {path.suffix for path in (tmp_path / "saved").iterdir()} <= {".json", ".safetensors"}
+    (path,) = (tmp_path / "saved").glob("*.safetensors")
+    of_texts = {key for key in load_file(path) if key.startswith("texts.")}
+    assert of_texts == {f"texts.{key}" for key, _ in named(model.writer.decoder)}
+    again = load_model(tmp_path / "saved")
+    assert again.sample(12, seed=3).equals(model.sample(12, seed=3))
+    assert (again.statement is None) == (epsilon is None)
+
+
+def test_a_folders_model_learns_public_texts_and_their_themes_first(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:  # fmt: skip
+    public = tmp_path / "public.txt"
+    public.write_text("\n".join(complaints(40, 8)[TEXT]) + "\n", encoding="utf-8")
+    # No step reads a real text: the adapters move by public ones alone.
+    told = {"public_text": str(public), "public_epochs": 1, "themes": 4, "steps": 0}
+    model = fitted(folders["gpt2"], 2.0, **told)
+    state = model.writer.decoder.trained().state_dict()
+    assert any(value.abs().max() > 0 for key, value in state.items() if "lora_B" in key)
+    row = model.writer.vocabulary.row
+    assert len(row.themes) == 4
+    assert "themes:" in row.lines(row_of_themes(model), TEXT)[0]
+    model.save(tmp_path / "saved")
+    assert load_model(tmp_path / "saved").sample(12, seed=3).equals(model.sample(12, seed=3))
+
+
+def row_of_themes(model: TextModel) -> pd.DataFrame:
+    """Rows with columns of themes, as the model of rows draws them."""
+    return conform(model.rows.sample(3, seed=0), unwritten(model.rows.schema), outside="clamp")
+
+
+def test_the_folder_may_be_elsewhere_at_load_and_must_hold_the_same_model(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    model = fitted(copied(folders, tmp_path))
+    model.save(tmp_path / "saved")
+    expected = model.sample(8, seed=1)
+    (tmp_path / "model").rename(tmp_path / "moved")
+    with pytest.raises(JobError, match=r"is a folder with config\.json"):
+        load_model(tmp_path / "saved")
+    assert load_model(tmp_path / "saved", text_model=tmp_path / "moved").sample(8, seed=1).equals(expected)
+    other = model_folder(tmp_path / "other", seed=9)
+    for instead in (other, folders["llama"]):
+        with pytest.raises(ModelError, match="adapted from another than"):
+            load_model(tmp_path / "saved", text_model=instead)
+    tokenizer = tmp_path / "moved" / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text() + "\n")
+    with pytest.raises(ModelError, match="adapted from another than"):
+        load_model(tmp_path / "saved", text_model=tmp_path / "moved")
+
+
+@pytest.fixture(scope="module")
+def saved(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model whose adapters tests may tamper with, in a copy."""
+    path = tmp_path_factory.mktemp("model") / "saved"
+    fitted(folders["gpt2"]).save(path)
+    return path
+
+
+TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "one is gone": lambda arrays: arrays.pop(next(key for key in arrays if "lora_A" in key)),
+    "one of another shape": lambda arrays: arrays.update(
+        {next(key for key in arrays if "lora_A" in key): np.zeros((1, 1), np.float32)}
+    ),
+    "one too many": lambda arrays: arrays.update({"texts.base_model.x": np.zeros(2, np.float32)}),
+    "a weight of the base": lambda arrays: arrays.update(
+        {"texts.base_model.model.transformer.wte.weight": np.zeros((400, 32), np.float32)}
+    ),
+}
+
+
+@pytest.mark.parametrize("tamper", TAMPERED.values(), ids=TAMPERED)
+def test_tampered_adapters_are_refused(tamper: Callable[[dict[str, Any]], object], saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved, tmp_path / "saved")
+    (path,) = (tmp_path / "saved").glob("*.safetensors")
+    arrays = load_file(path)
+    tamper(arrays)
+    save_file(arrays, path)
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(tmp_path / "saved")
+
+
+def _pickled(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch sprung'\ntR.")
+
+
+def _with_code(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling.Trap"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "modeling.py").write_text("raise SystemExit")
+
+
+def _encoder(folder: Path, *, head: bool) -> None:
+    from transformers import BertConfig, BertLMHeadModel, BertModel
+
+    shape = {"vocab_size": 400, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32}
+    made = (BertLMHeadModel if head else BertModel)(BertConfig(num_hidden_layers=2, **shape))
+    (folder / "model.safetensors").unlink()
+    made.save_pretrained(folder)
+
+
+def _headless(folder: Path) -> None:
+    from transformers import LlamaConfig, LlamaModel
+
+    shape = {"vocab_size": 400, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32}
+    LlamaModel(LlamaConfig(num_hidden_layers=2, **shape)).save_pretrained(folder)
+
+
+def _both_ways(folder: Path) -> None:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    made = T5ForConditionalGeneration(T5Config(vocab_size=400, d_model=32, d_kv=16, d_ff=32, num_layers=1, num_heads=2))
+    made.save_pretrained(folder)
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (shutil.rmtree, "is a folder with config.json"),
+    "no configuration": (lambda folder: (folder / "config.json").unlink(), "is a folder with config.json"),
+    "a configuration that is none": (lambda folder: (folder / "config.json").write_text("{"), "cannot be read"),
+    "an unknown architecture": (
+        lambda folder: (folder / "config.json").write_text('{"model_type": "x"}'), "no causal language model"
+    ),
+    "pickled weights": (_pickled, "only as pickles, which may run code"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has them nowhere"),
+    "damaged weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99), "no causal language"),
+    "code": (_with_code, "brings code of its own, which is not run"),
+    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "needs tokenizer.json"),
+    "a damaged tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "no causal language model"),
+    "a tokenizer without an end": (lambda folder: save_tokenizer(folder, end=None), "no token that ends a text"),
+    "an encoder without a head": (lambda folder: _encoder(folder, head=False), "lacks weights of a causal"),
+    "an encoder": (lambda folder: _encoder(folder, head=True), "reads a text from both sides"),
+    "a decoder without a head": (_headless, "lacks weights of a causal"),
+    "an encoder and a decoder": (_both_ways, "no causal language model"),
+    "another's tokenizer": (lambda folder: model_folder(folder, vocab_size=300), "has 400 tokens, and the model 300"),
+    "too few places": (lambda folder: model_folder(folder, n_positions=50), "reads 50 tokens, and max_prompt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_folder_that_is_something_else_is_refused_in_a_sentence(
+    spoil: Callable[[Path], object], said: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = copied(folders, tmp_path)
+    spoil(folder)
+    with pytest.raises(JobError, match=said) as caught:
+        fitted(folder)
+    assert "\n" not in str(caught.value)
+    assert f"model={str(folder)!r}" in str(caught.value)
+    assert not Path("sprung").exists()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_what_a_private_fit_of_adapters_leaves_is_a_function_of_its_noisy_answers(
+    name: str, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
+    text = {"model": str(folders[name]), "steps": 2, "sampling_rate": 0.1, **SETTINGS}
+    made, schema = generator("independent", epsilon=2.0, text=text), complaint_schema(90)
+    assert isinstance(made, PrivateGenerator)
+    odd = complaints(120, 3).assign(product="zebrafish", amount=10**7)
+    odd[TEXT] = [None if place % 2 else "zebrafish " * (1 + place) for place in range(120)]
+    left: list[dict[str, Any]] = []
+    for place, table in enumerate((complaints(60, 2), odd, odd.iloc[:0])):
+        budget = Watched(made.calibrated(schema))
+        model = made.fit(table, schema, budget=budget)
+        model.save(tmp_path / str(place))
+        files = {path.name: path.read_bytes() for path in (tmp_path / str(place)).iterdir()}
+        left.append({**files, "questions": budget.deaf.questions, "sample": model.sample(5, seed=0).to_csv()})
+    assert left[1] == left[0]
+    assert left[2] == left[0]
+
+
+def test_nothing_is_said_of_how_long_the_texts_are(
+    folders: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = copied(folders, tmp_path)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "model_max_length": 5}))
+    model = fitted(folder, epsilon=2.0)
+    model.sample(5, seed=0)
+    told = capfd.readouterr()
+    assert "oken indices" not in told.err + told.out

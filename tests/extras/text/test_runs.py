@@ -1,0 +1,86 @@
+"""Free text from the rows to the verdict: secrets repeated without epsilon are found, and under epsilon none are."""
+
+from typing import Any
+
+import pytest
+
+from evaluate.engine import evaluate_beside
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import judge_candidate
+from evaluate.tables import Real
+from synth.generators.registry import generator, load_model
+from synth.generators.wrapper import scorer_of
+from synth.schema import Schema
+from tests.text_tables import TEXT, complaint_schema, complaints
+
+pytestmark = pytest.mark.statistical
+COPIED, PERSONAL = "privacy.texts.copied", "privacy.texts.personal"
+MEASURES = ("privacy.texts", "privacy.texts.membership", "fidelity.texts", "utility.texts")
+N_TRAIN = 500
+
+
+def evaluated(tmp_path: Any, epsilon: float | None, **of_text: Any) -> tuple[Any, dict[str, str], list[str]]:
+    """The evaluation of a table that was fitted, saved, loaded and sampled; outcomes of rules; its texts."""
+    rows = complaints(N_TRAIN + 300, 5, n_secrets=12)
+    train, holdout = rows[:N_TRAIN], rows[N_TRAIN:]
+    schema: Schema = complaint_schema(None if epsilon is None else N_TRAIN)
+    claimed = {} if epsilon is None else {"epsilon": epsilon}
+    model = generator("independent", text={"d_model": 64, **of_text}, **claimed).fit(train, schema, seed=1)  # type: ignore[arg-type]
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    synthetic = loaded.sample(1_500, seed=2)
+    scorer = scorer_of(loaded)
+    assert scorer is not None
+    evaluation = evaluate_beside(
+        Real.prepare(train, holdout, schema), {"made": synthetic}, measures=MEASURES,
+        statements={} if loaded.statement is None else {"made": loaded.statement}, scorers={"made": scorer},
+    )  # fmt: skip
+    verdict = judge_candidate(evaluation.candidates[0], load_policy("internal"), real=evaluation.real)
+    return evaluation, {f.rule.measure: f.outcome for f in verdict.findings}, synthetic[TEXT].tolist()
+
+
+def repeated(evaluation: Any) -> list[str]:
+    """The sentences that the evaluation names."""
+    columns = evaluation.candidates[0].figures["text_copies"]["columns"]
+    return [one["sentence"] for column in columns for one in column["sentences"]]
+
+
+def test_secrets_that_a_fit_without_epsilon_repeats_fail_with_the_sentence(tmp_path: Any) -> None:
+    evaluation, outcomes, texts = evaluated(tmp_path, None, epochs=100)
+    secrets = [text[text.index("Call ") :] for text in complaints(N_TRAIN + 300, 5, n_secrets=12)[TEXT][:12]]
+    found = [secret for secret in secrets if any(secret in text for text in texts)]
+    assert found
+    assert "FAIL" in (outcomes[COPIED], outcomes[PERSONAL])
+    assert any(secret.split()[-1].rstrip(".").casefold() in sentence.casefold() for secret in found
+               for sentence in repeated(evaluation))  # fmt: skip
+
+
+@pytest.mark.parametrize("epsilon", [8.0, 1.0])
+def test_no_secret_is_repeated_under_epsilon(tmp_path: Any, epsilon: float) -> None:
+    public = tmp_path / "public.txt"  # other complaints, of nobody in the table
+    public.write_text("\n".join(complaints(600, 77)[TEXT]), encoding="utf-8")
+    evaluation, outcomes, texts = evaluated(tmp_path, epsilon, public_text=str(public), steps=60)
+    secrets = [text[text.index("Call ") :] for text in complaints(N_TRAIN + 300, 5, n_secrets=12)[TEXT][:12]]
+    assert not [secret for secret in secrets if any(secret in text for text in texts)]
+    assert outcomes[COPIED] != "FAIL"
+    assert outcomes[PERSONAL] != "FAIL"
+    assert repeated(evaluation) == []
+    assert evaluation.candidates[0].statement.epsilon <= epsilon
+
+
+def test_themes_of_public_texts_make_private_texts_agree_with_their_rows(tmp_path: Any) -> None:
+    train, public = complaints(1_500, 5), tmp_path / "public.txt"
+    public.write_text("\n".join(complaints(600, 77)[TEXT]), encoding="utf-8")
+    real = Real.prepare(train, complaints(800, 6), complaint_schema(len(train)))
+
+    def agreement(themes: int) -> float:
+        text = {"d_model": 64, "public_text": str(public), "public_epochs": 20, "steps": 0, "themes": themes}
+        model = generator("aim", epsilon=4.0, text=text).fit(train, complaint_schema(len(train)), seed=1)
+        assert model.statement is not None
+        synthetic = model.sample(1_500, seed=2)
+        evaluation = evaluate_beside(real, {"made": synthetic}, measures=("fidelity.texts",))
+        return next(e.value for e in evaluation.candidates[0].estimates if e.measure == "texts.agreement.floor_share")
+
+    # 0 is agreement as of fresh real texts, and 1 that of texts dealt at random.
+    assert agreement(24) < 0.5
+    assert agreement(0) > 0.8

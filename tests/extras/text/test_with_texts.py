@@ -1,0 +1,757 @@
+"""Fits with columns of free text: what is refused, what is stated and paid, what is saved, and where a fit goes on.
+
+A private fit is answered without a look at its table. Whatever of the table is then left shows, and so do lies.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from evaluate.gate.accounting import cost
+from evaluate.gate.policy import build_policy
+from evaluate.gate.verdict import judge
+from evaluate.privacy.audit.white_box import audit
+from evaluate.result import Candidate, EvaluationError
+from evaluate.result_io import evaluation_from
+from synth.dp.budget import Budget
+from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.noise_journal import Journal
+from synth.dp.schedule import Schedule
+from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
+from synth.generators.base import PrivateGenerator
+from synth.generators.fitting.histories import LATER_ROWS
+from synth.generators.forecast import outlook
+from synth.generators.models.history_model import HistoryModel
+from synth.generators.registry import generator, load_model
+from synth.generators.wrapper import fit_model
+from synth.neural import training as loop
+from synth.neural.batches import UnitIndex
+from synth.schema import Schema, build_schema
+from tests.evaluations import ABSENT, evaluation_of
+from tests.extras.text.tiny import TINY
+from tests.synth.generators.deaf_noise import N_UNITS, Watched
+from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text import fitting as texts
+from understudy.extras.text.model import TextModel
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.themes import Themes
+from understudy.extras.text.tokenizer import BytePairs
+from understudy.extras.text.training import PrivateTextTraining, named
+from understudy.extras.text.vocabularies import CodedVocabulary
+from understudy.extras.text.wrapper import THEMES, WithTexts
+
+K, SPY = 3, "zebrafish"
+NOTES = {TEXT: {"kind": "text", "learn": True, "length": 60, "missing": True}, "reply": {"kind": "text", "learn": True}}
+
+
+@cache
+def schema_of(entities: bool) -> Schema:
+    """Two columns of text, of rows or of entities."""
+    columns: dict[str, Any] = {
+        "product": {"kind": "categorical", "categories": ["card", "loan", "mortgage", "transfer"]},
+        "rating": {"kind": "integer", "bounds": [1, 5]},
+        **NOTES,
+    }
+    content: dict[str, Any] = {"status": "declared", "n_units": N_UNITS, "columns": columns}
+    if entities:
+        who = {"who": {"kind": "identifier", "bounds": [0, 10**6]}}
+        content |= {"entity": "who", "max_rows_per_unit": K, "columns": {**who, **columns}}
+    return build_schema(content)
+
+
+def people(entities: bool) -> dict[str, pd.DataFrame]:
+    """Tables that have nothing in common but their columns."""
+    plain = complaints(80, 0).drop(columns=["channel", "amount"])
+    plain = plain.assign(reply=plain[TEXT].str[:30], who=np.arange(80) // 2)
+    odd = complaints(130, 1).drop(columns=["channel", "amount"])
+    odd = odd.assign(
+        product=SPY, rating=9, reply=[f"{SPY} {i}" * (i % 40) for i in range(130)], who=np.arange(130) // 9
+    )
+    odd.loc[::2, TEXT] = None
+    tables = {"plain": plain, "odd": odd, "empty": plain.iloc[:0]}
+    return tables if entities else {name: frame.drop(columns="who") for name, frame in tables.items()}
+
+
+@cache
+def specified(entities: bool, public: str | None = None) -> tuple[PrivateGenerator, Schema, Schedule]:
+    """A private generator with texts, its schema, and what a fit will draw; with themes of public texts."""
+    text: dict[str, Any] = {**TINY, "steps": 4, "learning_rate": 0.05, "sampling_rate": 0.1}
+    if public is not None:
+        text |= {"public_text": public, "public_epochs": 1, "themes": 5}
+    made = generator("independent", epsilon=2.0, text=text)
+    assert isinstance(made, PrivateGenerator)
+    schedule = made.schedule(schema_of(entities))
+    assert schedule is not None
+    return made, schema_of(entities), schedule
+
+
+def left(
+    table: pd.DataFrame, entities: bool, folder: Path, has_place: bool, public: str | None
+) -> dict[str, Any]:  # fmt: skip
+    """All that a private fit leaves: files, statement, a sample, questions, messages, the log."""
+    made, schema, schedule = specified(entities, public)
+    budget, told = Watched(schedule), list[tuple[str, float | None]]()
+    place = folder / "place" if has_place else None
+    model = made.fit(table, schema, budget=budget, place=place, progress=lambda what, share: told.append((what, share)))
+    model.save(folder / "model")
+    logs = [path.read_text().splitlines() for path in (folder / "place").rglob("log.jsonl")]
+    assert len(logs) == has_place
+    assert model.statement is not None
+    return {
+        "statement": model.statement.to_dict(), "rows": model.default_rows, "questions": budget.deaf.questions,
+        "messages": told, "log": [{**json.loads(one), "seconds": 0} for log in logs for one in log],
+        "places": sorted(str(path.relative_to(folder)) for path in (folder / "place").rglob("*")),
+        "sample": model.sample(10, seed=0).to_csv(),
+        **{path.name: path.read_bytes() for path in (folder / "model").iterdir()},
+    }  # fmt: skip
+
+
+def differences(
+    entities: bool, names: Sequence[str], folder: Path, has_place: bool = False, public: str | None = None
+) -> list[str]:
+    """Which parts of what is left are not the same for all tables."""
+    tables, found = people(entities), list[str]()
+    first: dict[str, Any] | None = None
+    for name in names:
+        (folder / name).mkdir()
+        parts = left(tables[name], entities, folder / name, has_place, public)
+        first = first or parts
+        found += [f"{name}: {part}" for part in {*first, *parts} if parts.get(part) != first.get(part)]
+    return found
+
+
+@pytest.fixture
+def alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoders start alike: no start reads a real row."""
+    monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
+    monkeypatch.setattr(texts, "N_PROMPT_ROWS", 200)
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize("entities", [pytest.param(False, marks=pytest.mark.statistical), True])
+def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(entities: bool, tmp_path: Path) -> None:
+    assert differences(entities, ("plain", "odd", "empty"), tmp_path, has_place=True) == []
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The path of public texts."""
+    path = tmp_path_factory.mktemp("public") / "public.txt"
+    path.write_text("\n".join(complaints(60, 4)[TEXT]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.usefixtures("alike")
+def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert differences(True, ("plain", "odd", "empty"), tmp_path, public=public) == []
+    fit = WithTexts.fit
+
+    def lying(self: WithTexts, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
+        held = tuple(text for text in train[TEXT].dropna()) * 5
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(texts, "_themes", lambda public, number: Themes.learned(held, number))
+            return fit(self, train, *more, **named)
+
+    monkeypatch.setattr(WithTexts, "fit", lying)
+    (tmp_path / "lie").mkdir()
+    assert differences(True, ("plain", "odd"), tmp_path / "lie", public=public) != []
+
+
+def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
+    bare, schema, without = specified(False)
+    made, _, schedule = specified(False, public)
+    themed = made.counted(schema)
+    assert len(themed.modeled) == len(schema.modeled) + 2 * 5
+    assert bare.counted(schema).modeled == schema.modeled
+    assert schedule.epsilon <= 2.0
+    counts, fewer = (
+        sum(event.count for event in one.events if event.what != texts.STEPS) for one in (schedule, without)
+    )
+    assert counts == fewer + 2 * 5
+    model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
+    assert model.schema.learned == schema.learned
+    table = model.sample(30, seed=2)
+    assert list(table.columns) == list(schema.kept)
+    with pytest.raises(BudgetError, match="schedule"):
+        made.fit(people(False)["plain"], schema, budget=Budget(without))
+
+
+def test_one_text_changes_one_cell_of_each_theme(public: str) -> None:
+    made, schema, schedule = specified(False, public)
+    frame = people(False)["plain"]
+
+    def asked(table: pd.DataFrame) -> list[np.ndarray]:
+        budget, seen = Watched(schedule), list[np.ndarray]()
+        gaussian = budget.deaf.gaussian
+        budget.deaf.gaussian = lambda exact, sigma: seen.append(np.array(exact)) or gaussian(exact, sigma)  # type: ignore[method-assign,func-returns-value]
+        made.fit(table, schema, budget=budget)
+        return seen
+
+    moved = [np.abs(one - other).sum() for one, other in zip(asked(frame), asked(frame.iloc[1:]), strict=True)]
+    assert len(moved) >= len(made.counted(schema).modeled)
+    assert all(0 <= one <= 1 for one in moved)
+    assert sum(moved) == len(made.counted(schema).modeled)
+
+
+def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: Path) -> None:
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
+    made, schema = generator("auto", epsilon=2.0, text=text), schema_of(True)
+    assert isinstance(made, PrivateGenerator)
+    schedule = made.schedule(schema)
+    assert schedule is not None
+    assert all(not isinstance(event, SubsampledGaussianEvent) for event in schedule.events)
+    place = tmp_path / "place"
+    model = made.fit(people(True)["plain"], schema, budget=Budget(schedule), place=place)
+    assert not (place / texts.PREPARED).exists()
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.sample(20, seed=1).equals(model.sample(20, seed=1))
+    assert again.statement == model.statement
+    assert isinstance(again, TextModel)
+    rows = people(True)["plain"].iloc[:9]
+    assert isinstance(model, TextModel)
+    assert np.array_equal(again.text_losses(rows, TEXT), model.text_losses(rows, TEXT))
+
+
+@pytest.mark.parametrize(
+    "words_or_centers",
+    [lambda words, centers: (None, centers), lambda words, centers: (words, centers[:3])],
+    ids=["no words", "fewer centers"],
+)
+def test_a_saved_model_whose_themes_are_incomplete_is_damaged(
+    words_or_centers: Callable[..., Any], public: str, tmp_path: Path
+) -> None:
+    # Else columns of themes would stand in its samples.
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
+    generator("independent", epsilon=2.0, text=text).fit(people(False)["plain"], schema_of(False)).save(tmp_path / "m")
+    content = json.loads((tmp_path / "m" / "model.json").read_text())
+    arrays, name = load_file(tmp_path / "m" / "arrays.safetensors"), "themes centers"
+    content["text"]["themes"], arrays[name] = words_or_centers(content["text"]["themes"], arrays[name])
+    (tmp_path / "m" / "model.json").write_text(json.dumps(content))
+    save_file(arrays, tmp_path / "m" / "arrays.safetensors")
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(tmp_path / "m")
+
+
+def test_an_outlook_is_of_the_columns_of_a_table_and_allows_for_themes(public: str) -> None:
+    (bare, schema, _), (made, *_) = specified(False), specified(False, public)
+    without, found = outlook(bare, schema), outlook(made, schema)
+    assert found.columns.keys() == without.columns.keys() == set(schema.modeled)
+    assert all(found.columns[name] > error for name, error in without.columns.items())
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str, name: str) -> None:
+    content = schema_of(True).model_dump(mode="json", exclude_none=True)
+    schema = build_schema({**content, "n_units": 200, "order": "rating"})
+    text = {**TINY, "public_text": public, "public_epochs": 1, "steps": 0}
+    for epsilon, n_themes, drawn in ((0.3, 0, True), (0.3, 16, False), (20.0, 16, True)):
+        made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
+        model = made.fit(people(True)["plain"], schema)
+        assert isinstance(model.rows, HistoryModel) == drawn
+        assert (made.cautions(schema) == ()) == drawn
+        assert isinstance(made, PrivateGenerator)
+        audited = audit(made, schema, n_fits=1)
+        assert any(what.endswith(LATER_ROWS) for what in audited.covered) == drawn
+        assert (THEMES in audited.not_covered) == (n_themes > 0)
+
+
+def test_a_mark_of_byte_order_is_no_part_of_a_public_text(tmp_path: Path) -> None:
+    (tmp_path / "public.txt").write_text("One.\nTwo.\n", encoding="utf-8-sig")
+    assert texts.public_texts(str(tmp_path / "public.txt")) == ["One.", "Two."]
+
+
+def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: str) -> None:
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "epochs": 1}
+    made, schema = generator("mst", text=text), complaint_schema()
+    assert made.counted(schema).modeled == schema.modeled
+    model = made.fit(complaints(60, 0), schema)
+    assert isinstance(model, TextModel)
+    assert model.writer.themes is None
+
+
+def test_without_epsilon_no_steps_are_refused(public: str) -> None:
+    made = generator("mst", text={**TINY, "public_text": public, "steps": 0})
+    with pytest.raises(JobError, match="steps=0 is of fits with epsilon"):
+        made.check(complaint_schema())
+
+
+def test_a_statement_says_that_public_texts_are_not_covered_and_how_many_columns_are_themes(public: str) -> None:
+    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
+    made, schema = generator("independent", epsilon=2.0, text=text), schema_of(False)
+    stated = made.fit(people(False)["plain"], schema).statement
+    assert stated is not None
+    assert any("taken to be public" in caveat for caveat in stated.caveats)
+    assert "10 of the counted columns are themes of texts: clusters of public sentences." in stated.caveats
+    assert stated.caveats[-1] == "No step was trained on a real text."
+    plain = specified(False)[0].fit(people(False)["plain"], schema).statement
+    assert plain is not None
+    assert not any("public texts" in caveat or "themes" in caveat for caveat in plain.caveats)
+
+
+def test_no_row_is_asked_for_by_a_theme(public: str) -> None:
+    made, schema, schedule = specified(False, public)
+    model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
+    theme = f"{TEXT}: theme 1"
+    assert theme in made.counted(schema).learned
+    for asked in ({"given": {theme: True}}, {"balance": {theme: None}}):
+        with pytest.raises(JobError, match="is a theme of texts, which no sample has"):
+            model.sample(5, seed=0, **asked)  # type: ignore[arg-type]
+
+
+def test_bytes_that_cut_a_text_are_told(public: str) -> None:
+    made, schema, _ = specified(False)
+    (told, other) = made.cautions(schema)
+    assert told.startswith(f"text={TEXT!r} has up to length=60 characters, of which text.max_tokens=12 keeps as many")
+    assert other.startswith("text='reply'")
+    assert specified(False, public)[0].cautions(schema) == ()
+    assert generator("independent", text=TINY).cautions(schema) == ()
+
+
+_fit_texts, _of, _learned = texts.fit_texts, Prompts.of, BytePairs.learned
+_step = PrivateTextTraining.step
+
+
+def _with_rows(name: str, owner: type, lie: Callable[..., Any]) -> tuple[Any, str, Any]:
+    """A lie that knows the real rows."""
+
+    def lying(text: Any, rows: pd.DataFrame, model: Any, *more: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, name, classmethod(lambda cls, *given: lie(rows, *given)))
+            return _fit_texts(text, rows, model, *more)
+
+    return texts, "fit_texts", lying
+
+
+def _progress_of_rows(text: Any, rows: pd.DataFrame, model: Any, seed: int, progress: Any, *more: Any) -> Any:
+    progress(f"reading {len(rows)} texts", None)
+    return _fit_texts(text, rows, model, seed, progress, *more)
+
+
+def _fewer_where_some_are_missing(text: Any, rows: pd.DataFrame, *more: Any) -> Any:
+    most = 12 - int(8 * rows[TEXT].isna().mean())
+    return _fit_texts((text[0].model_copy(update={"max_tokens": most}), text[1]), rows, *more)
+
+
+def _batch_of_table(self: Any, decoder: Any, units: Any, n_prompt: int, expected: float, *more: Any) -> None:
+    _init(self, decoder, units, n_prompt, max(len(units), 1) / 2, *more)
+
+
+_init = PrivateTextTraining.__init__
+
+LIES: Mapping[str, tuple[Any, str, Any]] = {
+    "a vocabulary learned on the texts": _with_rows(
+        "learned", BytePairs, lambda rows, given, size: _learned(rows["reply"].dropna().tolist(), size)
+    ),
+    "domains of prompts read off real rows": _with_rows(
+        "of", Prompts, lambda rows, drawn, schema, themes: _of(rows if len(rows) else drawn, schema, themes)
+    ),
+    "fewer tokens where many texts are missing": (texts, "fit_texts", _fewer_where_some_are_missing),
+    "a message with the number of rows": (texts, "fit_texts", _progress_of_rows),
+    "an exact expected batch": (PrivateTextTraining, "__init__", _batch_of_table),
+}
+
+FAST = ("a vocabulary learned on the texts", "domains of prompts read off real rows")
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize(
+    "lie", [pytest.param(lie, marks=[] if n in FAST else pytest.mark.statistical, id=n) for n, lie in LIES.items()]
+)
+def test_a_lie_about_what_reaches_the_model_is_caught(
+    lie: tuple[Any, str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*lie)
+    assert differences(True, ("plain", "odd"), tmp_path) != []
+
+
+def weights(model: Any) -> np.ndarray:
+    assert isinstance(model, TextModel)
+    return np.concatenate([array.ravel() for array in model.writer.to_arrays().values()])
+
+
+def same_seed_gives_other_private_weights() -> None:
+    # All noise is the same, so that the start alone can tell two fits of one seed apart.
+    made, schema, schedule = specified(True)
+    frame = people(True)["plain"]
+    one, other = (weights(made.fit(frame, schema, seed=5, budget=Watched(schedule))) for _ in range(2))
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.999
+    assert not np.array_equal(one, other)
+
+
+def texts_of_a_unit_are_sampled_and_clipped_together() -> None:
+    # One entity of 3 rows, whose 6 texts are the same: 6 clipped gradients would add up to 6 times the bound.
+    made, schema, schedule = specified(True)
+    frame = people(True)["plain"].iloc[[0, 0, 0]].assign(who=7, reply="same", **{TEXT: "same"})
+    budget, seen = Watched(schedule), list[float]()
+    floats, sample = budget.deaf.floats, budget.deaf.sample
+    n_units: list[int] = []
+    budget.deaf.floats = lambda values, sigma: seen.append(float(np.linalg.norm(values))) or floats(values, sigma)  # type: ignore[method-assign,func-returns-value]
+    budget.deaf.sample = lambda n, rate: n_units.append(n) or sample(n, rate)  # type: ignore[method-assign,func-returns-value]
+    made.fit(frame, schema, budget=budget)
+    assert n_units == [1] * 4
+    assert len(seen) == 4
+    assert all(0.9 < norm < 1 + 1e-5 for norm in seen)
+
+
+Check = Callable[[], None]
+CHECKS: tuple[Check, ...] = (same_seed_gives_other_private_weights, texts_of_a_unit_are_sampled_and_clipped_together)
+_seeded, _unit_index = loop.seeded, UnitIndex.of
+MUTANTS: Mapping[str, tuple[tuple[Any, str, Any], Check]] = {
+    "the seed of the job": ((loop, "seeded", lambda seed, device: _seeded(5, device)), CHECKS[0]),
+    "a unit's texts in samples of their own": (
+        (UnitIndex, "of", classmethod(
+            lambda cls, encoded, ids=None, k=1: _unit_index(encoded, np.arange(len(encoded)), k)
+        )), CHECKS[1],
+    ),
+    "a unit's columns in samples of their own": (
+        (UnitIndex, "of", classmethod(
+            lambda cls, encoded, ids=None, k=1: _unit_index(encoded, np.arange(len(encoded)) // 3, k)
+        )), CHECKS[1],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
+def test_private_fits_on_texts(check: Check) -> None:
+    check()
+
+
+@pytest.mark.parametrize(("plant", "check"), MUTANTS.values(), ids=MUTANTS)
+def test_every_mutant_is_caught(plant: tuple[Any, str, Any], check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*plant)
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_one_statement_covers_rows_and_texts() -> None:
+    made, schema, schedule = specified(True)
+    model = made.fit(people(True)["plain"], schema, budget=Budget(schedule))
+    stated = model.statement
+    assert stated is not None
+    assert stated.epsilon == schedule.epsilon
+    assert stated.epsilon <= 2.0
+    (of_texts,) = (event for event in schedule.events if event.what == texts.STEPS)
+    assert isinstance(of_texts, SubsampledGaussianEvent)
+    assert [event.what for event in stated.events].count(texts.STEPS) == 1
+    assert len(stated.events) == len(schedule.events) > 1
+    whole = cost(schedule.events, stated.delta)
+    assert whole == pytest.approx(stated.epsilon, rel=1e-6)
+    others = cost(tuple(event for event in schedule.events if event != of_texts), stated.delta)
+    alone = cost((of_texts,), stated.delta)
+    assert others is not None
+    assert alone is not None
+    assert max(others, alone) < stated.epsilon < others + alone
+
+
+@pytest.mark.statistical
+def test_the_share_of_texts_decides_how_much_noise_they_get() -> None:
+    def noise(share: float) -> tuple[float, float]:
+        made = generator("independent", epsilon=2.0, text={**TINY, "share": share})
+        assert isinstance(made, PrivateGenerator)
+        schedule = made.calibrated(schema_of(False))
+        of_texts = schedule.required(texts.STEPS, SubsampledGaussianEvent)
+        rest = [event for event in schedule.events if event != of_texts]
+        return of_texts.noise_multiplier, cost(tuple(rest), 1e-6) or 0.0
+
+    small, large = noise(0.1), noise(0.9)
+    assert small[0] > large[0]
+    assert small[1] > large[1]
+
+
+@pytest.mark.statistical
+def test_a_claim_without_the_cost_of_its_texts_is_damage() -> None:
+    _, schema, schedule = specified(False)
+    stated = Budget(schedule).statement(schema)
+    one = Candidate("independent", (), statement=stated)
+    content = json.loads(evaluation_of(one, self_tests=ABSENT, release="independent").to_json())
+    policy = build_policy({"name": "house", "version": 1, "audience": "us", "rules": [
+        {"measure": "statement.epsilon", "limit": 0.1, "why": "w"},
+    ]})  # fmt: skip
+    rest = tuple(event for event in schedule.events if event.what != texts.STEPS)
+    content["schema"] = json.loads(json.dumps({**content["schema"], "n_units": N_UNITS}))
+    content["candidates"][0]["statement"].update(epsilon=cost(rest, stated.delta))
+    with pytest.raises(EvaluationError, match="its own events cost"):
+        judge(evaluation_from(json.dumps(content)), [policy])
+
+
+def test_steps_on_texts_are_paid_once_and_on_their_schedule_alone() -> None:
+    made, schema, schedule = specified(False)
+    event = schedule.required(texts.STEPS, SubsampledGaussianEvent)
+    budget = Budget(schedule)
+    frame = people(False)["plain"]
+    made.fit(frame, schema, budget=budget)
+    with pytest.raises(BudgetError, match="no further release"):
+        budget.step(event, 1, lambda _: "")
+    with pytest.raises(BudgetError):
+        made.fit(frame, schema, budget=budget)
+    rest = Schedule(tuple(one for one in schedule.events if one != event), schedule.delta)
+    with pytest.raises(BudgetError):
+        made.fit(frame, schema, budget=Budget(rest))
+
+
+def test_a_sample_of_less_than_one_unit_is_refused_before_any_row_is_read() -> None:
+    made = generator("independent", epsilon=1.0, text={**TINY, "sampling_rate": 0.001})
+    with pytest.raises(BudgetError, match=r"text.sampling_rate=0.001 draws less than one unit"):
+        made.fit(complaints(5, 0), complaint_schema(90))
+
+
+def bare(n_units: int | None = None) -> Schema:
+    """The schema without its text."""
+    known = complaint_schema(n_units)
+    columns = {name: column for name, column in known.columns.items() if name != TEXT}
+    return known.model_copy(update={"columns": columns})
+
+
+LM: dict[str, Any] = {"text": "lm"}
+REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Schema], str]] = {
+    "an option and no text": ("independent", LM, bare, "for columns with learn = true, and the schema has none"),
+    "a text and no option": ("mst", {}, complaint_schema, f"column={TEXT!r} is free text to be learned"),
+    "a text to keep that is not learned": (
+        "independent", LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
+    ),
+    "pategan": (
+        "pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "nothing is learned beside generator='pategan'"
+    ),
+    "a table of public texts that is not there": (
+        "independent", {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"
+    ),
+    "a model that is not there": (
+        "independent", {"text": {"model": "absent"}}, complaint_schema, "model='absent' is none"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parameters", "schema", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_learned_is_refused_in_a_sentence_before_a_row_is_read(
+    name: str, parameters: dict[str, Any], schema: Callable[[], Schema], said: str
+) -> None:
+    with pytest.raises((JobError, SchemaError), match=said) as caught:
+        fit_model(generator(name, **parameters), pd.DataFrame(), schema())
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ({"rank": 4}, "rank is of adapters"),
+        ({"model": "x", "d_model": 32}, "d_model is of the small decoder"),
+        ({"public_epochs": 3}, "public_epochs is of public texts, and there are none; set public_text"),
+        ({"themes": 3}, "themes is of public texts"),
+        ({"model": "x", "vocabulary": 400}, "vocabulary is of the small decoder"),
+        ({"sampling_rate": 1.5}, "a probability in"),
+        ({"sampling_rate": 0.0}, "a probability in"),
+        ({"d_model": 20}, "multiple of 16"),
+        ({"share": 1.0}, "less than 1"),
+        ({"steps": 0}, "steps=0 learns public texts alone"),
+        ({"public_text": "x", "steps": 0, "share": 0.3}, "share is of steps of DP-SGD, and steps=0 leaves them out"),
+        ({"unknown": 1}, "unknown"),
+        ("gpt", "text"),
+    ],
+)
+def test_parameters_that_are_wrong_or_idle_are_refused(text: Any, said: str) -> None:
+    with pytest.raises(JobError, match=said) as caught:
+        generator("independent", text=text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"  \n \n", b"\xff\xfe\x00"])
+def test_public_texts_that_are_none_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "public.txt"
+    path.write_bytes(content)
+    made = generator("independent", text={**TINY, "public_text": str(path)})
+    with pytest.raises(JobError, match=r"holds no text|cannot be read"):
+        made.fit(complaints(5, 0), complaint_schema())
+
+
+@pytest.mark.parametrize("bad", ["", "a\ud800b"])
+def test_a_text_that_is_no_text_is_refused_without_a_word_of_it(bad: str) -> None:
+    frame = complaints(30, 0)
+    frame.loc[3, TEXT] = bad or 7
+    made = generator("independent", text={**TINY, "epochs": 1})
+    try:
+        made.fit(frame, complaint_schema())
+    except UnderstudyError as error:
+        assert isinstance(error, TableError)
+        assert TEXT in str(error)
+        assert "\ud800" not in str(error)
+    else:
+        assert not bad
+
+
+def test_a_private_fit_refuses_no_text_for_what_it_is() -> None:
+    frame = complaints(30, 0)
+    frame[TEXT] = frame[TEXT].astype(object)
+    frame.loc[:4, TEXT] = ["a\ud800b", "\0", 7, "x" * 100_000, float("nan")]
+    made = generator("independent", epsilon=2.0, text={**TINY, "steps": 1, "sampling_rate": 0.1})
+    model = made.fit(frame, complaint_schema(90))
+    assert model.sample(5, seed=0)[TEXT].str.len().gt(0).all()
+
+
+def fitted(epsilon: float | None = None, name: str = "independent", **text: Any) -> TextModel:
+    more = {} if epsilon is None else {"epsilon": epsilon}
+    made = generator(name, text={**TINY, "epochs": 2, "steps": 3, "sampling_rate": 0.1, **text}, **more)
+    model = made.fit(complaints(60, 1), complaint_schema(None if epsilon is None else 60), seed=1)
+    assert isinstance(model, TextModel)
+    return model
+
+
+@pytest.mark.parametrize("epsilon", [None, 2.0])
+def test_a_saved_model_is_safetensors_and_json_and_gives_the_same_sample(epsilon: float | None, tmp_path: Path) -> None:
+    model = fitted(epsilon)
+    model.save(tmp_path / "model")
+    files = sorted((tmp_path / "model").iterdir())
+    assert {path.suffix for path in files} == {".json", ".safetensors"}
+    again = load_model(tmp_path / "model")
+    assert again.sample(20, seed=3).equals(model.sample(20, seed=3))
+    assert again.sample(20, seed=3).equals(model.sample(20, seed=3))
+    assert not again.sample(20, seed=4).equals(model.sample(20, seed=3))
+    assert again.statement == model.statement
+    content = b"".join(path.read_bytes() for path in files)
+    for text in complaints(60, 1)[TEXT]:
+        assert text.encode() not in content
+
+
+def test_a_sample_has_the_columns_of_its_table_and_texts_as_long_as_they_may_be() -> None:
+    model = fitted(max_tokens=40)
+    sample = model.sample(50, seed=0)
+    assert list(sample.columns) == list(complaints(1, 0).columns)
+    assert sample[TEXT].map(type).eq(str).all()
+    assert sample[TEXT].str.len().between(1, 240).all()
+    short = model.sample(50, seed=0, given={"product": "loan"})
+    assert short["product"].eq("loan").all()
+    assert len(short[TEXT]) == 50
+
+
+@pytest.mark.statistical
+def test_a_text_that_may_be_missing_is_missing_about_as_often() -> None:
+    frame = complaints(200, 1)
+    frame.loc[frame["product"] == "card", TEXT] = None
+    made = generator("independent", text={**TINY, "epochs": 30, "learning_rate": 0.01, "d_model": 32})
+    sample = made.fit(frame, complaint_schema(missing=True), seed=0).sample(200, seed=0)
+    found = sample[TEXT].isna().groupby(sample["product"]).mean()
+    assert found["card"] > 0.8
+    assert found.drop("card").max() < 0.2
+
+
+def test_a_damaged_model_of_texts_is_refused(tmp_path: Path) -> None:
+    fitted().save(tmp_path / "model")
+    (path,) = (file for file in (tmp_path / "model").glob("*.json") if "text" in json.loads(file.read_text()))
+    whole = json.loads(path.read_text())
+    of_texts = whole["text"]
+    damages: list[dict[str, Any]] = [
+        {key: value for key, value in whole.items() if key != "text"},
+        {**whole, "text": {}},
+        {**whole, "text": 3},
+        {**whole, "text": {**of_texts, "tokenizer": "{}"}},
+        {**whole, "text": {**of_texts, "tokenizer": None}},
+        {**whole, "text": {**of_texts, "prompts": of_texts["prompts"][1:]}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": 32}}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "n_layers": 2}}},
+        {**whole, "text": {**of_texts, "parameters": {**of_texts["parameters"], "d_model": "x"}}},
+    ]
+    for damaged in damages:
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(ModelError, match=r"damaged|fit its description"):
+            load_model(tmp_path / "model")
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+def _cut_at(n_steps: int, patch: pytest.MonkeyPatch) -> None:
+    """Private training ends in the middle."""
+    done: list[int] = []
+
+    def step(self: Any, steps: Any) -> None:
+        if len(done) == n_steps:
+            raise Killed
+        done.append(1)
+        _step(self, steps)
+
+    patch.setattr(PrivateTextTraining, "step", step)
+
+
+def test_a_fit_that_was_cut_short_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_S", 0.0)
+    made = generator("independent", text={**TINY, "epochs": 6})
+    frame, schema = complaints(60, 1), complaint_schema()
+    whole = fit_model(made, frame, schema, seed=3, place=tmp_path / "whole")
+
+    def cut(what: str, share: float | None) -> None:
+        if what == "epoch 4 of 6":
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit_model(made, frame, schema, seed=3, place=tmp_path / "cut", progress=cut)
+    told: list[str] = []
+    again = fit_model(made, frame, schema, seed=3, place=tmp_path / "cut", progress=lambda what, _: told.append(what))
+    assert "going on after 3" in told
+    assert np.array_equal(weights(again), weights(whole))
+    with pytest.raises(ModelError, match="another fit"):
+        fit_model(made, complaints(60, 2), schema, seed=3, place=tmp_path / "cut")
+
+
+@pytest.mark.parametrize("name", ["independent", pytest.param("tvae", marks=pytest.mark.slow)])
+def test_a_private_fit_that_was_cut_short_pays_again_for_a_stretch_at_most(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {} if name == "independent" else {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,)}
+    made = generator(name, epsilon=2.0, text={**TINY, "steps": 30, "sampling_rate": 0.1}, **small)
+    assert isinstance(made, PrivateGenerator)
+    schema, frame = complaint_schema(60), complaints(60, 1)
+    schedule = made.schedule(schema)
+    assert schedule is not None
+    (tmp_path / "place").mkdir()
+
+    def fit(journal: Journal) -> Any:
+        return fit_model(made, frame, schema, budget=Budget(schedule, journal=journal), place=tmp_path / "place")
+
+    with Journal(tmp_path / "journal") as journal, monkeypatch.context() as patch, pytest.raises(Killed):
+        _cut_at(13, patch)
+        fit(journal)
+    (kept,) = (tmp_path / "place" / texts.PREPARED).glob("checkpoint*")
+    begun = torch.load(kept, weights_only=True)
+    assert begun["step"] == 12
+    steps: list[int] = []
+    monkeypatch.setattr(PrivateTextTraining, "step", lambda self, draws: steps.append(1) or _step(self, draws))
+    with Journal(tmp_path / "journal") as journal:
+        lost = [(record.what, record.count) for record in journal.lost]
+        journal.settle()
+        model = fit(journal)
+    assert lost == [(texts.STEPS, 2)]
+    assert len(steps) == 18
+    assert isinstance(model, TextModel)
+    assert {key for key, _ in named(model.writer.decoder)} == set(begun["state"]["weights"])
+
+
+@pytest.mark.statistical
+def test_public_texts_teach_the_tokenizer_and_the_decoder_of_a_private_fit(tmp_path: Path) -> None:
+    path = tmp_path / "public.txt"
+    path.write_text("\n".join(complaints(150, 7)[TEXT]))
+    model = fitted(2.0, public_text=str(path), public_epochs=3, vocabulary=400, max_tokens=40)
+    assert isinstance(model.writer.vocabulary, CodedVocabulary)
+    text = complaints(1, 8)[TEXT][0]
+    assert len(model.writer.vocabulary.tokens(text)) < len(text) / 2
+    plain = fitted(2.0)
+    assert isinstance(plain.writer.vocabulary, CodedVocabulary)
+    assert plain.writer.vocabulary.tokenizer.size == 258
+
+
+def test_losses_of_texts_are_told_for_their_column_alone() -> None:
+    model = fitted()
+    found = model.text_losses(complaints(10, 3), TEXT)
+    assert found.shape == (10,)
+    assert (found > 0).all()
+    with pytest.raises(JobError, match="is no column of learned text"):
+        model.text_losses(complaints(10, 3), "product")

@@ -1,0 +1,108 @@
+"""Small language models for tests: decoders of one layer, and folders as `transformers` saves them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from synth.neural.batches import UnitIndex
+from synth.schema import Schema
+from synth.table import conform
+from synth.transforms.layout import Encoded
+from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.decoder import Decoder, DecoderShape, SmallDecoder
+from understudy.extras.text.prompts import Prompts
+from understudy.extras.text.sequences import losses
+from understudy.extras.text.tokenizer import BytePairs
+from understudy.extras.text.training import trainable
+from understudy.extras.text.vocabularies import CodedVocabulary
+
+TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}
+"""Parameters of a decoder that is trained in a second."""
+CPU = torch.device("cpu")
+ARCHITECTURES = ("gpt2", "llama")
+
+
+def canonical(n_rows: int, seed: int = 0, schema: Schema | None = None) -> pd.DataFrame:
+    """Rows of complaints as generators read them."""
+    return conform(complaints(n_rows, seed), schema or complaint_schema())
+
+
+def coded(texts: Iterable[str] = (), rows: pd.DataFrame | None = None) -> CodedVocabulary:
+    """The vocabulary of a small decoder."""
+    schema = complaint_schema()
+    told = Prompts.of(canonical(50, 9) if rows is None else rows, schema)
+    return CodedVocabulary(BytePairs.learned(texts, 300), told, schema.texts)
+
+
+def decoder(vocabulary: CodedVocabulary, max_tokens: int = 12, seed: int = 0) -> SmallDecoder:
+    """A small decoder whose logits are far from equal."""
+    torch.manual_seed(seed)
+    made = SmallDecoder(DecoderShape(vocabulary.size, 16, 1, vocabulary.n_prompt + max_tokens + 1))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(3.0)
+    return made
+
+
+def units_of(sequences: np.ndarray, owners: np.ndarray, k: int) -> UnitIndex:
+    """Sequences by the unit that owns them."""
+    return UnitIndex.of(Encoded(sequences, np.zeros((len(sequences), 0), dtype=np.float32)), owners, k)
+
+
+def gradient_of_unit(model: Decoder, sequences: np.ndarray, n_prompt: int) -> np.ndarray:
+    """The gradient of the summed losses of some texts by plain autograd, a text at a time; shape (d,), float64."""
+    parameters = list(trainable(model))
+    total = np.zeros(sum(parameter.numel() for parameter in parameters))
+    for row in sequences:
+        loss = losses(model, torch.from_numpy(row[None].astype(np.int64)), n_prompt).sum()
+        parts = torch.autograd.grad(loss, parameters)
+        total += torch.cat([part.flatten() for part in parts]).double().numpy()
+    return total
+
+
+def clipped(gradients: Iterable[np.ndarray], bound: float) -> np.ndarray:
+    """The sum of vectors, each with a norm of at most the bound."""
+    held = [vector * min(1.0, bound / max(float(np.linalg.norm(vector)), 1e-12)) for vector in gradients]
+    return np.asarray(np.sum(held, axis=0))
+
+
+def model_folder(folder: Path, architecture: str = "gpt2", seed: int = 0, **of_config: Any) -> Path:
+    """A causal model of two layers with random weights, and a tokenizer of complaints, as `transformers` saves them."""
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+    save_tokenizer(folder)
+    n_tokens = len(json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"])
+    shape: dict[str, Any] = {"vocab_size": n_tokens, "eos_token_id": 0, "bos_token_id": 0}
+    torch.manual_seed(seed)
+    if architecture == "gpt2":
+        made: Any = GPT2LMHeadModel(GPT2Config(**{"n_embd": 32, "n_layer": 2, "n_head": 2, **shape, **of_config}))
+    else:
+        small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+        made = LlamaForCausalLM(LlamaConfig(**{**small, "num_key_value_heads": 1, **shape, **of_config}))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(3.0)
+    made.save_pretrained(folder)
+    return folder
+
+
+def save_tokenizer(folder: Path, end: str | None = "<end>") -> None:
+    """A tokenizer of byte pairs that complaints are written in."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
+        special_tokens=["<end>", "<pad>"],
+    )  # fmt: skip
+    tokenizer.train_from_iterator(complaints(200, 5)[TEXT], trainer)
+    told: dict[str, Any] = {} if end is None else {"eos_token": end}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", **told).save_pretrained(folder)

@@ -1,0 +1,164 @@
+"""Training of a language model on texts: epochs without privacy, DP-SGD over units with it.
+
+With privacy a unit is all texts of one entity. They are in a step's sample together, and their summed gradient is
+clipped as one. The number of steps is public, and nothing looks at a loss.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from synth.neural.batches import Epochs, UnitIndex
+from synth.neural.dp_sgd import Clipping, ClipTally, OpacusSums, StepRelease, noisy_mean, write_gradients
+from synth.neural.networks import is_finite
+from understudy.extras.text.decoder import Decoder
+from understudy.extras.text.sequences import ROWS_A_PASS, losses, trimmed
+
+
+class TextTraining:
+    """Training without privacy, by Adam.
+
+    Args:
+        sequences: *Sensitive*. Shape (n, T).
+    """
+
+    def __init__(
+        self, decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, batch_size: int, rate: float,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        self._decoder, self._n_prompt = decoder, n_prompt
+        self._sequences = torch.from_numpy(sequences).to(device)
+        self._batches = Epochs(len(sequences), batch_size, device)
+        self._parameters = list(trainable(decoder))
+        self._optimizer = torch.optim.AdamW(self._parameters, rate)
+
+    @property
+    def n_steps_per_epoch(self) -> int:
+        return self._batches.n_steps
+
+    def step(self) -> dict[str, Tensor]:
+        """One step; its loss, left on the device."""
+        rows, weights = self._batches.draw()
+        loss = (losses(self._decoder, trimmed(self._sequences[rows].long()), self._n_prompt) * weights).sum()
+        self._optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._parameters, 1.0)
+        self._optimizer.step()
+        return {"loss": loss.detach()}
+
+    def state(self) -> dict[str, Any]:
+        """Weights, optimizer, and the position in an epoch."""
+        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
+        return {
+            "weights": weights,
+            "optimizer": copy.deepcopy(self._optimizer.state_dict()),
+            "batches": self._batches.state(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        put(self._decoder, state["weights"])
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        self._batches.load(state["batches"])
+
+
+class PrivateTextTraining:
+    """Training by DP-SGD, with each unit's gradient clipped, by Opacus' gradients of single texts.
+
+    Args:
+        units: *Sensitive*. Sequences by unit.
+
+    Attributes:
+        tally: *Sensitive*. How many units were clipped.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        units: UnitIndex,
+        n_prompt: int,
+        expected_batch: float,
+        max_grad_norm: float,
+        rate: float,
+        device: torch.device,
+    ) -> None:
+        self._decoder, self._n_prompt, self._units = decoder, n_prompt, units.to(device)
+        self._parameters = list(trainable(decoder))
+        self._optimizer = torch.optim.Adam(self._parameters, rate)
+        self.tally = ClipTally()
+        self._clipped = OpacusSums(decoder.trained(), tally=self.tally)
+        self._clipping = Clipping.planned(max_grad_norm, expected_batch, units.max_rows_per_unit, ROWS_A_PASS)
+
+    def step(self, steps: StepRelease) -> None:
+        write_gradients(self._parameters, noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum))
+        self._optimizer.step()
+
+    def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
+        size = self._clipping.pass_units
+        self.tally.sampled(len(sampled))
+        batch = self._units.batch(sampled, size)
+        return self._clipped(
+            lambda: torch.where(batch.mask, losses(self._decoder, batch.codes, self._n_prompt), 0.0),
+            size,
+            self._clipping.max_grad_norm,
+        )
+
+    @property
+    def finite(self) -> bool:
+        return is_finite(self._decoder.trained())
+
+    def state(self) -> dict[str, Any]:
+        """Weights that noise has made releasable, and the optimizer's moments of them."""
+        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
+        return {"weights": weights, "optimizer": copy.deepcopy(self._optimizer.state_dict())}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        put(self._decoder, state["weights"])
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+
+
+N_TRIED, TOLERANCE = 6, 1e-3
+"""Tokens of the texts that gradients are tried on, and what rounding may make of them, as a share."""
+
+
+def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, device: torch.device) -> bool:
+    """True if Opacus' gradients of single texts are those of autograd, one text after another.
+
+    It has a rule for each layer, and takes the first axis of its input for texts. A model that lays its tokens out in
+    another way, or in which texts see each other, would not be clipped by unit. The texts tried are made up.
+    """
+    made = torch.randint(1, size + 1, (4, n_prompt + N_TRIED), generator=torch.Generator().manual_seed(0))
+    made[0, : n_prompt // 2], made[1, n_prompt + 2 :], made[3] = 0, 0, 0
+    units, parameters, bound = made.to(device).view(2, 2, -1), list(trainable(decoder)), 1e-3
+    expected = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=torch.float64, device=device)
+    for unit in units:
+        of_texts = [torch.autograd.grad(losses(decoder, text[None], n_prompt).sum(), parameters) for text in unit]
+        gradient = sum(torch.cat([part.flatten() for part in of_text]).double() for of_text in of_texts)
+        expected += gradient * (bound / torch.as_tensor(gradient).norm().clamp_min(1e-12)).clamp_max(1.0)
+    try:
+        found = OpacusSums(decoder.trained())(lambda: losses(decoder, units.flatten(0, 1), n_prompt), 2, bound)
+    except (RuntimeError, ValueError, NotImplementedError):
+        return False
+    return bool((found - expected).norm() <= TOLERANCE * bound)
+
+
+def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:
+    return ((name, p) for name, p in decoder.trained().named_parameters() if p.requires_grad)
+
+
+def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
+    return (parameter for _, parameter in named(decoder))
+
+
+def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
+    """Set the trained parameters to these."""
+    own = dict(named(decoder))
+    if {name: tuple(p.shape) for name, p in own.items()} != {name: tuple(w.shape) for name, w in weights.items()}:
+        raise ValueError("the weights are of another model")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])

@@ -1,0 +1,170 @@
+"""Free text beside any generator: rows first, then a language model of their texts, for a share of the budget."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from synth.dp.budget import Budget
+from synth.dp.schedule import Plan
+from synth.errors import JobError, ModelError, SchemaError
+from synth.generators.base import Generator, Model
+from synth.generators.fitting.private_fit import planned_budget
+from synth.generators.wrapper import Wrapper, compose, fit_model
+from synth.progress import Progress, quiet
+from synth.schema import Schema
+from understudy.extras.text import fitting
+from understudy.extras.text.specification import LM, LanguageModel
+
+if TYPE_CHECKING:
+    from understudy.extras.text.model import TextModel
+
+
+SMALLEST: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8}
+"""Of a decoder in an audit. A folder's model stays as it is."""
+THEMES = "how a private text becomes themes of public ones: a stand-in has none"
+
+
+class WithTexts(Wrapper):
+    """A generator whose rows get texts by a language model."""
+
+    files: ClassVar[tuple[str, ...]] = ("model", "public_text")
+    text: LanguageModel = Field(description='Language model of columns of text; "lm": the usual one.')
+
+    def inner(self, schema: Schema) -> Schema:
+        """The schema of the rows: without texts, with columns of their themes where these are counted."""
+        return fitting.rows_schema(self.text, schema, promises=self.promises)
+
+    @classmethod
+    def usual(cls, schema: Schema) -> str | None:
+        return LM if schema.texts else None
+
+    @property
+    def reads(self) -> Mapping[str, Path]:
+        public = self.text.public_text
+        return self.base.reads if public is None else {**self.base.reads, "public_text": Path(public)}
+
+    def chosen(self, schema: Schema) -> Generator:
+        base = compose(self.base, fitting.without_texts(schema))
+        return self.model_copy(update={"base": base})
+
+    def check(self, schema: Schema) -> None:
+        """Refuse, before any row is read, texts that nothing would learn, or an option without texts."""
+        schema.refuse_text()
+        if not schema.texts:
+            raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
+        super().check(schema)
+        from understudy.extras.text.adapters import check_folder, check_length, require_libraries
+
+        require_libraries()
+        text = self.text
+        if text.steps == 0 and not self.promises:
+            raise JobError(
+                "steps=0 is of fits with epsilon: without one, texts are learned for `epochs`; set epsilon, or leave "
+                "out steps"
+            )
+        if text.model is not None:
+            check_folder(text.model)
+            check_length(text.model, text.max_prompt + text.max_tokens + 1)
+        fitting.PublicTexts.read(text, schema, promises=self.promises)
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """Those of the base, and one on texts that are cut where tokens are bytes. They rest on public numbers."""
+        text, of_base = self.text, super().cautions(schema)
+        if text.model is not None or text.public_text is not None or not self.promises:
+            return of_base
+        lengths = {name: getattr(schema.columns[name], "length", 0) for name in schema.texts}
+        return of_base + tuple(
+            f"text={name!r} has up to length={length:,} characters, of which text.max_tokens={text.max_tokens} keeps "
+            "as many bytes at most; raise it, or give public_text"
+            for name, length in lengths.items()
+            if length > text.max_tokens
+        )
+
+    def advice(self, schema: Schema) -> tuple[str, ...]:
+        names = ", ".join(schema.texts)
+        return (
+            *super().advice(schema),
+            f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for '
+            "its steps of DP-SGD; their time is not in the forecast",
+            "public texts of the same kind have themes, which do more: with steps = 0 all of the budget is for rows",
+        )
+
+    @property
+    def shortcuts(self) -> dict[str, Any]:
+        """Without public texts a stand-in has no themes: it has columns enough that are counted as they are."""
+        smaller = SMALLEST if self.text.model is None else {}
+        return {**super().shortcuts, "text": self.text.model_copy(update={**smaller, "public_text": None})}
+
+    @property
+    def clips(self) -> dict[str, float]:
+        return {**super().clips, fitting.STEPS: self.text.max_grad_norm}
+
+    def unaudited(self, schema: Schema) -> tuple[str, ...]:
+        has_themes = self.inner(schema).learned != fitting.without_texts(schema).learned
+        return (*super().unaudited(schema), *((THEMES,) if has_themes else ()))
+
+    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+        """The plan of the rows with their share of rho, then the steps on texts with theirs."""
+        of_rows, text = super().whole_plan(schema, delta), self.text
+        if text.steps == 0:
+            return of_rows
+        return lambda rho: [*of_rows((1 - text.share) * rho), fitting.text_event(text, schema, text.share * rho)]
+
+    def fit(
+        self,
+        train: Any,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+        place: Path | None = None,
+    ) -> Model:
+        """A model of the rows first, then of their texts. `train`: *Sensitive*. Real rows."""
+        from understudy.extras.text.model import TextModel
+
+        chosen = self.chosen(schema)
+        if chosen != self:
+            return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
+        self.check(schema)
+        fitting.try_folder(self.text, promises=self.promises)
+        counted, paid = self.counted(schema), None
+        if self.promises:
+            budget = planned_budget(self, counted, budget, progress)
+            paid = budget.part([event for event in budget.schedule.events if event.what != fitting.STEPS])
+        in_order = self.draws_histories(counted)
+        rows = fitting.prepared(train, schema, promises=self.promises, in_order=in_order)
+        public = fitting.PublicTexts.read(self.text, schema, promises=self.promises)
+        if public.themes is not None:
+            rows = public.themes.add_columns(rows, schema)
+        model = fit_model(
+            self.base, rows.drop(columns=list(schema.texts)), self.inner(schema), seed=seed, progress=progress,
+            budget=paid, place=place if self.base.resumes else None,
+        )  # fmt: skip
+        apart = None if place is None else place / fitting.PREPARED
+        told = fitting.with_texts(model.schema, schema)
+        paid = budget if self.promises else None
+        writer = fitting.fit_texts((self.text, public), rows, (model, told), seed, progress, paid, apart)
+        kept = {name: column for name, column in told.columns.items() if name in schema.columns}
+        return TextModel(model, writer, told.model_copy(update={"columns": kept}))
+
+    @classmethod
+    def load(
+        cls, base: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
+        elsewhere: Mapping[str, str],
+    ) -> "TextModel":  # fmt: skip
+        from understudy.extras.text.adapters import require_libraries
+
+        require_libraries()
+        from understudy.extras.text.model import TextModel
+        from understudy.extras.text.writer import TextWriter
+
+        if not schema.texts:
+            raise ModelError("the model is damaged (texts without columns of them); fit it again")
+        model = elsewhere.get("text_model")
+        return TextModel(
+            base, TextWriter.loaded(content, arrays, fitting.with_texts(base.schema, schema), model), schema
+        )
