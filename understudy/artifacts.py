@@ -18,11 +18,11 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Evaluation
 from reports import write_html, write_sweep
 from reports.exports.junit import render_junit
-from reports.exports.prometheus import write_telemetry
 from reports.exports.summary import SUMMARY, to_summary
 from reports.model_card.card import CardFacts, internal_card, public_card
 from reports.model_card.render import write_card
 from reports.sections.sweep import is_releasable
+from synth import extras
 from synth.errors import TableError
 from synth.output import whole_file
 from synth.usage_terms import Terms
@@ -180,7 +180,8 @@ def deliver(delivery: Delivery, folder: Path) -> None:
     summary = to_summary(delivery.evaluation, delivery.verdicts, title=delivery.title, release=delivery.release)
     _write(folder / SUMMARY, summary)
     write_cards(delivery.evaluation, delivery.verdicts, delivery.tables, delivery.handing, folder)
-    write_telemetry(delivery.evaluation, delivery.verdicts, folder, datetime.now(UTC))
+    for write in extras.load("export").values():
+        write(delivery, folder)
     if delivery.is_sweep:
         write_sweep(delivery.evaluation, folder)
 

@@ -24,7 +24,6 @@ from understudy.cli import (
     cards,
     checks,
     evidence,
-    indexes,
     jobs,
     ledgers,
     models,
@@ -63,7 +62,6 @@ models.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 sites.add_to(app)
-indexes.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)

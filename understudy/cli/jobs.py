@@ -158,11 +158,10 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
 
 def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
     """The page of the run on the tracking server, or the warning that it was not tracked."""
-    tracked = outcome.tracked
-    if tracked is not None and tracked.failure:
-        console.warn(tracked.failure)
-    elif tracked is not None:
-        console.say(f"MLflow: {tracked.url}")
+    if outcome.tracked is not None and outcome.tracked.failure:
+        console.warn(outcome.tracked.failure)
+    elif outcome.tracked is not None:
+        console.say(f"Tracked: {outcome.tracked.url}")
 
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:

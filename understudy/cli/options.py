@@ -37,7 +37,7 @@ ExecutorOption = Annotated[
     str | None,
     typer.Option(
         "--executor",
-        help="A Dask scheduler, as tcp://host:8786, whose workers do it; left out: processes of this machine.",
+        help="A scheduler, as tcp://host:8786, whose workers do it; left out: processes of this machine.",
         show_default=False,
     ),
 ]

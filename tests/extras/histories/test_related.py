@@ -79,7 +79,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, R
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
         patch.delenv("UNDERSTUDY_LEDGER", raising=False)
-        yield folder, run_related(make_related_plan(job, folder / "out"), Console(quiet=True)), ledger
+        yield folder, run_related(*make_related_plan(job, folder / "out"), Console(quiet=True)), ledger
 
 
 def test_the_tables_are_as_the_real_ones_and_their_keys_match(finished: Any) -> None:
@@ -116,7 +116,7 @@ def test_the_ledger_is_charged_for_both_fits_and_knows_one_table(finished: Any) 
 
 def test_the_epsilon_of_the_job_is_that_of_both_tables_wherever_it_is_quoted(finished: Any) -> None:
     folder, outcome, _ = finished
-    both = outcome.plan.inputs.together["mst"]
+    both = outcome.inputs.together["mst"]
     assert 0.95 * EPSILON < both.epsilon <= EPSILON
     for side in ("parents", "rows"):
         evaluation = evaluation_from((folder / "out" / side / "evaluation.json").read_text())
@@ -144,18 +144,17 @@ def test_the_exit_code_is_the_worse_verdict_and_keys_that_do_not_match_fail(fini
     assert [judged(side, "INCONCLUSIVE").exit_code for side in ("parents", "rows")] == [3, 3]
     unmatched = replace(outcome, keys_match={"mst": False})
     assert unmatched.exit_code == 1
-    inputs = outcome.plan.inputs
-    unnamed = replace(outcome.plan, inputs=replace(inputs, job=inputs.job.model_copy(update={"release": None})))
-    assert replace(outcome, plan=unnamed).exit_code == 0
-    assert replace(unmatched, plan=unnamed).exit_code == 1
+    unnamed = replace(outcome.inputs, job=outcome.inputs.job.model_copy(update={"release": None}))
+    assert replace(outcome, inputs=unnamed).exit_code == 0
+    assert replace(unmatched, inputs=unnamed).exit_code == 1
 
 
 @pytest.mark.parametrize("generators", [{"trees": {}}, {"mst": {**MST, "epsilon": 2.0}}])
 def test_a_unit_is_on_one_side_in_both_tables(tmp_path: Path, generators: dict[str, Any]) -> None:
-    plan = make_related_plan(write(tmp_path, pair(N), schemas(UNITS), generators=generators), tmp_path / "out")
+    _, plans = make_related_plan(write(tmp_path, pair(N), schemas(UNITS), generators=generators), tmp_path / "out")
     sides = []
     for side in ("parents", "rows"):
-        own = plan.tables[side]  # type: ignore[index]
+        own = plans[side]  # type: ignore[index]
         found = stages.split(own, stages.read(own, tmp_path))
         sides.append({name: set(getattr(found, name).frame("who")["who"]) for name in ("train", "holdout")})
     assert sides[1]["train"] <= sides[0]["train"] and sides[1]["holdout"] <= sides[0]["holdout"]
@@ -180,15 +179,15 @@ def test_a_run_that_is_cut_short_between_the_tables_goes_on_and_pays_once(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(related, "run_one", cut)
-        run_related(make_related_plan(job, out), Console(quiet=True))
+        run_related(*make_related_plan(job, out), Console(quiet=True))
     assert not (out / "tables.json").exists()
     assert len([entry for entry in ledger.history() if entry.kind == "reserved"]) == 1
     patients = (tmp_path / "patients.csv").read_text()
     (tmp_path / "patients.csv").write_text(patients.replace(",m,", ",f,", 1))
     with pytest.raises(OtherWork, match="other tables"):
-        run_related(make_related_plan(job, out), Console(quiet=True))
+        run_related(*make_related_plan(job, out), Console(quiet=True))
     (tmp_path / "patients.csv").write_text(patients)
-    outcome = run_related(make_related_plan(job, out), Console(quiet=True))
+    outcome = run_related(*make_related_plan(job, out), Console(quiet=True))
     assert outcome.keys_match["mst"]
     assert len([entry for entry in ledger.history() if entry.kind == "reserved"]) == 2
     with pytest.raises(BadInput, match="must be new"):
@@ -212,11 +211,11 @@ def test_a_private_run_does_not_stop_for_rows_without_a_parent_and_bounds_the_ro
     loose = visits.assign(who=["P-000000" if at < 50 else "P-900000" for at in range(len(visits))])
     both = pd.concat([visits, loose], ignore_index=True)
     job = write(tmp_path, (patients, both), schemas(UNITS), generators={"mst": {**MST, "epsilon": 2.0}})
-    plan = make_related_plan(job, tmp_path / "out")
-    asked = plan.tables["parents"].prepared
+    inputs, plans = make_related_plan(job, tmp_path / "out")
+    asked = plans["parents"].prepared
     assert asked is not None
     parents, rows = asked.read_both("clamp")
-    assert parents[plan.inputs.relation.count].max() == MOST_VISITS
+    assert parents[inputs.relation.count].max() == MOST_VISITS
     assert set(rows["who"]) <= set(patients["who"])
 
 
@@ -224,7 +223,7 @@ def test_without_an_epsilon_rows_without_a_parent_are_refused_and_nothing_is_lef
     patients, visits = pair(N)
     job = write(tmp_path, (patients.iloc[1:], visits.assign(who=patients["who"].iloc[0])), schemas())
     with pytest.raises(BadInput, match="every row has a parent") as refused:
-        run_related(make_related_plan(job, tmp_path / "out"), Console(quiet=True))
+        run_related(*make_related_plan(job, tmp_path / "out"), Console(quiet=True))
     assert patients["who"].iloc[0] not in str(refused.value)
     assert not [path for path in tmp_path.iterdir() if "out" in path.name]
 

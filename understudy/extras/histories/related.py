@@ -126,7 +126,7 @@ class RelatedJob(JobTerms):
 
 @dataclass(frozen=True)
 class RelatedInputs:
-    """A job of two related tables with what its files say."""
+    """A job of two related tables with what its files say; `together`: what the fits of both compose to, by label."""
 
     job: RelatedJob
     relation: Relation
@@ -165,10 +165,8 @@ def read_related(job_path: Path) -> RelatedInputs:
         }
         for label, chosen in generators.items() if role == "rows" else ():
             if not chosen.draws_histories(schema):
-                raise JobError(
-                    f"generators.{label}: generator={chosen.name!r} does not draw the rows of a parent one after "
-                    f"another: {chosen.independent_rows_reason}"
-                )
+                why = f"does not draw the rows of a parent one after another: {chosen.independent_rows_reason}"
+                raise JobError(f"generators.{label}: generator={chosen.name!r} {why}")
         text = GivenFile(home / f"{role}.schema.toml", to_toml(schema).encode())
         tables[role] = Inputs(of_table, {**given, "schema": text}, schema, policy, waivers, generators)
     return RelatedInputs(job, relation, tables, {label: claim for label, (_, claim) in shares.items()})
@@ -258,24 +256,15 @@ class PreparedTable:
         return self.relation.rows_of(model, parents, seed=seed, progress=progress)
 
 
-@dataclass(frozen=True)
-class RelatedPlan:
-    """The plan of a run of two related tables."""
-
-    inputs: RelatedInputs
-    tables: Mapping[Role, Plan]
-    out: Path
-    restart: bool
-
-
 def make_related_plan(
     job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None, executor: str | None = None
-) -> RelatedPlan:
-    """A plan of two related tables, or the first thing that would go wrong. No row is read and nothing is written."""
+) -> tuple[RelatedInputs, dict[Role, Plan]]:
+    """The plans of both tables, or the first thing that would go wrong. No row is read and nothing is written."""
     if executor is not None:
         raise JobError("two related tables are made on this machine, and --executor names a cluster; leave it out")
     inputs = read_related(job_path)
-    if not _is_unfinished(out):
+    there = {path.name for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()
+    if TABLES in there or not there <= {*ROLES, candidates.SYNTHETIC}:  # else an earlier start was cut short
         check_new_folder(out)
     tables = {role: find_table(getattr(inputs.job.tables, role).path, job_path.parent) for role in ROLES}
     plans = {role: plan_of(inputs.tables[role], tables[role], job_path, out / role) for role in ROLES}
@@ -290,20 +279,14 @@ def make_related_plan(
             prepared=PreparedTable(inputs.relation, tables, role, drawn, plans[other].schedules),
         )
     check_left([plan for plan in planned.values() if restart or not plan.out.is_dir()])
-    return RelatedPlan(inputs, planned, out, restart)
-
-
-def _is_unfinished(out: Path) -> bool:
-    """True where an earlier start was cut short: it has left nothing but outputs of tables and their work."""
-    there = {path.name for path in out.iterdir()} if out.is_dir() else set()
-    return bool(there) and TABLES not in there and not {n for n in there if n[0] != "."} - {*ROLES, "synthetic"}
+    return inputs, planned
 
 
 @dataclass(frozen=True)
 class RelatedOutcome:
-    """The outcome of a run of two related tables."""
+    """The outcome of a run of two related tables; `keys_match`: of each candidate, as its tables were written."""
 
-    plan: RelatedPlan
+    inputs: RelatedInputs
     tables: Mapping[Role, RunOutcome]
     keys_match: Mapping[str, bool]
 
@@ -316,41 +299,41 @@ class RelatedOutcome:
     @property
     def exit_code(self) -> int:
         """0, or what the verdict on the tables to release says; a key that does not match is a FAIL of any table."""
-        release = self.plan.inputs.job.release
-        if release is not None:
-            return VERDICTS[self.verdict(release)]
+        if self.inputs.job.release is not None:
+            return VERDICTS[self.verdict(self.inputs.job.release)]
         return DONE if all(self.keys_match.values()) else FAILED
 
     def content(self) -> dict[str, Any]:
         """Verdict, key match and composed epsilon of both tables, as plain data."""
-        inputs, told = self.plan.inputs, {}
+        told = {}
         for label, keys_match in self.keys_match.items():
-            claim = inputs.together.get(label)
-            epsilons = {role: plan.schedules[label].epsilon for role, plan in self.plan.tables.items() if claim}
-            told[label] = {
-                "verdict": self.verdict(label), "keys_match": keys_match, "epsilon": claim and claim.epsilon,
-                "delta": claim and claim.delta, "epsilon_of": epsilons,
+            claim = self.inputs.together.get(label)
+            told[label] = {"verdict": self.verdict(label), "keys_match": keys_match} | {
+                "epsilon": claim and claim.epsilon,
+                "delta": claim and claim.delta,
+                "epsilon_of": {role: o.plan.schedules[label].epsilon for role, o in self.tables.items() if claim},
                 "guarantee": "of both tables together" if claim else "no formal guarantee",
-            }  # fmt: skip
-        return {
-            "key": inputs.relation.key, "release": inputs.job.release, "exit_code": self.exit_code, "candidates": told,
-        }  # fmt: skip
+            }
+        release, code = self.inputs.job.release, self.exit_code
+        return {"key": self.inputs.relation.key, "release": release, "exit_code": code, "candidates": told}
 
 
-def run_related(plan: RelatedPlan, console: "Console", signer: "Signer | None" = None) -> RelatedOutcome:
-    """Carry out a plan of two related tables, from where an earlier start of the same run was cut short."""
-    out = plan.out
-    if plan.restart:
+def run_related(
+    inputs: RelatedInputs, plans: Mapping[Role, Plan], console: "Console", signer: "Signer | None" = None
+) -> RelatedOutcome:
+    """Carry out the plans of two related tables, from where an earlier start of the same run was cut short."""
+    out = plans["parents"].out.parent
+    if plans["parents"].restart:
         shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     try:
-        tables = {role: _one(plan.tables[role], console, signer) for role in ROLES}
-    except BaseException:
+        tables = {role: _one(plan, console, signer) for role, plan in plans.items()}
+    finally:
         if not any(out.iterdir()):
             out.rmdir()
-        raise
-    keys_match = {label: _write_pair(plan, label) for label in plan.tables["rows"].points}
-    outcome = RelatedOutcome(plan, tables, keys_match)
+    outcome = RelatedOutcome(
+        inputs, tables, {label: _write_pair(inputs, plans, label) for label in plans["rows"].points}
+    )
     for name, write_page in extras.load("index page").items():
         write_page(out, out / name)
     with whole_file(out / TABLES) as beside:
@@ -363,12 +346,11 @@ def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
     if not plan.out.is_dir() or requested(plan.out):
         return run_one(plan, console, signer)
     with console.stage("split"):
-        sides = stages.split(plan, stages.read(plan, plan.out))
+        sides = stages.split(plan, stages.read(plan, plan.out.parent))
         prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
     evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
-    known = evaluation.provenance
-    inputs = {name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS}
-    if known.fingerprints != prints or any(getattr(known, f"{name}_sha256") != each for name, each in inputs.items()):
+    known = provenance.with_inputs(replace(evaluation.provenance, fingerprints=prints), plan.given)
+    if evaluation.provenance != replace(known, versions=evaluation.provenance.versions):
         raise OtherWork(
             f"--out {str(plan.out.parent)!r} holds an unfinished run of other tables, or of another job, schema or "
             "policy; finish that with what it was begun with, name another --out, or add --restart, which removes it"
@@ -377,50 +359,41 @@ def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
     return RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
 
 
-def _write_pair(plan: RelatedPlan, label: str) -> bool:
+def _write_pair(inputs: RelatedInputs, plans: Mapping[Role, Plan], label: str) -> bool:
     """Both synthetic tables of a candidate as the real ones are; true if their keys match, as they were written."""
-    relation, folder = plan.inputs.relation, plan.out / candidates.SYNTHETIC / label
-    parents, rows = (
-        read_table(each.out / candidates.SYNTHETIC / f"{label}{each.suffix}", each.schema)
-        for each in plan.tables.values()
-    )
+    drawn = (read_table(p.out / candidates.SYNTHETIC / f"{label}{p.suffix}", p.schema) for p in plans.values())
+    written, schemas = inputs.relation.split(*drawn), (inputs.relation.parent_schema, inputs.relation.child_schema)
+    folder, again = plans["rows"].out.parent / candidates.SYNTHETIC / label, []
     folder.mkdir(parents=True, exist_ok=True)
-    again = []
-    for role, frame, schema in zip(
-        ROLES, relation.split(parents, rows), (relation.parent_schema, relation.child_schema), strict=True
-    ):
-        path = folder / f"{role}{plan.tables[role].suffix}"
+    for role, frame, schema in zip(ROLES, written, schemas, strict=True):
+        path = folder / f"{role}{plans[role].suffix}"
         write_table(frame, path, schema)
         again.append(read_table(path, schema))
-    return relation.keys_match(*again)
+    return inputs.relation.keys_match(*again)
 
 
 def run(job: Path, folder: Path, console: "Console", signer: "Signer | None", *, is_named: bool, **options: Any) -> int:
     """`understudy run` of two related tables, one after the other; without a folder that is named, their plan."""
     from understudy.cli.jobs import planned, show, show_plan
 
-    plan = make_related_plan(job, folder, **options)
-    if not is_named:
-        for each in plan.tables.values():
-            show_plan(each, console)
-    for warning in dict.fromkeys(warning for each in plan.tables.values() for warning in each.warnings):
+    inputs, plans = make_related_plan(job, folder, **options)
+    for plan in plans.values() if not is_named else ():
+        show_plan(plan, console)
+    for warning in dict.fromkeys(warning for plan in plans.values() for warning in plan.warnings):
         console.warn(warning)
     if not is_named:
         return planned(job, folder, console)
-    outcome = run_related(plan, console, signer)
+    outcome = run_related(inputs, plans, console, signer)
     for role, table in outcome.tables.items():
         console.say(f"Table of {role}:")
         show(table, console)
-    for label, claim in plan.inputs.together.items():
-        console.say(
-            f"{label}: both tables together come to epsilon {typed_loss(claim.epsilon)} at delta "
-            f"{typed_loss(claim.delta)}"
-        )
+    for label, claim in inputs.together.items():
+        both = f"epsilon {typed_loss(claim.epsilon)} at delta {typed_loss(claim.delta)}"
+        console.say(f"{label}: both tables together come to {both}")
     for label, keys_match in outcome.keys_match.items():
         if not keys_match:
             console.warn(f"{label}: keys do not match, so that the tables are not related; the verdict is FAIL")
-    if plan.inputs.job.release is not None:
-        release = plan.inputs.job.release
+    if (release := inputs.job.release) is not None:
         console.say(f"{release}: {outcome.verdict(release)}, the worse verdict of both tables")
     console.say(f"Both tables: {folder / TABLES}")
     content = {role: table.delivery.verdict_content() for role, table in outcome.tables.items()}

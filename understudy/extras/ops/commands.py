@@ -1,4 +1,4 @@
-"""`understudy index`: one page over many outputs."""
+"""`understudy index`: one page over many outputs, and `understudy alerts`: the alert rules that ship."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +9,11 @@ import typer
 from understudy.cli.bundles import PublicKeys, Register, SignOffKeys, demand_of
 from understudy.cli.options import console_of, private_ones
 
-EXAMPLE = "Example: understudy index out"
-
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command("index", epilog=EXAMPLE)(index)
+    """Register the commands."""
+    app.command("index", epilog="Example: understudy index out")(index)
+    app.command("alerts", epilog="Example: understudy alerts > understudy.rules.yml")(alerts)
 
 
 def index(
@@ -34,10 +33,10 @@ def index(
     is shown only where every file of its output is as it was sealed. An evaluation by itself has no seal, and its claim
     is marked unverified. The page is internal.
     """
-    from understudy.index import FILE, check_page, read_index, write_index
+    from understudy.extras.ops.index import check_page, read_index, write_index
 
     console = console_of(ctx)
-    page = folder / FILE if out is None else out
+    page = folder / "index.html" if out is None else out
     if folder.is_dir() or out is not None:
         check_page(page)
     private_ones((*(public_key or ()), *(sign_off_key or ())), console)
@@ -54,4 +53,15 @@ def index(
     console.result(
         {"index": str(page), "outputs": found.n_outputs, "tables": found.n_tables, "states": dict(found.counts)}
     )
+    return 0
+
+
+def alerts(ctx: typer.Context) -> int:
+    """Print Prometheus' alert rules on the metrics that a run writes."""
+    from understudy.extras.ops.prometheus import RULES
+
+    console = console_of(ctx)
+    rules = RULES.read_text(encoding="utf-8")
+    console.file(rules)
+    console.result({"rules": rules})
     return 0

@@ -9,8 +9,18 @@ import pytest
 
 from evaluate.result import Estimate
 from reports.glossary import key_figures
-from reports.index import FIGURES, MARK, NO_OUTPUT, NOT_SOUND, Claimed, Index, IndexRow, Links, render_index
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
+from understudy.extras.ops.index import (
+    FIGURES,
+    MARK,
+    NO_OUTPUT,
+    NOT_SOUND,
+    Claimed,
+    Index,
+    IndexRow,
+    Links,
+    render_index,
+)
 
 N_TABLES = 6
 FOUND = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.4, high=0.6)

@@ -1,4 +1,4 @@
-"""The outputs in a folder, read for an index: what each says of its tables, once it is certain that it is as sealed.
+"""The outputs in a folder as one page: what each says of its tables, once it is certain that it is as sealed.
 
 A verdict is the recorded one. It is read from an output whose files are all as they were sealed, and is not judged
 again. Whatever is damaged, withdrawn, over, unfinished or failed is a row of its own that says so, and never a PASS.
@@ -8,8 +8,9 @@ Links to folders are not followed, and hidden folders are not looked into, but f
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,46 +18,22 @@ from urllib.parse import quote
 
 from evaluate.gate.checks import BROKEN
 from evaluate.gate.claim import Composition
-from evaluate.result import NOTICE, Candidate, Evaluation, EvaluationError
+from evaluate.metrics import Metric
+from evaluate.result import NOTICE, Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
-from reports.index import (
-    EXPIRED,
-    FIGURES,
-    MARK,
-    NO_OUTPUT,
-    NOT_JUDGED,
-    NOT_SOUND,
-    SIGNED_OFF,
-    UNFINISHED,
-    VERDICTS,
-    WITHDRAWN,
-    Claimed,
-    Index,
-    IndexRow,
-    Links,
-    render_index,
-)
+from reports.html import environment, inlined
 from reports.model_card.privacy import standing_of
+from reports.model_card.schema import Standing
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import MAKING, RUN, check_writable, whole_file
 from synth.progress import Progress, quiet
-from understudy.artifacts import EVALUATION, JUNIT, REPORT
-from understudy.batch.jobs import OWN, SUMMARY_JSON
-from understudy.batch.result import (
-    BAD,
-    CRASHED,
-    KILLED,
-    NO_VERDICT,
-    NOT_STARTED,
-    deciding,
-    read_content,
-    rests_on_expired_waiver,
-)
+from understudy.artifacts import EVALUATION, REPORT
+from understudy.batch.jobs import SUMMARY_JSON
+from understudy.batch.result import BAD, CRASHED, KILLED, NOT_STARTED, deciding, read_content, rests_on_expired_waiver
 from understudy.bundle.documents import is_there
 from understudy.bundle.files import read_plain
 from understudy.bundle.manifest import MANIFEST, TO_HAND_ON, Manifest
-from understudy.bundle.records import Withdrawal
 from understudy.bundle.verification import (
     NO_REGISTER,
     SUFFIXES,
@@ -70,54 +47,158 @@ from understudy.bundle.verification import (
 from understudy.executors.executor import CUT, TIMED_OUT
 from understudy.run.released_numbers import REPORT as REPORT_TO_HAND_ON
 
-FILE = "index.html"
-HEAD_BYTES, LIMIT_BYTES = 4096, 256 << 20
-"""Of a file, to see what it is; of an evaluation."""
-BEGIN = re.compile(rb'\s*\{\s*"schema_version"')
+GENERATOR = "understudy index"
+MARK = f'<meta name="generator" content="{GENERATOR}">'  # the line that tells this page from every other
+FIGURES = (
+    "utility.tstr.boosting", "joint.c2st.auc", "pairs.tvd.floor_share", "privacy.copies.people",
+    "privacy.membership.auc",
+)  # fmt: skip
+"""Key figures that a row has room for: use, fidelity of rows and of pairs, copies, and the attack on membership."""
+NOT_SOUND, WITHDRAWN, EXPIRED = "NOT SOUND", "WITHDRAWN", "EXPIRED"
+UNFINISHED, NOT_JUDGED, NO_OUTPUT, SIGNED_OFF = "UNFINISHED", "NOT JUDGED", "NO OUTPUT", "signed off"
+VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
+LOOKS: Mapping[str, str] = {
+    "PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open", NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn",
+    UNFINISHED: "warn", NO_OUTPUT: "warn", NOT_JUDGED: "none",
+}  # fmt: skip
+"""Every state of a row, with the look of its badge; the order is that of the counts on top."""
 ENDED = {"withdrawn": WITHDRAWN, "expired": EXPIRED}
 """Problems of evidence that is whole, and may not be relied on any more."""
+UNANSWERED = (BAD, CRASHED, NOT_STARTED, TIMED_OUT, CUT)
+"""States of a job in a batch's summary that left no verdict; a kill has its signal's number, too."""
+HEAD_BYTES, LIMIT_BYTES = 4096, 256 << 20  # of a file, to see what it is; of an evaluation
+BEGIN = re.compile(rb'\s*\{\s*"schema_version"')
 AT_WORK = "It is at work, or was cut short: the same command goes on from there."
 NOT_SEALED = f"It holds no {MANIFEST}, so that nobody can say whether it is as it was made."
 ONLY_TO_HAND_ON = "A folder to hand on: its verdict is in the internal output that it was taken from."
 ALONE = f"It lies by itself: no {MANIFEST} vouches for it, and no verdict is recorded with it."
-GONE = f"and neither {VERDICT} nor {MANIFEST} is there: its seal and verdicts are gone"
-UNANSWERED = frozenset({BAD, CRASHED, NOT_STARTED, TIMED_OUT, CUT})
-"""States of a job in a batch's summary that left no verdict; a kill has its signal's number, too."""
-FINISHED = frozenset({*VERDICTS, NO_VERDICT})
-"""States of a job in a batch's summary that left an output."""
-UNREADABLE = "The system refuses to open it."
+OTHER_VERDICTS = f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."
+
+
+@dataclass(frozen=True)
+class Claimed:
+    epsilon: float
+    delta: float
+    standing: Standing
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links of a row, relative to the page and safe in it; empty where nothing is there."""
+
+    report: str = ""
+    to_hand_on: str = ""
+    evaluation: str = ""
+
+
+@dataclass(frozen=True)
+class IndexRow:
+    """One candidate table of an output; of an output that tells of no table, the output."""
+
+    output: str
+    state: str
+    reason: str = ""
+    table: str = ""
+    title: str = ""
+    released: bool = False
+    sign_off: str = ""
+    day: str = ""
+    generator: str = ""
+    policy: str = ""
+    claimed: Claimed | None = None
+    figures: Mapping[str, Estimate | Failure] = field(default_factory=dict)
+    is_measured: bool = False
+    links: Links = field(default_factory=Links)
+    is_sealed: bool = False
+    notes: tuple[str, ...] = ()
+    audience: str = ""
+
+    def __post_init__(self) -> None:
+        if self.state in VERDICTS and not (self.table and self.policy and self.is_sealed):
+            raise ValueError(f"a verdict is about a table under a policy, and is sealed: output={self.output!r}")
+
+    @property
+    def look(self) -> str:
+        """The look of its badge; states of a batch, such as a timeout, look like no output."""
+        return LOOKS.get(self.state, LOOKS[NO_OUTPUT])
+
+    @property
+    def is_broken(self) -> bool:
+        return self.state not in (*VERDICTS, NOT_JUDGED)
+
+
 Reader = Callable[[Path, str, Path, Demand], list[IndexRow]]
 """The rows of one output: from its path, its name, the path of the page, and what must hold of a bundle."""
-OTHER_VERDICTS = f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."
+
+
+@dataclass(frozen=True)
+class Index:
+    folder: str
+    rows: tuple[IndexRow, ...]
+    made_at: datetime
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        counts = Counter(row.state for row in self.rows)
+        order = [*LOOKS, *sorted(counts.keys() - LOOKS.keys())]
+        return {state: counts[state] for state in order if counts[state] or state in VERDICTS}
+
+    @property
+    def n_outputs(self) -> int:
+        return len({row.output for row in self.rows})
+
+    @property
+    def n_tables(self) -> int:
+        return sum(bool(row.table) for row in self.rows)
+
+    @property
+    def columns(self) -> tuple[tuple[str, Metric], ...]:
+        """The key figures that any row has."""
+        return tuple((name, entry(name)) for name in FIGURES if any(name in row.figures for row in self.rows))
+
+    def choices(self, attribute: str) -> Sequence[str]:
+        """Every value of a row's attribute that a reader can choose."""
+        return sorted({str(getattr(row, attribute)) for row in self.rows} - {""})
+
+
+def make_page(folder: Path, page: Path) -> None:
+    """The page of a folder's outputs, with nothing asked of their keys."""
+    write_index(read_index(folder, page, Demand()), page)
 
 
 def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = quiet) -> Index:
     """Every output in a folder and below."""
     if not folder.is_dir():
         raise JobError(f"there is no folder to index: path={str(folder)!r}; name one that holds outputs")
-    found, rows = list(_outputs(folder)), []
-    for done, (path, read) in enumerate(found):
-        progress(path.name, done / len(found))
+    outputs, rows = list(_outputs(folder)), list[IndexRow]()
+    for done, (path, read) in enumerate(outputs):
+        progress(path.name, done / len(outputs))
         name = path.relative_to(folder).as_posix()
         rows += read(path, folder.resolve().name if name == "." else name, page, demand)
-    rows = _with_batches(folder, rows)
+    left = {row.output for row in rows}
+    rows += [row for row in _failed_jobs(folder) if row.output not in left]
     if not rows:
         raise JobError(
             f"no output is in folder={str(folder)!r}; name one that `understudy run`, `batch`, `try`, `compare` or "
             "`evaluate` wrote into"
         )
+    notes = []
+    if not demand.keys and any(row.is_measured for row in rows):
+        notes.append("No key was asked for: whoever changes an output on purpose can seal it anew.")
+    if demand.register is None:
+        notes.append("No register of withdrawals was asked: a copy from before a withdrawal does not know of it.")
     rows.sort(key=lambda row: (row.output, not row.released))
-    return Index(folder.resolve().name, tuple(rows), datetime.now(UTC), _notes(demand, rows, folder))
+    return Index(folder.resolve().name, tuple(rows), datetime.now(UTC), tuple(notes))
 
 
 def check_page(page: Path) -> None:
     """Refuse a path for the page, before any work is done."""
     check_writable(page)
-    for parent in page.absolute().parents:
-        if is_there(parent / MANIFEST):
-            raise OutputError(
-                f"a sealed output takes no further file: --out {str(page)!r} lies in one; name a file elsewhere"
-            )
+    if any(is_there(parent / MANIFEST) for parent in page.absolute().parents):
+        raise OutputError(
+            f"a sealed output takes no further file: --out {str(page)!r} lies in one; name a file elsewhere"
+        )
     if page.is_symlink() or (page.exists() and MARK.encode() not in _head(page)):
         raise OutputError(f"an index replaces no other file: {str(page)!r} is none; name another")
 
@@ -130,6 +211,14 @@ def write_index(index: Index, page: Path) -> None:
         beside.write_text(text, encoding="utf-8", newline="\n")
 
 
+def render_index(index: Index) -> str:
+    """The page as text; the same index gives the same text."""
+    here = Path(__file__).parent
+    page = environment().from_string((here / "index.html.j2").read_text(encoding="utf-8"))
+    style, script = inlined("report.css", str(here / "index.css")), inlined("report.js", str(here / "index.js"))
+    return page.render(index=index, style=style, script=script, generator=GENERATOR, signed_off=SIGNED_OFF)
+
+
 def _head(path: Path) -> bytes:
     try:
         if not path.is_file():  # a pipe would be waited for
@@ -140,23 +229,9 @@ def _head(path: Path) -> bytes:
         return b""
 
 
-def _notes(demand: Demand, rows: Iterable[IndexRow], folder: Path) -> tuple[str, ...]:
-    """Notes on what was not asked of the outputs, and on what was not looked into."""
-    notes = []
-    links = sum((Path(at) / name).is_symlink() for at, folders, _ in os.walk(folder) for name in folders)
-    if links:
-        notes.append(f"{links} link{'s' if links > 1 else ''} to folders, not followed: what lies there is not here.")
-    if not demand.keys and any(row.is_measured for row in rows):
-        notes.append("No key was asked for: whoever changes an output on purpose can seal it anew.")
-    if demand.register is None:
-        notes.append("No register of withdrawals was asked: a copy from before a withdrawal does not know of it.")
-    return tuple(notes)
-
-
 def _outputs(folder: Path) -> Iterator[tuple[Path, Reader]]:
     """The path of everything that is a row or more, in order, each with its reader."""
-    refused: list[OSError] = []
-    for at, folders, files in os.walk(folder, onerror=refused.append):
+    for at, folders, files in os.walk(folder):
         here = Path(at)
         sealed = any(f"{name}{suffix}" in files for name in (MANIFEST, VERDICT) for suffix in SUFFIXES)
         if sealed:
@@ -166,22 +241,20 @@ def _outputs(folder: Path) -> Iterator[tuple[Path, Reader]]:
                 yield here / name, _of_evaluation
         hidden = sorted(name for name in folders if name.startswith("."))
         for name in hidden:
-            if name.endswith((RUN, MAKING)) and not _is_made(here, name):
-                yield here / name, _unfinished
+            if name.endswith((RUN, MAKING)) and not is_there(here / _shown(name)):
+                yield (
+                    here / name,
+                    lambda path, name, *_: [
+                        IndexRow(str(Path(name).with_name(_shown(path.name))), UNFINISHED, AT_WORK)
+                    ],
+                )
         folders[:] = sorted(name for name in folders if name not in hidden and not (sealed and name == TO_HAND_ON))
-    for error in refused:
-        yield Path(error.filename), lambda path, name, page, demand: [IndexRow(name, NOT_SOUND, UNREADABLE)]
 
 
 def _is_evaluation(path: Path) -> bool:
     """True for a file that goes by the name of an evaluation, or begins like one."""
     head = _head(path)
     return path.name == EVALUATION or (BEGIN.match(head) is not None and NOTICE.encode() in head)
-
-
-def _is_made(parent: Path, hidden: str) -> bool:
-    """True where an output of this name has appeared, and only its hidden folder is left."""
-    return is_there(parent / _shown(hidden))
 
 
 def _shown(hidden: str) -> str:
@@ -193,42 +266,29 @@ def _shown(hidden: str) -> str:
     return hidden.removeprefix(".").removesuffix(RUN).removesuffix(MAKING)
 
 
-def _unfinished(path: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
-    return [IndexRow(_shown_in(name), UNFINISHED, AT_WORK)]
-
-
-def _shown_in(name: str) -> str:
-    parent, slash, last = name.rpartition("/")
-    return f"{parent}{slash}{_shown(last)}"
+def _failed_jobs(folder: Path) -> Iterator[IndexRow]:
+    """The jobs that left no output, as the summary of their batch has them."""
+    for path in sorted(folder.rglob(SUMMARY_JSON)):
+        jobs = (read_content(path) or {}).get("jobs") if path.is_file() else None  # a pipe would be waited for
+        for job in jobs if isinstance(jobs, list) else ():
+            if isinstance(job, dict) and isinstance(job.get("job"), str) and isinstance(job.get("state"), str):
+                state, error = job["state"], job.get("error")
+                known = state in UNANSWERED or re.fullmatch(rf"{KILLED} [0-9]{{1,3}}", state) is not None
+                said = _sentence(error) if isinstance(error, str) else ""
+                name = (path.parent / job["job"]).relative_to(folder).as_posix()
+                yield IndexRow(name, state.upper() if known else NO_OUTPUT, said or "Its output is not there any more.")
 
 
 def _of_evaluation(path: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
     """The tables of an evaluation that lies by itself."""
     row = IndexRow(name, NOT_JUDGED, ALONE, links=Links(evaluation=_link(path, page)))
     try:
-        evaluation = _read(path)
-        lost = _lost(path, evaluation)
-        return [IndexRow(name, NOT_SOUND, lost)] if lost else _measured_rows(row, evaluation, [])
+        return _measured_rows(row, _read(path), [])
     except UnderstudyError as error:
         return [IndexRow(name, NOT_SOUND, _sentence(str(error)))]
 
 
-def _lost(path: Path, evaluation: Evaluation) -> str:
-    """A sentence on an output that an evaluation is left of; empty where it may have lain by itself from the start.
-
-    `understudy evaluate` writes one file. It has a run's identity, too, but no split, job or policy, and no ranking.
-    """
-    known = evaluation.provenance
-    if known.split or known.job_sha256 or known.policy_sha256 or known.sweep or evaluation.ranking is not None:
-        return _sentence(f"A job or a comparison made it, {GONE}")
-    beside = next((name for name in (JUNIT, REPORT) if is_there(path.parent / name)), None)
-    if path.name != EVALUATION or beside is None:
-        return ""
-    return _sentence(f"{beside} lies beside it, as in an output, {GONE}; keep one that never had them apart")
-
-
 def _read(path: Path) -> Evaluation:
-    """The evaluation in a plain file."""
     try:
         return evaluation_from(read_plain(path, LIMIT_BYTES).decode("utf-8"))
     except UnicodeDecodeError:
@@ -241,13 +301,21 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
         found = verify(folder, demand)
     except UnderstudyError:
         return [IndexRow(name, NOT_SOUND, NOT_SEALED)]
+    # Notes that the page has once for all are not repeated.
+    notes = tuple(_sentence(note) for note in found.notes if note not in (NO_REGISTER, UNSIGNED))
     faults = [problem.sentence for problem in found.problems if problem.kind not in ENDED]
     if found.manifest is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return [IndexRow(name, NOT_SOUND, f"{faults[0].rstrip('.')}{more}.", notes=_told(found))]
-    base = _base(name, folder, page, found, found.manifest)
-    base = replace(base, sign_off=_sign_off(found, demand), notes=_told(found))
-    if found.manifest.about.kind == "to-hand-on":
+        return [IndexRow(name, NOT_SOUND, f"{faults[0].rstrip('.')}{more}.", notes=notes)]
+    about = found.manifest.about
+    public = folder if about.kind == "to-hand-on" else folder / TO_HAND_ON
+    files = (folder / REPORT, public / REPORT_TO_HAND_ON, folder / EVALUATION)
+    links = Links(*(_link(path, page) if path.is_file() else "" for path in files))
+    base = IndexRow(
+        name, NOT_JUDGED, title=about.title, day=about.made_at[:10], links=links, is_sealed=True,
+        sign_off=_sign_off(found, demand), notes=notes,
+    )  # fmt: skip
+    if about.kind == "to-hand-on":
         return _ended([replace(base, reason=ONLY_TO_HAND_ON)], found, demand)
     try:
         judged = _judged(base, verdict_content(folder), found.manifest, demand)
@@ -258,25 +326,6 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
     except UnderstudyError as error:  # of another version: its verdicts count all the same
         unread = [replace(row, reason=row.reason or f"No figures: {_sentence(str(error))}") for row in judged or [base]]
         return _ended(unread, found, demand)
-
-
-def _base(name: str, folder: Path, page: Path, found: Verification, manifest: Manifest) -> IndexRow:
-    """The row that all tables of an output have in common."""
-    public = folder if manifest.about.kind == "to-hand-on" else folder / TO_HAND_ON
-    links = (folder / REPORT, public / REPORT_TO_HAND_ON, folder / EVALUATION)
-    return IndexRow(
-        name,
-        NOT_JUDGED,
-        title=manifest.about.title,
-        day=manifest.about.made_at[:10],
-        links=Links(*(_link(path, page) if path.is_file() else "" for path in links)),
-        is_sealed=True,
-    )
-
-
-def _told(found: Verification) -> tuple[str, ...]:
-    """Notes of the verification, without those that the page has once for all."""
-    return tuple(_sentence(note) for note in found.notes if note not in (NO_REGISTER, UNSIGNED))
 
 
 def _sign_off(found: Verification, demand: Demand) -> str:
@@ -314,40 +363,38 @@ def _reason(judged: Mapping[str, Any]) -> str:
     """The rule that decided, in the glossary's words, as a few words."""
     if judged["verdict"] == "PASS":
         return ""
-    found = deciding(judged, judged["verdict"])
-    if not found:
+    findings = deciding(judged, judged["verdict"])
+    if not findings:
         broken = any(check["outcome"] == BROKEN for check in judged["checks"])
         return "A self-test did not come out" if broken else "No rule of the policy counts"
-    rule = found[0]["rule"]
+    rule = findings[0]["rule"]
     subject = f" of {', '.join(rule['subject'])}" if rule["subject"] else ""
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
     return f"{entry(rule['measure']).title}{subject}{more}"
 
 
 def _measured_rows(base: IndexRow, evaluation: Evaluation, judged: Sequence[IndexRow]) -> list[IndexRow]:
     """Rows with what was measured: every judged table, then tables without a verdict."""
-    of = {row.table: row for row in judged}
-    known = evaluation.provenance
+    left, known = {row.table: row for row in judged}, evaluation.provenance
     day = (known.evaluated_at or "")[:10] or base.day
     base = replace(base, title=known.job or base.title, day=day, links=replace(base.links, to_hand_on=""), sign_off="")
     rows = []
     for candidate in evaluation.candidates:
-        row = of.pop(candidate.name, replace(base, table=candidate.name))
+        row = left.pop(candidate.name, replace(base, table=candidate.name))
         row = row if row.state == EXPIRED else _measured(row, evaluation, candidate)
         rows.append(replace(row, title=base.title, day=day))
     vendors = () if evaluation.ranking is None else evaluation.ranking.vendors
-    left = {row.table for row in rows}
-    missing = [replace(base, table=one.name, reason=_sentence(one.reason)) for one in vendors if one.name not in left]
-    return [*rows, *of.values(), *missing]
+    measured = {row.table for row in rows}
+    missing = [replace(base, table=v.name, reason=_sentence(v.reason)) for v in vendors if v.name not in measured]
+    return [*rows, *left.values(), *missing]
 
 
 def _measured(row: IndexRow, evaluation: Evaluation, candidate: Candidate) -> IndexRow:
     """The row of a table with its generator, its claim and its figures."""
-    claims = Composition.of(evaluation).claims(candidate)
-    counted = None if claims is None else claims.counted
-    claimed = None
-    if claims is not None and counted is not None and candidate.statement is not None:
-        claimed = Claimed(counted.epsilon, counted.delta, standing_of(evaluation, candidate, claims))
+    claims, claimed = Composition.of(evaluation).claims(candidate), None
+    if claims is not None and candidate.statement is not None:
+        standing = standing_of(evaluation, candidate, claims)
+        claimed = Claimed(claims.counted.epsilon, claims.counted.delta, standing)
     generator = "" if candidate.generator is None else candidate.generator.name
     if evaluation.ranking is not None:
         generator = candidate.name
@@ -357,7 +404,9 @@ def _measured(row: IndexRow, evaluation: Evaluation, candidate: Candidate) -> In
 
 def _ended(rows: list[IndexRow], found: Verification, demand: Demand) -> list[IndexRow]:
     """The rows; of evidence that may not be relied on any more, they say that, and no verdict."""
-    doubted = next(_unbelieved(found, demand), None)
+    # Withdrawals in the register that count for nobody who was named: too many doubts do less harm than one missed.
+    asked = (one for one in (found, found.public) if one is not None and one.withdrawal is None)
+    doubted = next((w for one in asked for w in (demand.register or {}).get(one.sha256, ())), None)
     if doubted is not None:
         why = (
             f"a withdrawal in the register is {doubted.signed_by}, which is neither the key of {MANIFEST} nor one that "
@@ -371,75 +420,9 @@ def _ended(rows: list[IndexRow], found: Verification, demand: Demand) -> list[In
     return rows
 
 
-def _unbelieved(found: Verification, demand: Demand) -> Iterator[Withdrawal]:
-    """Withdrawals in the register that count for nobody who was named: too many doubts do less harm than one missed."""
-    for one in (found, found.public):
-        if one is not None and one.withdrawal is None:
-            yield from (demand.register or {}).get(one.sha256, ())
-
-
 def _barred(row: IndexRow, state: str, why: str) -> IndexRow:
     """A row of evidence that may not be relied on any more: without figures, and with the reason in their place."""
     return replace(row, state=state, reason=_sentence(why), claimed=None, figures={}, is_measured=False, sign_off="")
-
-
-def _with_batches(folder: Path, rows: Sequence[IndexRow]) -> list[IndexRow]:
-    """The rows, with a note where a batch's summary says something else, and the jobs that left no output."""
-    jobs: dict[str, IndexRow] = {}
-    said: dict[str, str] = {}
-    for at, folders, files in os.walk(folder):
-        here = Path(at)
-        prefix = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
-        if OWN in folders:
-            for path in sorted((here / OWN).glob("*.json")):
-                name = f"{prefix}{path.stem}"
-                jobs[name] = IndexRow(name, NO_OUTPUT, f"A batch began it, and no output is left; see {name}.log.")
-        if SUMMARY_JSON in files and (here / SUMMARY_JSON).is_file():  # a pipe would be waited for
-            for job, state, error in _summed_up(here / SUMMARY_JSON):
-                name, said[f"{prefix}{job}"] = f"{prefix}{job}", state
-                shown = state.upper() if _is_unanswered(state) else NO_OUTPUT
-                jobs[name] = IndexRow(name, shown, _sentence(error) or "Its output is not there any more.")
-        folders[:] = [name for name in folders if not name.startswith(".")]
-    by_output: dict[str, list[IndexRow]] = {}
-    for row in rows:
-        by_output.setdefault(row.output, []).append(row)
-    found = [row for name, row in jobs.items() if name not in by_output]
-    for name, tables in by_output.items():
-        found += _compared(tables, said[name]) if name in said else tables
-    return found
-
-
-def _summed_up(path: Path) -> Iterator[tuple[str, str, str]]:
-    """The name, the state and the error of each job in the summary of a batch."""
-    jobs = (read_content(path) or {}).get("jobs")
-    for job in jobs if isinstance(jobs, list) else ():
-        if isinstance(job, dict) and isinstance(job.get("job"), str) and isinstance(job.get("state"), str):
-            error = job.get("error")
-            yield job["job"], job["state"], error if isinstance(error, str) else ""
-
-
-def _is_unanswered(state: str) -> bool:
-    """True for a state of a batch's job without a verdict, exactly as a batch writes it.
-
-    >>> _is_unanswered("killed by signal 9"), _is_unanswered("Pass")
-    (True, False)
-    """
-    return state in UNANSWERED or re.fullmatch(rf"{KILLED} [0-9]{{1,3}}", state) is not None
-
-
-def _compared(tables: Sequence[IndexRow], said: str) -> list[IndexRow]:
-    """The rows of an output, with a note where the summary of its batch says something else of it."""
-    first = next((row for row in tables if row.released), tables[0])
-    if first.state in (UNFINISHED, NOT_JUDGED, *VERDICTS):
-        recorded = first.state if first.released or first.state == UNFINISHED else NO_VERDICT
-        agrees = said == recorded
-    else:  # it may not be relied on, which says more than that its job was done
-        agrees = said in FINISHED
-    if agrees:
-        return list(tables)
-    known = said if said in FINISHED or _is_unanswered(said) else "something that no batch says"
-    note = f"The summary of its batch, which is not sealed, says of this job: {known}."
-    return [replace(row, notes=(*row.notes, note)) if row.released or not first.released else row for row in tables]
 
 
 def _link(path: Path, page: Path) -> str:

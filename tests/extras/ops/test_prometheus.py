@@ -11,27 +11,27 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-import reports
+from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
 from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation
-from reports.exports.prometheus import (
+from tests.evaluations import altered, evaluation_of, facts
+from understudy.artifacts import Delivery
+from understudy.extras.ops.prometheus import (
     INTERNAL,
     INTERNAL_FILE,
     PUBLIC,
     PUBLIC_FILE,
-    internal_registry,
-    public_registry,
+    RULES,
+    internal_samples,
+    public_samples,
     write_telemetry,
 )
-from tests.evaluations import altered, evaluation_of, facts
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-RULES = Path(reports.__file__).parent / "alerts" / "understudy.rules.yml"
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: prometheus)")
 
@@ -68,9 +68,18 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
     )
 
 
-def samples(registry: CollectorRegistry) -> Samples:
-    families = text_string_to_metric_families(generate_latest(registry).decode("utf-8"))
-    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+def public(evaluation: Evaluation) -> Samples:
+    return named_labels(PUBLIC, public_samples(evaluation, EPOCH))
+
+
+def internal(evaluation: Evaluation, verdicts: Sequence[Verdict] = ()) -> Samples:
+    return named_labels(INTERNAL, internal_samples(evaluation, verdicts))
+
+
+def named_labels(families: Any, found: dict[tuple[str, tuple[str, ...]], float]) -> Samples:
+    return {
+        (name, frozenset(zip(families[name][1], values, strict=True))): one for (name, values), one in found.items()
+    }
 
 
 def value(found: Samples, name: str, **labels: str) -> float | None:
@@ -78,18 +87,18 @@ def value(found: Samples, name: str, **labels: str) -> float | None:
 
 
 def test_the_names_and_labels_are_those_that_were_agreed_on() -> None:
-    labels = {family.name: set(family.labels) for family in (*PUBLIC, *INTERNAL)}
+    labels = {name: set(labels) for name, (_, labels) in {**PUBLIC, **INTERNAL}.items()}
     assert labels["dp_training_epsilon_consumed"] == {"model", "dataset", "run_id"}
     assert labels["dp_training_budget_remaining"] == {"dataset"}
     for name in (
         "dp_noise_multiplier", "dp_gradient_clip_fraction", "dp_membership_inference_auc", "dp_training_accuracy_delta",
     ):  # fmt: skip
         assert labels[name] == {"model"}
-    assert not {family.name for family in PUBLIC} & {family.name for family in INTERNAL}
+    assert not PUBLIC.keys() & INTERNAL.keys()
 
 
 def test_the_public_registry_tells_what_was_promised_and_what_is_left(evaluation: Evaluation) -> None:
-    found = samples(public_registry(named(evaluation, ledger=note(2.0)), EPOCH))
+    found = public(named(evaluation, ledger=note(2.0)))
     run = {"dataset": "patients", "run_id": "ab" * 8}
     assert value(found, "dp_training_epsilon_consumed", model="mst", **run) == 0.9987
     assert value(found, "dp_training_budget_remaining", dataset="patients") == 1.0
@@ -106,7 +115,7 @@ def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Ev
     published = {"table": "mst", "statement": altered(first.statement, {"epsilon": 0.3, "ledger": note(2.75)})}
     known = altered(run.provenance, {"released_numbers": published, "ledger": reserved(note(2.75))})
     twin = replace(first, name="published numbers", statement=None)
-    found = samples(public_registry(replace(run, candidates=(first, twin), provenance=known), EPOCH))
+    found = public(replace(run, candidates=(first, twin), provenance=known))
     labels = {"dataset": "patients", "run_id": "ab" * 8}
     assert value(found, "dp_training_budget_remaining", dataset="patients") == 0.25
     assert value(found, "dp_training_epsilon_consumed", model="mst", **labels) == 0.9987
@@ -117,8 +126,8 @@ def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Ev
 def test_tables_from_elsewhere_are_no_run_that_fitted_anything(evaluation: Evaluation) -> None:
     run = named(evaluation, ledger=note(2.0))
     offered = replace(run, provenance=altered(run.provenance, {"split": None, "ledger": None}))
-    assert samples(public_registry(run, EPOCH))
-    assert not samples(public_registry(offered, EPOCH))
+    assert public(run)
+    assert not public(offered)
 
 
 def disputed(evaluation: Evaluation, ran_on: str = "a public stand-in of 5 columns") -> Evaluation:
@@ -129,11 +138,11 @@ def disputed(evaluation: Evaluation, ran_on: str = "a public stand-in of 5 colum
 
 def test_a_guarantee_that_an_audit_disproves_is_disputed_and_has_no_epsilon(evaluation: Evaluation) -> None:
     run = {"dataset": "patients", "run_id": "ab" * 8}
-    found = samples(public_registry(disputed(named(evaluation, ledger=note(2.0))), EPOCH))
+    found = public(disputed(named(evaluation, ledger=note(2.0))))
     assert value(found, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
     assert not [labels for name, labels in found if ("guarantee", "formal") in labels]
     assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
-    inside = samples(public_registry(disputed(named(evaluation, ledger=note(2.0)), "real rows"), EPOCH))
+    inside = public(disputed(named(evaluation, ledger=note(2.0)), "real rows"))
     assert value(inside, "dp_training_ledger_entry", model="mst", guarantee="formal", **run) == 1.0
 
 
@@ -148,8 +157,8 @@ def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Ev
     )  # fmt: skip
     known = altered(one.provenance, {"fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}})
     two = replace(one, candidates=candidates, real=facts(train_rows=1), provenance=known, self_tests=())
-    assert generate_latest(public_registry(one, EPOCH)) == generate_latest(public_registry(two, EPOCH))
-    assert generate_latest(internal_registry(one, ())) != generate_latest(internal_registry(two, ()))
+    assert public(one) == public(two)
+    assert internal(one) != internal(two)
 
 
 def test_the_internal_registry_tells_what_was_measured(
@@ -158,7 +167,7 @@ def test_the_internal_registry_tells_what_was_measured(
     first, *others = evaluation.candidates
     first = replace(first, estimates=(*first.estimates, Estimate(CLIPPED, 0.25, 4000, "none")))
     clipped = replace(evaluation, candidates=(first, *others))
-    found = samples(internal_registry(clipped, verdicts_of(clipped)))
+    found = internal(clipped, verdicts_of(clipped))
     assert value(found, "dp_gradient_clip_fraction", model="mst") == 0.25
     assert value(found, "dp_gradient_clip_fraction", model="sdv.tvae") is None
     assert value(found, "dp_membership_inference_auc", model="mst") == 0.503
@@ -172,13 +181,13 @@ def test_the_internal_registry_tells_what_was_measured(
 def test_what_is_not_known_has_no_sample() -> None:
     bare = evaluation_of(Candidate("t", ()), split="keyed hash")
     bare = replace(bare, schema=altered(bare.schema, {"status": "inferred", "dataset": "d"}))
-    found = samples(public_registry(bare, EPOCH))
+    found = public(bare)
     assert found == {("understudy_run_timestamp_seconds", frozenset({("dataset", ""), ("run_id", "")})): 0.0}
-    assert not samples(internal_registry(bare, ()))
+    assert not internal(bare)
 
 
 def test_a_void_statement_has_no_epsilon(evaluation: Evaluation) -> None:
-    found = samples(public_registry(named(evaluation, private=False), EPOCH))
+    found = public(named(evaluation, private=False))
     assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
     run = {"dataset": "patients", "run_id": "ab" * 8}
     assert value(found, "dp_training_ledger_entry", model="mst", guarantee="none", **run) == 0.0
@@ -187,7 +196,7 @@ def test_a_void_statement_has_no_epsilon(evaluation: Evaluation) -> None:
 def test_two_candidates_of_one_name_have_a_label_each(evaluation: Evaluation) -> None:
     first = evaluation.candidates[0]
     twice = replace(evaluation, candidates=(first, first, replace(first, name="mst#2")))
-    labels = {dict(key)["model"] for name, key in samples(internal_registry(twice, ())) if "auc" in name}
+    labels = {dict(key)["model"] for name, key in internal(twice) if "auc" in name}
     assert labels == {"mst", "mst#2", "mst#2#2"}
 
 
@@ -196,7 +205,7 @@ def test_two_candidates_of_one_name_have_a_label_each(evaluation: Evaluation) ->
 )
 def test_a_hostile_name_is_a_label_and_no_more(evaluation: Evaluation, hostile: str, tmp_path: Path) -> None:
     odd = replace(evaluation, candidates=(replace(evaluation.candidates[0], name=hostile),))
-    write_telemetry(odd, (), tmp_path, EPOCH)
+    write(odd, (), tmp_path, EPOCH)
     content = (tmp_path / INTERNAL_FILE).read_text(encoding="utf-8")
     families = list(text_string_to_metric_families(content))
     found = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
@@ -204,8 +213,12 @@ def test_a_hostile_name_is_a_label_and_no_more(evaluation: Evaluation, hostile: 
 
 
 def test_both_files_are_whole_and_nothing_else_is_there(evaluation: Evaluation, tmp_path: Path) -> None:
-    write_telemetry(evaluation, (), tmp_path, EPOCH)
+    write(evaluation, (), tmp_path, EPOCH)
     assert {path.name for path in tmp_path.iterdir()} == {PUBLIC_FILE, INTERNAL_FILE}
+
+
+def write(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> None:
+    write_telemetry(Delivery(evaluation, tuple(verdicts), load_policy("internal"), "", None), folder, when)
 
 
 def promtool(*arguments: object, given: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -218,7 +231,7 @@ def promtool(*arguments: object, given: str | None = None) -> subprocess.Complet
 def test_promtool_has_nothing_against_our_files(
     evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]], tmp_path: Path
 ) -> None:
-    write_telemetry(named(evaluation, ledger=note(2.0)), verdicts_of(evaluation), tmp_path, EPOCH)
+    write(named(evaluation, ledger=note(2.0)), verdicts_of(evaluation), tmp_path, EPOCH)
     for name in (PUBLIC_FILE, INTERNAL_FILE):
         checked = promtool("check", "metrics", given=(tmp_path / name).read_text())
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
@@ -237,7 +250,7 @@ def every_rule() -> list[dict[str, Any]]:
 
 
 def test_every_rule_says_what_to_do_and_rests_on_what_we_export() -> None:
-    exported = {family.name for family in (*PUBLIC, *INTERNAL)}
+    exported = PUBLIC.keys() | INTERNAL.keys()
     for rule in every_rule():
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
         assert set(rule["annotations"]) == {"summary", "description", "runbook"}
@@ -248,7 +261,7 @@ def test_every_rule_says_what_to_do_and_rests_on_what_we_export() -> None:
 
 def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> list[dict[str, str]]:
     """The samples of our two files, as promtool's tests take them: a constant for ten days."""
-    write_telemetry(evaluation, verdicts, folder, when)
+    write(evaluation, verdicts, folder, when)
     found = []
     for name in (PUBLIC_FILE, INTERNAL_FILE):
         for line in (folder / name).read_text().splitlines():
@@ -360,3 +373,11 @@ def test_an_old_run_is_stale_until_a_new_one_reports(evaluation: Evaluation, tmp
 def test_where_no_run_ever_reported_an_alert_says_so(tmp_path: Path) -> None:
     other = [{"series": "up", "values": "1x240"}]
     assert set(alerting(other, "3h", tmp_path)) == {"UnderstudyNoRun"}
+
+
+def test_the_alert_rules_are_printed(workspace: Any) -> None:
+    found = workspace.run("alerts")
+    assert found.exit_code == 0
+    rules = [rule["alert"] for group in yaml.safe_load(found.stdout)["groups"] for rule in group["rules"]]
+    assert "MembershipInferenceSucceeds" in rules
+    assert workspace.run("alerts", "--json").json["rules"] == found.stdout

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -27,9 +27,6 @@ from synth.errors import BadInput, JobError
 from understudy.executors.executor import CUT, SESSION, Ended, Service, Status
 from understudy.executors.processes import GRACE_S, Processes
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
-
-if TYPE_CHECKING:
-    from distributed import Client, Future
 
 CONNECT_S = 10
 """Seconds that a scheduler has to answer."""
@@ -86,16 +83,9 @@ def carried_out(errand: Errand) -> Ended:
                 worker.log_event(errand.topic, (errand.name, status.text, status.share))
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """Versions and missing files, as a worker finds them."""
-
-    versions: Mapping[str, str]
-    missing: tuple[str, ...]
-
-
-def _look(paths: Sequence[str]) -> _Seen:
-    return _Seen(versions(), tuple(path for path in paths if not Path(path).exists()))
+def _look(paths: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
+    """The versions of a worker, and the files that it does not see."""
+    return versions(), [path for path in paths if not Path(path).exists()]
 
 
 def _keyed(challenge: str) -> str:
@@ -116,23 +106,21 @@ class Cluster:
     service: Service
     most: int | None = None
     size: int = 1
-    _client: "Client | None" = None
+    _client: Any = None  # under `with`
     _session: Path = Path()
-    _errands: "dict[str, tuple[Future, Errand, float]]" = field(default_factory=dict)
+    _errands: dict[str, tuple[Any, Errand, float]] = field(default_factory=dict)  # future, errand, when it began
     _told: dict[str, Status] = field(default_factory=dict)
     _done: "queue.SimpleQueue[str]" = field(default_factory=queue.SimpleQueue)
 
-    def __post_init__(self) -> None:
-        if importlib.util.find_spec("distributed") is None:
-            raise missing_extra("--executor", "dask")
-
     def __enter__(self) -> "Cluster":
         """The same, connected to workers that were found fit."""
+        if importlib.util.find_spec("distributed") is None:
+            raise missing_extra("--executor", "dask")
         self._client = self._connected()
         try:
             self._session = self.service.locks / f"{token_hex(8)}{SESSION}"
             self._session.touch()
-            self.check()
+            self._check()
             threads = sum(one["nthreads"] for one in self._workers().values())
             self.size = min(self.most or threads, threads)
             self._client.subscribe_topic(self._session.stem, self._hear)
@@ -142,21 +130,15 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what is under way, everywhere."""
+        """End what is under way, everywhere, and wait until it has ended, or cannot be heard of."""
         self._session.unlink(missing_ok=True)
         claims = [errand.claim for _, errand, _ in self._errands.values()]
-        if self._client is not None:
-            self._client.cancel([future for future, _, _ in self._errands.values()])
-            _await_release(claims)
-            self._client.close()
+        self._client.cancel([future for future, _, _ in self._errands.values()])
+        until = time.monotonic() + 2 * GRACE_S
+        while time.monotonic() < until and not all(map(_is_free, claims)):
+            time.sleep(LOOK_EVERY_S)
+        self._client.close()
         self._errands.clear()
-
-    @property
-    def _connection(self) -> "Client":
-        """The client, under `with`."""
-        if self._client is None:
-            raise RuntimeError("a cluster is used under `with`")
-        return self._client
 
     @property
     def at_work(self) -> dict[str, Status]:
@@ -171,7 +153,7 @@ class Cluster:
         """Hand over a piece."""
         claim = self.service.locks / token_hex(8)
         errand = Errand(self.service, name, claim, self._session, self._session.stem)
-        future = self._connection.submit(carried_out, errand, key=f"understudy-{claim.name}", pure=False, retries=0)
+        future = self._client.submit(carried_out, errand, key=f"understudy-{claim.name}", pure=False, retries=0)
         self._errands[name] = (future, errand, time.monotonic())
         self._told[name] = Status(name)
         future.add_done_callback(lambda _: self._done.put(name))
@@ -197,57 +179,57 @@ class Cluster:
     def stop(self) -> list[Ended]:
         """Tell every process at work to end, and wait until it has, or cannot be heard of."""
         self._session.unlink(missing_ok=True)
-        found, until = [], time.monotonic() + 2 * GRACE_S
+        pieces, until = [], time.monotonic() + 2 * GRACE_S
         while self._errands and time.monotonic() < until:
-            found += self.ended(LOOK_EVERY_S)
-        found += [Ended(name, stopped=CUT) for name in self._errands]
-        return [Ended(one.name, one.lost, one.status, one.seconds, one.stopped or CUT) for one in found]
+            pieces += self.ended(LOOK_EVERY_S)
+        pieces += [Ended(name, stopped=CUT) for name in self._errands]
+        return [Ended(one.name, one.lost, one.status, one.seconds, one.stopped or CUT) for one in pieces]
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Refuse a cluster whose workers could not do the work, or would do another."""
         if not self._workers():
             raise JobError(
                 f"no worker has joined --executor {self.address!r}; start some (`dask worker {self.address}`)"
             )
-        places = [str(path) for path in (self._session, self.service.home, *self.service.inputs)]
+        paths = [str(path) for path in (self._session, self.service.home, *self.service.inputs)]
         ours = {"python": platform.python_version(), **versions()}
-        for worker, seen in self.asked(_look, places).items():
+        for worker, (theirs, missing) in self._asked(_look, paths).items():
             other = [
-                f"{name} {seen.versions.get(name, 'missing')} (here {version})"
+                f"{name} {theirs.get(name, 'missing')} (here {version})"
                 for name, version in ours.items()
-                if name not in PLATFORM and seen.versions.get(name) != version
+                if name not in PLATFORM and theirs.get(name) != version
             ]
-            if _minor(seen.versions["python"]) != _minor(ours["python"]):
-                other.append(f"Python {seen.versions['python']} (here {ours['python']})")
+            if _minor(theirs["python"]) != _minor(ours["python"]):
+                other.append(f"Python {theirs['python']} (here {ours['python']})")
             if other:
                 raise JobError(
                     f"worker {worker} has other versions, and numbers depend on them: {', '.join(other)}; install the "
                     "same there"
                 )
-            if seen.missing:
+            if missing:
                 raise JobError(
-                    f"worker {worker} does not see path={seen.missing[0]!r}; put job, table and --out on a file "
-                    "system that all machines share under the same names, or the table into a database"
+                    f"worker {worker} does not see path={missing[0]!r}; put job, table and --out on a file system that "
+                    "all machines share under the same names, or the table into a database"
                 )
 
     def check_key(self) -> None:
         """Refuse workers that would name tables by another key than this machine's."""
         challenge = token_hex(16)
         ours = _answer(fingerprint_key(key_path()), challenge)
-        for worker, theirs in self.asked(_keyed, challenge).items():
+        for worker, theirs in self._asked(_keyed, challenge).items():
             if theirs != ours:
                 raise JobError(
                     f"worker {worker} has another fingerprint key than this machine, so that no other could go on from "
                     f"its work; set {KEY_VARIABLE} everywhere to one file that all see"
                 )
 
-    def asked(self, question: Callable[..., _Answer], *arguments: Any) -> dict[str, _Answer]:
+    def _asked(self, question: Callable[..., _Answer], *arguments: Any) -> dict[str, _Answer]:
         """The answer of each worker."""
         try:
-            answers: dict[str, _Answer] = self._connection.run(question, *arguments)
-        except Exception as error:  # anything that a worker without our packages may raise
-            if isinstance(error, BadInput):
-                raise
+            answers: dict[str, _Answer] = self._client.run(question, *arguments)
+        except BadInput:
+            raise
+        except Exception as error:  # noqa: BLE001 - anything that a worker without our packages may raise
             raise JobError(
                 f"the workers of --executor {self.address!r} cannot run understudy ({type(error).__name__}); install "
                 "the same version there, with its extra `dask`"
@@ -255,12 +237,12 @@ class Cluster:
         return answers
 
     def _workers(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._connection.scheduler_info(n_workers=-1)["workers"]
-        return found
+        workers: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return workers
 
-    def _connected(self) -> "Client":
+    def _connected(self) -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of versions: ours are compared below
+            warnings.simplefilter("ignore")  # of versions: ours are compared
             from distributed import Client
 
             try:
@@ -290,10 +272,3 @@ def _is_free(claim: Path) -> bool:
             return True
     except Timeout:
         return False
-
-
-def _await_release(claims: Sequence[Path]) -> None:
-    """Wait until the processes of pieces that nobody wants any more have ended, or cannot be heard of."""
-    until = time.monotonic() + 2 * GRACE_S
-    while time.monotonic() < until and not all(map(_is_free, claims)):
-        time.sleep(LOOK_EVERY_S)

@@ -16,7 +16,6 @@ import pytest
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge
 from evaluate.result import Evaluation, GeneratorRecord
-from reports.index import EXPIRED, NO_OUTPUT, NOT_JUDGED, NOT_SOUND, UNFINISHED, WITHDRAWN, Claimed, IndexRow
 from tests.evaluations import ABSENT, evaluation_of, stated
 from tests.reports.conftest import sample_evaluation
 from tests.understudy.bundle.small_bundle import about, fill
@@ -30,7 +29,17 @@ from understudy.bundle.records import Person, read_register
 from understudy.bundle.revocation import Recall, withdraw
 from understudy.bundle.sign_off import ReleaseDecision, sign_off
 from understudy.bundle.verification import Demand
-from understudy.index import read_index
+from understudy.extras.ops.index import (
+    EXPIRED,
+    NO_OUTPUT,
+    NOT_JUDGED,
+    NOT_SOUND,
+    UNFINISHED,
+    WITHDRAWN,
+    Claimed,
+    IndexRow,
+    read_index,
+)
 
 RULE = Rule(measure="validity.rows", limit=0.9, why="Rows have to keep the schema.")
 COPIES = Rule(measure="privacy.copies", limit=0.5, why="No table of ours is a copy.")
@@ -284,47 +293,6 @@ def test_a_verdict_needs_a_table_a_policy_and_a_seal(lacks: str, state: str) -> 
         IndexRow("fair", state, **{**whole, lacks: type(whole[lacks])()})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("said", "noted"),
-    [("PASS", ""), ("timed out", "timed out"), ("FAIL", "FAIL"), ("no verdict", "no verdict"), ("Pass", "something")],
-)
-def test_a_summary_that_says_something_else_is_told_on_the_row(said: str, noted: str, output: Path) -> None:
-    (output.parent / "summary.json").write_text(json.dumps({"jobs": [{"job": "fair", "state": said}]}))
-    found = rows(output.parents[1])
-    assert [row.state for row in found] == ["PASS"] * 3
-    assert [bool(row.notes) for row in found] == [bool(noted), False, False]
-    assert all(f"says of this job: {noted}" in note for note in found[0].notes)
-    _withdraw(output)
-    told = {note for row in rows(output.parents[1]) for note in row.notes if "summary" in note}
-    assert bool(told) == (said in ("timed out", "Pass"))
-
-
-def _strip(output: Path, *more: str) -> None:
-    for path in output.iterdir():
-        if path.name.startswith(("manifest.json", "verdict.json")) or path.name in more:
-            path.unlink()
-
-
-@pytest.mark.parametrize("trace", ["policy_sha256", "job_sha256", "split", "report.html", "junit.xml"])
-def test_an_evaluation_that_lost_its_seal_and_verdicts_says_so(trace: str, output: Path) -> None:
-    _strip(output, "report.html", "junit.xml")
-    evaluation, folder = sample_evaluation(), output.parents[1]
-    bare = replace(evaluation.provenance, run_id="0123456789abcdef", split=None, policy_sha256=None, job_sha256=None)
-    if "." in trace:
-        (output / trace).write_text("x")
-    known = bare if "." in trace else replace(bare, **{trace: "0" * 64})
-    (output / "evaluation.json").write_text(replace(evaluation, provenance=known).to_json())
-    (row,) = rows(folder)
-    assert (row.state, row.claimed) == (NOT_SOUND, None)
-    assert "its seal and verdicts are gone" in row.reason
-    (output / trace).unlink(
-        missing_ok=True
-    )  # the same as `understudy evaluate` leaves it: its run has an identity, too
-    (output / "evaluation.json").write_text(replace(evaluation, provenance=bare).to_json())
-    assert {row.state for row in rows(folder)} == {NOT_JUDGED}
-    assert "No policy was applied" not in {row.reason for row in rows(folder)}
-
-
 def test_a_claim_without_a_seal_is_marked(output: Path) -> None:
     folder = output.parents[1]
     Workspace(folder).run("index", folder)
@@ -357,9 +325,6 @@ def test_an_evaluation_that_contradicts_itself_spoils_its_own_row_alone(output: 
 def test_what_left_no_output_is_a_row(output: Path) -> None:
     folder = output.parents[1]
     batch = folder / "nightly"
-    (batch / ".batch").mkdir()
-    for name in ("fair", "cut", "slow"):
-        (batch / ".batch" / f"{name}.json").write_text("{}")
     jobs = [{"job": "slow", "state": "timed out", "error": "it took longer"}, {"job": "fair", "state": "PASS"}]
     (batch / "summary.json").write_text(json.dumps({"jobs": jobs}))
     (folder / ".later.unfinished").mkdir()
@@ -374,17 +339,9 @@ def test_what_left_no_output_is_a_row(output: Path) -> None:
     shutil.rmtree(folder / "small")
     found = states(folder)
     assert found == {
-        "to-hand-on:": NOT_JUDGED, "later:": UNFINISHED, "nightly/cut:": NO_OUTPUT,
-        "nightly/slow:": "TIMED OUT", "evaluation.json:": NOT_SOUND,
+        "to-hand-on:": NOT_JUDGED, "later:": UNFINISHED, "nightly/slow:": "TIMED OUT", "evaluation.json:": NOT_SOUND,
         "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
     }  # fmt: skip
-
-
-def test_a_link_to_a_folder_is_not_followed_and_said(output: Path) -> None:
-    folder = output.parents[1]
-    (folder / "latest").symlink_to(output)
-    found = read_index(folder, folder / "index.html", Demand())
-    assert (found.n_outputs, found.notes[0].split(",")[0]) == (1, "1 link to folders")
 
 
 def test_a_claim_in_doubt_is_told_beside_its_epsilon(tmp_path: Path) -> None:

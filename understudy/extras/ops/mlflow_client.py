@@ -36,54 +36,48 @@ def _experiment(client: Any, name: str) -> str:
     """The experiment of a name, made where it is not there; another process may make it at the same moment."""
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    if (there := client.get_experiment_by_name(name)) is None:
         try:
             return str(client.create_experiment(name))
         except MlflowException:
-            found = client.get_experiment_by_name(name)
-            if found is None:
+            if (there := client.get_experiment_by_name(name)) is None:
                 raise
-    return str(found.experiment_id)
+    return str(there.experiment_id)
 
 
 def _write(client: Any, experiment: str, record: dict[str, Any]) -> str:
     """The parent run, then a run below it for each candidate; a run that an earlier start began is gone on with."""
-    made: list[str] = []
+    runs: list[str] = []
     try:
-        parent = _run(client, experiment, record["runs"][0], None)
-        made.append(parent)
-        made += [_run(client, experiment, one, parent) for one in record["runs"][1:]]
+        for content in record["runs"]:
+            runs.append(_run(client, experiment, content, runs[0] if runs else None))
     except BaseException:
-        if made:
-            client.set_terminated(made[0], "FAILED")
+        if runs:
+            client.set_terminated(runs[0], "FAILED")
         raise
-    for one in reversed(made):
-        client.set_terminated(one, "FINISHED")
-    return made[0]
+    for run in reversed(runs):
+        client.set_terminated(run, "FINISHED")
+    return runs[0]
 
 
 def _run(client: Any, experiment: str, content: dict[str, Any], parent: str | None) -> str:
     from mlflow.entities import Metric, Param, RunTag
 
     tags = {**content["tags"], **({} if parent is None else {PARENT: parent})}
-    looked = f"tags.`{RUN_ID}` = '{tags[RUN_ID]}'"
-    earlier = client.search_runs([experiment], looked, max_results=1)
+    earlier = client.search_runs([experiment], f"tags.`{RUN_ID}` = '{tags[RUN_ID]}'", max_results=1)
     run = earlier[0] if earlier else client.create_run(experiment, run_name=content["name"], tags=tags)
     run_id, now = str(run.info.run_id), int(time.time() * 1000)
-    for batch in _batches([Param(name, value) for name, value in content["params"].items()]):
-        client.log_batch(run_id, params=batch)
-    for batch in _batches([RunTag(name, value) for name, value in tags.items()]):
-        client.log_batch(run_id, tags=batch)
-    for batch in _batches([Metric(name, value, now, 0) for name, value in content["metrics"].items()]):
-        client.log_batch(run_id, metrics=batch)
+    items = {
+        "params": [Param(name, value) for name, value in content["params"].items()],
+        "tags": [RunTag(name, value) for name, value in tags.items()],
+        "metrics": [Metric(name, value, now, 0) for name, value in content["metrics"].items()],
+    }
+    for kind, all_of_it in items.items():
+        for start in range(0, len(all_of_it), IN_A_BATCH):
+            client.log_batch(run_id, **{kind: all_of_it[start : start + IN_A_BATCH]})
     for path, folder in content["artifacts"]:
         client.log_artifact(run_id, path, folder)
     return run_id
-
-
-def _batches(items: list[Any]) -> list[list[Any]]:
-    return [items[start : start + IN_A_BATCH] for start in range(0, len(items), IN_A_BATCH)]
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from synth.dp.renyi_curve import ORDERS
 from tests.synth.postgres import PASSWORD, Server
 from tests.synth.postgres import server as server
 from tests.understudy.test_executors import alive, service
-from understudy.executors.cluster import Cluster
 from understudy.executors.executor import Ended
+from understudy.extras.ops.cluster import Cluster
 
 distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 
@@ -69,7 +69,7 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
     (folder / "sitecustomize.py").write_text(SITE)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setenv("PYTHONPATH", f"{folder}:{Path(__file__).parents[2]}")
+        patch.setenv("PYTHONPATH", f"{folder}:{Path(__file__).parents[3]}")
         patch.delenv("UNDERSTUDY_LEDGER", raising=False)
         theirs = {  # also of workers that are started anew while a test has an environment of its own
             "UNDERSTUDY_TEST_DRAWS": str(folder / "draws.log"),
@@ -286,14 +286,14 @@ def test_what_a_killed_run_left_on_a_cluster_ends(dask: Dask, tmp_path: Path) ->
     script = (
         "import pathlib, time\n"
         "from tests.understudy.test_executors import service\n"
-        "from understudy.executors.cluster import Cluster\n"
+        "from understudy.extras.ops.cluster import Cluster\n"
         f"with Cluster({dask.address!r}, service(pathlib.Path({str(tmp_path)!r}))) as cluster:\n"
         "    cluster.start('sleep:601')\n"
         "    while cluster.at_work['sleep:601'].share == 0: cluster.ended(0.1)\n"
         "    print('begun', flush=True)\n"
         "    time.sleep(600)\n"
     )
-    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=path)
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"begun\n"
@@ -335,7 +335,7 @@ def test_a_ledger_in_a_file_is_refused_in_one_sentence(workspace: Any, dask: Das
 def test_a_scheduler_that_does_not_answer_is_refused_in_one_sentence(
     workspace: Any, dask: Dask, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.executors.cluster.CONNECT_S", 1)
+    monkeypatch.setattr("understudy.extras.ops.cluster.CONNECT_S", 1)
     with one_sentence(workspace, dask, "--executor", "tcp://127.0.0.1:9", command=command) as (said,):
         assert "no Dask scheduler answers at --executor 'tcp://127.0.0.1:9'" in said
 
@@ -356,7 +356,7 @@ def find(name: str) -> Any:
 def test_workers_of_other_versions_are_refused_in_one_sentence(
     workspace: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy.executors import cluster
+    from understudy.extras.ops import cluster
 
     ours = cluster.versions
     monkeypatch.setattr(cluster, "versions", lambda: {**ours(), "numpy": "0.1"})

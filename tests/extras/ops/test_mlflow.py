@@ -20,8 +20,8 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Estimate, GeneratorRecord
 from tests.evaluations import SCHEMA, evaluation_of, stated
 from understudy.artifacts import Delivery
-from understudy.job.spec import JobError, TrackingSpec, build_job
-from understudy.tracking.record import TrackingRecord, send, track
+from understudy.extras.ops.mlflow_record import Mlflow, TrackingRecord, send
+from understudy.job.spec import JobError, build_job
 
 AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.mean"
 MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
@@ -70,7 +70,7 @@ def sent(found: TrackingRecord) -> set[str]:
 
 
 def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: Path) -> None:
-    assert TrackingSpec(mlflow=PLACE).content == "public"
+    assert Mlflow(mlflow=PLACE).content == "public"
     found = record(tmp_path, "public")
     parent, child = found.runs
     assert sent(found) == {"README.md"}
@@ -124,13 +124,13 @@ def test_an_address_that_is_none_or_holds_credentials_is_refused_before_anything
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out")
     assert ran.exit_code == 2
     assert ran.stderr.count("\n") == 1
-    assert "tracking.mlflow: the address of an MLflow server is like http://127.0.0.1:5000" in ran.stderr
+    assert "tracking: mlflow: the address of an MLflow server is like http://127.0.0.1:5000" in ran.stderr
     assert "s3cret" not in ran.stderr
     assert not (workspace.folder / "out").exists()
 
 
 def test_an_unknown_width_names_the_key() -> None:
-    with pytest.raises(JobError, match=r"tracking\.content"):
+    with pytest.raises(JobError, match=r"tracking: content"):
         job_of(content="everything")
 
 
@@ -143,7 +143,7 @@ def test_a_process_that_takes_too_long_is_ended_and_told(tmp_path: Path) -> None
 def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path) -> None:
     found, job = record(tmp_path, "public"), job_of()
     delivery = Delivery(evaluation_of(), (), load_policy("internal"), "Patients", None)
-    told = track(job.tracking, job, delivery, tmp_path / "absent")
+    told = job.tracking.track(job, delivery, tmp_path / "absent")
     assert told.server == found.server
     assert told.failure.startswith(f"nothing was tracked at MLflow's {PLACE} (the record cannot be made")
 
