@@ -12,6 +12,9 @@ from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.split import row_keys
 
+FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
+"""The ends of the names of events that are about a unit's first row, and about those after it, in statements."""
+
 
 @dataclass(frozen=True, eq=False)
 class Histories:
