@@ -67,12 +67,16 @@ def check_length(path: str, n_tokens: int) -> None:
 
     Where such a model stops depends on the rows. So a fit that meets its end would tell of them.
     """
-    config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
-    read = next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), None)
-    if read is not None and read < n_tokens:
+    if (read := most_read(path)) < n_tokens:
         raise JobError(
             f"model={path!r} reads {read:,} tokens, and max_prompt + max_tokens + 1 = {n_tokens:,}; lower either"
         )
+
+
+def most_read(path: str) -> int:
+    """Tokens that the model of a folder reads at most, as far as it says so."""
+    config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
+    return next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), 10**9)
 
 
 def digest_of(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Sampling of texts: token by token, from the likeliest ones, with limits on length and repetition.
+"""Sampling of texts: token by token, from the likeliest ones, within a length.
 
 Source: Holtzman et al. 2020 (1904.09751), for sampling from the smallest set that holds a share of the mass.
 """
@@ -23,23 +23,22 @@ class Limits:
     max_tokens: int
     temperature: float
     top_p: float
-    no_repeat: int
 
 
 @torch.no_grad()
 def sample(
-    decoder: Decoder, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], limits: Limits, *, may_miss: bool,
+    decoder: Decoder, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], limits: Limits,
     generator: torch.Generator,
 ) -> list[list[int]]:  # fmt: skip
     """The tokens of a text for each prompt, without its end."""
     written: list[list[int]] = []
     for at in range(0, len(prompts), ROWS_AT_ONCE):
-        written += _some(decoder, vocabulary, prompts[at : at + ROWS_AT_ONCE], limits, may_miss, generator)
+        written += _some(decoder, vocabulary, prompts[at : at + ROWS_AT_ONCE], limits, generator)
     return written
 
 
 def _some(
-    decoder: Decoder, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], limits: Limits, may_miss: bool,
+    decoder: Decoder, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], limits: Limits,
     generator: torch.Generator,
 ) -> list[list[int]]:  # fmt: skip
     device = generator.device
@@ -51,18 +50,13 @@ def _some(
     mask, tokens = tokens > 0, (tokens - 1).clamp_min(0)
     never = torch.from_numpy(vocabulary.never_sampled()).to(device)
     first = never.clone()
-    if vocabulary.missing is not None:
-        never[vocabulary.missing] = True  # a text that has begun is not missing
-    if not may_miss:
-        first[[token for token in (vocabulary.end, vocabulary.missing) if token is not None]] = True
+    first[vocabulary.end] = True
     written: list[list[int]] = [[] for _ in prompts]
-    runs: list[dict[tuple[int, ...], set[int]]] = [{} for _ in prompts]
     going = np.ones(len(prompts), dtype=bool)
     cache = None
     for step in range(limits.max_tokens):
         logits, cache = decoder.follow(tokens, mask, cache)
         logits = logits.float().masked_fill(first if step == 0 else never, -torch.inf)
-        _bar_repeats(logits, runs, written, going, limits.no_repeat)
         drawn = draw(logits / limits.temperature, limits.top_p, generator)
         chosen = drawn.tolist()
         for row in np.flatnonzero(going).tolist():
@@ -70,8 +64,6 @@ def _some(
                 going[row] = False
             else:
                 written[row].append(chosen[row])
-                _note(runs[row], written[row], limits.no_repeat)
-                going[row] = chosen[row] != vocabulary.missing
         if not going.any():
             break
         tokens, mask = drawn[:, None], torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
@@ -90,25 +82,3 @@ def draw(logits: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
     kept = shares.masked_fill(before >= top_p, 0.0)
     place = torch.multinomial(kept, 1, generator=generator)
     return order.gather(1, place)[:, 0]
-
-
-def _note(runs: dict[tuple[int, ...], set[int]], written: Sequence[int], length: int) -> None:
-    """Keep which token followed the run before the last token."""
-    if 0 < length <= len(written):
-        runs.setdefault(tuple(written[-length:-1]), set()).add(written[-1])
-
-
-def _bar_repeats(
-    logits: Tensor,
-    runs: Sequence[dict[tuple[int, ...], set[int]]],
-    written: Sequence[Sequence[int]],
-    going: np.ndarray,
-    length: int,
-) -> None:
-    """Rule out tokens that would end a run for the second time."""
-    if not length:
-        return
-    for row in np.flatnonzero(going).tolist():
-        barred = runs[row].get(tuple(written[row][len(written[row]) - length + 1 :]), set()) if written[row] else set()
-        if barred and len(written[row]) >= length - 1:
-            logits[row, list(barred)] = -torch.inf

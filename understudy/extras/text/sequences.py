@@ -37,38 +37,37 @@ class Vocabulary(Protocol):
     def prompts(self, rows: pd.DataFrame, name: str) -> list[list[int]]:
         """The prompt of each row, at least one token and at most `n_prompt`."""
 
-    def tokens(self, text: str | None) -> list[int]:
-        """The tokens of a text, without its end; of a missing one, too."""
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text, without its end."""
 
-    def text(self, tokens: Sequence[int]) -> str | None:
-        """The text of tokens; `None`: a missing one."""
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of tokens."""
 
     def never_sampled(self) -> NDArray[np.bool_]:
         """True for tokens that stand in no text; shape (size,)."""
-
-    @property
-    def missing(self) -> int | None:
-        """The token of a missing text; `None`: it is written in words."""
 
 
 def sequences_of(
     vocabulary: Vocabulary, rows: pd.DataFrame, name: str, *, max_tokens: int, length: int
 ) -> NDArray[np.int32]:
-    """Prompt and text of each row, shape (n, n_prompt + max_tokens + 1); a text that is too long is cut.
+    """Prompt and text of each row, shape (n, n_prompt + max_tokens + 1); a text that is too long is cut, and a missing
+    one has no token: rows say which are missing, and nothing is learned of it.
     `rows`: *Sensitive*. Canonical.
     """
     n_prompt = vocabulary.n_prompt
     made = np.zeros((len(rows), n_prompt + max_tokens + 1), dtype=np.int32)
     held = [text[:length] if isinstance(text, str) else None for text in rows[name].tolist()]
     for row, (prompt, text) in enumerate(zip(vocabulary.prompts(rows, name), held, strict=True)):
-        tokens = [*vocabulary.tokens(text), vocabulary.end][: max_tokens + 1]
+        tokens = [] if text is None else [*vocabulary.tokens(text), vocabulary.end][: max_tokens + 1]
         made[row, n_prompt - len(prompt) : n_prompt] = np.array(prompt) + 1
         made[row, n_prompt : n_prompt + len(tokens)] = np.array(tokens) + 1
     return made
 
 
 def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
-    """The negative log-likelihood of each text given its prompt, per token in nats, shape (n,); 0 where there is none.
+    """The negative log-likelihood of each text given its prompt, of all its tokens in nats, shape (n,).
+
+    To learn, it is divided by one constant: divided by its own tokens, a short text would weigh as much as a long one.
     `sequences`: *Sensitive*. Shape (n, T), int64.
     """
     mask, tokens = sequences > 0, (sequences - 1).clamp_min(0)
@@ -76,19 +75,20 @@ def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
     logits = decoder(tokens[:, :-1], mask[:, :-1], asked.shape[1])
     counted = mask[:, n_prompt:].float()
     of_tokens = functional.cross_entropy(logits.flatten(0, 1), asked.flatten(), reduction="none").view_as(counted)
-    return (of_tokens * counted).sum(1) / counted.sum(1).clamp_min(1.0)
+    return (of_tokens * counted).sum(1)
 
 
 @torch.no_grad()
 def losses_of(
     decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, device: torch.device
 ) -> NDArray[np.float64]:
-    """The same of a whole table, some rows at a time; shape (n,). `sequences`: *Sensitive*. Shape (n, T)."""
+    """The same of a whole table, some rows at a time, per token; shape (n,). `sequences`: *Sensitive*. Shape (n, T)."""
     found = np.zeros(len(sequences))
     for at in range(0, len(sequences), ROWS_A_PASS):
         part = trimmed(torch.from_numpy(sequences[at : at + ROWS_A_PASS]).to(device).long())
         found[at : at + ROWS_A_PASS] = losses(decoder, part, n_prompt).double().cpu().numpy()
-    return found
+    per_token: NDArray[np.float64] = found / np.maximum((sequences[:, n_prompt:] > 0).sum(1), 1)
+    return per_token
 
 
 def trimmed(sequences: Tensor) -> Tensor:

@@ -8,8 +8,7 @@ from typing import Self
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-END, MISSING, N_SPECIAL = 0, 1, 2
-"""Numbers of the end of a text and of a missing text; the vocabulary of texts follows them."""
+END, N_SPECIAL = 0, 1  # the end of a text; its vocabulary follows
 
 
 class BytePairs:
@@ -25,7 +24,7 @@ class BytePairs:
 
         >>> bytes_alone = BytePairs.learned([], 1_000)
         >>> bytes_alone.size, bytes_alone.text(bytes_alone.tokens("né"))
-        (258, 'né')
+        (257, 'né')
         """
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

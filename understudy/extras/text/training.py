@@ -31,7 +31,7 @@ class TextTraining:
         self, decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, batch_size: int, rate: float,
         device: torch.device,
     ) -> None:  # fmt: skip
-        self._decoder, self._n_prompt = decoder, n_prompt
+        self._decoder, self._n_prompt, self._most = decoder, n_prompt, sequences.shape[1] - n_prompt
         self._sequences = torch.from_numpy(sequences).to(device)
         self._batches = Epochs(len(sequences), batch_size, device)
         self._parameters = list(trainable(decoder))
@@ -44,7 +44,8 @@ class TextTraining:
     def step(self) -> dict[str, Tensor]:
         """One step; its loss, left on the device."""
         rows, weights = self._batches.draw()
-        loss = (losses(self._decoder, trimmed(self._sequences[rows].long()), self._n_prompt) * weights).sum()
+        of_texts = losses(self._decoder, trimmed(self._sequences[rows].long()), self._n_prompt)
+        loss = (of_texts * weights).sum() / self._most
         self._optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
@@ -98,11 +99,11 @@ class PrivateTextTraining:
         self._optimizer.step()
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
-        size = self._clipping.pass_units
+        size, most = self._clipping.pass_units, self._units.codes.shape[1] - self._n_prompt
         self.tally.sampled(len(sampled))
         batch = self._units.batch(sampled, size)
         return self._clipped(
-            lambda: torch.where(batch.mask, losses(self._decoder, batch.codes, self._n_prompt), 0.0),
+            lambda: torch.where(batch.mask, losses(self._decoder, batch.codes, self._n_prompt) / most, 0.0),
             size,
             self._clipping.max_grad_norm,
         )

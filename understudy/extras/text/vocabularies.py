@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from understudy.extras.text.prompts import Prompts
-from understudy.extras.text.tokenizer import END, MISSING, BytePairs
+from understudy.extras.text.tokenizer import END, BytePairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +34,6 @@ class CodedVocabulary:
     def end(self) -> int:
         return END
 
-    @property
-    def missing(self) -> int | None:
-        """The token of a missing text."""
-        return MISSING
-
     def heading(self, name: str) -> int:
         """The token that asks for a text of a column."""
         return self.tokenizer.size + self.text_columns.index(name)
@@ -49,19 +44,15 @@ class CodedVocabulary:
         made: list[list[int]] = np.concatenate([codes, heading], axis=1).tolist()
         return made
 
-    def tokens(self, text: str | None) -> list[int]:
-        """The tokens of a text, without its end; of a missing one, too."""
-        return [MISSING] if text is None else self.tokenizer.tokens(text)
+    def tokens(self, text: str) -> list[int]:
+        return self.tokenizer.tokens(text)
 
-    def text(self, tokens: Sequence[int]) -> str | None:
-        return None if MISSING in tokens else self.tokenizer.text(tokens)
+    def text(self, tokens: Sequence[int]) -> str:
+        return self.tokenizer.text(tokens)
 
     def never_sampled(self) -> NDArray[np.bool_]:
         """True for tokens of prompts; shape (size,)."""
         return np.arange(self.size) >= self.tokenizer.size
-
-
-IN_WORDS = "<missing>"  # a missing text, as a folder's model reads and writes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +65,15 @@ class WordedVocabulary:
     size: int
     end: int
 
-    @property
-    def missing(self) -> int | None:
-        """None: a missing text is written in words."""
-        return None
-
     def prompts(self, rows: pd.DataFrame, name: str) -> list[list[int]]:
         """The prompt of each row; of one that is too long, its end."""
         return [self._encoded(line)[-self.n_prompt :] for line in self.row.lines(rows, name)]
 
-    def tokens(self, text: str | None) -> list[int]:
-        return self._encoded(f" {IN_WORDS if text is None else text}")
+    def tokens(self, text: str) -> list[int]:
+        return self._encoded(f" {text}")
 
-    def text(self, tokens: Sequence[int]) -> str | None:
-        written = str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).replace("\ufffd", "").strip()
-        return None if written == IN_WORDS else written
+    def text(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).replace("\ufffd", "").strip()
 
     def never_sampled(self) -> NDArray[np.bool_]:
         """True for special tokens but the end; shape (size,)."""

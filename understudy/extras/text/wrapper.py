@@ -9,14 +9,14 @@ from pydantic import Field
 
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
-from synth.errors import JobError, ModelError, SchemaError
+from synth.errors import ModelError, SchemaError
 from synth.generators.base import Generator, Model
 from synth.generators.fitting.private_fit import planned_budget
 from synth.generators.wrapper import Wrapper, compose, fit_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from understudy.extras.text import fitting
-from understudy.extras.text.specification import LM, LanguageModel
+from understudy.extras.text.specification import LM, LanguageModel, missing_name
 
 if TYPE_CHECKING:
     from understudy.extras.text.model import TextModel
@@ -60,20 +60,15 @@ class WithTexts(Wrapper):
 
         require_libraries()
         text = self.text
-        if text.steps == 0 and not self.promises:
-            raise JobError(
-                "steps=0 is of fits with epsilon: without one, texts are learned for `epochs`; set epsilon, or leave "
-                "out steps"
-            )
         if text.model is not None:
             check_folder(text.model)
-            check_length(text.model, text.max_prompt + text.max_tokens + 1)
+            check_length(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
         fitting.PublicTexts.read(text, schema, promises=self.promises)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Those of the base, and one on texts that are cut where tokens are bytes. They rest on public numbers."""
         text, of_base = self.text, super().cautions(schema)
-        if text.model is not None or text.public_text is not None or not self.promises:
+        if text.model is not None or text.public_text is not None or not self.promises or text.max_tokens is None:
             return of_base
         lengths = {name: getattr(schema.columns[name], "length", 0) for name in schema.texts}
         return of_base + tuple(
@@ -130,7 +125,8 @@ class WithTexts(Wrapper):
         if chosen != self:
             return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
         self.check(schema)
-        fitting.try_folder(self.text, promises=self.promises)
+        text = fitting.with_length(self.text, schema)
+        fitting.try_folder(text, promises=self.promises)
         counted, paid = self.counted(schema), None
         if self.promises:
             budget = planned_budget(self, counted, budget, progress)
@@ -140,14 +136,16 @@ class WithTexts(Wrapper):
         public = fitting.PublicTexts.read(self.text, schema, promises=self.promises)
         if public.themes is not None:
             rows = public.themes.add_columns(rows, schema)
+        may_miss = (name for name in schema.texts if schema.columns[name].missing)
+        gaps = {missing_name(name): rows[name].isna().astype("boolean") for name in may_miss}
+        counted_rows = rows.assign(**gaps).drop(columns=list(schema.texts))
         model = fit_model(
-            self.base, rows.drop(columns=list(schema.texts)), self.inner(schema), seed=seed, progress=progress,
-            budget=paid, place=place if self.base.resumes else None,
-        )  # fmt: skip
+            self.base, counted_rows, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place
+        )
         apart = None if place is None else place / fitting.PREPARED
         told = fitting.with_texts(model.schema, schema)
         paid = budget if self.promises else None
-        writer = fitting.fit_texts((self.text, public), rows, (model, told), seed, progress, paid, apart)
+        writer = fitting.fit_texts((text, public), rows, (model, told), seed, progress, paid, apart)
         kept = {name: column for name, column in told.columns.items() if name in schema.columns}
         return TextModel(model, writer, told.model_copy(update={"columns": kept}))
 

@@ -16,7 +16,7 @@ from understudy.extras.text.decoder import Decoder, DecoderShape, SmallDecoder
 from understudy.extras.text.prompts import Prompts
 from understudy.extras.text.sampling import Limits, sample
 from understudy.extras.text.sequences import Vocabulary, losses_of, sequences_of
-from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.specification import LanguageModel, missing_name
 from understudy.extras.text.themes import Themes, theme_names
 from understudy.extras.text.tokenizer import BytePairs
 from understudy.extras.text.training import named, put
@@ -53,7 +53,7 @@ class TextWriter:
             if tokenizer is None:
                 raise ValueError("a small decoder needs a tokenizer")
             vocabulary = CodedVocabulary(tokenizer, row, schema.texts)
-            length = vocabulary.n_prompt + specification.max_tokens + 1
+            length = vocabulary.n_prompt + (specification.max_tokens or 0) + 1
             shape = DecoderShape(vocabulary.size, specification.d_model, specification.n_layers, length)
             return cls(specification, schema, vocabulary, SmallDecoder(shape).to(device), None, themes)
         check_folder(specification.model)
@@ -61,6 +61,11 @@ class TextWriter:
         held = load_tokenizer(specification.model, adapted.size)
         vocabulary = WordedVocabulary(held, row, specification.max_prompt, adapted.size, int(held.eos_token_id))
         return cls(specification, schema, vocabulary, adapted, digest_of(specification.model), themes)
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of a text at most, which a writer knows."""
+        return self.specification.max_tokens or 0
 
     @property
     def device(self) -> torch.device:
@@ -71,26 +76,25 @@ class TextWriter:
         """A text of each column of text for each row; shapes (n,), `None` where it is missing."""
         generator = torch.Generator(self.device).manual_seed(seed)
         asked = self.specification
-        limits = Limits(asked.max_tokens, asked.temperature, asked.top_p, asked.no_repeat)
+        limits = Limits(self.max_tokens, asked.temperature, asked.top_p)
         written: dict[str, NDArray[np.object_]] = {}
         for name in self.schema.texts:
-            column = self.schema.columns[name]
-            prompts = self.vocabulary.prompts(rows, name)
+            column, texts = self.schema.columns[name], np.full(len(rows), None, dtype=object)
+            gone = rows[gap].fillna(False).to_numpy(dtype=bool) if (gap := missing_name(name)) in rows else None
+            there = np.arange(len(rows)) if gone is None else np.flatnonzero(~gone)
             vocabulary: Vocabulary = self.vocabulary
-            drawn = sample(self.decoder, vocabulary, prompts, limits, may_miss=column.missing, generator=generator)
-            texts = np.full(len(rows), None, dtype=object)
-            texts[:] = [self._fitting(self.vocabulary.text(tokens), column) for tokens in drawn]
+            prompts = vocabulary.prompts(rows.iloc[there], name)
+            drawn = sample(self.decoder, vocabulary, prompts, limits, generator)
+            texts[there] = [self._fitting(vocabulary.text(tokens), column) for tokens in drawn]
             written[name] = texts
         return written
 
-    def _fitting(self, text: str | None, column: Any) -> str | None:
+    def _fitting(self, text: str, column: Any) -> str:
         """The text as its column may hold it."""
-        most = column.length if column.is_text else None
-        plain = "" if text is None else "".join(" " if c.isspace() and c not in "\n\t" else c for c in text)
+        most = column.length
+        plain = "".join(" " if c.isspace() and c not in "\n\t" else c for c in text)
         plain = "".join(c for c in plain if c.isprintable() or c in "\n\t")[:most]
-        if plain and plain not in self.schema.missing_values:
-            return plain
-        return None if column.missing else f"{plain}."[:most]
+        return plain if plain and plain not in self.schema.missing_values else f"{plain}."[:most]
 
     def losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
         """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
@@ -107,7 +111,7 @@ class TextWriter:
         column = self.schema.columns[name]
         length = column.length if column.is_text else 0
         vocabulary: Vocabulary = self.vocabulary
-        return sequences_of(vocabulary, rows, name, max_tokens=self.specification.max_tokens, length=length)
+        return sequences_of(vocabulary, rows, name, max_tokens=self.max_tokens, length=length)
 
     def to_plain(self) -> dict[str, Any]:
         """All but the weights, as plain data."""
