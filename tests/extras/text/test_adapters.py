@@ -35,9 +35,8 @@ from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.adapters import AdaptedDecoder
 from understudy.extras.text.model import TextModel, unwritten
-from understudy.extras.text.prompts import Prompts
-from understudy.extras.text.sequences import sequences_of
 from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.tokens import Prompts, sequences_of
 from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text, named, trainable
 from understudy.extras.text.writer import TextWriter
 

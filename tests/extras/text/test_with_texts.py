@@ -41,11 +41,9 @@ from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text import fitting as texts
 from understudy.extras.text.model import TextModel
-from understudy.extras.text.prompts import Prompts
 from understudy.extras.text.themes import Themes
-from understudy.extras.text.tokenizer import BytePairs
+from understudy.extras.text.tokens import BytePairs, CodedVocabulary, Prompts
 from understudy.extras.text.training import PrivateTextTraining, named
-from understudy.extras.text.vocabularies import CodedVocabulary
 from understudy.extras.text.wrapper import THEMES, WithTexts
 
 K, SPY = 3, "zebrafish"
@@ -745,7 +743,7 @@ def test_public_texts_teach_the_tokenizer_and_the_decoder_of_a_private_fit(tmp_p
     assert len(model.writer.vocabulary.tokens(text)) < len(text) / 2
     plain = fitted(2.0)
     assert isinstance(plain.writer.vocabulary, CodedVocabulary)
-    assert plain.writer.vocabulary.tokenizer.size == 258
+    assert plain.writer.vocabulary.tokenizer.size == 257
 
 
 def test_losses_of_texts_are_told_for_their_column_alone() -> None:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from synth.distribution import missing_extra
-from synth.errors import JobError, ModelError
+from synth.errors import JobError
 from understudy.extras.text.decoder import Cache
 
 ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
@@ -200,8 +200,3 @@ def _unreadable(path: str, error: Exception) -> JobError:
         f"model={path!r} is no causal language model with an attention that can be adapted ({type(error).__name__}); "
         "name another"
     )
-
-
-def other_base(path: str) -> ModelError:
-    """The refusal of a folder that holds another model than the one that was adapted."""
-    return ModelError(f"the model was adapted from another than model={path!r} holds now; put that one back")

@@ -213,8 +213,7 @@ def fit_texts(
     `rows`: *Sensitive*. From `prepared`, with columns of themes where there are any.
     """
     from synth.neural.training import device_of, seeded
-    from understudy.extras.text.prompts import Prompts
-    from understudy.extras.text.tokenizer import BytePairs
+    from understudy.extras.text.tokens import BytePairs, Prompts
     from understudy.extras.text.writer import TextWriter, theme_words
 
     text, public = asked
@@ -259,18 +258,15 @@ def longest(schema: Schema) -> int:
 
 def _tell_cuts(writer: "TextWriter", rows: pd.DataFrame) -> None:
     """Say where more texts are cut than a few, for fits that promise nothing. `rows`: *Sensitive*."""
-    most, schema = writer.specification.max_tokens, writer.schema
-    for name in schema.texts:
-        held, length = [text for text in rows[name] if isinstance(text, str)], longest(schema)
-        cuts = {
-            f"length = {length:,} of the schema": np.mean([len(text) > length for text in held] or [False]),
-            f"max_tokens = {most:,}": np.mean(
-                [len(writer.vocabulary.tokens(text)) > (most or 0) for text in cut(held, schema, name)] or [False]
-            ),
-        }
-        for limit, share in cuts.items():
+    tokens, most = writer.vocabulary.tokens, writer.max_tokens
+    for name in writer.schema.texts:
+        texts, column = [text for text in rows[name] if isinstance(text, str)] or [""], writer.schema.columns[name]
+        by_length = np.mean([len(text) > getattr(column, "length", 0) for text in texts])
+        by_tokens = np.mean([len(tokens(text)) > most for text in cut(texts, writer.schema, name)])
+        for share, limit in ((by_length, f"length = {getattr(column, 'length', 0):,}"), (by_tokens, f"{most=}")):
             if share > 1 - KEPT_SHARE:
-                warnings.warn(TableNote(f"text={name!r}: {share:.0%} of the texts are cut by {limit}"), stacklevel=2)
+                told = limit.replace("most=", "max_tokens = ")
+                warnings.warn(TableNote(f"text={name!r}: {told} cuts {share:.0%} of the texts"), stacklevel=2)
 
 
 def public_texts(path: str) -> list[str]:
@@ -294,8 +290,8 @@ def _learn_public(
     the prompt of the small decoder names the column alone, and that of a folder's model is a row at random.
     """
     from synth.neural.training import Course, train
+    from understudy.extras.text.tokens import CodedVocabulary
     from understudy.extras.text.training import TextTraining
-    from understudy.extras.text.vocabularies import CodedVocabulary
 
     text, vocabulary, made = writer.specification, writer.vocabulary, []
     for place, name in enumerate(writer.schema.texts):
