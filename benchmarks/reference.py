@@ -198,7 +198,7 @@ def parameters() -> str:
     """The parameters of each generator of ours."""
     parts = []
     for name in names():
-        if generator_class(name).__module__.startswith("synth."):
+        if generator_class(name).__module__.startswith(("synth.", "understudy.")):
             found = generator_class(name).model_json_schema()["properties"]
             found.pop("text")
             parts.append(f"## `{name}`\n\n{_keys(found, ())}" if found else f"## `{name}`\n\nIt has none.")
@@ -219,22 +219,30 @@ def _own(of: Json) -> list[str]:
     return [key for key in of["properties"] if key not in SHARED]
 
 
-def _sections() -> dict[str, str]:
-    """The tables of a job file, each with the name of its definition in the JSON Schema."""
-    found = {}
-    for name, of in json_schema("job")["properties"].items():
+def _sections() -> dict[str, Json]:
+    """The tables of a job file, each as its JSON Schema defines it."""
+    found, schema = {}, json_schema("job")
+    for name, of in schema["properties"].items():
         inner = of.get("additionalProperties", of)
-        for one in (inner, *inner.get("anyOf", ())):
+        for one in (inner, *inner.get("anyOf", ())) if isinstance(inner, Mapping) else ():
             if "$ref" in one:
-                found[name] = one["$ref"].rpartition("/")[2]
+                found[name] = schema["$defs"][one["$ref"].rpartition("/")[2]]
+            elif "properties" in one:
+                found[name] = one
     return found
+
+
+def section(name: str) -> str:
+    """The keys of a table of a job file."""
+    found = _sections()[name]
+    return _keys(found["properties"], found.get("required", ()))
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "metrics": metrics,
     "job": partial(keys, "job", without=tuple(_sections())),
-    **{f"job.{name}": partial(keys, "job", part) for name, part in _sections().items()},
+    **{f"job.{name}": partial(section, name) for name in _sections()},
     "sites": partial(keys, "sites", without=("training",)),
     "sites.training": partial(keys, "sites", "TrainingSpec"),
     "generators": parameters,

@@ -18,11 +18,11 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Evaluation
 from reports import write_html, write_sweep
 from reports.exports.junit import render_junit
-from reports.exports.prometheus import write_telemetry
 from reports.exports.summary import SUMMARY, to_summary
 from reports.model_card.card import CardFacts, internal_card, public_card
 from reports.model_card.render import write_card
 from reports.sections.sweep import is_releasable
+from synth import extras
 from synth.errors import TableError
 from synth.output import whole_file
 from synth.usage_terms import Terms
@@ -46,11 +46,9 @@ class Handing:
 
     @classmethod
     def of(cls, plan: "Plan") -> "Handing":
-        """The terms of a plan's job."""
         return cls(plan.job.card, plan.job.split.holdout_share)
 
     def facts(self, table: Path | None, file: str | None, today: date | None = None) -> CardFacts:
-        """The facts of a card that no evaluation knows."""
         n_rows, n_columns = (None, None) if table is None else size_of(table)
         made_on = datetime.now(UTC).date() if today is None else today
         return CardFacts(made_on, self.terms, file, n_rows, n_columns, self.holdout_share)
@@ -147,11 +145,9 @@ class Delivery:
 
     @property
     def is_sweep(self) -> bool:
-        """True where the candidates are points of a sweep."""
         return self.evaluation.provenance.sweep is not None
 
     def verdict_content(self, public: Outcome | None = None) -> dict[str, Any]:
-        """The verdicts as plain data."""
         sweep = self.evaluation.provenance.sweep
         swept = {} if sweep is None else {"sweep": asdict(sweep)}
         return {
@@ -180,7 +176,8 @@ def deliver(delivery: Delivery, folder: Path) -> None:
     summary = to_summary(delivery.evaluation, delivery.verdicts, title=delivery.title, release=delivery.release)
     _write(folder / SUMMARY, summary)
     write_cards(delivery.evaluation, delivery.verdicts, delivery.tables, delivery.handing, folder)
-    write_telemetry(delivery.evaluation, delivery.verdicts, folder, datetime.now(UTC))
+    for write in extras.load("export").values():
+        write(delivery, folder)
     if delivery.is_sweep:
         write_sweep(delivery.evaluation, folder)
 

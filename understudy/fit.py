@@ -22,7 +22,7 @@ from understudy.budget.payment import Payment, Release, RequestsInMemory
 from understudy.data.load import check_columns, read_rows
 from understudy.data.source import RealTable
 from understudy.evaluation_log import note_training
-from understudy.executors.counting import check_counting, counting
+from understudy.executors.executor import PROCESSES, checked, counting
 from understudy.run.preflight import Intent, cautions
 
 
@@ -62,9 +62,10 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     if place is not None and not chosen.resumes:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
     if executor is not None:
-        check_counting(executor)
+        if executor != PROCESSES:
+            checked(executor, "counting")
         counts = isinstance(chosen, PrivateGenerator) and chosen.promises and chosen.counts_alone
-        if not counts or outside != "clamp" or chosen.draws_histories(schema):
+        if not counts or outside != "clamp" or chosen.in_order:
             raise JobError(
                 "--executor is for counts with epsilon of values that are clamped (--clamp), by independent, mst, aim "
                 "or latent_class, of rows without an order and without texts; leave it out"

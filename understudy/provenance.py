@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluate.provenance import Provenance
+from synth import extras
 from synth.distribution import VERSION
 from synth.errors import OutputError
 
@@ -35,14 +36,14 @@ KEY_BYTES = 32
 INPUTS = ("job", "schema", "policy", "waivers")
 PACKAGES = (
     "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
-    "safetensors", "sdv", "ctgan", "torch", "opacus", "transformers", "peft", "tokenizers", "cryptography",
+    "safetensors", "torch", "opacus", "transformers", "peft", "tokenizers", "cryptography",
 )  # fmt: skip
 
 
 def versions() -> dict[str, str]:
     """Versions of Python, of the platform and of the installed packages that numbers depend on."""
     found = {"python": platform.python_version(), "platform": platform.platform(), "understudy": VERSION}
-    for name in PACKAGES:
+    for name in (*PACKAGES, *extras.entries("library")):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -67,7 +68,6 @@ def sha256(path: Path) -> str:
 
 
 def key_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The file of the fingerprint's key."""
     if environment.get(KEY_VARIABLE):
         return Path(environment[KEY_VARIABLE])
     if environment.get("XDG_CONFIG_HOME"):
@@ -152,7 +152,6 @@ def _sums_of_part(schema: "Schema", chunks: "Iterator[Chunk]") -> "ContentSums":
 
 
 def _added(one: "ContentSums", other: "ContentSums") -> "ContentSums":
-    """*Sensitive*. Those of two tables together."""
     first, second, third, fourth = (a + b for a, b in zip(one.sums, other.sums, strict=True))
     return replace(one, n_rows=one.n_rows + other.n_rows, sums=(first, second, third, fourth))
 

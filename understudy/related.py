@@ -21,6 +21,7 @@ from typing import Any
 
 from evaluate.provenance import ComposedClaim
 from evaluate.result_io import evaluation_from
+from synth import extras
 from synth.distribution import VERSION
 from synth.errors import JobError
 from synth.histories.relation import RELATED_TABLES, KeyMatch, Relation, TableRole
@@ -30,11 +31,9 @@ from understudy import provenance
 from understudy.artifacts import EVALUATION
 from understudy.budget.payment import SPENT
 from understudy.bundle.keys import Signer
-from understudy.bundle.verification import Demand
 from understudy.console import DONE, FAILED, VERDICTS, Console
 from understudy.data.related import RelatedTables
 from understudy.data.source import find_table
-from understudy.index import FILE, read_index, write_index
 from understudy.job.related import read_related
 from understudy.job.spec import RelatedJob
 from understudy.run import candidates, stages
@@ -161,8 +160,8 @@ def run_related(plan: RelatedPlan, console: Console, signer: Signer | None = Non
             outcome = RelatedOutcome(plan, _at(tables, plan.out), matches)
             with whole_file(work.result / TABLES) as tmp_path:
                 tmp_path.write_text(json.dumps(outcome.content(), indent=1, ensure_ascii=False), encoding="utf-8")
-            page = work.result / FILE
-            write_index(read_index(work.result, page, Demand()), page)
+            for name, make_page in extras.load("index page").items():
+                make_page(work.result, work.result / name)
             sync_all(work.result)
             work.publish()
         except OtherWork:

@@ -1,3 +1,4 @@
-"""The command line of `tests.understudy`, for the commands of extras, and the environment that it runs in."""
+"""Fixtures of the core's tests that extras use: the command line with its environment, an evaluation, a browser."""
 
-from tests.understudy.conftest import no_ledger, no_signature, own_key, table, workspace  # noqa: F401 - fixtures
+from tests.reports.conftest import browser, evaluation, verdicts_of  # noqa: F401
+from tests.understudy.conftest import no_ledger, no_signature, own_key, table, workspace  # noqa: F401

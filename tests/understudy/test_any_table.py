@@ -320,8 +320,8 @@ def test_a_fit_is_counted_by_processes_of_the_table_that_it_is(workspace: Worksp
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--epsilon", 1, "--executor", "nobody"), "counts by 'processes'"),
-        (("--epsilon", 1, "--executor", "tcp://keeper:zebra@host:1"), "counts by 'processes'"),
+        (("--epsilon", 1, "--executor", "nobody"), "is no address of a cluster"),
+        (("--epsilon", 1, "--executor", "tcp://keeper:zebra@host:1"), "is no address of a cluster"),
         (("--executor", "processes"), "is for counts with epsilon"),
         (("--epsilon", 1, "--executor", "processes", "--generator", "ctgan"), "is for counts with epsilon"),
     ],

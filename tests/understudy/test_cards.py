@@ -134,14 +134,6 @@ def test_a_card_that_cannot_be_made_is_one_sentence(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_alert_rules_are_printed(workspace: Workspace) -> None:
-    found = workspace.run("alerts")
-    assert found.exit_code == 0
-    rules = [rule["alert"] for group in yaml.safe_load(found.stdout)["groups"] for rule in group["rules"]]
-    assert "MembershipInferenceSucceeds" in rules
-    assert workspace.run("alerts", "--json").json["rules"] == found.stdout
-
-
 def test_a_run_that_is_taken_up_again_keeps_its_name(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     work = RunWorkspace(tmp_path / "work", tmp_path / "out")

@@ -304,7 +304,7 @@ def test_the_command_says_what_both_come_to_and_ends_with_the_worse_verdict(work
     assert ran.exit_code == 1, ran.stderr
     assert ran.stdout.splitlines()[-2:] == [
         "trees: FAIL, the worse verdict of both tables",
-        f"Index: {workspace.folder / 'out' / 'index.html'}",
+        f"Outputs: {workspace.folder / 'out'}",
     ]
     said = json.loads((workspace.folder / "out" / "tables.json").read_text())["candidates"]["trees"]
     assert (said["guarantee"], said["epsilon"], said["keys_matched"]) == ("no formal guarantee", None, 1.0)

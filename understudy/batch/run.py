@@ -36,7 +36,8 @@ from understudy.batch.result import (
 from understudy.bundle.manifest import MANIFEST, moment
 from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, Tell, duration, printable
 from understudy.data.source import file_state
-from understudy.executors.executor import Executor, Service, check_cluster, opened, wait_for_workers
+from understudy.executors.executor import Executor, Service, opened, wait_for_workers
+from understudy.executors.executor import check_elsewhere as check_executor
 from understudy.job.spec import Job
 from understudy.provenance import sha256
 from understudy.run.plan import check_ledger
@@ -173,7 +174,7 @@ def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> No
         url = ledger_of(job.job, job.path.parent)
         if any(point.epsilon is not None for point in job.job.points.values()) and url is not None:
             check_ledger(ledger_place(url))
-    check_cluster(executor, folder.absolute().parent, tuple(job.path for job in usable), keyed=True)
+    check_executor(executor, folder.absolute().parent, tuple(job.path for job in usable))
 
 
 @dataclass

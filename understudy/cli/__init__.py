@@ -24,7 +24,6 @@ from understudy.cli import (
     cards,
     checks,
     evidence,
-    indexes,
     jobs,
     ledgers,
     models,
@@ -63,7 +62,6 @@ models.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 sites.add_to(app)
-indexes.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)
@@ -109,7 +107,6 @@ def hold_descriptors() -> None:
 
 
 def main() -> None:
-    """The command `understudy`."""
     hold_descriptors()
     signal.signal(signal.SIGTERM, _terminate)
     # Threads that wait by spinning make torch many times slower on a machine that has other work too.

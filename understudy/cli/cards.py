@@ -1,4 +1,4 @@
-"""`understudy card`, `alerts`: the model card of a measured table, and the alert rules that ship."""
+"""`understudy card`: the model card of a measured table."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +8,10 @@ import typer
 from understudy.cli.options import console_of
 
 CARD = "Example: understudy card evaluation.json --candidate mst --out mst.md"
-ALERTS = "Example: understudy alerts > understudy.rules.yml"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     app.command("card", epilog=CARD)(card)
-    app.command("alerts", epilog=ALERTS)(alerts)
 
 
 def card(  # noqa: PLR0913 - options of the command line
@@ -58,15 +55,4 @@ def card(  # noqa: PLR0913 - options of the command line
     written = write_card(made, beside, out)
     console.say(f"Card: {out}")
     console.result({"card": [str(path) for path in written], "form": made.form})
-    return 0
-
-
-def alerts(ctx: typer.Context) -> int:
-    """Print Prometheus' alert rules on the metrics that a run writes."""
-    from importlib import resources
-
-    console = console_of(ctx)
-    rules = resources.files("reports").joinpath("alerts", "understudy.rules.yml").read_text(encoding="utf-8")
-    console.file(rules)
-    console.result({"rules": rules})
     return 0

@@ -91,7 +91,6 @@ def _run_related(
 ) -> int:
     """Two related tables, one after the other."""
     from evaluate.text import typed_loss
-    from understudy.index import FILE
     from understudy.related import make_related_plan, run_related
 
     plan = make_related_plan(job, folder, **options)
@@ -116,7 +115,7 @@ def _run_related(
             console.warn(f"{label}: keys do not match, so that the tables are not related; the verdict is FAIL")
     if plan.job.release is not None:
         console.say(f"{plan.job.release}: {outcome.verdict(plan.job.release)}, the worse verdict of both tables")
-    console.say(f"Index: {folder / FILE}")
+    console.say(f"Outputs: {folder}")
     content = {role: found.delivery.verdict_content() for role, found in outcome.tables.items()}
     console.result({**outcome.content(), "tables": content, "out": str(folder)})
     return outcome.exit_code
@@ -195,11 +194,10 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
 
 def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
     """The page of the run on the tracking server, or the warning that it was not tracked."""
-    tracked = outcome.tracked
-    if tracked is not None and tracked.failure:
-        console.warn(tracked.failure)
-    elif tracked is not None:
-        console.say(f"MLflow: {tracked.url}")
+    if outcome.tracked is not None and outcome.tracked.failure:
+        console.warn(outcome.tracked.failure)
+    elif outcome.tracked is not None:
+        console.say(f"Tracked: {outcome.tracked.url}")
 
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:

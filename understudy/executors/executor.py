@@ -4,17 +4,20 @@ Neither `concurrent.futures.ProcessPoolExecutor` nor `loky` serves here. With bo
 all pieces under way and fails all that wait, and a parent that is killed leaves its processes behind.
 """
 
+import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from filelock import FileLock, Timeout
 
+from synth import extras
 from synth.errors import JobError, OutputError
 from synth.progress import Progress
 
@@ -23,10 +26,11 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXP
 CUT, TIMED_OUT = "interrupted", "timed out"
 """Reasons for which an executor ends a piece of work."""
 SESSION = ".session"
-"""The suffix of the file that is there as long as its run or batch wants work of a cluster."""
+"""The suffix of the file that is there as long as its run or batch wants work done elsewhere."""
 WAIT_S = 30.0
 """Seconds that a new start waits for the processes of one that was killed."""
-SCHEMES = ("tcp", "tls", "ucx", "ws", "wss")
+PROCESSES = "processes"
+"""What counts parts of a table on this machine."""
 
 
 class Work(Protocol):
@@ -105,33 +109,49 @@ class Executor(Protocol):
 
 
 def opened(address: str | None, service: Service, size: int | None) -> Executor:
-    """Processes on this machine, or a cluster by its address."""
+    """Processes on this machine, or what an extra brings for an address."""
     if address is None:
         from understudy.executors.processes import Processes
 
         return Processes(service, size or 1)
-    from understudy.executors.cluster import Cluster
-
-    return Cluster(checked(address), service, size)
-
-
-def check_cluster(address: str, folder: Path, inputs: tuple[Path, ...], *, keyed: bool = False) -> None:
-    """Refuse a cluster whose workers could not do the work, or would do another."""
-    from understudy.executors.cluster import Cluster
-
-    with TemporaryDirectory(prefix=".understudy-", dir=folder) as place:
-        here = Path(place).absolute()
-        with Cluster(checked(address), Service(b"", here, home=Path.cwd(), inputs=inputs)) as cluster:
-            if keyed:
-                cluster.check_key()
+    elsewhere: Executor = _elsewhere(address)(address, service, size)
+    return elsewhere
 
 
-def checked(address: str) -> str:
-    """The address of a Dask scheduler."""
-    scheme, separator, place = address.partition("://")
-    if not separator or scheme not in SCHEMES or not place or "@" in place:
-        raise JobError("--executor is no address of a Dask scheduler; write it like tcp://host:8786, or leave it out")
-    return address
+def check_elsewhere(address: str, folder: Path, inputs: tuple[Path, ...]) -> None:
+    """Refuse an executor whose workers could not do the work, or would do another."""
+    with TemporaryDirectory(prefix=".understudy-", dir=folder) as parent:
+        here = Path(parent).absolute()
+        with _elsewhere(address)(address, Service(b"", here, home=Path.cwd(), inputs=inputs), None):
+            pass
+
+
+def checked(address: str, kind: str = "executor") -> str:
+    """The scheme of an executor's address: an extra brings what is there."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        scheme, _, rest = address.partition("[")
+    if not rest or scheme not in extras.entries(kind) or "@" in address:
+        known = ", ".join(extras.entries(kind)) or "none"
+        raise JobError(
+            f"--executor is no address of a cluster; write it like tcp://host:8786 (known: {known}), or leave it out"
+        )
+    return scheme
+
+
+def _elsewhere(address: str) -> Any:
+    return extras.load("executor")[checked(address)]
+
+
+@contextmanager
+def counting(address: str) -> Iterator[Any]:
+    """What maps a function over the parts of a table, as long as the block lasts."""
+    if address == PROCESSES:
+        with ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn")) as pool:
+            yield pool
+        return
+    with extras.load("counting")[checked(address, "counting")](address) as client:
+        yield client
 
 
 def cores() -> int:

@@ -15,11 +15,11 @@ from evaluate.tables import N_ROWS, SAMPLE_ROWS
 from synth.errors import JobError, nearest
 from synth.histories.relation import RELATED_TABLES, TableRole
 from synth.schema import TaskKind
-from synth.url import split as split_address
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
 from understudy.data.source import refuse_credentials
 from understudy.job.sweep import TABLES, GeneratorSpec, PlannedCandidate, Seed, SweepSpec, points
+from understudy.job.tracking import BroughtByExtras, Tracker
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """The pattern of a generator's label, which also names files."""
@@ -142,37 +142,6 @@ class ReleasedNumbersSpec(Frozen):
     delta: float | Literal["auto"] = Field(default="auto", description="auto: as for a fit.")
 
 
-class TrackingSpec(Frozen):
-    """The tracking server that is told of a finished run."""
-
-    mlflow: str = Field(description="Address of an MLflow server, such as http://127.0.0.1:5000; no credentials.")
-    experiment: str = Field(default="understudy", min_length=1, max_length=200, description="Its name there.")
-    content: Literal["public", "internal"] = Field(
-        default="public",
-        description="public sends nothing that was computed from real rows; internal adds figures, verdicts and the "
-        "report.",
-    )
-
-    @field_validator("mlflow")
-    @classmethod
-    def _an_address_without_credentials(cls, mlflow: str) -> str:
-        parts = split_address(mlflow)
-        if (
-            parts is None
-            or parts.scheme not in ("http", "https")
-            or not parts.hostname
-            or "@" in parts.netloc
-            or parts.query
-            or parts.fragment
-        ):
-            raise ValueError(
-                "the address of an MLflow server is like http://127.0.0.1:5000 or https://host/path, without user, "
-                "password and parameters, since the job is copied into the output; give credentials by the environment "
-                "variables MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
-            )
-        return mlflow
-
-
 class JobTerms(Frozen):
     """All that a job says beside its table. Constructing one checks it."""
 
@@ -195,7 +164,9 @@ class JobTerms(Frozen):
     released_numbers: ReleasedNumbersSpec | None = Field(
         default=None, description="Left out: the report to hand on holds no number that was read off real rows."
     )
-    tracking: TrackingSpec | None = Field(default=None, description="Left out: no server is told of the run.")
+    tracking: Annotated[Tracker, BroughtByExtras] | None = Field(
+        default=None, description="Left out: no server is told of the run."
+    )
 
     @field_validator("generators")
     @classmethod

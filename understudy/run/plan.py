@@ -23,12 +23,12 @@ from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, p
 from understudy.budget.payment import Payment, Release
 from understudy.data.related import RelatedTables
 from understudy.data.source import RealTable, embedded_table, find_table
-from understudy.executors.executor import check_cluster, checked
+from understudy.executors.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job
 from understudy.job.sweep import PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path
-from understudy.run.preflight import Intent, Swept, cautions, check_tracking, of_publication
+from understudy.run.preflight import Intent, Swept, cautions, of_publication
 from understudy.run.workspace import RunWorkspace, check_free, requested
 
 PUBLICATION = "_published"
@@ -231,7 +231,8 @@ def make_plan(
     if executor is not None:
         checked(executor)
     asked = read_inputs(job_path)
-    check_tracking(asked.job)
+    if asked.job.tracking is not None:
+        asked.job.tracking.check()
     finished = check_free(out, restart=restart)
     plan = plan_of(asked, _table(asked.job, job_path.parent), job_path, out)
     job = asked.job
@@ -244,7 +245,7 @@ def make_plan(
     if executor is not None:
         check_ledger(None if plan.fund is None else plan.fund.place)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)  # the workers have to see it
-        check_cluster(executor, out.absolute().parent, plan.inputs)
+        check_elsewhere(executor, out.absolute().parent, plan.inputs)
     if not finished:
         check_left([plan])
     return plan

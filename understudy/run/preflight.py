@@ -3,7 +3,6 @@
 A caution is said of a job in which nothing is wrong: each is a choice.
 """
 
-import importlib.util
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,22 +10,14 @@ from dataclasses import dataclass
 from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
 from reports.exports.csv import runs
-from synth.distribution import missing_extra
 from synth.dp.events import GaussianEvent, RandomizedResponseEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.wrapper import cautions as warned
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
-from understudy.job.spec import Job
 from understudy.job.sweep import composed
-
-
-def check_tracking(job: Job) -> None:
-    """Refuse to track a run without the library that tells the server."""
-    if job.tracking is not None and importlib.util.find_spec("mlflow") is None:
-        raise missing_extra("tracking.mlflow, which may be left out,", "mlflow")
-
 
 WEAK_EPSILON = 10.0
 """An epsilon above this is called weak."""
@@ -87,7 +78,7 @@ def _without_promise(intent: Intent) -> Iterator[str]:
 
 def _of_settings(intent: Intent) -> Iterator[str]:
     for label, chosen in intent.generators.items():
-        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in chosen.cautions(intent.schema))
+        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in warned(chosen, intent.schema))
 
 
 def _of_formulas(schema: Schema) -> Iterator[str]:

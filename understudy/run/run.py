@@ -20,12 +20,12 @@ from understudy.bundle.evidence import BundleContent, write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
+from understudy.job.tracking import Tracked
 from understudy.run import candidates, released_numbers, stages
 from understudy.run.attacks import disproved
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.pool import make_all
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
-from understudy.tracking.record import Tracked, track
 
 MODELS = "models"
 # The key is the seed; evaluations name the split so.
@@ -68,7 +68,7 @@ def run(
         outcome = _again(plan, work, console) if work.is_finished else _carry_out(plan, work, console, signer)
         if plan.job.tracking is not None:
             with console.stage("track"):
-                outcome = replace(outcome, tracked=track(plan.job.tracking, plan.job, outcome.delivery, plan.out))
+                outcome = replace(outcome, tracked=plan.job.tracking.track(plan.job, outcome.delivery, plan.out))
         if tell is not None:
             tell(outcome)
     return outcome

@@ -6,6 +6,7 @@ BRINGS = {
         "sdv.ctgan": "understudy.extras.sdv.generators:SdvCtgan",
         "sdv.tvae": "understudy.extras.sdv.generators:SdvTvae",
     },
+    "library": {"sdv": "sdv", "ctgan": "ctgan"},
     "schema command": {
         "from-sdv": "understudy.extras.sdv.commands:add_from_sdv",
         "to-sdv": "understudy.extras.sdv.commands:add_to_sdv",

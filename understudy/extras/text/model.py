@@ -78,14 +78,15 @@ class TextModel(ModelDisplay):
         n_rows: int | None = None,
         *,
         seed: int | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Any = None,
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
         """A synthetic table, as `synth.generators.base.Model` has it: rows first, then their texts."""
+        named = () if given is None else getattr(given, "columns", given)
         beside = self.rows.schema.columns.keys() - self.schema.columns.keys()
-        for name in sorted({*(given or {}), *(balance or {})} & beside):
+        for name in sorted({*named, *(balance or {})} & beside):
             raise JobError(f"column={name!r} is counted for texts, and no sample has it; name another column")
         rng = np.random.default_rng(seed)
         of_rows, of_texts = (int(one) for one in rng.integers(2**31, size=2))

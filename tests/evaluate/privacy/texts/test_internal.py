@@ -2,19 +2,16 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from prometheus_client import generate_latest
 
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge
 from evaluate.result import NOTICE, Evaluation
 from evaluate.result_io import evaluation_from
 from reports.exports.junit import render_junit
-from reports.exports.prometheus import internal_registry, public_registry
 from reports.exports.summary import to_summary
 from reports.model_card.card import internal_card, public_card
 from reports.model_card.render import to_markdown
@@ -22,7 +19,6 @@ from reports.public.facts import public_facts
 from reports.public.page import render_public
 from tests.reports.conftest import sample_evaluation
 from tests.reports.test_model_card import FACTS
-from tests.understudy.test_tracking import record
 from understudy.run.released_numbers import released_json, write_public
 
 SAID = "Call Zebedee at 617-555-0143"
@@ -57,7 +53,6 @@ def test_no_public_report_card_or_export_holds_the_sentence(evaluation: Evaluati
     table = pd.DataFrame({column: [None, None] for column in evaluation.schema.kept})
     facts = public_facts(evaluation, name, policy=policy, schema=evaluation.schema, synthetic=table, title="T")
     write_public(facts, tmp_path)
-    when = datetime(2030, 1, 1, tzinfo=UTC)
     told = {
         "page to hand on": render_public(facts),
         "folder to hand on": "".join(
@@ -67,15 +62,7 @@ def test_no_public_report_card_or_export_holds_the_sentence(evaluation: Evaluati
         "internal card": to_markdown(internal_card(evaluation, name, FACTS)),
         "summary": to_summary(evaluation, verdicts),
         "junit": render_junit(verdicts),
-        "public metrics": generate_latest(public_registry(evaluation, when)).decode(),
-        "internal metrics": generate_latest(internal_registry(evaluation, verdicts)).decode(),
     }
     if facts.publication is not None:
         told["released numbers"] = released_json(facts, facts.publication)
     assert [where for where, text in told.items() if "Zebedee" in text or "555-0143" in text] == []
-
-
-def test_a_tracking_server_that_is_told_what_is_public_gets_no_evaluation(tmp_path: Path) -> None:
-    sent = record(tmp_path, "public").to_json()
-    assert "evaluation.json" not in sent
-    assert "evaluation.json" in record(tmp_path, "internal").to_json()

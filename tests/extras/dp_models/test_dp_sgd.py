@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+from synth.dp.mechanisms import InjectedNoise, NoNoise, Steps
+from synth.dp.schedule import Schedule
+from understudy.extras.dp_models import regression
+from understudy.extras.dp_models.comparison import UnitRows
+from understudy.extras.dp_models.regression import MAX_GRAD_NORM, clipped_sum, fit, planned, predict
+
+
+def _units(rng, n=60, k=3, loss="binary"):
+    X = rng.random((n, 5)).astype(np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.uniform(-1, 1, n) if loss == "squared" else rng.integers(0, 2 if loss == "binary" else 4, n)
+    return UnitRows.of(X, y.astype(float), np.unique(rng.integers(0, n // 3, n), return_inverse=True)[1], k)
+
+
+def _gradient(units, unit, weights, loss):
+    """The gradient of one unit, row by row and by finite differences."""
+    rows = slice(units.first[unit], units.first[unit] + units.size[unit])
+    X, y = units.X[rows].astype(float), units.y[rows]
+
+    def total(flat):
+        outputs = predict(X, flat.reshape(weights.shape), loss)
+        if loss == "squared":
+            return ((outputs[:, 0] - y) ** 2).sum() / 2
+        if loss == "binary":
+            return -np.log(np.where(y == 1, outputs[:, 0], 1 - outputs[:, 0])).sum()
+        return -np.log(outputs[np.arange(len(y)), y.astype(int)]).sum()
+
+    step, flat = 1e-6, weights.ravel()
+    slopes = [(total(flat + step * e) - total(flat - step * e)) / (2 * step) for e in np.eye(len(flat))]
+    return np.array(slopes).reshape(weights.shape)
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), [("binary", 1), ("softmax", 4), ("squared", 1)])
+def test_the_clipped_sum_is_that_of_gradients_taken_by_finite_differences(loss, n_outputs):
+    rng = np.random.default_rng(0)
+    units, weights = _units(rng, loss=loss), rng.standard_normal((5, n_outputs))
+    expected = np.zeros_like(weights)
+    for unit in range(len(units)):
+        gradient = _gradient(units, unit, weights, loss)
+        expected += gradient * min(1.0, MAX_GRAD_NORM / np.linalg.norm(gradient))
+    assert clipped_sum(units, np.arange(len(units)), weights, loss) == pytest.approx(expected, abs=1e-6)
+
+
+def _largest_move(rng):
+    """The largest L2 distance by which leaving one unit out moves the sum."""
+    units, weights = _units(rng, loss="softmax"), 5 * rng.standard_normal((5, 4))
+    everyone = clipped_sum(units, np.arange(len(units)), weights, "softmax")
+    moves = [
+        np.linalg.norm(everyone - clipped_sum(units, np.delete(np.arange(len(units)), unit), weights, "softmax"))
+        for unit in range(len(units))
+    ]
+    return max(moves)
+
+
+def test_no_unit_moves_the_sum_by_more_than_the_bound():
+    assert _largest_move(np.random.default_rng(1)) <= MAX_GRAD_NORM * (1 + 1e-9)
+
+
+def test_without_clipping_a_unit_moves_it_by_more(monkeypatch):
+    monkeypatch.setattr(regression, "clip_factors", lambda X, residuals: np.ones(len(X)))
+    assert _largest_move(np.random.default_rng(1)) > 2 * MAX_GRAD_NORM
+
+
+def test_of_a_unit_with_many_rows_only_so_many_are_kept():
+    units = UnitRows.of(np.ones((6, 1), np.float32), np.arange(6.0), np.array([1, 0, 1, 1, 0, 1]), 2)
+    assert units.size.tolist() == [2, 2] and units.y.tolist() == [1, 4, 0, 2]
+    assert units.subset(np.array([1])).y.tolist() == [0, 2]
+
+
+def test_the_noise_is_what_the_claim_allows():
+    event = planned(1.0, 1e-5, 2_000, 1)
+    assert 0.99 < Schedule((event,), 1e-5).epsilon <= 1.0
+    assert event.count == regression.N_STEPS
+
+
+def test_the_rate_falls_with_the_rows_of_a_unit():
+    assert planned(1.0, 1e-5, 20_000, 4).sampling_rate == pytest.approx(regression.EXPECTED_ROWS / 4 / 20_000)
+
+
+def test_without_noise_it_finds_the_signal_and_with_much_it_does_not():
+    rng = np.random.default_rng(2)
+    X = np.c_[rng.uniform(-0.7, 0.7, 2_000), np.full(2_000, 0.7)].astype(np.float32)
+    y = (rng.random(2_000) < 1 / (1 + np.exp(-6 * X[:, 0]))).astype(float)
+    units, event = UnitRows.of(X, y, np.arange(2_000), 1), planned(1.0, 1e-5, 2_000, 1)
+    quiet = fit(units, "binary", 1, Steps(event, 300, NoNoise()), 2_000 * event.sampling_rate)
+    assert quiet[0, 0] == pytest.approx(6, abs=0.9) and abs(quiet[1, 0]) < 0.5
+    strict = planned(0.01, 1e-5, 2_000, 1)
+    lost = fit(units, "binary", 1, Steps(strict, 300, InjectedNoise(rng)), 2_000 * strict.sampling_rate)
+    assert np.linalg.norm(lost - quiet) > 5

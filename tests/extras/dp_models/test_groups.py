@@ -1,0 +1,215 @@
+"""k-means with DP: each fault that would break its claim stands beside the check that must catch it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.tables import Tables
+from evaluate.utility.k_means import GroupSpace, Points, ScaledColumn, k_means, squared_distances
+from synth.dp.budget import Budget
+from synth.dp.mechanisms import NoNoise, SystemNoise
+from synth.dp.schedule import Schedule
+from synth.errors import BudgetError
+from synth.schema import build_schema
+from understudy.extras.dp_models import groups as module
+from understudy.extras.dp_models.groups import DpLloyd, inside, planned, public_space
+
+EPSILON, DELTA, ROWS_PER_UNIT = 1.0, 1e-6, 3
+COLUMNS = {
+    "a": {"kind": "categorical", "categories": ["p", "q", "r"]},
+    "b": {"kind": "boolean"},
+    "c": {"kind": "real", "bounds": [-1, 1]},
+    "who": {"kind": "identifier", "bounds": [0, 10**6]},
+}
+SCHEMA = build_schema(
+    {"status": "declared", "n_units": 40, "columns": COLUMNS, "entity": "who", "max_rows_per_unit": ROWS_PER_UNIT}
+)
+
+
+def rows(n: int, seed: int = 0) -> pd.DataFrame:
+    """Rows of units with four rows each, which are alike in every other unit; some are beyond the bounds."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "a": np.array(["p", "q", "r", None], dtype=object)[rng.integers(0, 4, n)],
+            "b": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+            "c": np.where(rng.random(n) < 0.2, 50.0, rng.uniform(-1, 1, n)),
+            "who": pd.array(np.arange(n) // 4, dtype="Int64"),
+        }
+    )
+    place = np.arange(n)
+    return frame.iloc[np.where(place // 4 % 2 == 0, place // 4 * 4, place)].reset_index(drop=True)
+
+
+def tables_of(frame: pd.DataFrame) -> Tables:
+    return Tables(SCHEMA, SCHEMA, frame, frame, frame, frame, frame, 0)
+
+
+def points() -> tuple[GroupSpace, Points]:
+    tables = tables_of(rows(80))
+    space = public_space(tables)
+    return space, Points.of(tables.train, space, tables)
+
+
+class Recorded(Budget):
+    """A budget that a test reads: the exact and the released sums of each round."""
+
+    def __init__(self, schedule, noise=None):
+        super().__init__(schedule, noise)
+        self.exact, self.noisy = [], []
+
+    def release(self, exact, event):
+        self.exact.append(exact)
+        self.noisy.append(super().release(exact, event))
+        return self.noisy[-1]
+
+
+def fitted(space, rows_of_space, noise):
+    event = planned(EPSILON, DELTA, len(space.columns), ROWS_PER_UNIT)
+    budget = Recorded(Schedule((event,), DELTA), noise)
+    DpLloyd(space, event, ROWS_PER_UNIT).fit(rows_of_space, budget)
+    return event, budget
+
+
+def the_plan_costs_what_was_claimed() -> bool:
+    space, _ = points()
+    return Schedule((planned(EPSILON, DELTA, len(space.columns), ROWS_PER_UNIT),), DELTA).epsilon <= EPSILON
+
+
+def all_rounds_have_their_noise() -> bool:
+    """The residual has the planned deviation, within five standard errors."""
+    event, budget = fitted(*points(), SystemNoise())
+    residual = np.concatenate([(n - e).ravel() for e, n in zip(budget.exact, budget.noisy, strict=True)])
+    error = event.sigma / np.sqrt(2 * len(residual))
+    return len(budget.noisy) == event.count and abs(residual.std() - event.sigma) < 5 * error
+
+
+def no_unit_moves_the_sums_by_more_than_the_sensitivity() -> bool:
+    """Brute force over units, in the first round, whose centers are public."""
+    space, everyone = points()
+    event, budget = fitted(space, everyone, NoNoise())
+    without = [
+        fitted(space, everyone.where(everyone.units != unit), NoNoise())[1].exact[0]
+        for unit in range(int(everyone.units.max()) + 1)
+    ]
+    moves = [float(np.linalg.norm(budget.exact[0] - sums)) for sums in without]
+    assert max(moves) > 0.9 * event.sensitivity  # a bound that nothing comes near shows nothing
+    return max(moves) <= event.sensitivity
+
+
+CHECKS = (
+    the_plan_costs_what_was_claimed,
+    all_rounds_have_their_noise,
+    no_unit_moves_the_sums_by_more_than_the_sensitivity,
+)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_claim_of_k_means_with_dp_holds(check):
+    assert check()
+
+
+def no_noise(patch):
+    patch.setattr(Budget, "release", lambda self, exact, event: exact)
+
+
+def half_the_noise(patch):
+    drawn = SystemNoise.gaussian
+    patch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: drawn(self, values, sigma / 2))
+
+
+def half_the_noise_planned(patch):
+    exact = module.planned
+    patch.setitem(globals(), "planned", lambda *claim: replace(exact(*claim), sigma=exact(*claim).sigma / 2))
+
+
+def half_the_sensitivity(patch):
+    exact = module.sensitivity
+    patch.setattr(module, "sensitivity", lambda n_columns, most: exact(n_columns, most) // 2)
+
+
+def one_row_of_a_unit_priced(patch):
+    exact = module.sensitivity
+    patch.setattr(module, "sensitivity", lambda n_columns, most: exact(n_columns, most) // most)
+
+
+def all_rows_of_a_unit(patch):
+    patch.setattr(module, "bounded", lambda points, most: points)
+
+
+def numbers_not_clamped(patch):
+    def places(self, positions):
+        low, high = -1.0, 1.0
+        return np.zeros(len(positions), np.int64), (positions - low) / (high - low)
+
+    patch.setattr(ScaledColumn, "_places", places)
+
+
+MUTANTS = (
+    (no_noise, all_rounds_have_their_noise),
+    (half_the_noise, all_rounds_have_their_noise),
+    (half_the_noise_planned, the_plan_costs_what_was_claimed),
+    (half_the_sensitivity, no_unit_moves_the_sums_by_more_than_the_sensitivity),
+    (one_row_of_a_unit_priced, no_unit_moves_the_sums_by_more_than_the_sensitivity),
+    (all_rows_of_a_unit, no_unit_moves_the_sums_by_more_than_the_sensitivity),
+    (numbers_not_clamped, no_unit_moves_the_sums_by_more_than_the_sensitivity),
+)
+
+
+@pytest.mark.parametrize(("mutant", "check"), MUTANTS)
+def test_a_fault_is_caught(mutant, check, monkeypatch):
+    mutant(monkeypatch)
+    assert not check()
+
+
+def test_a_round_beyond_the_plan_is_refused():
+    space, everyone = points()
+    event = planned(EPSILON, DELTA, len(space.columns), ROWS_PER_UNIT)
+    fewer = replace(event, count=event.count - 1)
+    with pytest.raises(BudgetError, match="no further release"):
+        DpLloyd(space, event).fit(everyone, Budget(Schedule((fewer,), DELTA)))
+
+
+def test_without_noise_it_comes_near_to_k_means():
+    space, everyone = points()
+    event = planned(50.0, DELTA, len(space.columns), ROWS_PER_UNIT)
+    quiet = replace(event, sigma=1e-3)
+    centers = DpLloyd(space, quiet, 4).fit(everyone, Budget(Schedule((quiet,), DELTA), NoNoise()))
+    best = squared_distances(everyone.X, k_means(everyone.X, 0)).min(axis=1).mean()
+    assert squared_distances(everyone.X, centers).min(axis=1).mean() < 1.5 * best
+
+
+def test_where_noise_hides_all_groups_the_centers_are_public():
+    space, everyone = points()
+    event = planned(0.05, DELTA, len(space.columns), ROWS_PER_UNIT)
+    found = [
+        DpLloyd(space, event, ROWS_PER_UNIT).fit(everyone, Recorded(Schedule((event,), DELTA), NoNoise()))
+        for _ in range(2)
+    ]
+    assert np.array_equal(found[0], DpLloyd(space, event).start(module.N_CENTERS))
+    assert np.array_equal(*found)
+
+
+def test_a_number_is_never_further_from_a_number_than_from_missing():
+    space, _ = points()
+    frame = rows(4).assign(a="p", b=False, c=[-1.0, 0.0, 1.0, np.nan])
+    between = squared_distances(space.apply(frame), space.apply(frame).toarray())
+    assert between[0, 1:] == pytest.approx([0.5, 2.0, 2.0])
+    assert between[1, 3] == pytest.approx(1.5)
+
+
+def test_noisy_centers_come_back_to_the_nearest_distributions():
+    space, _ = points()
+    rng = np.random.default_rng(0)
+    away = rng.normal(0.3, 1.0, (50, space.n_coordinates))
+    near = inside(away, space.starts)
+    assert near.min() >= 0
+    for first, end in zip(space.starts[:-1], space.starts[1:], strict=True):
+        part, target = near[:, first:end], away[:, first:end]
+        assert part.sum(axis=1) == pytest.approx(1.0)
+        corners = np.eye(end - first)
+        # No corner lies on the far side of the plane through the nearest point: it is the nearest one.
+        beyond = np.einsum("nd,nkd->nk", target - part, corners[None] - part[:, None])
+        assert beyond.max() < 1e-9

@@ -1,0 +1,377 @@
+"""Candidates and jobs on a real Dask cluster, paid from a real PostgreSQL: a worker that dies, and what it costs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from synth.dp.accounting import rdp_curve
+from synth.dp.events import GaussianEvent
+from synth.dp.ledger import Ledger, open_ledger
+from synth.dp.renyi_curve import ORDERS
+from tests.synth.postgres import PASSWORD, Server
+from tests.synth.postgres import server as server
+from tests.understudy.test_executors import alive, service
+from understudy.executors.executor import Ended
+from understudy.extras.ops.cluster import Cluster
+
+distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+
+pytestmark = pytest.mark.filterwarnings("default")  # those of Dask are its own
+
+SITE = """
+import os
+if os.environ.get("UNDERSTUDY_TEST_DRAWS"):
+    import json, pathlib
+    from synth.dp.mechanisms import SystemNoise
+    drawn = SystemNoise.gaussian
+    def gaussian(noise, values, scale):
+        answer = drawn(noise, values, scale)
+        handle = os.open(os.environ["UNDERSTUDY_TEST_DRAWS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(handle, f"{float(scale)}\\n".encode())
+        os.close(handle)
+        return answer
+    SystemNoise.gaussian = gaussian
+"""
+"""What every Python of the cluster does first: it notes each draw, whoever dies after it."""
+
+
+@dataclass(frozen=True)
+class Dask:
+    """A cluster of two workers on this machine."""
+
+    address: str
+    draws: Path
+    client: Any
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of its workers."""
+        found: dict[str, int] = self.client.run(os.getpid)
+        return found
+
+
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
+    folder = tmp_path_factory.mktemp("dask")
+    (folder / "sitecustomize.py").write_text(SITE)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setenv("PYTHONPATH", f"{folder}:{Path(__file__).parents[3]}")
+        patch.delenv("UNDERSTUDY_LEDGER", raising=False)
+        theirs = {  # also of workers that are started anew while a test has an environment of its own
+            "UNDERSTUDY_TEST_DRAWS": str(folder / "draws.log"),
+            "PGPASSWORD": PASSWORD,
+            "UNDERSTUDY_KEY_FILE": str(folder / "fingerprint.key"),
+        }
+        with (
+            distributed.LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                dashboard_address=None,
+                local_directory=str(folder),
+                silence_logs=50,
+                env=theirs,
+            ) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield Dask(cluster.scheduler_address, folder / "draws.log", client)
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+
+
+@pytest.fixture
+def ledger(server: Server) -> tuple[str, Ledger]:
+    """A ledger's address without its password, and the ledger, with a total."""
+    url = server.url(server.create())
+    found = open_ledger(url)
+    found.open("patients", unit="row", epsilon=10.0, n_units=900)
+    return url.replace(f":{PASSWORD}", ""), found
+
+
+SWEPT = {"generators": {"independent": {"epsilon": [0.5, 2], "n_bins": 8}}, "sweep": {"seeds": 2}}
+
+
+def sweep(workspace: Any, url: str) -> None:
+    workspace.write_schema(dataset="patients")
+    workspace.write_job(ledger={"url": url}, evaluation={"measures": ["validity"]}, **SWEPT)
+
+
+def run(workspace: Any, *arguments: object, out: str = "out") -> Any:
+    return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / out, *arguments)
+
+
+def assert_paid(ledger: Ledger, draws: Path, *, exactly: bool) -> None:
+    """The ledger holds at least what all draws together cost, or just that."""
+    (holding,) = ledger.holdings()
+    scales = [float(line) for line in draws.read_text().splitlines()]
+    cost = rdp_curve([GaussianEvent("a draw", sigma=scale) for scale in scales]).divergences
+    if exactly:
+        np.testing.assert_allclose(holding.curve.divergences, cost, rtol=1e-9)
+    short = [o for o, p, c in zip(ORDERS, holding.curve.divergences, cost, strict=True) if p < c * (1 - 1e-9)]
+    assert not short
+
+
+def test_a_single_fit_is_counted_by_workers(workspace: Any, dask: Dask) -> None:
+    schema = workspace.write_schema(dataset="patients")
+    ran = workspace.run(
+        "fit", workspace.folder / "table.csv", "--schema", schema, "--generator", "mst", "--epsilon", 1, "--clamp",
+        "--executor", dask.address, "--out", workspace.folder / "model",
+    )  # fmt: skip
+    assert ran.exit_code == 0, ran.stderr
+    assert (workspace.folder / "model").is_dir()
+
+
+def test_a_sweep_on_a_cluster_pays_exactly_what_it_draws(workspace: Any, dask: Dask, ledger: Any) -> None:
+    url, book = ledger
+    sweep(workspace, url)
+    dask.draws.unlink(missing_ok=True)
+    ran = run(workspace, "--executor", dask.address)
+    assert ran.exit_code == 0, ran.stderr
+    assert "4 candidates, 2 at a time" in ran.stderr
+    assert_paid(book, dask.draws, exactly=True)
+    assert [entry.kind for entry in book.history()].count("committed") == 4
+    assert not list(workspace.folder.glob(".*"))
+
+
+def test_a_killed_worker_takes_its_candidate_only_and_nothing_is_drawn_twice(
+    workspace: Any, dask: Dask, ledger: Any
+) -> None:
+    url, book = ledger
+    sweep(workspace, url)
+    dask.draws.unlink(missing_ok=True)
+    before = set(dask.pids.values())
+
+    def kill() -> None:
+        while not dask.draws.exists():
+            time.sleep(0.005)
+        busy = {k: v for k, v in dask.client.processing().items() if v}
+        os.kill(dask.pids[next(iter(busy))], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    ran = run(workspace, "--executor", dask.address)
+    killer.join()
+    assert ran.exit_code == 2, ran.stderr
+    assert "1 of 4 candidates were lost, and the others are finished: independent" in ran.stderr
+    assert "its worker was lost" in ran.stderr
+    kept = tables(workspace.folder / ".out.unfinished" / "result")
+    assert len(kept) >= 3
+    assert_paid(book, dask.draws, exactly=False)
+    again = run(workspace, "--executor", dask.address)
+    assert again.exit_code == 0, again.stderr
+    assert again.stderr.count(": done; ") == 1
+    assert {name: kept[name] for name in kept} == {
+        n: t for n, t in tables(workspace.folder / "out").items() if n in kept
+    }
+    assert_paid(book, dask.draws, exactly=False)
+    (holding,) = book.holdings()
+    assert book.verify() == ()
+    assert 4 <= holding.n_releases <= 5  # what was in use and left no value is spent, and another one was made
+    assert [entry.kind for entry in book.history()].count("committed") == 4
+    assert before != set(dask.pids.values())
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "synthetic").glob("*.csv")}
+
+
+def test_one_job_gives_the_same_evaluation_serially_in_processes_and_on_a_cluster(workspace: Any, dask: Dask) -> None:
+    generators = {"independent": {"n_bins": 8}, "coarse": {"generator": "independent", "n_bins": 4}, "mst": {}}
+    asked = {"measures": ["validity", "fidelity.columns", "fidelity.pairs", "utility.tstr", "privacy.membership"]}
+    workspace.write_job(generators=generators, evaluation=asked, seed=2, release="mst")
+    ways = {"serial": (), "processes": ("--workers", 2), "cluster": ("--executor", dask.address)}
+    codes = {way: run(workspace, *arguments, out=way).exit_code for way, arguments in ways.items()}
+    assert set(codes.values()) <= {0, 1, 3}
+    assert len(set(codes.values())) == 1
+    outs = [workspace.folder / way for way in ways]
+    first, *others = [timeless(out) for out in outs]
+    assert all(other == first for other in others)
+    first_verdict, *verdicts = [(out / "verdict.json").read_bytes() for out in outs]
+    assert all(verdict == first_verdict for verdict in verdicts)
+    assert tables(outs[0]) == tables(outs[1]) == tables(outs[2])
+
+
+def timeless(out: Path) -> str:
+    """An evaluation without what is of the hour and the machine's speed."""
+
+    def stripped(value: Any) -> Any:
+        if isinstance(value, dict):
+            left = {"seconds", "evaluated_at", "run_id", "attempts"}
+            return {key: stripped(one) for key, one in value.items() if key not in left}
+        return [stripped(one) for one in value] if isinstance(value, list) else value
+
+    return json.dumps(stripped(json.loads((out / "evaluation.json").read_text())))
+
+
+def test_a_batch_on_a_cluster_does_what_it_does_here(
+    workspace: Any, dask: Dask, ledger: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, book = ledger
+    monkeypatch.setenv("UNDERSTUDY_KEY_FILE", str(dask.draws.parent / "fingerprint.key"))
+    workspace.write_schema(dataset="patients")
+    paid = {"generators": {"independent": {"epsilon": 0.5}}, "ledger": {"url": url}}
+    (workspace.folder / "a.toml").write_text(write(workspace, **paid))
+    (workspace.folder / "b.toml").write_text(write(workspace))
+    (workspace.folder / "c.toml").write_text(write(workspace, release="independent", policy="nowhere.toml"))
+    dask.draws.unlink(missing_ok=True)
+    names = [workspace.folder / f"{name}.toml" for name in "abc"]
+    command = ("batch", *names, "--out", workspace.folder / "all", "--executor", dask.address)
+    ran = workspace.run(*command, "--json")
+    assert ran.exit_code == 2, ran.stderr
+    assert {one["job"]: one["state"] for one in ran.json["jobs"]} == {
+        "a": "no verdict", "b": "no verdict", "c": "bad input"
+    }  # fmt: skip
+    assert_paid(book, dask.draws, exactly=True)
+    assert "fit independent ..." in (workspace.folder / "all" / "a.log").read_text()
+    again = workspace.run(*command, "--json")
+    assert [one["finished_earlier"] for one in again.json["jobs"]] == [True, True, False]
+
+
+def write(workspace: Any, **changes: Any) -> str:
+    path: Path = workspace.write_job(evaluation={"measures": ["validity"]}, **changes)
+    return path.read_text()
+
+
+def test_a_piece_that_dies_or_takes_too_long_is_told_from_one_that_is_done(dask: Dask, tmp_path: Path) -> None:
+    with Cluster(dask.address, service(tmp_path)) as cluster:
+        for name in ("die:9", "pid:1"):
+            cluster.start(name)
+        found = ended_of(cluster, 2)
+    assert "its process was killed" in found["die:9"].lost
+    assert found["pid:1"].lost.isdigit()
+    with Cluster(dask.address, service(tmp_path, logs=tmp_path, timeout_s=1.0)) as cluster:
+        cluster.start("sleep:600")
+        assert ended_of(cluster, 1)["sleep:600"].stopped == "timed out"
+    assert not list(tmp_path.glob("*.session"))
+
+
+def ended_of(cluster: Cluster, n: int) -> dict[str, Ended]:
+    found: dict[str, Ended] = {}
+    until = time.monotonic() + 60
+    while len(found) < n and time.monotonic() < until:
+        found |= {one.name: one for one in cluster.ended(1)}
+    return found
+
+
+def test_what_is_stopped_has_ended(dask: Dask, tmp_path: Path) -> None:
+    with Cluster(dask.address, service(tmp_path)) as cluster:
+        cluster.start("sleep:600")
+        until = time.monotonic() + 60
+        while not children_of(dask) and time.monotonic() < until:
+            cluster.ended(0.2)
+        began = time.monotonic()
+        (ended,) = cluster.stop()
+        assert (ended.name, ended.stopped) == ("sleep:600", "interrupted")
+        assert time.monotonic() - began < 20
+
+
+def test_what_a_killed_run_left_on_a_cluster_ends(dask: Dask, tmp_path: Path) -> None:
+    script = (
+        "import pathlib, time\n"
+        "from tests.understudy.test_executors import service\n"
+        "from understudy.extras.ops.cluster import Cluster\n"
+        f"with Cluster({dask.address!r}, service(pathlib.Path({str(tmp_path)!r}))) as cluster:\n"
+        "    cluster.start('sleep:601')\n"
+        "    cluster.ended(3)\n"
+        "    print('begun', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=path)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"begun\n"
+    until = time.monotonic() + 60
+    while not (pids := children_of(dask)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert pids
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 60
+    while any(map(alive, pids)):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def children_of(dask: Dask) -> list[int]:
+    """The processes of both workers."""
+    tasks = [task for pid in dask.pids.values() for task in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(n) for task in tasks for n in task.read_text().split()]
+
+
+@contextmanager
+def one_sentence(workspace: Any, dask: Dask, *arguments: object, command: str = "run") -> Iterator[list[str]]:
+    ran = workspace.run(command, workspace.folder / "job.toml", "--out", workspace.folder / "out", *arguments)
+    assert ran.exit_code == 2, ran.stderr
+    assert ran.stderr.startswith("Error: ")
+    assert ran.stderr.count("\n") == 1
+    assert not (workspace.folder / "out").exists()
+    assert not list(workspace.folder.glob(".*"))
+    yield [ran.stderr]
+
+
+@pytest.mark.parametrize("command", ["run", "batch"])
+def test_a_ledger_in_a_file_is_refused_in_one_sentence(workspace: Any, dask: Dask, command: str) -> None:
+    open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
+    sweep(workspace, "ledger.db")
+    with one_sentence(workspace, dask, "--executor", dask.address, command=command) as (said,):
+        assert "a ledger in PostgreSQL" in said
+
+
+@pytest.mark.parametrize("command", ["run", "batch"])
+def test_a_scheduler_that_does_not_answer_is_refused_in_one_sentence(
+    workspace: Any, dask: Dask, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.extras.ops.cluster.CONNECT_S", 1)
+    with one_sentence(workspace, dask, "--executor", "tcp://127.0.0.1:9", command=command) as (said,):
+        assert "no Dask scheduler answers at --executor 'tcp://127.0.0.1:9'" in said
+
+
+def test_without_dask_the_extra_is_named(workspace: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "distributed" else find(name))
+    with one_sentence(workspace, dask, "--executor", dask.address) as (said,):
+        assert "extra `dask`" in said
+
+
+def find(name: str) -> Any:
+    from importlib.machinery import PathFinder
+
+    return PathFinder.find_spec(name)
+
+
+def test_workers_of_other_versions_are_refused_in_one_sentence(
+    workspace: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy.extras.ops import cluster
+
+    ours = cluster.versions
+    monkeypatch.setattr(cluster, "versions", lambda: {**ours(), "numpy": "0.1"})
+    with one_sentence(workspace, dask, "--executor", dask.address) as (said,):
+        assert "has other versions" in said
+        assert f"numpy {np.__version__} (here 0.1)" in said
+
+
+def test_a_folder_that_workers_do_not_see_is_refused(dask: Dask, tmp_path: Path, monkeypatch: Any) -> None:
+    from synth.errors import JobError
+
+    hidden = service(tmp_path, inputs=(tmp_path / "not there",))
+    with pytest.raises(JobError, match="does not see path="), Cluster(dask.address, hidden):
+        pass
+    assert not list(tmp_path.glob("*.session"))

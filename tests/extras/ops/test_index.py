@@ -1,0 +1,385 @@
+"""`understudy index`: every output is a row with its recorded verdict, and what is broken says so and never passes."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.verdict import judge
+from evaluate.result import Evaluation, GeneratorRecord
+from tests.evaluations import ABSENT, evaluation_of, stated
+from tests.reports.conftest import sample_evaluation
+from tests.understudy.bundle.small_bundle import about, fill
+from tests.understudy.conftest import Workspace
+from understudy.artifacts import Delivery
+from understudy.bundle.documents import open_document
+from understudy.bundle.evidence import BundleContent, write_evidence
+from understudy.bundle.keys import Signer, load_signer, make_keys
+from understudy.bundle.manifest import MANIFEST, About, Manifest, seal
+from understudy.bundle.records import Person, read_register
+from understudy.bundle.revocation import Recall, withdraw
+from understudy.bundle.sign_off import ReleaseDecision, sign_off
+from understudy.bundle.verification import Demand
+from understudy.extras.ops.index import (
+    EXPIRED,
+    NO_OUTPUT,
+    NOT_JUDGED,
+    NOT_SOUND,
+    UNFINISHED,
+    WITHDRAWN,
+    Claimed,
+    IndexRow,
+    read_index,
+)
+
+RULE = Rule(measure="validity.rows", limit=0.9, why="Rows have to keep the schema.")
+COPIES = Rule(measure="privacy.copies", limit=0.5, why="No table of ours is a copy.")
+POLICY = Policy(name="own", version=4, audience="the team", rules=(RULE, COPIES))
+NAMES = ("mst", "sdv.gaussian_copula", "sdv.tvae")
+
+
+def deliver(folder: Path, evaluation: Evaluation, policy: Policy = POLICY) -> Path:
+    """An output as a run leaves it, without the tables themselves."""
+    folder.mkdir(parents=True)
+    evaluation = replace(evaluation, self_tests=ABSENT)
+    verdicts = judge(evaluation, policy)
+    delivery = Delivery(evaluation, verdicts, policy, "A job", evaluation.candidates[0].name)
+    write_evidence(BundleContent(delivery), folder, None)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    evaluation = sample_evaluation()
+    known = replace(evaluation.provenance, evaluated_at="2026-03-04T05:06:07Z", job="A job", release="mst")
+    return deliver(tmp_path_factory.mktemp("outputs") / "whole", replace(evaluation, provenance=known))
+
+
+@pytest.fixture
+def output(whole: Path, tmp_path: Path) -> Path:
+    """One whole output to spoil, in a folder of its own."""
+    return Path(shutil.copytree(whole, tmp_path / "outputs" / "nightly" / "fair"))
+
+
+def rows(folder: Path, **demand: object) -> list[IndexRow]:
+    return list(read_index(folder, folder / "index.html", Demand(**demand)).rows)  # type: ignore[arg-type]
+
+
+def states(folder: Path) -> dict[str, str]:
+    return {f"{row.output}:{row.table}": row.state for row in rows(folder)}
+
+
+class Page(HTMLParser):
+    """Links, and badges with the row that they stand in."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.links.append(dict(attrs).get("href") or "")
+
+
+def test_a_row_tells_what_the_evidence_holds(output: Path) -> None:
+    recorded = json.loads((output / "verdict.json").read_text())
+    found = rows(output.parents[1])
+    assert [row.table for row in found] == list(NAMES)
+    verdicts = {one["candidate"]: one["verdict"] for one in recorded["candidates"]}
+    assert {row.table: row.state for row in found} == verdicts
+    first = found[0]
+    assert (first.state, first.output, first.day, first.policy) == ("PASS", "nightly/fair", "2026-03-04", "own 4")
+    assert (first.generator, first.released) == ("mst", True)
+    assert first.claimed == Claimed(0.9987, 1e-6, "formal")
+    assert found[1].claimed is None
+    evaluation = sample_evaluation()
+    assert first.figures["privacy.membership.auc"] == evaluation.candidates[0].find("privacy.membership.auc")
+
+
+def test_links_lead_from_the_page_to_files_that_are_there(output: Path, workspace: Workspace) -> None:
+    folder = output.parents[1]
+    for place in (folder / "index.html", workspace.folder / "elsewhere" / "page.html"):
+        place.parent.mkdir(exist_ok=True)
+        ran = workspace.run("index", folder, "--out", place, "--json")
+        assert (ran.exit_code, ran.json["tables"], ran.json["states"]["PASS"]) == (0, 3, 3)
+        links = [link for link in Page(place).links if not link.startswith("#")]
+        assert len(links) == 6
+        assert all((place.parent / unquote(link)).is_file() for link in links)
+
+
+def _withdraw(output: Path) -> None:
+    withdraw(output, Recall(Person(name="A. Lind", role="officer"), "a column was misdeclared"), None)
+
+
+def _reseal(output: Path, **changes: object) -> None:
+    manifest = open_document(output, MANIFEST, Manifest).document
+    assert manifest is not None
+    seal(output, About.model_validate({**manifest.about.model_dump(), **changes}), None)
+
+
+def _waive(output: Path) -> None:
+    content = json.loads((output / "verdict.json").read_text())
+    for one in content["candidates"]:
+        one["findings"][0] |= {"waived": True, "waiver": {"until": "2020-01-31"}}
+    (output / "verdict.json").write_text(json.dumps(content))
+    _reseal(output)
+
+
+def _contradict(output: Path) -> None:
+    content = json.loads((output / "verdict.json").read_text())
+    content["candidates"][0]["verdict"] = "FAIL"
+    (output / "verdict.json").write_text(json.dumps(content))
+    _reseal(output)
+
+
+SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "a verdict that was changed": (NOT_SOUND, lambda o: (o / "verdict.json").write_text("{}")),
+    "a report that was changed": (NOT_SOUND, lambda o: (o / "report.html").write_text("fine")),
+    "an evaluation that is missing": (NOT_SOUND, lambda o: (o / "evaluation.json").unlink()),
+    "a file that was added": (NOT_SOUND, lambda o: (o / "more.txt").write_text("x")),
+    "a manifest that is missing": (NOT_SOUND, lambda o: [p.unlink() for p in o.glob("manifest.json*")]),
+    "a manifest that was changed": (NOT_SOUND, lambda o: (o / "manifest.json").write_text("{}")),
+    "verdicts that differ": (NOT_SOUND, _contradict),
+    "a withdrawal": (WITHDRAWN, _withdraw),
+    "a last day that is over": (EXPIRED, lambda o: _reseal(o, valid_until=date(2020, 1, 31))),
+    "a waiver that is over": (EXPIRED, _waive),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_what_may_not_be_relied_on_says_so_and_never_passes(what: str, output: Path, workspace: Workspace) -> None:
+    state, spoil = SPOILED[what]
+    spoil(output)
+    folder = output.parents[1]
+    assert {row.state for row in rows(folder)} == {state}
+    assert all(row.reason for row in rows(folder))
+    ran = workspace.run("index", folder)
+    assert ran.exit_code == 0
+    assert f"nightly/fair: {state}: " in ran.stderr
+    assert 'class="badge pass"' not in Page(folder / "index.html").text
+
+
+def test_a_key_that_was_named_must_have_signed(output: Path, tmp_path: Path) -> None:
+    make_keys(tmp_path / "a.key", {})
+    signer = load_signer(tmp_path / "a.key", {})
+    folder = output.parents[1]
+    assert {row.state for row in rows(folder, keys=frozenset({signer.fingerprint}))} == {NOT_SOUND}
+
+
+LIND, ODE = Person(name="A. Lind", role="officer"), Person(name="B. Ode", role="protection officer")
+
+
+def key(tmp_path: Path, name: str) -> Signer:
+    make_keys(tmp_path / name, {})
+    return load_signer(tmp_path / name, {})
+
+
+def _seal_by(output: Path, signer: Signer) -> None:
+    manifest = open_document(output, MANIFEST, Manifest).document
+    assert manifest is not None
+    seal(output, manifest.about, signer)
+
+
+def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(output: Path, tmp_path: Path) -> None:
+    sealer, other = key(tmp_path, "a.key"), key(tmp_path, "b.key")
+    _seal_by(output, sealer)
+    register, folder = tmp_path / "withdrawn.jsonl", output.parents[1]
+    copy = Path(shutil.copytree(output, tmp_path / "withdrawn"))
+    withdraw(copy, Recall(LIND, "a column was misdeclared", register), other)
+    for flag, state in (((), NOT_SOUND), (("--sign-off-key", tmp_path / "b.key.pub"), WITHDRAWN)):
+        ran = Workspace(tmp_path).run(
+            "index", folder, "--register", register, "--public-key", tmp_path / "a.key.pub", *flag, "--json"
+        )
+        assert (ran.exit_code, {name: n for name, n in ran.json["states"].items() if n}) == (0, {state: 3})
+        assert "a column was misdeclared" in ran.stderr
+        assert ("--sign-off-key" in ran.stderr) == (not flag)
+        assert 'class="badge pass"' not in Page(folder / "index.html").text
+
+
+def test_a_withdrawal_of_the_public_folder_alone_bars_the_verdict_too(output: Path, tmp_path: Path) -> None:
+    sealer, other = key(tmp_path, "a.key"), key(tmp_path, "b.key")
+    (output / "to-hand-on").mkdir(exist_ok=True)
+    seal(output / "to-hand-on", about("to-hand-on"), sealer)
+    _seal_by(output, sealer)
+    register, named = tmp_path / "withdrawn.jsonl", frozenset({sealer.fingerprint})
+    register.touch()
+    assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {"PASS"}
+    withdraw(
+        Path(shutil.copytree(output / "to-hand-on", tmp_path / "copy")), Recall(LIND, "misdeclared", register), other
+    )
+    assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {NOT_SOUND}
+
+
+@pytest.mark.parametrize(
+    ("signed", "named", "asked", "state", "shown"),
+    [
+        ("", "", "", "PASS", "sign-off, unsigned"),
+        ("b", "", "", "PASS", "sign-off by an unknown key"),
+        ("b", "a", "b", "PASS", "signed off"),
+        ("b", "", "b", "PASS", "signed off"),
+        ("b", "a", "", NOT_SOUND, ""),
+        ("", "a", "b", NOT_SOUND, ""),
+    ],
+)
+def test_a_sign_off_counts_by_a_key_that_was_named(
+    signed: str, named: str, asked: str, state: str, shown: str, output: Path, tmp_path: Path
+) -> None:
+    keys = {name: key(tmp_path, f"{name}.key") for name in "ab"}
+    _seal_by(output, keys["a"])
+    sign_off(output, ReleaseDecision(LIND, ODE), Demand(), keys.get(signed))
+    options = [("--public-key", named), ("--sign-off-key", asked)]
+    flags = [part for flag, name in options if name for part in (flag, tmp_path / f"{name}.key.pub")]
+    folder = output.parents[1]
+    assert Workspace(tmp_path).run("index", folder, *flags).exit_code == 0
+    text = Page(folder / "index.html").text
+    found = rows(folder, **{
+        at: frozenset({keys[name].fingerprint})
+        for at, name in (("keys", named), ("sign_off_keys", asked)) if name
+    })  # fmt: skip
+    assert found[0].state == state
+    assert [row.sign_off for row in found if row.sign_off] == [shown] * bool(shown)
+    assert ("<b>signed off</b>" in text) == (shown == "signed off")
+    if state == "PASS" and not named:  # notes of the verification stand on the row
+        assert any(f"fingerprint={keys['a'].fingerprint}" in note for note in found[0].notes)
+        assert keys["a"].fingerprint in text
+
+
+def test_no_summary_of_a_batch_gives_a_verdict(tmp_path: Path) -> None:
+    hostile = ("PASS", "Pass", " PASS", "Not judged", "", "\u017f", "killed by signal 9", "timed out", ["PASS"], None)
+    jobs: list[object] = [{"job": f"x{at}", "state": state, "error": 3} for at, state in enumerate(hostile)]
+    (tmp_path / "summary.json").write_text(json.dumps({"jobs": [*jobs, "PASS", {"state": "PASS"}]}))
+    found = rows(tmp_path)
+    assert [row.state for row in found] == [NO_OUTPUT] * len(hostile)
+    assert found[7].reason == "The summary of its batch, which is not sealed, says: timed out; 3."
+    assert Workspace(tmp_path).run("index", tmp_path).exit_code == 0
+    assert "badge pass" not in Page(tmp_path / "index.html").text
+
+
+@pytest.mark.parametrize("lacks", ["table", "policy", "is_sealed"])
+@pytest.mark.parametrize("state", ["PASS", "FAIL", "INCONCLUSIVE"])
+def test_a_verdict_needs_a_table_a_policy_and_a_seal(lacks: str, state: str) -> None:
+    whole = {"table": "mst", "policy": "own 4", "is_sealed": True}
+    assert IndexRow("fair", state, **whole).state == state  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="output='fair'"):
+        IndexRow("fair", state, **{**whole, lacks: type(whole[lacks])()})  # type: ignore[arg-type]
+
+
+def test_a_claim_without_a_seal_is_marked(output: Path) -> None:
+    folder = output.parents[1]
+    Workspace(folder).run("index", folder)
+    assert ">unverified: no seal<" not in Page(folder / "index.html").text
+    (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[0]).to_json())
+    Workspace(folder).run("index", folder)
+    assert Page(folder / "index.html").text.count(">unverified: no seal<") == 1
+
+
+def test_verdicts_of_an_evaluation_of_another_version_count_without_figures(output: Path) -> None:
+    path = output / "evaluation.json"
+    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 2', 1))
+    _reseal(output)
+    found = rows(output.parents[1])
+    assert {(row.state, row.is_measured) for row in found} == {("PASS", False)}
+    assert all("schema_version=3" in row.reason for row in found)
+
+
+def test_an_evaluation_that_contradicts_itself_spoils_its_own_row_alone(output: Path) -> None:
+    folder = output.parents[1]
+    points = [{"label": "nobody", "generator": "mst", "epsilon": 1.0, "seed": 0}]
+    private = replace(sample_evaluation().candidates[0], statement=stated())
+    swept = evaluation_of(private, sweep={"composed": None, "points": points, "releasable": True})
+    (folder / "evaluation.json").write_text(swept.to_json())
+    found = states(folder)
+    assert found.pop("evaluation.json:") == NOT_SOUND
+    assert set(found.values()) == {"PASS"}
+
+
+def test_what_left_no_output_is_a_row(output: Path) -> None:
+    folder = output.parents[1]
+    batch = folder / "nightly"
+    jobs = [{"job": "slow", "state": "timed out", "error": "it took longer"}, {"job": "fair", "state": "PASS"}]
+    (batch / "summary.json").write_text(json.dumps({"jobs": jobs}))
+    (folder / ".later.unfinished").mkdir()
+    (folder / ".nightly.unfinished").mkdir()  # its output has appeared
+    (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[1]).to_json())
+    (folder / "evaluation.json").write_text("{}")
+    os.mkfifo(folder / "pipe.json")
+    (folder / "latest").symlink_to(batch)
+    (folder / "gate.json").write_text((output / "verdict.json").read_text())  # no evaluation, and no output
+    shutil.copytree(fill(folder / "small") / "to-hand-on", folder / "to-hand-on")
+    seal(folder / "to-hand-on", about("to-hand-on"), None)
+    shutil.rmtree(folder / "small")
+    found = states(folder)
+    assert found == {
+        "to-hand-on:": NOT_JUDGED, "later:": UNFINISHED, "nightly/slow:": NO_OUTPUT, "evaluation.json:": NOT_SOUND,
+        "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
+    }  # fmt: skip
+
+
+def test_a_claim_in_doubt_is_told_beside_its_epsilon(tmp_path: Path) -> None:
+    one = replace(sample_evaluation().candidates[0], statement=stated(private=False), generator=GeneratorRecord("mst"))
+    (tmp_path / "evaluation.json").write_text(evaluation_of(one).to_json())
+    (row,) = rows(tmp_path)
+    assert row.claimed is not None
+    assert row.claimed.standing == "void"
+
+
+@pytest.mark.parametrize("make", ["nothing", "a file", "no folder"])
+def test_a_folder_without_an_output_is_one_sentence(make: str, workspace: Workspace) -> None:
+    folder = workspace.folder / "empty"
+    if make != "no folder":
+        folder.mkdir()
+    if make == "a file":
+        (folder / "package.json").write_text("{}")
+    before = workspace.listing()
+    ran = workspace.run("index", folder)
+    assert ran.exit_code == 2
+    assert re.fullmatch(r"(index \.\.\.\n)?Error: [^\n]+\.\n", ran.stderr)
+    assert workspace.listing() == before
+
+
+def test_an_index_replaces_an_index_and_nothing_else(output: Path, workspace: Workspace) -> None:
+    folder = output.parents[1]
+    assert [workspace.run("index", folder).exit_code for _ in range(2)] == [0, 0]
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    report = folder / "mine.html"
+    report.write_text("<p>mine</p>")
+    link = folder / "link.html"
+    link.symlink_to(folder / "index.html")
+    for place in (report, link, output / "index.html", output / "cards" / "new.html", folder):
+        ran = workspace.run("index", folder, "--out", place)
+        assert (ran.exit_code, ran.stderr.count("Error: ")) == (2, 1)
+    assert report.read_text() == "<p>mine</p>"
+    assert (folder / "index.html").read_text(encoding="utf-8") == page
+    assert not (output / "index.html").exists()
+
+
+def test_names_are_text_and_no_name_is_an_address(whole: Path, tmp_path: Path) -> None:
+    hostile = "javascript:alert(1)<b>"
+    shutil.copytree(whole, tmp_path / hostile)
+    candidate = replace(sample_evaluation().candidates[0], name="<script>alert(1)</script>")
+    (tmp_path / "evaluation.json").write_text(evaluation_of(candidate).to_json())
+    assert Workspace(tmp_path).run("index", tmp_path).exit_code == 0
+    page = Page(tmp_path / "index.html")
+    assert "<b>" not in re.sub(r"<b>(?=[\d\u2212]|Internal|How)", "", page.text)
+    assert page.text.count("<script>") == 1
+    assert not any(":" in link for link in page.links)
+
+
+def test_the_page_says_how_its_verdicts_came_about_and_that_it_is_internal(output: Path) -> None:
+    folder = output.parents[1]
+    Workspace(folder).run("index", folder)
+    page = Page(folder / "index.html").text
+    assert "was not judged again" in page
+    assert "Do not pass it on" in page
+    assert f"read {datetime.now(UTC):%Y}" in page

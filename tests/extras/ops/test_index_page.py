@@ -1,0 +1,119 @@
+"""The page of an index: whole without script, filtered and sorted with it, and as wide as the screen."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluate.result import Estimate
+from reports.glossary import key_figures
+from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
+from understudy.extras.ops.index import (
+    FIGURES,
+    MARK,
+    NO_OUTPUT,
+    NOT_SOUND,
+    Claimed,
+    Index,
+    IndexRow,
+    Links,
+    render_index,
+)
+
+N_TABLES = 6
+FOUND = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.4, high=0.6)
+NOTES = (f"nobody says whose key it is: fingerprint={'0' * 64}; compare it with one that you have from the signer.",)
+
+
+def page_of(n_outputs: int) -> str:
+    """An index of outputs with three tables each, of every state."""
+    rows = []
+    for at in range(n_outputs):
+        for place, (state, generator) in enumerate((("PASS", "mst"), ("FAIL", "trees"), ("INCONCLUSIVE", "sdv.tvae"))):
+            value = 0.5 + (7 * (3 * at + place) % 11) / 100
+            figures = {name: replace(FOUND, measure=name, value=value, reference=0.9) for name in FIGURES}
+            claimed = Claimed(0.1 + at, 1e-6, "formal") if generator == "mst" else None
+            row = IndexRow(
+                f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", state, "" if state == "PASS" else "Copies",
+                generator, "A job", state == "PASS", "sign-off, unsigned", "2026-01-02", generator, "internal 3",
+                claimed, figures, True, Links("a/report.html", "", "a/evaluation.json"), True, NOTES,
+            )  # fmt: skip
+            rows.append(row)
+    broken = (IndexRow("broken", NOT_SOUND, "report.html was changed."), IndexRow("lost", NO_OUTPUT, "x" * 300))
+    made_at = datetime(2026, 1, 2, tzinfo=UTC)
+    return render_index(Index("outputs", (*rows, *broken), made_at, ("No key was asked for.",)))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("index") / "index.html"
+    path.write_text(page_of(2), encoding="utf-8")
+    return path
+
+
+def test_figures_are_key_figures_and_the_page_is_marked_at_its_head() -> None:
+    assert set(FIGURES) <= set(key_figures())
+    assert MARK in page_of(1)[:400]
+
+
+def test_six_hundred_tables_take_less_than_a_megabyte() -> None:
+    assert len(page_of(200).encode()) < 1_000_000
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_no_wider_than_the_screen_and_can_be_read(browser: Any, path: Path, scheme: str) -> None:
+    with visiting(browser, path, color_scheme=scheme) as visit:
+        for width in (320, 390, 1000, 1281, 1441, 1440):
+            visit.page.set_viewport_size({"width": width, "height": 900})
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        found = visit.page.evaluate(UNREADABLE)
+        assert found["looked"] > 50
+        assert found["found"] == []
+        assert visit.page.evaluate(NAMELESS) == []
+        assert (visit.told, [url for url in visit.asked if not url.startswith("file:")]) == ([], [])
+
+
+def test_without_script_every_row_is_there_and_no_control_is(browser: Any, path: Path) -> None:
+    with visiting(browser, path, java_script_enabled=False) as visit:
+        assert visit.page.locator(".outputs tbody tr:visible").count() == N_TABLES + 2
+        assert visit.page.locator("select:visible, input:visible").count() == 0
+
+
+def test_filters_and_order_choose_rows_and_all_are_printed(browser: Any, path: Path) -> None:
+    with visiting(browser, path) as visit:
+        page = visit.page
+
+        def shown() -> list[str]:
+            return [text.split()[0] for text in page.locator(".outputs tbody .state:visible").all_inner_texts()]
+
+        page.select_option("#generator", "trees")
+        assert shown() == ["FAIL"] * 2
+        page.select_option("#state", "PASS")
+        assert (shown(), page.is_visible("#nothing")) == ([], True)
+        page.select_option("#generator", "")
+        page.fill("#text", "2026-01/")
+        assert (shown(), page.inner_text("#left")) == (["PASS"], "1 of 8 rows")
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator(".outputs tbody tr:visible").count() == N_TABLES + 2
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+        assert shown() == ["PASS"]
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_rows_are_sorted_by_a_column(browser: Any, path: Path, width: int) -> None:
+    with visiting(browser, path, width) as visit:
+        page = visit.page
+        if width < 1000:
+            page.select_option("#order", label="Epsilon")
+        else:
+            page.click(".sort >> text=Epsilon")
+        values = page.locator(".outputs tbody td[data-label=Epsilon] b").all_inner_texts()
+        assert values == sorted(values, key=float)
+        assert page.locator(".outputs tbody tr").first.get_attribute("data-generator") == "mst"
+        if width < 1000:
+            page.select_option("#order", "")
+            assert page.locator(".outputs [aria-sort]").count() == 0

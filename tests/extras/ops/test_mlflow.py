@@ -1,0 +1,261 @@
+"""A finished run on an MLflow server: what is sent, what never is, and that no server changes what a run comes to."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import judge
+from evaluate.result import Candidate, Estimate, GeneratorRecord
+from tests.evaluations import SCHEMA, evaluation_of, stated
+from understudy.artifacts import Delivery
+from understudy.extras.ops.mlflow_record import Mlflow, TrackingRecord, send
+from understudy.job.spec import JobError, build_job
+
+AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.mean"
+MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
+KEY = Estimate(COLUMNS, 0.0671, 900, "lower")
+PLACE = "http://127.0.0.1:9"
+"""Nobody listens there."""
+CLAMPED = "'age' 74% of cells"
+"""Of a warning that is read off real rows."""
+
+
+def job_of(**tracking: Any) -> Any:
+    content = {
+        "seed": 4711, "table": {"path": "t.csv", "schema": "s.toml"}, "generators": {"mst": {"epsilon": 1.0}},
+        "release": "mst", "tracking": {"mlflow": PLACE, **tracking},
+    }  # fmt: skip
+    return build_job(content)
+
+
+def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> TrackingRecord:
+    """The record of an evaluation of one private table, as its output lies in a folder."""
+    made = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
+    table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made)
+    evaluation = evaluation_of(
+        table, run_id="abc", schema_sha256="5" * 64, release="mst", split="keyed", seed=4711, warnings=(CLAMPED,)
+    )
+    if inferred:
+        evaluation = replace(evaluation, schema=SCHEMA.model_copy(update={"status": "inferred"}))
+    policy, job = load_policy("internal"), job_of(content=content)
+    delivery = Delivery(evaluation, judge(evaluation, [policy]), policy, "Patients", "mst")
+    for name in (
+        "report.html",
+        "evaluation.json",
+        "job.toml",
+        "to-hand-on/README.md",
+        "to-hand-on/mst.csv",
+        "synthetic/mst.csv",
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("x")
+    (folder / "verdict.json").write_text(json.dumps({"verdict_to_hand_on": "PASS"}))
+    return TrackingRecord.of(job.tracking, job, delivery, folder)
+
+
+def sent(found: TrackingRecord) -> set[str]:
+    return {Path(path).name for one in found.runs for path, _ in one.artifacts}
+
+
+def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: Path) -> None:
+    assert Mlflow(mlflow=PLACE).content == "public"
+    found = record(tmp_path, "public")
+    parent, child = found.runs
+    assert sent(found) == {"README.md"}
+    assert child.metrics["claim.epsilon"] == child.metrics["fit.epsilon"] == 1.0
+    assert child.params["generator"] == "mst"
+    assert parent.tags["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
+    assert parent.params["schema_sha256"] == "5" * 64
+    text = found.to_json()
+    assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123", "understudy.verdict", "seed"))
+
+
+def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path) -> None:
+    found = record(tmp_path, "internal")
+    parent, child = found.runs
+    assert child.metrics[AUC] == 0.512345
+    assert child.metrics[COLUMNS] == 0.0671
+    assert child.tags["understudy.verdict"] == parent.tags["understudy.verdict"] == "INCONCLUSIVE"
+    assert parent.params["seed"] == "4711"
+    assert "Internal: this file holds numbers computed from real rows" in parent.tags["mlflow.note.content"]
+    assert sent(found) == {"report.html", "evaluation.json", "verdict.json", "job.toml", "README.md"}
+
+
+@pytest.mark.parametrize("content", ["public", "internal"])
+def test_neither_table_nor_model_is_ever_sent_and_no_value_is_too_long(tmp_path: Path, content: str) -> None:
+    found = record(tmp_path, content)
+    assert not any("csv" in name for name in sent(found))
+    assert max(len(value) for one in found.runs for value in one.params.values()) == 500
+
+
+def test_limits_read_off_the_table_are_not_told_by_their_hash(tmp_path: Path) -> None:
+    assert "schema_sha256" not in record(tmp_path, "public", inferred=True).runs[0].params
+    assert "schema_sha256" in record(tmp_path, "internal", inferred=True).runs[0].params
+
+
+def test_a_void_claim_has_no_epsilon(tmp_path: Path) -> None:
+    found = record(tmp_path, "public", private=False)
+    assert found.runs[1].tags["understudy.guarantee"] == "void"
+    assert not any("epsilon" in name for name in found.runs[1].metrics)
+    assert sent(found) == set()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://ann:s3cret@host:5000", "https://s3cret@host", "http://host?token=s3cret", "http://host/#s3cret",
+     "host:5000/s3cret", "ann:s3cret@host", "file:///s3cret", "postgresql://host/s3cret", "http://", ""],
+)  # fmt: skip
+def test_an_address_that_is_none_or_holds_credentials_is_refused_before_anything_is_read(
+    workspace: Any, address: str
+) -> None:  # fmt: skip
+    workspace.write_job(tracking={"mlflow": address})
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out")
+    assert ran.exit_code == 2
+    assert ran.stderr.count("\n") == 1
+    assert "tracking: mlflow: the address of an MLflow server is like http://127.0.0.1:5000" in ran.stderr
+    assert "s3cret" not in ran.stderr
+    assert not (workspace.folder / "out").exists()
+
+
+def test_an_unknown_width_names_the_key() -> None:
+    with pytest.raises(JobError, match=r"tracking: content"):
+        job_of(content="everything")
+
+
+def test_a_process_that_takes_too_long_is_ended_and_told(tmp_path: Path) -> None:
+    told = send(record(tmp_path, "public"), limit_s=0.01)
+    assert told.url is None
+    assert "or not as a whole" in told.failure
+
+
+def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path) -> None:
+    found, job = record(tmp_path, "public"), job_of()
+    delivery = Delivery(evaluation_of(), (), load_policy("internal"), "Patients", None)
+    told = job.tracking.track(job, delivery, tmp_path / "absent")
+    assert told.server == found.server
+    assert "(the record cannot be made" in told.failure
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """A real MLflow server with its own database, which tells nobody of itself; it is ended."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = str(found.getsockname()[1])
+    command = [
+        sys.executable, "-m", "mlflow", "server", "--backend-store-uri", "sqlite:///runs.db", "--serve-artifacts",
+        "--artifacts-destination", "artifacts", "--host", "127.0.0.1", "--port", port, "--workers", "1",
+    ]  # fmt: skip
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        )  # fmt: skip
+    try:
+        place = f"http://127.0.0.1:{port}"
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{place}/health", timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.5)
+        else:
+            raise AssertionError((folder / "server.log").read_text())
+        yield place
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(timeout=30)
+
+
+def asked(place: str, what: str, **content: Any) -> Any:
+    """The answer of the server's own interface."""
+    request = urllib.request.Request(
+        f"{place}/api/2.0/mlflow/{what}", json.dumps(content).encode() if content else None,
+        {"Content-Type": "application/json"},
+    )  # fmt: skip
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def plain(pairs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {pair["key"]: pair["value"] for pair in pairs}
+
+
+@pytest.mark.slow
+def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_nothing(
+    workspace: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = workspace.folder
+    job: dict[str, Any] = {  # a release without noise: the same verdict again
+        "generators": {"independent": {"epsilon": 1.0}, "trees": {}}, "release": "trees",
+        "evaluation": {"measures": ["validity", "fidelity.columns"]}, "name": "Patients",
+    }  # fmt: skip
+
+    def run(out: str, **tracking: str) -> Any:
+        workspace.write_job(**job, **({"tracking": tracking} if tracking else {}))
+        return workspace.run("run", folder / "job.toml", "--out", folder / out, "--json")
+
+    without = run("without")
+    with server(tmp_path_factory.mktemp("mlflow")) as place:
+        ran = run("out", mlflow=place, experiment="clinic", content="internal")
+        assert ran.json["tracking"]["failure"] == ""
+        url = ran.json["tracking"]["url"]
+        assert url.startswith(f"{place}/#/experiments/")
+        experiment = asked(place, "experiments/get-by-name?experiment_name=clinic")["experiment"]["experiment_id"]
+        runs = asked(place, "runs/search", experiment_ids=[experiment])["runs"]
+        named = {one["info"]["run_name"]: one for one in runs}
+        assert set(named) == {"Patients", "independent", "trees"}
+        assert all(one["info"]["status"] == "FINISHED" for one in runs)
+        parent, private = named["Patients"], named["independent"]
+        assert url.endswith(parent["info"]["run_id"])
+        tags = plain(parent["data"]["tags"])
+        assert tags["understudy.verdict"] == ran.json["verdict"]
+        known = ("mlflow.runName", "mlflow.parentRunId", "mlflow.note.content")
+        theirs = {name for one in runs for name in plain(one["data"]["tags"]) if not name.startswith("understudy.")}
+        assert theirs == set(known)  # no name of a user, no commit, no command line
+        assert tags["understudy.output"] == str(folder / "out")
+        assert plain(private["data"]["tags"])["mlflow.parentRunId"] == parent["info"]["run_id"]
+        written = json.loads((folder / "out" / "evaluation.json").read_text())
+        (measured,) = (one for one in written["candidates"] if one["name"] == "independent")
+        values = {one["measure"]: one["value"] for one in measured["estimates"] if not one["subject"]}
+        metrics = plain(private["data"]["metrics"])
+        assert metrics["claim.epsilon"] == measured["statement"]["epsilon"]
+        assert metrics["columns.tvd.excess"] == values["columns.tvd.excess"]
+        assert plain(private["data"]["params"])["epsilon"] == "1.0"
+        files = asked(place, f"artifacts/list?run_id={parent['info']['run_id']}")["files"]
+        assert {"report.html", "evaluation.json", "to-hand-on"} <= {one["path"] for one in files}
+        assert not any("synthetic" in one["path"] or "models" in one["path"] for one in files)
+        # The same run once more, as where a start was cut short once its output was there.
+        again = send(replace(_sent_before(folder / "out", place), experiment="clinic"))
+        assert again.url == url
+        assert len(asked(place, "runs/search", experiment_ids=[experiment])["runs"]) == 3
+    away = run("away", mlflow=place)
+    assert away.exit_code == without.exit_code == ran.exit_code
+    assert away.json["verdict"] == without.json["verdict"]
+    assert away.json["tracking"]["url"] is None
+    assert "was not tracked" in away.stderr
+    assert (folder / "away" / "report.html").is_file()
+
+
+def _sent_before(out: Path, place: str) -> TrackingRecord:
+    """The parent of a run's record, made anew from what lies in its output."""
+    from evaluate.result_io import evaluation_from
+
+    evaluation = evaluation_from((out / "evaluation.json").read_text())
+    policy = load_policy("internal")
+    job = job_of(mlflow=place, content="internal")
+    delivery = Delivery(evaluation, judge(evaluation, [policy]), policy, "Patients", "independent")
+    made = TrackingRecord.of(job.tracking, job, delivery, out)
+    return replace(made, runs=(replace(made.runs[0], params={}), *made.runs[1:]))

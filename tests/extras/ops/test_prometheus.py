@@ -1,0 +1,375 @@
+"""What monitoring is told: exact names, nothing measured in the public file, alerts that fire on what our files say."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import Verdict
+from evaluate.metrics import CLIPPED
+from evaluate.privacy.audit.white_box import conclude
+from evaluate.result import Candidate, Estimate, Evaluation
+from tests.evaluations import altered, evaluation_of, facts
+from understudy.artifacts import Delivery
+from understudy.extras.ops.prometheus import (
+    INTERNAL,
+    INTERNAL_FILE,
+    PUBLIC,
+    PUBLIC_FILE,
+    RULES,
+    internal_samples,
+    public_samples,
+    write_telemetry,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: prometheus)")
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def note(spent: float, total: float = 3.0) -> dict[str, Any]:
+    return {
+        "dataset": "patients", "unit": "row", "reservation": "r", "entry": "e", "epsilon": 1.1, "spent_epsilon": spent,
+        "total_epsilon": total, "total_delta": 1e-5,
+    }  # fmt: skip
+
+
+def reserved(last: dict[str, Any]) -> dict[str, Any]:
+    """The standing of a ledger when this was the last to be reserved."""
+    kept = {name: last[name] for name in ("dataset", "unit", "spent_epsilon", "total_epsilon", "total_delta")}
+    return {**kept, "left_epsilon": last["total_epsilon"] - last["spent_epsilon"]}
+
+
+def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> Evaluation:
+    """A run on a protected dataset, whose one private fit has this in its statement."""
+    first, *others = evaluation.candidates
+    assert first.statement is not None
+    first = replace(first, statement=altered(first.statement, statement))
+    held = statement.get("ledger")
+    known = altered(
+        evaluation.provenance, {"run_id": run_id, "ledger": reserved(held) if isinstance(held, dict) else None}
+    )
+    return replace(
+        evaluation,
+        candidates=(first, *others),
+        provenance=known,
+        schema=altered(evaluation.schema, {"dataset": "patients"}),
+    )
+
+
+def public(evaluation: Evaluation) -> Samples:
+    return named_labels(PUBLIC, public_samples(evaluation, EPOCH))
+
+
+def internal(evaluation: Evaluation, verdicts: Sequence[Verdict] = ()) -> Samples:
+    return named_labels(INTERNAL, internal_samples(evaluation, verdicts))
+
+
+def named_labels(families: Any, found: dict[tuple[str, tuple[str, ...]], float]) -> Samples:
+    return {
+        (name, frozenset(zip(families[name][1], values, strict=True))): one for (name, values), one in found.items()
+    }
+
+
+def value(found: Samples, name: str, **labels: str) -> float | None:
+    return found.get((name, frozenset(labels.items())))
+
+
+def test_the_names_and_labels_are_those_that_were_agreed_on() -> None:
+    labels = {name: set(labels) for name, (_, labels) in {**PUBLIC, **INTERNAL}.items()}
+    assert labels["dp_training_epsilon_consumed"] == {"model", "dataset", "run_id"}
+    assert labels["dp_training_budget_remaining"] == {"dataset"}
+    for name in (
+        "dp_noise_multiplier", "dp_gradient_clip_fraction", "dp_membership_inference_auc", "dp_training_accuracy_delta",
+    ):  # fmt: skip
+        assert labels[name] == {"model"}
+    assert not PUBLIC.keys() & INTERNAL.keys()
+
+
+def test_the_public_registry_tells_what_was_promised_and_what_is_left(evaluation: Evaluation) -> None:
+    found = public(named(evaluation, ledger=note(2.0)))
+    run = {"dataset": "patients", "run_id": "ab" * 8}
+    assert value(found, "dp_training_epsilon_consumed", model="mst", **run) == 0.9987
+    assert value(found, "dp_training_budget_remaining", dataset="patients") == 1.0
+    assert value(found, "dp_training_budget_limit", dataset="patients") == 3.0
+    assert value(found, "dp_noise_multiplier", model="mst") == pytest.approx(31.62, abs=0.01)
+    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="formal", **run) == 1.0
+    assert value(found, "dp_training_ledger_entry", model="sdv.tvae", guarantee="none", **run) == 0.0
+    assert value(found, "understudy_run_timestamp_seconds", **run) == 0.0
+
+
+def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Evaluation) -> None:
+    run = named(evaluation, ledger=note(2.5))
+    first = run.candidates[0]
+    published = {"table": "mst", "statement": altered(first.statement, {"epsilon": 0.3, "ledger": note(2.75)})}
+    known = altered(run.provenance, {"released_numbers": published, "ledger": reserved(note(2.75))})
+    found = public(replace(run, candidates=(first,), provenance=known))
+    labels = {"dataset": "patients", "run_id": "ab" * 8}
+    assert value(found, "dp_training_budget_remaining", dataset="patients") == 0.25
+    assert value(found, "dp_training_epsilon_consumed", model="mst", **labels) == 0.9987
+    assert value(found, "dp_training_epsilon_consumed", model="published numbers", **labels) == 0.3
+    assert value(found, "dp_training_ledger_entry", model="published numbers", guarantee="formal", **labels) == 1.0
+
+
+def test_tables_from_elsewhere_are_no_run_that_fitted_anything(evaluation: Evaluation) -> None:
+    run = named(evaluation, ledger=note(2.0))
+    offered = replace(run, provenance=altered(run.provenance, {"split": None, "ledger": None}))
+    assert public(run)
+    assert not public(offered)
+
+
+def disputed(evaluation: Evaluation, ran_on: str = "a public stand-in of 5 columns") -> Evaluation:
+    """The same with an audit of the first table that disproves its claim."""
+    audit = conclude((1.0, 1e-6), (4, 4), 960, 0.99, ran_on=ran_on)
+    return replace(evaluation, candidates=(replace(evaluation.candidates[0], audit=audit), *evaluation.candidates[1:]))
+
+
+def test_a_guarantee_that_an_audit_disproves_is_disputed_and_has_no_epsilon(evaluation: Evaluation) -> None:
+    run = {"dataset": "patients", "run_id": "ab" * 8}
+    found = public(disputed(named(evaluation, ledger=note(2.0))))
+    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
+    assert not [labels for name, labels in found if ("guarantee", "formal") in labels]
+    assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
+    inside = public(disputed(named(evaluation, ledger=note(2.0)), "real rows"))
+    assert value(inside, "dp_training_ledger_entry", model="mst", guarantee="formal", **run) == 1.0
+
+
+def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Evaluation) -> None:
+    one = named(evaluation, ledger=note(2.0))
+    candidates = tuple(
+        replace(
+            c, estimates=(Estimate(CLIPPED, 0.5, 9, "none"),), failures=(), figures={}, seconds={"fit": 1e6},
+            audit=None, n_rejected_rows=3,
+        )
+        for c in one.candidates
+    )  # fmt: skip
+    known = altered(one.provenance, {"fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}})
+    two = replace(one, candidates=candidates, real=facts(train_rows=1), provenance=known, self_tests=())
+    assert public(one) == public(two)
+    assert internal(one) != internal(two)
+
+
+def test_the_internal_registry_tells_what_was_measured(
+    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
+) -> None:
+    first, *others = evaluation.candidates
+    first = replace(first, estimates=(*first.estimates, Estimate(CLIPPED, 0.25, 4000, "none")))
+    clipped = replace(evaluation, candidates=(first, *others))
+    found = internal(clipped, verdicts_of(clipped))
+    assert value(found, "dp_gradient_clip_fraction", model="mst") == 0.25
+    assert value(found, "dp_gradient_clip_fraction", model="sdv.tvae") is None
+    assert value(found, "dp_membership_inference_auc", model="mst") == 0.503
+    assert value(found, "dp_training_accuracy_delta", model="mst") == pytest.approx(0.921 - 0.861)
+    of_copula = {"model": "sdv.gaussian_copula", "policy": "internal"}
+    assert [value(found, "understudy_verdict", verdict=v, **of_copula) for v in ("PASS", "FAIL", "INCONCLUSIVE")] == [
+        0.0, 1.0, 0.0,
+    ]  # fmt: skip
+
+
+def test_what_is_not_known_has_no_sample() -> None:
+    bare = evaluation_of(Candidate("t", ()), split="keyed hash")
+    bare = replace(bare, schema=altered(bare.schema, {"status": "inferred", "dataset": "d"}))
+    found = public(bare)
+    assert found == {("understudy_run_timestamp_seconds", frozenset({("dataset", ""), ("run_id", "")})): 0.0}
+    assert not internal(bare)
+
+
+def test_a_void_statement_has_no_epsilon(evaluation: Evaluation) -> None:
+    found = public(named(evaluation, private=False))
+    assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
+    run = {"dataset": "patients", "run_id": "ab" * 8}
+    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="none", **run) == 0.0
+
+
+@pytest.mark.parametrize(
+    "hostile", ['a"} 1\nb{c="', "\\", "\n", "{{ $value }}", "\ud800", "\u202e\U0001f600", "x" * 10_000]
+)
+def test_a_hostile_name_is_a_label_and_no_more(evaluation: Evaluation, hostile: str, tmp_path: Path) -> None:
+    odd = replace(evaluation, candidates=(replace(evaluation.candidates[0], name=hostile),))
+    write(odd, (), tmp_path, EPOCH)
+    content = (tmp_path / INTERNAL_FILE).read_text(encoding="utf-8")
+    families = list(text_string_to_metric_families(content))
+    found = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
+    assert found == [hostile.encode("utf-8", "replace").decode("utf-8")]
+
+
+def test_both_files_are_whole_and_nothing_else_is_there(evaluation: Evaluation, tmp_path: Path) -> None:
+    write(evaluation, (), tmp_path, EPOCH)
+    assert {path.name for path in tmp_path.iterdir()} == {PUBLIC_FILE, INTERNAL_FILE}
+
+
+def write(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> None:
+    write_telemetry(Delivery(evaluation, tuple(verdicts), load_policy("internal"), "", None), folder, when)
+
+
+def promtool(*arguments: object, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    assert PROMTOOL is not None
+    command = [PROMTOOL, *(str(argument) for argument in arguments)]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+
+
+@needs_promtool
+def test_promtool_has_nothing_against_our_files(
+    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]], tmp_path: Path
+) -> None:
+    write(named(evaluation, ledger=note(2.0)), verdicts_of(evaluation), tmp_path, EPOCH)
+    for name in (PUBLIC_FILE, INTERNAL_FILE):
+        checked = promtool("check", "metrics", given=(tmp_path / name).read_text())
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    both = "".join((tmp_path / name).read_text() for name in (PUBLIC_FILE, INTERNAL_FILE))
+    assert promtool("check", "metrics", given=both).returncode == 0, "one collector may read both files"
+
+
+@needs_promtool
+def test_the_rules_that_ship_are_rules() -> None:
+    checked = promtool("check", "rules", RULES)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def every_rule() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def test_every_rule_says_what_to_do_and_rests_on_what_we_export() -> None:
+    exported = PUBLIC.keys() | INTERNAL.keys()
+    for rule in every_rule():
+        assert rule["labels"]["severity"] in ("info", "warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+        named = set(re.findall(r"\b(?:dp|understudy)_\w+", rule["expr"]))
+        assert named
+        assert named <= exported, rule["alert"]
+
+
+def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> list[dict[str, str]]:
+    """The samples of our two files, as promtool's tests take them: a constant for ten days."""
+    write(evaluation, verdicts, folder, when)
+    found = []
+    for name in (PUBLIC_FILE, INTERNAL_FILE):
+        for line in (folder / name).read_text().splitlines():
+            if not line.startswith("#"):
+                sample, number = line.rsplit(" ", 1)
+                found.append({"series": sample, "values": f"{float(number):.10g}x240"})
+    return found
+
+
+def alerting(given: list[dict[str, str]], at: str, folder: Path) -> dict[str, list[dict[str, str]]]:
+    """Every alert that fires then, with the labels of each time that it does, as promtool finds them."""
+    names = [rule["alert"] for rule in every_rule()]
+    tests = [{"eval_time": at, "alertname": name, "exp_alerts": [{"exp_labels": {"none": "such"}}]} for name in names]
+    content = {
+        "rule_files": [str(RULES)], "evaluation_interval": "1h",
+        "tests": [{"interval": "1h", "input_series": given, "alert_rule_test": tests}],
+    }  # fmt: skip
+    path = folder / "tests.yml"
+    path.write_text(yaml.safe_dump(content))
+    said = promtool("test", "rules", path)
+    fired: dict[str, list[dict[str, str]]] = {}
+    for part in re.split(r"alertname: ", said.stdout + said.stderr)[1:]:
+        name, got = part.split(",", 1)[0], part.split("got:", 1)[1]
+        labels = re.findall(r"Labels:\{(.*?)\}\s*\n", got)
+        fired[name] = [dict(re.findall(r'(\w+)="([^"]*)"', text)) for text in labels]
+    assert set(fired) == set(names), said.stdout + said.stderr
+    return {name: found for name, found in fired.items() if found}
+
+
+def quiet(evaluation: Evaluation) -> Evaluation:
+    """One private model on a protected dataset, with a ledger and budget left."""
+    found = named(evaluation, ledger=note(1.0))
+    return replace(found, candidates=found.candidates[:1])
+
+
+def passed(evaluation: Evaluation, outcome: Any = "PASS") -> tuple[Verdict, ...]:
+    return (Verdict(evaluation.candidates[0].name, "internal", 1, "us", outcome, ()),)
+
+
+def measured(evaluation: Evaluation, measure: str, number: float) -> Evaluation:
+    first = evaluation.candidates[0]
+    others = tuple(e for e in first.estimates if e.measure != measure)
+    changed = replace(first, estimates=(*others, Estimate(measure, number, 4000, "none")))
+    return replace(evaluation, candidates=(changed,))
+
+
+@needs_promtool
+def test_no_alert_fires_on_a_run_in_order(evaluation: Evaluation, tmp_path: Path) -> None:
+    found = measured(measured(quiet(evaluation), "privacy.membership.auc", 0.60), CLIPPED, 0.90)
+    assert not alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("spent", "alert"),
+    [(2.72, "PrivacyBudgetLow"), (2.98, "PrivacyBudgetSpent"), (3.0, "PrivacyBudgetSpent"), (2.69, None)],
+)
+def test_the_budget_alerts_fire_on_what_is_left_of_the_total(
+    evaluation: Evaluation, tmp_path: Path, spent: float, alert: str | None
+) -> None:
+    found = named(quiet(evaluation), ledger=note(spent))
+    fired = alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
+    assert set(fired) == ({alert} if alert else set())
+    if alert:
+        assert fired[alert][0]["dataset"] == "patients"
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("change", "alert"),
+    [
+        (lambda e: measured(e, "privacy.membership.auc", 0.601), "MembershipInferenceSucceeds"),
+        (lambda e: measured(e, CLIPPED, 0.91), "GradientClipFractionHigh"),
+        (lambda e: named(e, ledger=None), "ProtectedRunWithoutLedgerEntry"),
+        (lambda e: disputed(named(e, ledger=note(1.0))), "GuaranteeDisputed"),
+        (lambda e: replace(e, candidates=(replace(e.candidates[0], statement=None),)), "ProtectedRunWithoutGuarantee"),
+    ],
+)
+def test_each_leak_and_each_gap_in_the_books_has_its_alert(
+    evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], alert: str
+) -> None:
+    found = change(quiet(evaluation))
+    fired = alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
+    assert set(fired) == {alert}
+    assert fired[alert][0]["model"] == "mst"
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("outcome", "alert"), [("FAIL", "UnderstudyVerdictFail"), ("INCONCLUSIVE", "UnderstudyVerdictInconclusive")]
+)
+def test_a_verdict_that_is_no_pass_alerts(evaluation: Evaluation, tmp_path: Path, outcome: str, alert: str) -> None:
+    found = quiet(evaluation)
+    assert set(alerting(series(found, passed(found, outcome), tmp_path, EPOCH), "2h", tmp_path)) == {alert}
+
+
+@needs_promtool
+def test_an_old_run_is_stale_until_a_new_one_reports(evaluation: Evaluation, tmp_path: Path) -> None:
+    found = quiet(evaluation)
+    old = series(found, passed(found), tmp_path, EPOCH)
+    assert not alerting(old, "191h", tmp_path)
+    assert set(alerting(old, "194h", tmp_path)) == {"UnderstudyRunStale"}
+    new = series(named(found, run_id="cd" * 8, ledger=note(1.0)), (), tmp_path, EPOCH + timedelta(days=7))
+    stamps = [one for one in new if "timestamp" in one["series"]]
+    assert not alerting([*old, *stamps], "194h", tmp_path)
+
+
+@needs_promtool
+def test_where_no_run_ever_reported_an_alert_says_so(tmp_path: Path) -> None:
+    other = [{"series": "up", "values": "1x240"}]
+    assert set(alerting(other, "3h", tmp_path)) == {"UnderstudyNoRun"}
+
+
+def test_the_alert_rules_are_printed(workspace: Any) -> None:
+    found = workspace.run("alerts")
+    assert found.exit_code == 0
+    rules = [rule["alert"] for group in yaml.safe_load(found.stdout)["groups"] for rule in group["rules"]]
+    assert "MembershipInferenceSucceeds" in rules
+    assert workspace.run("alerts", "--json").json["rules"] == found.stdout

@@ -1,0 +1,305 @@
+"""The layout of histories as two tables of independent rows: the first row of each entity, and every later one.
+
+A first row holds the number of rows of its history, too. A later one stands beside the row before it, its own place,
+and the rows that are left. So a Markov chain of the first order has its exact form, and ends where it was to end. What
+never falls within an entity is laid out as its gain since the row before.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.constraints import Formula, Unique
+from synth.domain import numeric_scale
+from synth.errors import TableError
+from synth.row_order import Histories
+from synth.schema import Schema
+from synth.schema.counted import free_name, unordered
+from synth.schema.kinds import IntegerColumn, RealColumn
+
+FIRST, LATER = "first", "later"  # the names of the two tables, in files and in statements
+
+
+def has_histories(schema: Schema) -> bool:
+    """True if the schema names an order, and a learned column that may change from row to row."""
+    return schema.order is not None and not {*schema.modeled} <= {*schema.constant_in_entity}
+
+
+@dataclass(frozen=True)
+class HistoryLayout:
+    """The columns of the two tables, and rows to and fro."""
+
+    schema: Schema
+    longest: int
+    reads_domains: bool = True
+    averages: bool = True
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        wanted = ["rows of the history", "rows left", "place in the history"]
+        for name in self.schema.modeled:
+            wanted += [f"{name}, row before", f"{name}, average before", f"{name}, gain"]
+        names: dict[str, str] = {}
+        for name in wanted:
+            names[name] = free_name(name, {*self.schema.columns, *names.values()})
+        return names
+
+    @property
+    def n_rows(self) -> str:
+        """The column that holds the rows of a history."""
+        return self._names["rows of the history"]
+
+    @property
+    def left(self) -> str:
+        """The column that holds the rows after this one."""
+        return self._names["rows left"]
+
+    @property
+    def place(self) -> str:
+        """The column that holds the place of a row in its history, from 1 on."""
+        return self._names["place in the history"]
+
+    def before(self, name: str) -> str:
+        """The column of another's value in the row before."""
+        return self._names[f"{name}, row before"]
+
+    def average(self, name: str) -> str:
+        """The column of another's average over all rows before."""
+        return self._names[f"{name}, average before"]
+
+    def gain(self, name: str) -> str:
+        """The column of the gain of one that never falls."""
+        return self._names[f"{name}, gain"]
+
+    @cached_property
+    def constant(self) -> tuple[str, ...]:
+        """Modeled columns that hold one value in all rows of an entity."""
+        return tuple(name for name in self.schema.modeled if name in self.schema.constant_in_entity)
+
+    @cached_property
+    def varying(self) -> tuple[str, ...]:
+        """Modeled columns that may change from row to row."""
+        return tuple(name for name in self.schema.modeled if name not in self.schema.constant_in_entity)
+
+    @cached_property
+    def averaged(self) -> tuple[str, ...]:
+        """Varying columns whose averages over the rows before are known, too."""
+        varying = {n: self.schema.columns[n] for n in self.varying if n not in self.schema.growing}
+        kinds = {n for n, c in varying.items() if c.is_boolean or (c.is_number and not c.is_weight)}
+        return tuple(name for name in varying if name in kinds) if self.averages else ()
+
+    @cached_property
+    def known(self) -> tuple[str, ...]:
+        """Columns of a later row that are known before it is drawn: they come first."""
+        before = [self.before(name) for name in self.varying]
+        return (*self.constant, self.left, self.place, *before, *(self.average(name) for name in self.averaged))
+
+    @cached_property
+    def first_rows(self) -> Schema:
+        """The schema of first rows: all learned columns, and the number of rows."""
+        columns = {name: self.schema.columns[name] for name in self.schema.learned}
+        held = [name for name in columns if name in self.schema.constant_in_entity]
+        ordered: dict[str, Any] = {name: columns[name] for name in held}
+        ordered[self.n_rows] = IntegerColumn(bounds=(1, self.longest))
+        ordered |= columns
+        kept = [each for each in self.schema.constraints if not isinstance(each, Unique)]
+        return self._schema(ordered, kept, 1)
+
+    @cached_property
+    def later_rows(self) -> Schema:
+        """The schema of later rows: their entity, what is known of them, and what is drawn."""
+        growing, columns = self.schema.growing, self.schema.columns
+        made: dict[str, Any] = {str(self.schema.entity): unordered(columns[str(self.schema.entity)])}
+        made |= {name: columns[name] for name in self.constant}
+        made[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
+        made[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
+        made |= {self.before(name): columns[name] for name in self.varying}
+        made |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
+        made |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
+        made |= {name: columns[name] for name in self.varying if name not in growing}
+        kept = [
+            each
+            for each in self.schema.constraints
+            if not isinstance(each, Unique | Formula) and {*each.columns} <= made.keys()
+        ]
+        return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=self.schema.entity)
+
+    @cached_property
+    def drawn_alone(self) -> Schema:
+        """The schema of later rows without the columns that are known before they are drawn."""
+        columns = {name: column for name, column in self.later_rows.columns.items() if name not in self.known}
+        kept = [each for each in self.later_rows.constraints if {*each.columns} <= columns.keys()]
+        return self._schema(columns, kept, self.later_rows.max_rows_per_unit, self.schema.entity)
+
+    def _schema(
+        self, columns: Mapping[str, Any], constraints: Sequence[Any], k: int, entity: str | None = None
+    ) -> Schema:
+        names = columns.keys()
+        return Schema(
+            status=self.schema.status,
+            # Plans take it for the signal, and rows of one unit weigh k times as much in the noise.
+            n_units=None if self.schema.n_units is None else max(self.schema.n_units // k, 1),
+            max_rows_per_unit=k,
+            target=self.schema.target if self.schema.target in names else None,
+            sensitive=tuple(name for name in self.schema.sensitive if name in names),
+            entity=entity,
+            missing_values=self.schema.missing_values,
+            columns=dict(columns),
+            constraints=tuple(constraints),
+        ).with_missing_pairs(self.schema.missing_pairs)
+
+    def _gain_column(self, name: str) -> Any:
+        column: Any = self.schema.columns[name]
+        low, high = column.ends
+        unit, least = column.unit, self.least_gain(name)
+        if self.reads_domains:
+            kind: Any = IntegerColumn if unit is not None else RealColumn
+            return kind(measure=True, measure_spikes=True)
+        if unit is None:
+            return RealColumn(bounds=(0.0, high - low), scale="log")
+        return IntegerColumn(bounds=(least, int(np.clip(round((high - low) / unit), least, 2**62))), scale="log")
+
+    def least_gain(self, name: str) -> int:
+        """Steps of a column's precision that lie between two rows at least: one where the order names a row."""
+        key = {self.schema.entity, name}
+        apart = any(isinstance(each, Unique) and {*each.columns} == key for each in self.schema.constraints)
+        return int(apart)
+
+    def pairs(self, name: str) -> list[tuple[str, str]]:
+        """Pairs of columns whose codes may rule each other out: states, those before them, and the rows to come."""
+        states = [each for each in self.varying if self.schema.columns[each].is_categorical]
+        if name == FIRST:
+            return [(self.n_rows, each) for each in states]
+        return [pair for each in states for pair in ((self.before(each), each), (self.left, each))]
+
+    def check(self, table: pd.DataFrame, histories: Histories) -> None:
+        """Refuse a table that breaks what the schema says of the rows of an entity; not for a private fit.
+        `table`: *Sensitive*. In canonical form.
+        """
+        now, before = histories.pairs
+        for name in self.constant:
+            codes = pd.factorize(table[name], use_na_sentinel=False)[0]
+            if (codes[now] != codes[before]).any():
+                raise breaks(name, "varies", "constant_in_entity")
+        for name in self.schema.growing:
+            line = self.schema.columns[name].positions(table[name])
+            if (line[now] < line[before]).any():
+                raise breaks(name, "falls", "nondecreasing_in_entity")
+
+    def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The first rows and the later rows of a table. `table`: *Sensitive*. In canonical form."""
+        table = self._filled(table, histories)
+        firsts = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
+        first: dict[str, Any] = {name: firsts[name] for name in self.first_rows.columns if name in firsts}
+        first[self.n_rows] = whole_numbers(histories.lengths)
+        now, before = histories.pairs
+        places = histories.places
+        follows = np.flatnonzero(places > 1)
+        lengths = np.repeat(histories.lengths, histories.lengths)
+        rows, earlier = (table.iloc[at].reset_index(drop=True) for at in (now, before))
+        later: dict[str, Any] = {str(self.schema.entity): rows[str(self.schema.entity)]}
+        later |= {name: rows[name] for name in self.constant}
+        later[self.left] = whole_numbers((lengths - places)[follows])
+        later[self.place] = whole_numbers(places[follows])
+        later |= {self.before(name): earlier[name] for name in self.varying}
+        for name in self.averaged:
+            values = table[name].iloc[histories.rows].to_numpy(dtype=np.float64, na_value=np.nan)
+            column = self.schema.columns[name]  # whole steps add up to the same wherever they are added
+            unit = (column.unit or 1.0) if column.is_line else 1.0
+            values = np.round(values / unit) if unit != 1.0 else values
+            later[self.average(name)] = _averages_before(values, histories)[follows] * unit
+        for name in self.varying:
+            if name in self.schema.growing:
+                later[self.gain(name)] = self._gains(name, rows[name], earlier[name])
+            else:
+                later[name] = rows[name]
+        return (
+            pd.DataFrame({name: first[name] for name in self.first_rows.kept}, copy=False),
+            pd.DataFrame({name: later[name] for name in self.later_rows.kept}, copy=False),
+        )
+
+    def _filled(self, table: pd.DataFrame, histories: Histories) -> pd.DataFrame:
+        """The table with what never falls filled in where a cell could not be read: by the row before, else the least.
+
+        It depends on the rows of the same entity alone.
+        """
+        missing = [name for name in self.schema.growing if table[name].isna().any()]
+        if not missing:
+            return table
+        made = {name: table[name] for name in table}
+        for name in missing:
+            column: Any = self.schema.columns[name]
+            present = table[name].notna().to_numpy()
+            above = pd.Series(np.where(present[histories.rows], np.arange(len(histories.rows)), np.nan))
+            above = above.groupby(histories.owners).ffill()
+            source = np.arange(len(table))  # of each row, the row whose cell it takes
+            source[histories.rows] = histories.rows[above.fillna(0).astype(np.int64)]
+            has_none = np.zeros(len(table), dtype=bool)
+            has_none[histories.rows] = above.isna()
+            least = np.full(len(table), column.ends[0])
+            start = column.values(_counts(least, column), np.zeros(len(table), dtype=bool))
+            taken = table[name].iloc[source].set_axis(table.index)
+            made[name] = taken.where(~has_none, start.set_axis(table.index))
+        return pd.DataFrame(made, index=table.index, copy=False)
+
+    def _gains(self, name: str, now: pd.Series, before: pd.Series) -> pd.Series:
+        column: Any = self.schema.columns[name]
+        counts = [_counts(column.positions(series), column) for series in (now, before)]
+        gains = np.maximum(counts[0] - counts[1], 0)
+        return pd.Series(gains) if column.unit is None else whole_numbers(gains)
+
+    def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
+        """A column that never falls after a gain, within its bounds, and whether the gain would leave these."""
+        column: Any = self.schema.columns[name]
+        unit = column.unit
+        line = column.positions(before)
+        gains = gain.to_numpy(dtype=np.float64)
+        counts = _counts(line, column) + (gains if unit is None else gains.astype(np.int64))
+        outside = counts > column.ends[1] + 1e-9
+        if unit is not None:
+            outside = counts * unit > column.ends[1] + unit / 2
+        return column.values(counts, np.zeros(len(before), dtype=bool)), outside
+
+
+def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
+    """Positions on the line as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
+    unit = column.unit
+    if unit is None:
+        return np.asarray(line)
+    most = numeric_scale.LARGEST / 2  # the difference of two counts is a count, too
+    steps = np.clip(np.nan_to_num(numeric_scale.ratio(line, unit)), -most, most)
+    counts: NDArray[Any] = np.round(steps).astype(np.int64)
+    return counts
+
+
+def breaks(name: str, how: str, key: str) -> TableError:
+    """A column does within an entity what the schema says that it does not."""
+    return TableError(
+        f"column={name!r} {how} within an entity, and {key} names it; correct the table, or take it out there"
+    )
+
+
+def _average_column(column: Any) -> RealColumn:
+    """An average lies between the bounds of what it is of; there is none before a value that is there."""
+    low, high = (0.0, 1.0) if column.is_boolean else (float(end) for end in column.bounds)
+    return RealColumn(bounds=(low, high), missing=True)
+
+
+def _averages_before(values: NDArray[np.float64], histories: Histories) -> NDArray[np.float64]:
+    """The mean of the values above each row within its history, NaN where there is none; shape (n,)."""
+    present = ~np.isnan(values)
+    sums, counts = np.cumsum(np.where(present, values, 0.0)), np.cumsum(present)
+    sums, counts = (np.concatenate([[0.0], line[:-1]]) for line in (sums, counts))
+    firsts = np.repeat(histories.starts, histories.lengths)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((sums - sums[firsts]) / (counts - counts[firsts]))
+
+
+def whole_numbers(values: NDArray[Any]) -> pd.Series:
+    """A canonical column of whole numbers, none of them missing."""
+    return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))

@@ -1,0 +1,66 @@
+"""`understudy index`: one page over many outputs, and `understudy alerts`: the alert rules that ship."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.bundles import PublicKeys, Register, SignOffKeys, demand_of
+from understudy.cli.options import console_of, private_ones
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("index", epilog="Example: understudy index out")(index)
+    app.command("alerts", epilog="Example: understudy alerts > understudy.rules.yml")(alerts)
+
+
+def index(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="A folder that holds outputs, at any depth.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; an older index there is replaced.", show_default="index.html in the folder"),
+    ] = None,
+    public_key: PublicKeys = None,
+    sign_off_key: SignOffKeys = None,
+    register: Register = None,
+) -> int:
+    """One page over many outputs: recorded verdicts, epsilon and key figures of every table, with links.
+
+    Outputs of `run`, `batch`, `try` and `compare`, sweeps, bundles, and evaluations that lie by themselves. A verdict
+    is shown only where every file of its output is as it was sealed. An evaluation by itself has no seal, and its claim
+    is marked unverified. The page is internal.
+    """
+    from understudy.extras.ops.index import check_page, read_index, write_index
+
+    console = console_of(ctx)
+    page = folder / "index.html" if out is None else out
+    if folder.is_dir() or out is not None:
+        check_page(page)
+    private_ones((*(public_key or ()), *(sign_off_key or ())), console)
+    demand = demand_of(public_key, None, register)
+    if sign_off_key:
+        demand = replace(demand, sign_off_keys=demand_of(sign_off_key, None, None).keys)
+    with console.stage("index") as progress:
+        found = read_index(folder, page, demand, progress)
+        write_index(found, page)
+    for sentence in dict.fromkeys(f"{row.output}: {row.state}: {row.reason}" for row in found.rows if row.is_broken):
+        console.warn(sentence)
+    counts = ", ".join(f"{state} {n}" for state, n in found.counts.items() if n)
+    console.say(f"Index: {page} ({found.n_tables} tables of {found.n_outputs} outputs: {counts})")
+    console.result(
+        {"index": str(page), "outputs": found.n_outputs, "tables": found.n_tables, "states": dict(found.counts)}
+    )
+    return 0
+
+
+def alerts(ctx: typer.Context) -> int:
+    """Print Prometheus' alert rules on the metrics that a run writes."""
+    from understudy.extras.ops.prometheus import RULES
+
+    console = console_of(ctx)
+    rules = RULES.read_text(encoding="utf-8")
+    console.file(rules)
+    console.result({"rules": rules})
+    return 0
