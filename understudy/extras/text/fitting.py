@@ -110,7 +110,7 @@ def rows_schema(text: LanguageModel, schema: Schema, *, promises: bool) -> Schem
     if taken := gaps.keys() & rows.columns.keys():
         raise SchemaError(f"column={min(taken)!r} has the name of what is learned of a text; rename it")
     rows = rows.model_copy(update={"columns": {**rows.columns, **gaps}})
-    if not _has_themes(text, schema, promises):
+    if not has_themes(text, schema, promises):
         return rows
     from understudy.extras.text.themes import with_themes
 
@@ -126,7 +126,7 @@ def with_texts(rows: Schema, schema: Schema) -> Schema:
     return rows.model_copy(update={"columns": columns, **roles})
 
 
-def _has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
+def has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
     return text.public_text is not None and promises and text.themes > 0 and bool(schema.texts)
 
 
@@ -143,7 +143,7 @@ class PublicTexts:
         if text.public_text is None:
             return cls()
         lines = tuple(public_texts(text.public_text))
-        return cls(lines, _themes(lines, text.themes) if _has_themes(text, schema, promises) else None)
+        return cls(lines, _themes(lines, text.themes) if has_themes(text, schema, promises) else None)
 
 
 @lru_cache(maxsize=1)

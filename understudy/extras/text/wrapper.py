@@ -47,8 +47,9 @@ class WithTexts(Wrapper):
         return self.base.reads if public is None else {**self.base.reads, "public_text": Path(public)}
 
     def chosen(self, schema: Schema) -> Generator:
-        base = compose(self.base, fitting.without_texts(schema))
-        return self.model_copy(update={"base": base})
+        # Columns that are counted for texts do not choose the generator, and have their part of the budget.
+        base = self.base.chosen(fitting.without_texts(schema))
+        return self.model_copy(update={"base": compose(base, self.inner(schema))})
 
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, texts that nothing would learn, or an option without texts."""
@@ -98,7 +99,7 @@ class WithTexts(Wrapper):
         return {**super().clips, fitting.STEPS: self.text.max_grad_norm}
 
     def unaudited(self, schema: Schema) -> tuple[str, ...]:
-        has_themes = self.inner(schema).learned != fitting.without_texts(schema).learned
+        has_themes = fitting.has_themes(self.text, schema, self.promises)
         return (*super().unaudited(schema), *((THEMES,) if has_themes else ()))
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
