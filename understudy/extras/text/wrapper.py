@@ -57,13 +57,12 @@ class WithTexts(Wrapper):
         if not schema.texts:
             raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
         super().check(schema)
-        from understudy.extras.text.adapters import check_folder, check_length, require_libraries
+        from understudy.extras.text.adapters import check_folder, require_libraries
 
         require_libraries()
         text = self.text
         if text.model is not None:
-            check_folder(text.model)
-            check_length(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
+            check_folder(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
         fitting.PublicTexts.read(text, schema, promises=self.promises)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
