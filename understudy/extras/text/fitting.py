@@ -251,22 +251,22 @@ def _most_tokens(tokenizer: Any, schema: Schema, real: Sequence[str], public: Se
     return int(np.clip(math.ceil(most), *TOKENS))
 
 
-def longest(schema: Schema) -> int:
-    """Characters of a text at most."""
-    return max(int(getattr(schema.columns[name], "length", 0)) for name in schema.texts)
+def longest(schema: Schema, *names: str) -> int:
+    """Characters of a text of these columns at most, or of any."""
+    return max(int(getattr(schema.columns[name], "length", 0)) for name in names or schema.texts)
 
 
 def _tell_cuts(writer: "TextWriter", rows: pd.DataFrame) -> None:
     """Say where more texts are cut than a few, for fits that promise nothing. `rows`: *Sensitive*."""
-    tokens, most = writer.vocabulary.tokens, writer.max_tokens
     for name in writer.schema.texts:
-        texts, column = [text for text in rows[name] if isinstance(text, str)] or [""], writer.schema.columns[name]
-        by_length = np.mean([len(text) > getattr(column, "length", 0) for text in texts])
-        by_tokens = np.mean([len(tokens(text)) > most for text in cut(texts, writer.schema, name)])
-        for share, limit in ((by_length, f"length = {getattr(column, 'length', 0):,}"), (by_tokens, f"{most=}")):
-            if share > 1 - KEPT_SHARE:
-                told = limit.replace("most=", "max_tokens = ")
-                warnings.warn(TableNote(f"text={name!r}: {told} cuts {share:.0%} of the texts"), stacklevel=2)
+        texts, length = [text for text in rows[name] if isinstance(text, str)], longest(writer.schema, name)
+        n_tokens = [len(writer.vocabulary.tokens(text)) for text in cut(texts, writer.schema, name)]
+        limits = {f"length = {length:,}": [len(text) > length for text in texts]}
+        limits[f"max_tokens = {writer.max_tokens:,}"] = [n > writer.max_tokens for n in n_tokens]
+        for limit, are_cut in limits.items():
+            if sum(are_cut) > (1 - KEPT_SHARE) * len(texts):
+                share = sum(are_cut) / len(texts)
+                warnings.warn(TableNote(f"text={name!r}: {limit} cuts {share:.0%} of the texts"), stacklevel=2)
 
 
 def public_texts(path: str) -> list[str]:
@@ -312,7 +312,7 @@ def _train(
     writer: "TextWriter", rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
 ) -> None:
     from synth.neural.batches import UnitIndex
-    from synth.neural.training import CheckpointFolder, Course, train, train_privately
+    from synth.neural.training import CLIPPING, CheckpointFolder, Course, train, train_privately
     from synth.transforms.layout import Encoded
     from understudy.extras.text.training import PrivateTextTraining, TextTraining
 
@@ -321,6 +321,8 @@ def _train(
     sequences = np.concatenate([writer.sequences(rows, name) for name in schema.texts])
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
+        if (place.parent / CLIPPING).exists():  # whoever asks for notes of clipping asks for these, too
+            (place / CLIPPING).touch()
     folder = None if place is None else CheckpointFolder(place)
     known: dict[str, Any] = {**writer.to_plain(), "texts": schema.texts}
     if writer.themes is not None:
@@ -330,6 +332,8 @@ def _train(
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
     course = Course("text", digest, folder, progress)
     if budget is None:
+        is_read = (sequences[:, n_prompt:] > 0).any(1)
+        sequences = sequences[is_read] if is_read.any() else sequences
         train(
             TextTraining(writer.decoder, sequences, n_prompt, text.batch_size, text.rate, writer.device),
             text.epochs,
