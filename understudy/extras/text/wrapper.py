@@ -67,16 +67,11 @@ class WithTexts(Wrapper):
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Those of the base, and one on texts that are cut where tokens are bytes. They rest on public numbers."""
-        text, of_base = self.text, super().cautions(schema)
-        if text.model is not None or text.public_text is not None or not self.promises or text.max_tokens is None:
-            return of_base
-        lengths = {name: getattr(schema.columns[name], "length", 0) for name in schema.texts}
-        return of_base + tuple(
-            f"text={name!r} has up to length={length:,} characters, of which text.max_tokens={text.max_tokens} keeps "
-            "as many bytes at most; raise it, or give public_text"
-            for name, length in lengths.items()
-            if length > text.max_tokens
-        )
+        text, longest, cut = self.text, fitting.longest(schema), ""
+        if text.model is None and text.public_text is None and self.promises and longest > (text.max_tokens or longest):
+            cut = f"texts have up to {longest:,} characters, of which text.max_tokens={text.max_tokens} keeps as many "
+            cut += "bytes at most; raise it, or give public_text"
+        return (*super().cautions(schema), *((cut,) if cut else ()))
 
     def advice(self, schema: Schema) -> tuple[str, ...]:
         names = ", ".join(schema.texts)
