@@ -84,8 +84,8 @@ _FRESH_HISTORIES = "0 is as good as fresh real histories, 1 as bad as rows dealt
 MOST_LENGTHS = 12  # Lengths of histories that are drawn one by one; the last stands for all that are longer
 HARDLY, LEAST_EXPECTED = 0.05, 20.0
 """A step hardly occurs: this share of what independent rows would bring, where that is as much in training rows."""
-LEAST_AT_RISK, LEAST_FRESH = 300, 50
-"""Synthetic and fresh entities with a value; with fewer no interval is narrow enough beside all the others."""
+LEAST_AT_RISK, LEAST_FRESH = 300, 150
+"""Synthetic and fresh entities with a value that is looked at; with fewer no interval is narrow enough."""
 
 Answers = list[Estimate | Failure]
 
@@ -120,7 +120,7 @@ def measure(tables: Tables) -> MetricResult:
         _gaps(samples, tables),
         *transitions,
         _lags(samples, tables),
-        _impossible(samples, codes),
+        impossible_steps(samples, codes),
         *_broken(samples, tables),
     ]
     return MetricResult(
@@ -258,7 +258,7 @@ def correlations(name: str, samples: HistorySamples, tables: Tables) -> list[np.
     return correlations
 
 
-def _impossible(samples: HistorySamples, codes: dict[str, StepCodes]) -> Estimate:
+def impossible_steps(samples: HistorySamples, codes: dict[str, StepCodes]) -> Estimate:
     """The value that is followed most often, by entities and beyond fresh histories, by what hardly ever follows it."""
     found: list[tuple[str, str, list[tuple[int, int]]]] = []
     for name, column in codes.items():
@@ -273,7 +273,7 @@ def _impossible(samples: HistorySamples, codes: dict[str, StepCodes]) -> Estimat
         return Estimate(IMPOSSIBLE, 0.0, n, "lower", low=0.0, high=0.0, reference=0.0, floor=0.0, note=why)
     rates = [[wilson(k / max(n, 1), max(n, 1), len(found)) for k, n in counts] for *_, counts in found]
     excess = np.array([newcombe(each[SYNTHETIC], each[FRESH]) for each in rates])
-    worst = int(np.argmax(excess[:, 0]))
+    worst = int(np.argmax(excess[:, 1]))
     name, label, counts = found[worst]
     (k, n), (k_fresh, n_fresh) = counts[SYNTHETIC], counts[FRESH]
     note = (
