@@ -34,7 +34,6 @@ _CLASSES = {
     "arn": "synth.generators.arn:Arn",
     "ctgan": "synth.generators.neural_generator:Ctgan",
     "tvae": "synth.generators.neural_generator:Tvae",
-    "pategan": "synth.generators.pategan:PateGan",
 }
 GROUP = "understudy.generators"
 

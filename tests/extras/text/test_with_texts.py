@@ -518,9 +518,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Schema], str]] = {
     "a text to keep that is not learned": (
         "independent", LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
     ),
-    "pategan": (
-        "pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "nothing is learned beside generator='pategan'"
-    ),
     "a table of public texts that is not there": (
         "independent", {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"
     ),
