@@ -110,7 +110,10 @@ def measure(tables: Tables) -> MetricResult:
     if schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
     samples = HistorySamples.of(tables)
-    if samples.n_histories < MIN_HISTORIES or samples.equal_steps().n_histories < MIN_COMPARED:
+    if (
+        min(each.n_histories for each in samples.all) < MIN_HISTORIES
+        or samples.equal_steps().n_histories < MIN_COMPARED
+    ):
         return MetricResult(failures=tuple(Failure(metric.name, "skipped", _FEW) for metric in METRICS))
     codes = {name: StepCodes.of(name, samples, schema) for name in varying(schema)}
     lengths, curve = _lengths(samples)
