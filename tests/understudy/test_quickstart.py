@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from synth.generators.models.history_model import HistoryModel
 from synth.generators.registry import generator
 from synth.table import Table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
+from understudy.extras.histories.model import HistoryModel
 from understudy.quickstart import QuickStart, Units
 
 JUDGED = (0, 1, 3)

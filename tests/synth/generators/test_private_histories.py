@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from synth import row_order as ordering
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
@@ -21,11 +22,10 @@ from synth.generators import marginal_generator, registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import training_data
 from synth.generators.forecast import outlook
-from synth.generators.models.history_model import HistoryModel
-from synth.histories import ordering
-from synth.histories.layout import HistoryLayout
 from synth.schema import Schema, build_schema
 from tests.synth.generators.deaf_noise import Watched
+from understudy.extras.histories.layout import HistoryLayout
+from understudy.extras.histories.model import HistoryModel
 
 K, N_UNITS = 4, 90
 SMALL: dict[str, dict[str, Any]] = {"mst": {"n_iterations": 5}, "aim": {"n_iterations": 5, "rounds": 4, "n_draws": 300}}

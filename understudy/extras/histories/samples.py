@@ -16,7 +16,7 @@ from evaluate.gate.spoiled_cases import SpoiledCase
 from evaluate.intervals import N_GROUPS
 from evaluate.sampling import Side, side_seed
 from evaluate.tables import Real, Tables
-from synth.histories.ordering import Histories, histories_of, order_ranks
+from synth.row_order import Histories, histories_of, order_ranks
 from synth.schema import Schema
 from synth.schema.counted import free_name
 from synth.schema.kinds import IntegerColumn

@@ -14,15 +14,15 @@ from evaluate.privacy.audit.counts import measurement_log
 from evaluate.privacy.audit.rehearsal import audit_domain, audit_releases
 from evaluate.privacy.audit.stand_in import N_CANARIES, StandIn
 from evaluate.privacy.audit.white_box import audit
+from synth import row_order as ordering
 from synth.dp import budget, mechanisms
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.histories import ordering
-from synth.histories.layout import HistoryLayout
 from synth.schema import Schema, build_schema
+from understudy.extras.histories.layout import HistoryLayout
 
 K, N_UNITS = 4, 1_000
 CONFIDENCE = 0.9995
