@@ -49,7 +49,6 @@ WIDTH = 80
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     app.command("split", epilog=SPLIT)(split)
     app.command("fit", epilog=FIT)(fit)
     app.command("sample", epilog=SAMPLE)(sample)
@@ -371,7 +370,6 @@ def generators(ctx: typer.Context) -> int:
 
 
 def _shown(default: Any) -> str:
-    """A default as a person would write it."""
     if isinstance(default, tuple):
         return f"[{', '.join(_shown(part) for part in default)}]"
     return f"{default:.3g}" if isinstance(default, float) else str(default)
