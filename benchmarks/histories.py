@@ -27,12 +27,12 @@ import pandas as pd
 
 import synth
 from benchmarks.history_tables import patients, patients_schema, shoppers, shoppers_schema
-from evaluate.histories import fidelity, next_event
 from evaluate.tables import Tables
 from synth.generators import registry
 from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
+from understudy.extras.histories import fidelity, next_event
 
 N_ENTITIES = 6_000
 PAR_ENTITIES = 3_000

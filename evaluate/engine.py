@@ -12,7 +12,6 @@ name of the figure, is plain data:
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
 * "triples": the worst triples with their landmarks, how many were measured, and their share among all;
 * "relations": relations between columns, the share of rows that keep each, and what is left of it;
-* "histories": rows per entity, and each column's transitions with their landmarks, the worst first;
 * "texts": for each column of free text how many words its texts have, and a few synthetic ones with their rows;
 * "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;
 * "singling_out", "linkability": rates of success on members, controls and by guessing, for one and several columns, and

@@ -30,15 +30,15 @@ V = TypeVar("V")
 
 _SHARE = (
     r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
-    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|histories\.(lengths|gaps|transitions|\w+\.broken)"
+    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)"
     r"|texts\.(missing|lengths|words|bigrams|trigrams|repeated)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
-    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?|histories\.copied"
+    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?"
     r"|texts\.(copied|personal)|quasi_identifiers|dcr\.share_closer|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
     (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
-    (r"privacy\.(singling_out\.\w+|histories\.singling_out|linkability(\.split)?|inference(\.\w+)?)"
+    (r"privacy\.(singling_out\.\w+|linkability(\.split)?|inference(\.\w+)?)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
@@ -102,6 +102,10 @@ class Metric:
     needs: Literal["", "order", "texts"] = ""
     ends: tuple[float, float] | None = None
     anchor: str = ""
+    spoiled_by: tuple[str, ...] = ()
+    """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
+    sampled: Literal["", "copied", "alone", "counted"] = ""
+    """What a sample of a large table shows of it (`evaluate.sample_notes`)."""
     by: str = ""
 
     @property
@@ -136,10 +140,8 @@ _MODULES = {
     "fidelity.relations": "evaluate.fidelity.relations",
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.support": "evaluate.fidelity.support",
-    "fidelity.histories": "evaluate.histories.fidelity",
     "fidelity.texts": "evaluate.free_text.fidelity",
     "utility.tstr": "evaluate.utility.tstr",
-    "utility.next_event": "evaluate.histories.next_event",
     "utility.texts": "evaluate.free_text.utility",
     "utility.queries": "evaluate.utility.queries",
     "utility.clusters": "evaluate.utility.clusters",
@@ -152,7 +154,6 @@ _MODULES = {
     "privacy.membership": "evaluate.privacy.membership",
     "privacy.vulnerable": "evaluate.privacy.vulnerable",
     "privacy.singling_out": "evaluate.privacy.singling_out",
-    "privacy.histories": "evaluate.privacy.histories",
     "privacy.texts": "evaluate.privacy.texts.repeated",
     "privacy.texts.membership": "evaluate.privacy.texts.membership",
     "privacy.linkability": "evaluate.privacy.linkability",

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -35,7 +35,8 @@ NOTICE = "Internal: this file holds numbers computed from real rows, outside any
 
 MOST_SHOWN = 10  # Candidates whose figures are shown at once
 
-Case = Literal["honest", "copy", "some copies", "shuffled", "sorted", "dealt"]
+Case = str  # of a self-test: one of `CASES`, or one that an extra brings
+CASES: tuple[Case, ...] = ("honest", "copy", "some copies", "shuffled", "sorted")
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,8 @@ class SelfTest:
 
     Attributes:
         case: "honest" is a half of the holdout, "copy" is train itself, "some copies" are honest rows with a few of
-            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise. "dealt"
-            are train's rows dealt at random to its entities, where the schema names an order.
+            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise;
+            or a case that an extra brings.
         candidate: what was measured of it; `None` where the case says nothing about this table.
         absent: why it says nothing, as a sentence; empty where there is a candidate.
     """

@@ -206,8 +206,7 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
         for rule in policy.all_rules
         if _applies(candidate, rule, real)
     )
-    histories = real is not None and real.order is not None
-    checks = () if self_tests is None else checks_of(self_tests, policy, histories=histories)
+    checks = () if self_tests is None else checks_of(self_tests, policy, real)
     return Verdict(
         candidate=candidate.name,
         policy=policy.name,

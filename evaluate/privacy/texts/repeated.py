@@ -8,7 +8,7 @@ Honest texts repeat runs, too: openings, phrases, amounts. Two rules tell what c
 **One sentence.** A run costs as many nats as texts of all other real units say (`evaluate.privacy.texts.word_model`).
 A word that all texts have costs next to nothing, each digit of a number up to 2.3. The score of a unit is its dearest
 run that stands in a synthetic text and in texts of no other real unit. It is a copy where three things agree. Scores of
-held-out units, which no generator saw, leave it no chance (`evaluate.privacy.histories.ScoreTail`). As many pairs of
+held-out units, which no generator saw, leave it no chance (`evaluate.privacy.score_tail`). As many pairs of
 words as there are make it unlikely by the prices themselves. And no two real units share a run that is nearly as dear:
 what several people wrote is nobody's secret. Texts of two units that are mostly the same do not count there.
 
@@ -31,7 +31,7 @@ from evaluate.free_text.corpus import NO_TEXTS
 from evaluate.intervals import LEVEL, clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import CERTAIN, COMMON, FITTED, Alone
-from evaluate.privacy.histories import LEAST_CONTROLS, ScoreTail
+from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.privacy.texts.listed import Leak, listed
 from evaluate.privacy.texts.personal_data import personal_of
 from evaluate.privacy.texts.tokens import TextTokens, TokenSides, repeated_windows, shared_windows
@@ -43,11 +43,11 @@ METRICS = (
     Metric("privacy.texts.copied", "lower", "Sentences copied", "Share of training people of whose texts a run of "
            "words that nobody else wrote stands in a synthetic text, beyond what chance explains.",
            counted=COPIED_PEOPLE, key=True, attack="always", criteria=("singling out", "linkability"),
-           needs="texts", anchor="texts"),
+           needs="texts", anchor="texts", sampled="copied"),
     Metric("privacy.texts.personal", "lower", "Real personal data in texts", "Share of synthetic texts with an e-mail "
            "address, a long number or a full name of one training person, which chance does not repeat.",
            counted=SYNTHETIC, key=True, attack="always", criteria=("singling out", "linkability"),
-           needs="texts", anchor="texts"),
+           needs="texts", anchor="texts", sampled="counted"),
     Metric("privacy.texts.longest", "none", "Longest repeated run of words", "Words in a row that a synthetic text "
            "shares with a training text, at most; mean over texts. The reference is that of as many held-out texts.",
            describes="honest texts share what everybody writes; name 'privacy.texts.copied'",

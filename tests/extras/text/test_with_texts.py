@@ -27,18 +27,18 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
 from synth.generators.base import PrivateGenerator
-from understudy.extras.histories.private import LATER_ROWS
 from synth.generators.forecast import outlook
-from understudy.extras.histories.model import HistoryModel
 from synth.generators.registry import generator, load_model
 from synth.generators.wrapper import cautions, fit_model
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
+from synth.row_order import LATER_ROWS
 from synth.schema import Schema, build_schema
 from tests.evaluations import ABSENT, evaluation_of
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.histories.model import HistoryModel
 from understudy.extras.text import fitting as texts
 from understudy.extras.text.model import TextModel
 from understudy.extras.text.prompts import Prompts

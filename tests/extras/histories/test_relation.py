@@ -8,10 +8,19 @@ import pytest
 
 from synth.errors import SchemaError, TableError
 from synth.generators.registry import generator
-from synth.histories.relation import Relation
 from synth.schema import Schema
 from synth.split import split_table
-from tests.relations import KEY, MEAN_VISITS, MOST_VISITS, changed, pair, schemas, stays_ill, visits_of
+from tests.extras.histories.related_tables import (
+    KEY,
+    MEAN_VISITS,
+    MOST_VISITS,
+    changed,
+    pair,
+    schemas,
+    stays_ill,
+    visits_of,
+)
+from understudy.extras.histories.relation import Relation
 
 Pair = tuple[pd.DataFrame, pd.DataFrame]
 
@@ -169,8 +178,8 @@ def test_rows_without_a_parent_and_parents_with_one_key_are_refused_without_an_e
         relation.joined(patients.iloc[[0, *range(len(patients))]], visits)
 
 
-def _with(schema: Schema, name: str, column: dict[str, Any]) -> Schema:
-    return changed(schema, columns={**schema.columns, name: column})
+def _with(schema: Schema, name: str, column: dict[str, Any]) -> dict[str, Any]:
+    return {"columns": {**schema.columns, name: column}}
 
 
 @pytest.mark.parametrize(
@@ -182,6 +191,10 @@ def _with(schema: Schema, name: str, column: dict[str, Any]) -> Schema:
         ({"dataset": "a"}, {"dataset": "b"}, "dataset differs"),
         ({"n_units": 10}, {"n_units": 11}, "n_units differs"),
         ({}, {"constant_in_entity": ("ill",)}, "stands in the table of parents"),
+        ({}, _with(schemas()[1], "age", {"kind": "integer", "bounds": [0, 9]}), "column='age' is in both"),
+        (_with(schemas()[0], "who", {"kind": "categorical", "categories": ["a"]}), {}, "must be a kept identifier"),
+        (_with(schemas()[0], "who", {"kind": "identifier", "bounds": [0, 9]}), {}, "of one kind in both tables"),
+        ({}, {**_with(schemas()[1], "whom", KEY), "entity": "whom"}, "column='whom' must be a kept identifier"),
     ],
 )
 def test_schemas_that_do_not_fit_together_are_refused(
@@ -190,16 +203,3 @@ def test_schemas_that_do_not_fit_together_are_refused(
     parents, rows = schemas()
     with pytest.raises(SchemaError, match=message):
         Relation(changed(parents, **of_parents), changed(rows, **of_rows))
-
-
-def test_a_key_that_is_no_column_and_a_name_in_both_are_refused() -> None:
-    parents, rows = schemas()
-    with pytest.raises(SchemaError, match="column='age' is in both"):
-        Relation(parents, _with(rows, "age", {"kind": "integer", "bounds": [0, 9]}))
-    with pytest.raises(SchemaError, match="must be a kept identifier"):
-        Relation(_with(parents, "who", {"kind": "categorical", "categories": ["a"]}), rows)
-    with pytest.raises(SchemaError, match="of one kind in both tables"):
-        Relation(_with(parents, "who", {"kind": "identifier", "bounds": [0, 9]}), rows)
-    with pytest.raises(SchemaError, match="entity='whom' is no column there"):
-        other = changed(rows, entity="whom", columns={**rows.columns, "whom": KEY})
-        Relation(parents, other)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,16 +13,26 @@ from evaluate.engine import measure_candidate
 from evaluate.fidelity.samples import SHUFFLED
 from evaluate.gate.policy import Policy, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
-from evaluate.histories.fidelity import GATED, NAME, SHARE, WORST
-from evaluate.histories.samples import HistorySamples
 from evaluate.metrics import CATALOG
 from evaluate.real_facts import Duplicates, RealFacts
 from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.tables import Real, Tables
 from synth.schema import Schema, build_schema
-from tests.evaluate.histories.markov import AUTOCORRELATION, SCHEMA, TRANSITIONS, dealt, markov
+from tests.extras.histories.markov import AUTOCORRELATION, SCHEMA, STATES, TRANSITIONS, dealt, markov
+from understudy.extras.histories.fidelity import (
+    IMPOSSIBLE,
+    LAG,
+    METRICS,
+    NAME,
+    SHARE,
+    WORST,
+    correlations,
+    impossible_steps,
+)
+from understudy.extras.histories.samples import HistorySamples, StepCodes
 
 N = 1_200
+GATED = tuple(metric.name for metric in METRICS)
 
 
 @cache
@@ -79,6 +90,31 @@ def falling(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(hours=table["hours"].where(~reset, 0))
 
 
+def impossible(table: pd.DataFrame, seed: int = 8) -> pd.DataFrame:
+    """One step in twenty from hot goes to calm, which no machine ever does."""
+    table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
+    after_hot = (table["state"].shift() == "hot") & (table["machine"].shift() == table["machine"])
+    return table.assign(
+        state=table["state"].mask(after_hot & (np.random.default_rng(seed).random(len(table)) < 0.05), "calm")
+    )
+
+
+def undead(table: pd.DataFrame) -> pd.DataFrame:
+    """Every machine ends where it is broken; of these one in ten goes on."""
+    table = ended(table, 9)
+    last = table.groupby("machine").tail(1)
+    again = last[(last["state"] == "broken") & (np.random.default_rng(10).random(len(last)) < 0.1)]
+    return pd.concat([table, again.assign(state="warm", day=again["day"] + np.timedelta64(5, "D"))], ignore_index=True)
+
+
+def ended(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Histories of which half end with a machine that is broken."""
+    table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
+    last = table.groupby("machine").tail(1).index
+    broken = last[np.random.default_rng(seed).random(len(last)) < 0.5]
+    return table.assign(state=table["state"].where(~table.index.isin(broken), "broken"))
+
+
 def short(table: pd.DataFrame) -> pd.DataFrame:
     return table[table.groupby("machine").cumcount() < 2].reset_index(drop=True)
 
@@ -104,22 +140,30 @@ def steps_of(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.DataFrame({"before": before, "now": table[name]})[before.notna()]
 
 
+def drawn(candidate: Candidate, column: str) -> dict[str, Any]:
+    """What a report draws of a column's transitions."""
+    (figure,) = (one for one in candidate.figures["histories"]["transitions"] if one["columns"] == [column])
+    return dict(figure)
+
+
 def test_transitions_and_correlations_are_those_that_one_counts_by_hand() -> None:
     shares, lags = [], []
     for table in (markov(N, 0), half_dealt(honest())):
         shares.append(steps_of(table, "state").value_counts(normalize=True))
         lags.append(spearmanr(steps_of(table, "reading")).statistic)
     by_hand = shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2
-    found = measured(half_dealt)
     assert by_hand > 0.05
-    assert abs(lags[1] - lags[0]) > 0.3
-    assert number(found, "histories.transitions", "state").value == pytest.approx(by_hand, abs=1e-12)
+    assert drawn(measured(half_dealt), "state")["tvd"] == pytest.approx(by_hand, abs=1e-12)
     # The product ranks values among all of the training table, Spearman those before and now by themselves.
-    assert number(found, "histories.lag", "reading").value == pytest.approx(abs(lags[1] - lags[0]), abs=0.01)
+    tables = real().beside(half_dealt(honest()))
+    train, synthetic, *_ = correlations("reading", HistorySamples.of(tables).equal_steps(), tables)
+    assert abs(synthetic[0] - train[0]) > 0.3
+    assert train[0] == pytest.approx(lags[0], abs=0.01)
+    assert synthetic[0] == pytest.approx(lags[1], abs=0.01)
+    assert train[0] == pytest.approx(AUTOCORRELATION, abs=0.06)
 
 
 def test_a_known_law_is_where_it_was_put() -> None:
-    """The chain of the training table, and how far the dealt one is from it: its law less independence."""
     train = HistorySamples.of(real().beside(honest())).train
     now, before = train.histories.pairs
     state = train.frame["state"].to_numpy()
@@ -127,8 +171,6 @@ def test_a_known_law_is_where_it_was_put() -> None:
         ["calm", "warm", "hot", "spent"], ["calm", "warm", "hot", "spent"]
     ]
     assert np.abs(counts.to_numpy() - TRANSITIONS).max() < 0.05
-    lag = number(measured(shuffled), "histories.lag", "reading")
-    assert lag.value == pytest.approx(AUTOCORRELATION, abs=0.06)
 
 
 def test_fresh_histories_raise_no_alarm_under_any_policy() -> None:
@@ -140,7 +182,7 @@ def test_fresh_histories_raise_no_alarm_under_any_policy() -> None:
 def test_histories_dealt_at_random_fail_every_policy() -> None:
     for name in shipped():
         found = outcomes(measured(shuffled), load_policy(name))
-        assert found[SHARE] == found["histories.lag.floor_share"] == "FAIL"
+        assert found[SHARE] == found[LAG] == "FAIL"
         assert found[WORST] != "PASS"
         verdict = judge_candidate(measured(shuffled), load_policy(name), real=facts())
         assert verdict.verdict == "FAIL"
@@ -148,7 +190,7 @@ def test_histories_dealt_at_random_fail_every_policy() -> None:
 
 def test_histories_dealt_at_random_are_as_far_as_their_floor() -> None:
     found = measured(shuffled)
-    for name in (SHARE, "histories.lag.floor_share", "histories.transitions.mean"):
+    for name in (SHARE, LAG):
         one = number(found, name)
         assert one.floor is not None
         assert abs(one.value - one.floor) < 0.1, name
@@ -157,7 +199,7 @@ def test_histories_dealt_at_random_are_as_far_as_their_floor() -> None:
 
 
 def test_histories_told_backwards_are_no_honest_ones() -> None:
-    assert number(measured(backwards), "histories.transitions", "state").value > 0.1
+    assert drawn(measured(backwards), "state")["tvd"] > 0.1
     assert number(measured(backwards), WORST).low > 0.1
 
 
@@ -165,7 +207,7 @@ def test_histories_told_backwards_are_no_honest_ones() -> None:
     ("spoiled", "rule"),
     [
         (moving, "histories.constants.broken"), (falling, "histories.nondecreasing.broken"),
-        (short, "histories.lengths.excess"), (slow, "histories.gaps.excess"),
+        (short, "histories.lengths.excess"), (slow, "histories.gaps.excess"), (impossible, IMPOSSIBLE),
     ],
 )  # fmt: skip
 def test_what_is_spoiled_fails_and_is_not_told_of_fresh_histories(
@@ -173,6 +215,22 @@ def test_what_is_spoiled_fails_and_is_not_told_of_fresh_histories(
 ) -> None:
     assert outcomes(measured(spoiled), load_policy("partner"))[rule] == "FAIL"
     assert outcomes(measured(), load_policy("partner"))[rule] == "PASS"
+
+
+def test_the_dead_who_come_back_are_counted_among_the_dead() -> None:
+    states = SCHEMA.columns["state"].model_copy(update={"categories": (*STATES, "broken")})
+    schema = build_schema(
+        {**SCHEMA.model_dump(), "columns": {**SCHEMA.model_dump()["columns"], "state": states.model_dump()}}
+    )
+    real = Real.prepare(ended(markov(2 * N, 0), 1), ended(markov(N, 1, 2 * N), 2), schema)
+    fresh, spoiled = (
+        number(measure_candidate("t", real.beside(table), measures=[NAME]), IMPOSSIBLE)
+        for table in (ended(markov(N, 2, 4 * N), 3), undead(markov(N, 2, 4 * N)))
+    )
+    assert fresh.high < 0.05
+    assert spoiled.low > 0.05
+    assert "'broken' of 'state'" in spoiled.note
+    assert spoiled.value == pytest.approx(0.1, abs=0.04)
 
 
 def test_constants_are_counted_by_entity() -> None:
@@ -228,7 +286,7 @@ def test_few_histories_are_not_measured() -> None:
     tables = Tables.prepare(markov(60, 0), markov(60, 1, 60), markov(20, 2, 200), SCHEMA)
     found = measure_candidate("t", tables, measures=[NAME])
     assert not found.estimates
-    assert {*GATED} <= {failure.measure for failure in found.failures}
+    assert {metric.name for metric in METRICS} <= {failure.measure for failure in found.failures}
 
 
 def test_dealt_rows_are_the_synthetic_ones_in_order() -> None:
@@ -258,6 +316,20 @@ def test_intervals_hold_what_they_estimate(share: float) -> None:
         covered = np.mean([one.low <= mean <= one.high for one in each])
         assert covered >= 0.96, (name, covered)
     if share:  # a share of histories that are dealt goes into the dependence by its square, into correlations as it is
-        shares, lags = (np.mean([one.value for one in found[name]]) for name in (SHARE, "histories.lag.floor_share"))
+        shares, lags = (np.mean([one.value for one in found[name]]) for name in (SHARE, LAG))
         assert shares == pytest.approx(share**2, abs=0.02)
         assert lags == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.statistical
+def test_the_interval_of_what_hardly_occurs_holds_its_mean() -> None:
+    """One step in twenty from hot is spoiled; fresh machines have none."""
+    found = []
+    for seed in range(60):
+        table = impossible(markov(1_000, 10 * seed + 2, 4_000), seed)
+        tables = Tables.prepare(markov(1_500, 10 * seed), markov(600, 10 * seed + 1, 2_000), table, SCHEMA, seed=seed)
+        samples = HistorySamples.of(tables)
+        found.append(impossible_steps(samples, {"state": StepCodes.of("state", samples, SCHEMA)}))
+    mean = np.mean([one.value for one in found])
+    assert mean > 0.03
+    assert np.mean([one.low <= mean <= one.high for one in found]) >= 0.93

@@ -6,7 +6,7 @@ from evaluate.engine import evaluate
 from evaluate.result import Evaluation
 from reports import compose, render_html
 from synth.schema import build_schema
-from tests.evaluate.histories.markov import SCHEMA, dealt, markov
+from tests.extras.histories.markov import SCHEMA, dealt, markov
 
 MEASURES = ["fidelity.histories", "privacy.histories"]
 N = 300
@@ -25,10 +25,12 @@ def test_lengths_transitions_and_numbers_are_shown_of_each_table(measured: Evalu
     for section in document.sections:
         assert section.extras["histories"] is not None
         assert {row.measure for row in section.extras["histories"].rows} >= {"histories.dependence.floor_share"}
-        assert [one.column for one in section.extras["histories"].transitions]
+        assert [one[0] for one in section.extras["histories"].transitions]
         assert section.extras["histories"].lengths is not None
     page = render_html(measured)
     assert 'id="histories"' in page
+    assert [section.weakest.spots != () for section in document.sections] == [False, True]
+    assert "dependence on the row before" in page
     assert "Rows per entity" in page
     assert page.count("Dealt at random") >= 4  # a column of each table of either section
 

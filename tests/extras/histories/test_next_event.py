@@ -3,11 +3,11 @@
 import pytest
 
 from evaluate.engine import measure_candidate
-from evaluate.histories.next_event import GAP, NAME, TSTR, step_tables
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import Real
 from synth.schema import build_schema
-from tests.evaluate.histories.markov import SCHEMA, dealt, markov
+from tests.extras.histories.markov import SCHEMA, dealt, markov
+from understudy.extras.histories.next_event import GAP, NAME, TSTR, step_tables
 
 N = 500
 

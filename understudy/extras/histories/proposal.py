@@ -5,8 +5,7 @@ Nothing is proposed of few entities, and nothing that chance explains. All of it
 
 import math
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -37,36 +36,25 @@ _BIRTH = re.compile(r"birth|(^|[^a-z])(born|dob)", re.IGNORECASE)
 """Names of dates that say nothing of when a row was written."""
 
 
-@dataclass(frozen=True)
-class HistoryProposal:
-    """Histories in a table, as far as it shows any."""
-
-    order: str | None = None
-    constant: tuple[str, ...] = ()
-    nondecreasing: tuple[str, ...] = ()
-
-
-def propose_histories(
-    table: pd.DataFrame, schema: Schema, *, order: str | None = None, counters: Collection[str] = ()
-) -> HistoryProposal:
+def propose(
+    table: pd.DataFrame, schema: Schema, order: str | None, counters: Collection[str]
+) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """The order of an entity's rows, and what is constant or never falls along it; nothing where there is no order.
-    `table`: *Sensitive*. Conforming to the schema, rows in the order of their file.
+    `table`: *Sensitive*. Conforming to the schema, rows in the order of their file. `order`: where one is named.
+    `counters`: whole numbers that were taken for categories or identifiers.
     """
     rows = _EntityRows(table, schema)
     if order is not None:
         _refuse_ties(rows, order)
     elif rows.n_entities >= LEAST_HISTORIES:
         order = _order(rows, counters)
-    if order is None:
-        return HistoryProposal()
-    if rows.n_entities < LEAST_HISTORIES:
-        return HistoryProposal(order)
+    if order is None or rows.n_entities < LEAST_HISTORIES:
+        return order, (), ()
     constant = tuple(name for name in schema.learned if name not in {order, *counters} and rows.is_constant(name))
     histories = histories_of(rows.table, schema.model_copy(update={"order": order}))
     excluded = {order, *constant, *(name for name in counters if not rows.count(rows.ranks(name)))}
-    others = [name for name in schema.learned if name not in excluded]
-    growing = tuple(name for name in others if _grows(rows, name, histories))
-    return HistoryProposal(order, constant, growing)
+    growing = (name for name in schema.learned if name not in excluded and _grows(rows, name, histories))
+    return order, constant, tuple(growing)
 
 
 class _EntityRows:
@@ -135,7 +123,7 @@ def _order(rows: _EntityRows, counters: Collection[str]) -> str | None:
     A date or a time that hardly ever repeats within an entity; else whole numbers that count an entity's rows; else
     numbers or identifiers in which the rows of nearly all entities stand ascending, or descending, in the file.
     """
-    known = {name: rows.ranks(name) for name in _candidates(rows.schema)}
+    known = {name: rows.ranks(name) for name in rows.schema.columns if _may_order(rows.schema, name)}
     ranks = {name: line for name, line in known.items() if rows.tied(line) <= MOST_TIED}
     columns = rows.schema.columns
     times = [name for name in ranks if columns[name].is_time]
@@ -155,16 +143,14 @@ def _order(rows: _EntityRows, counters: Collection[str]) -> str | None:
     return best
 
 
-def _candidates(schema: Schema) -> Iterator[str]:
-    for name, column in schema.columns.items():
-        if column.drop or column.missing or name in (schema.entity, schema.target):
-            continue
-        is_time = column.is_time and _BIRTH.search(name) is None
-        # Identifiers may be in the order in which they were given: numbers, also behind fixed letters.
-        free = set(re.sub(r"\\.", "", column.template or "")) if column.is_identifier else set[str]()
-        is_serial = column.is_identifier and (column.bounds is not None or ("#" in free and free.isdisjoint("AaXx")))
-        if is_time or column.is_whole or is_serial:
-            yield name
+def _may_order(schema: Schema, name: str) -> bool:
+    column = schema.columns[name]
+    if column.drop or column.missing or name in (schema.entity, schema.target):
+        return False
+    # Identifiers may be in the order in which they were given: numbers, also behind fixed letters.
+    free = set(re.sub(r"\\.", "", column.template or "")) if column.is_identifier else set[str]()
+    is_serial = column.is_identifier and (column.bounds is not None or ("#" in free and free.isdisjoint("AaXx")))
+    return bool((column.is_time and _BIRTH.search(name) is None) or column.is_whole or is_serial)
 
 
 def _grows(rows: _EntityRows, name: str, histories: Histories) -> bool:

@@ -11,15 +11,14 @@ from dataclasses import replace
 import pandas as pd
 
 from evaluate.fidelity.samples import SYNTHETIC
-from evaluate.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, StepLayout
 from evaluate.metrics import Counted, Metric
-from evaluate.result import Estimate, Failure
+from evaluate.result import Failure
 from evaluate.tables import MetricResult, SharedResults, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
 from evaluate.utility.tstr import scored, study_note
 from synth.row_order import histories_of
-from synth.schema import Schema
+from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, StepLayout
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)
 TSTR, GAP = "utility.next_event.tstr", "utility.next_event.gap"
@@ -37,35 +36,26 @@ MOST_STEPS = 10_000  # Steps that models learn from, or are tested on, at most: 
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss; nothing but a reason where the schema names no order. Estimates: `utility.next_event.tstr`
-    (reference TRTR), `utility.next_event.gap`.
-    """
-    schema = tables.schema
+    """Score and loss; nothing but a reason where the schema names no order."""
+    schema, why, study = tables.schema, "", None
     if schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
-    why = _why_not(schema)
-    steps = None if why else step_tables(tables)
-    if steps is None or min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
-        why = why or f"it needs at least {MIN_STEPS} rows that follow another one in each table"
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (TSTR, GAP)))
-    study = study_of(steps, forms=(FORM,))
-    if isinstance(study, str):
-        return MetricResult(failures=tuple(Failure(name, "skipped", study) for name in (TSTR, GAP)))
+    if schema.target is None:
+        why = "the schema names no target"
+    elif schema.target in schema.constant_in_entity:
+        why = f"the target {schema.target!r} is constant in an entity, so that nothing of it follows"
+    elif schema.target == schema.order or schema.target not in schema.modeled:
+        why = f"the target {schema.target!r} is the order, or computed from other columns"
+    else:
+        steps = step_tables(tables)
+        if min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
+            why = f"it needs at least {MIN_STEPS} rows that follow another one in each table"
+        else:
+            study = study_of(steps, forms=(FORM,))
+    if study is None or isinstance(study, str):
+        return MetricResult(failures=tuple(Failure(name, "skipped", study or why) for name in (TSTR, GAP)))
     score, gap = scored(FORM, study, f"of the next row: {study_note(study, steps)}")
-    renamed: tuple[Estimate, ...] = (replace(score, measure=TSTR), replace(gap, measure=GAP))
-    return MetricResult(renamed)
-
-
-def _why_not(schema: Schema) -> str:
-    """The reason why there is no next event to predict; empty where there is one."""
-    target = schema.target
-    if target is None:
-        return "the schema names no target"
-    if target in schema.constant_in_entity:
-        return f"the target {target!r} is constant in an entity, so that nothing of it follows"
-    if target == schema.order or target not in schema.modeled:
-        return f"the target {target!r} is the order, or computed from other columns"
-    return ""
+    return MetricResult((replace(score, measure=TSTR), replace(gap, measure=GAP)))
 
 
 def step_tables(tables: Tables) -> Tables:
@@ -80,16 +70,15 @@ def step_tables(tables: Tables) -> Tables:
             ("steps", side), lambda: layout.steps(frame, histories_of(frame, tables.schema))
         )
 
-    def cut(one: GroupedHistories) -> pd.DataFrame:
-        return layout.steps(one.frame, one.first_steps(MOST_STEPS).histories)
+    def cut(histories: GroupedHistories) -> pd.DataFrame:
+        return layout.steps(histories.frame, histories.first_steps(MOST_STEPS).histories)
 
     dealt = tables.kept_of_real.once(("steps", "dealt"), lambda: cut(samples.train.dealt(tables.seed)))
     train = tables.kept_of_real.once(("steps", "train"), lambda: cut(samples.train))
-    synthetic = cut(samples.others[SYNTHETIC])
-    made = Tables(
+    steps = Tables(
         layout.schema, layout.schema, train, real("fresh", tables.fresh), real("control", tables.control),
-        synthetic, dealt, tables.seed,
+        cut(samples.others[SYNTHETIC]), dealt, tables.seed,
     )  # fmt: skip
     # Models of real steps alone serve every synthetic table.
-    object.__setattr__(made, "kept_of_real", tables.kept_of_real.once("next event", SharedResults))
-    return made
+    object.__setattr__(steps, "kept_of_real", tables.kept_of_real.once("next event", SharedResults))
+    return steps

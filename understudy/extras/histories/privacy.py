@@ -11,17 +11,15 @@ attacker's own rows hold it, in nats; each content counts once. The logarithm of
 taken off. The score of a target is that of the best synthetic history. So a copy of one history stands out among any
 number of honest ones, which no count of single rows would show.
 
-Scores of held-out people say what chance comes to with this synthetic table, a concentrated one included. Such maxima
-have an exponential tail (Karlin & Altschul 1990). One more score above a threshold, beside k held-out scores above it,
-then follows a Pareto law whose exponent is k: that allows for the tail being estimated. A person is copied where this
-leaves less than `CERTAIN` for all people of train together (Bonferroni).
+Scores of held-out people say what chance comes to with this synthetic table, a concentrated one included
+(`evaluate.privacy.score_tail`). A person is copied where this leaves less than `CERTAIN` for all people of train
+together (Bonferroni). The scores are also a membership attack, which looks at all rows of a target together.
 
 **Singling out by histories.** They want a description of two rows that follow each other, such as "a fever, and then
 nothing". It has to be true of exactly one person (`evaluate.privacy.singling_out`). The same descriptions are tried on
 held-out people. Only the excess of training people over these is a leak.
 
-Source: Karlin & Altschul 1990, "Methods for assessing the statistical significance of molecular sequence features";
-Pickands 1975 on tails of maxima; Giomi et al. 2023, arXiv:2211.10459.
+Source: Giomi et al. 2023, arXiv:2211.10459.
 """
 
 from dataclasses import dataclass
@@ -31,15 +29,15 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evaluate.histories.samples import NO_ORDER, StepLayout, varying
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import ATTEMPTS, COPIED_PEOPLE, Metric
 from evaluate.privacy.coincidence import CERTAIN
 from evaluate.privacy.exact import exact_of
 from evaluate.privacy.experiment import Experiment
+from evaluate.privacy.membership_attacks import TargetNeighborhoods
+from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.privacy.singling_out import (
     MIN_PREDICATES,
-    IndexedRows,
     added_up,
     alone,
     are_numbers,
@@ -52,27 +50,25 @@ from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth.row_order import Histories, histories_of
-from synth.schema import Schema
-
-METRICS = (
-    Metric("privacy.histories.copied", "lower", "Histories copied", "Share of training people whose history stands in "
-           "one synthetic history, whole or with other rows around it, beyond what chance explains.",
-           counted=COPIED_PEOPLE, key=True, attack="always", criteria=("singling out", "linkability"),
-           needs="order"),
-    Metric("privacy.histories.singling_out", "lower", "Singling out by what followed what", "How much more often a "
-           "description of two rows in a row, which one synthetic history has, is true of exactly one training person "
-           "than of one other.", counted=ATTEMPTS, attack="always", criteria=("singling out",), needs="order"),
-)  # fmt: skip
+from understudy.extras.histories.samples import NO_ORDER, StepLayout, varying
 
 NAME, COPIED, SINGLED_OUT = "privacy.histories", "privacy.histories.copied", "privacy.histories.singling_out"
+METRICS = (
+    Metric(COPIED, "lower", "Histories copied", "Share of training people whose history stands in one synthetic "
+           "history, whole or with other rows around it, beyond what chance explains.", counted=COPIED_PEOPLE, key=True,
+           attack="always", criteria=("singling out", "linkability"), needs="order", ends=(0.0, 1.0)),
+    Metric(SINGLED_OUT, "lower", "Singling out by what followed what", "How much more often a description of two rows "
+           "in a row, which one synthetic history has, is true of exactly one training person than of one other.",
+           counted=ATTEMPTS, attack="always", criteria=("singling out",), needs="order", ends=(-1.0, 1.0),
+           sampled="alone"),
+)  # fmt: skip
 MOST_WIDE = 4  # Rows in a row that are taken together at most
 MOST_HOLDERS = 50  # Synthetic histories that hold what is shared, at most: what more of them hold tells nobody apart
 TELLING = 0.5  # Share of the attacker's own rows whose content at most `MOST_HOLDERS` synthetic histories hold
-TAIL = 100  # Held-out scores that the tail is estimated by, at most: the highest
-PRIOR_SCORES, PRIOR_SPREAD = 20, 2.0
-"""Prior of the tail: so many scores, so many nats above the threshold. Independent rows come to one nat. Without a
-prior a single row in common would be an alarm where no held-out one is."""
-LEAST_CONTROLS = 40  # Held-out people that a tail takes
+_BLOCK = 4_096  # Targets whose synthetic histories are looked up together
+# An odd number near 2^64 over the golden ratio: its products spread each bit of a content over the higher ones, so that
+# different contents hardly ever have equal hashes (Knuth, "The Art of Computer Programming", 6.4).
+_MIXED = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -106,17 +102,20 @@ class Contents:
         """Different contents of each history, shape (n,)."""
         return np.bincount(self.owners, minlength=self.n)
 
-    def holders(self, of: np.ndarray) -> np.ndarray:
+    def holders(self, content: np.ndarray) -> np.ndarray:
+        """The number of histories that hold each content."""
         known, counts = np.unique(self.content, return_counts=True)
         if not len(known):
-            return np.zeros(len(of), dtype=np.int64)
-        places = np.minimum(np.searchsorted(known, of), len(known) - 1)
-        return np.where(known[places] == of, counts[places], 0)
+            return np.zeros(len(content), dtype=np.int64)
+        positions = np.minimum(np.searchsorted(known, content), len(known) - 1)
+        return np.where(known[positions] == content, counts[positions], 0)
 
-
-# An odd number near 2^64 over the golden ratio: its products spread each bit of a content over the higher ones, so that
-# different contents hardly ever have equal hashes (Knuth, "The Art of Computer Programming", 6.4).
-_MIXED = np.uint64(0x9E3779B97F4A7C15)
+    def incidence(self, shared: np.ndarray) -> sparse.csr_matrix:
+        """Which history holds which of some contents, ascending; shape (n, n_shared)."""
+        positions = np.minimum(np.searchsorted(shared, self.content), len(shared) - 1)
+        there = shared[positions] == self.content
+        cells = (np.ones(int(there.sum())), (self.owners[there], positions[there]))
+        return sparse.csr_matrix(cells, shape=(self.n, len(shared)))
 
 
 @dataclass(frozen=True)
@@ -151,99 +150,71 @@ class HistoryContents:
                 rows = (rows ^ (rows >> np.uint64(29))) * _MIXED + (codes[i] + 2).astype(np.uint64) * factor
             sides[side] = (rows, histories_of(frame, schema))
         for width in range(1, MOST_WIDE + 1):
-            found = cls(**{side: Contents.of(*of, width) for side, of in sides.items()}, width=width)
-            own = found.fresh.content
-            if len(own) and (found.synthetic.holders(own) <= MOST_HOLDERS).mean() >= TELLING:
-                return found
+            contents = cls(**{side: Contents.of(*rows, width) for side, rows in sides.items()}, width=width)
+            own = contents.fresh.content
+            if len(own) and (contents.synthetic.holders(own) <= MOST_HOLDERS).mean() >= TELLING:
+                return contents
         return None
 
-    def information(self, of: np.ndarray) -> np.ndarray:
+    def information(self, content: np.ndarray) -> np.ndarray:
         """The weight of each content in nats: how few of the attacker's own rows hold it."""
-        return np.asarray(np.log((len(self.fresh.content) + 1) / (self.fresh.holders(of) + 1)))
+        return np.asarray(np.log((len(self.fresh.content) + 1) / (self.fresh.holders(content) + 1)))
 
     def scores(self, targets: Contents) -> np.ndarray:
         """Of each target the score of the synthetic history that shares most with it, else 0; shape (n,)."""
-        found, of_synthetic = np.zeros(targets.n), self.synthetic
-        known = np.unique(of_synthetic.content)
-        shared = np.intersect1d(known, targets.content)
-        shared = shared[of_synthetic.holders(shared) <= MOST_HOLDERS]
+        scores, synthetic = np.zeros(targets.n), self.synthetic
+        shared = np.intersect1d(np.unique(synthetic.content), targets.content)
+        shared = shared[synthetic.holders(shared) <= MOST_HOLDERS]
         if not len(shared):
-            return found
-        ours, theirs = (self._incidence(one, shared) for one in (targets, of_synthetic))
-        weighted = ours @ sparse.diags(self.information(shared))
+            return scores
+        weighted = targets.incidence(shared) @ sparse.diags(self.information(shared))
+        theirs = synthetic.incidence(shared).T
         for start in range(0, targets.n, _BLOCK):
-            both = (weighted[start : start + _BLOCK] @ theirs.T).tocoo()
+            both = (weighted[start : start + _BLOCK] @ theirs).tocoo()
             rows = both.row + start
-            tried = np.log(targets.sizes[rows] * of_synthetic.sizes[both.col])
-            np.maximum.at(found, rows, both.data - tried)
-        return found
+            tried = np.log(targets.sizes[rows] * synthetic.sizes[both.col])
+            np.maximum.at(scores, rows, both.data - tried)
+        return scores
 
     def own(self, targets: Contents) -> np.ndarray:
         """Of each target the score of a whole copy of it; shape (n,)."""
         total = np.bincount(targets.owners, self.information(targets.content), minlength=targets.n)
         return np.asarray(total - 2 * np.log(np.maximum(targets.sizes, 1)))
 
-    @staticmethod
-    def _incidence(of: Contents, shared: np.ndarray) -> sparse.csr_matrix:
-        places = np.minimum(np.searchsorted(shared, of.content), len(shared) - 1)
-        there = shared[places] == of.content
-        cells = (np.ones(int(there.sum())), (of.owners[there], places[there]))
-        return sparse.csr_matrix(cells, shape=(of.n, len(shared)))
-
-
-_BLOCK = 4_096  # Targets whose synthetic histories are looked up together
-
-
-@dataclass(frozen=True)
-class ScoreTail:
-    threshold: float
-    excess: float
-    k: int
-    n: int
-    prior_spread: float = PRIOR_SPREAD
-
-    @classmethod
-    def of(cls, scores: np.ndarray) -> "ScoreTail":
-        """The tail of the `TAIL` highest scores; of those above 0, where these are fewer."""
-        ranked = np.sort(scores)[::-1]
-        threshold = float(ranked[TAIL]) if len(ranked) > TAIL else 0.0
-        above = ranked[ranked > threshold]
-        return cls(threshold, float((above - threshold).sum()), len(above), len(ranked))
-
-    def chance(self, scores: np.ndarray) -> np.ndarray:
-        """The probability of a score as high for somebody who was not copied. With k known exceedances whose sum is s,
-        the next one is above x with probability (1 + x / s)^-k.
-        """
-        k, total = self.k + PRIOR_SCORES, self.excess + PRIOR_SCORES * self.prior_spread
-        tail = (self.k + 1) / (self.n + 1) * (1.0 + np.maximum(scores - self.threshold, 0.0) / total) ** -k
-        return np.where(scores > self.threshold, np.minimum(tail, 1.0), 1.0)
-
 
 def history_scores(tables: Tables) -> tuple[np.ndarray, np.ndarray, HistoryContents] | None:
     """Scores of training people and of control people, and what they rest on, made once for the same tables. `None`
     where the schema names no order, or nothing tells histories apart.
     """
-    if tables.schema.order is None:
+    if tables.schema.order is None or (contents := HistoryContents.of(tables)) is None:
         return None
+    return tables.kept.once(
+        "history scores", lambda: (contents.scores(contents.train), contents.scores(contents.control), contents)
+    )
 
-    def score() -> tuple[np.ndarray, np.ndarray, HistoryContents] | None:
-        contents = HistoryContents.of(tables)
-        if contents is None:
-            return None
-        return contents.scores(contents.train), contents.scores(contents.control), contents
 
-    return tables.kept.once("history scores", score)
+def membership(
+    tables: Tables, members: TargetNeighborhoods, controls: TargetNeighborhoods
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Scores of the whole histories of targets; 0 for a row without an entity, which has none."""
+    scores = history_scores(tables)
+    if scores is None:
+        return None
+    sides = []
+    for frame, targets, of_side in ((tables.train, members, scores[0]), (tables.control, controls, scores[1])):
+        numbers = pd.factorize(frame[tables.schema.entity])[0][targets.positions[targets.first]]
+        sides.append(np.where(numbers < 0, 0.0, np.append(of_side, 0.0)[numbers]))
+    return sides[0], sides[1]
 
 
 def measure(tables: Tables) -> MetricResult:
-    """People whose history was copied; nothing but a reason where the schema names no order. Estimates:
-    `privacy.histories.copied`, `privacy.histories.singling_out`.
-    """
+    """People whose history was copied; nothing but a reason where the schema names no order."""
     if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
     both = (_copied(tables), _singled_out(tables))
     return MetricResult(
-        tuple(one for one in both if isinstance(one, Estimate)), tuple(one for one in both if isinstance(one, Failure))
+        tuple(each for each in both if isinstance(each, Estimate)),
+        tuple(each for each in both if isinstance(each, Failure)),
     )
 
 
@@ -252,12 +223,12 @@ def _copied(tables: Tables) -> Estimate | Failure:
     away, however it came into the table. So all people count, also those of whom not even a whole copy would be told
     from chance; the note says how many would.
     """
-    found = history_scores(tables)
-    if found is None:
+    scores = history_scores(tables)
+    if scores is None:
         n = len(np.unique(entity_codes(tables.train, tables.schema)))
         why = "nobody: no row, and no few rows in a row, are rare enough to tell one history from another"
         return Estimate(COPIED, 0.0, n, "lower", low=0.0, high=clopper_pearson(0, n)[1], reference=0.0, note=why)
-    members, controls, contents = found
+    members, controls, contents = scores
     if len(controls) < LEAST_CONTROLS:
         return Failure(COPIED, "skipped", f"it needs at least {LEAST_CONTROLS} held-out people in either half")
     tail, n = ScoreTail.of(controls), len(members)
@@ -269,9 +240,7 @@ def _copied(tables: Tables) -> Estimate | Failure:
         f"share of people whose history stands in one synthetic history beyond chance: {k:,} of {n:,}, by {rows} that "
         f"both hold; of {int(could.sum()):,} people a whole copy would have been told from chance"
     )
-    return Estimate(
-        COPIED, k / n, n, "lower", low=k / n, high=clopper_pearson(k, n)[1], reference=0.0, note=note
-    )  # fmt: skip
+    return Estimate(COPIED, k / n, n, "lower", low=k / n, high=clopper_pearson(k, n)[1], reference=0.0, note=note)
 
 
 N_PREDICATES = 1_000  # Descriptions that are tried, at most
@@ -280,46 +249,33 @@ N_GUESSES = 200  # Descriptions by somebody who knows no synthetic row: the succ
 _STREAM = 0x52  # Tells this module's random numbers from those of others with the same seed
 
 
-@dataclass(frozen=True)
-class PeopleSteps:
-    """Steps of one table, with whose they are; people are numbered in a seeded random order. *Sensitive* where real."""
-
-    rows: IndexedRows
-    owners: np.ndarray  # shape (n_steps,)
-    n: int
-
-    @classmethod
-    def of(cls, steps: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, seed: int) -> "PeopleSteps":
-        """The steps of a table. `steps`: *Sensitive* where they are real."""
-        numbers, people = pd.factorize(steps[str(schema.entity)])
-        turns = np.random.default_rng([seed, _STREAM]).permutation(len(people))
-        return cls(coded(steps, synthetic, schema), turns[numbers], len(people))
-
-
 def _singled_out(tables: Tables) -> Estimate | Failure:
     """The advantage of descriptions of two rows in a row on training people over control people."""
     layout = StepLayout.of(tables.schema, varying(tables.schema))
     frames = {side: getattr(tables, side) for side in ("synthetic", "train", "control")}
-    steps = {side: layout.steps(of, histories_of(of, tables.schema)) for side, of in frames.items()}
+    steps = {side: layout.steps(frame, histories_of(frame, tables.schema)) for side, frame in frames.items()}
     if not layout.now or min(map(len, steps.values())) < MIN_PREDICATES:
         return Failure(SINGLED_OUT, "skipped", "hardly any row follows another one, or nothing changes in an entity")
-    synthetic, train, control = (
-        PeopleSteps.of(steps[side], steps["synthetic"], layout.schema, tables.seed) for side in steps
-    )
+    rows, owners, n_people = {}, {}, {}
+    for side, own in steps.items():
+        numbers, people = pd.factorize(own[str(layout.schema.entity)])
+        rows[side], n_people[side] = coded(own, steps["synthetic"], layout.schema), len(people)
+        # People are numbered in a seeded random order.
+        owners[side] = np.random.default_rng([tables.seed, _STREAM]).permutation(len(people))[numbers]
     rng, columns = np.random.default_rng([tables.seed, _STREAM]), are_numbers(layout.schema)
     most = min(MOST_COLUMNS, len(columns))
-    order = rng.permutation(len(synthetic.owners))
-    predicates = alone(synthetic.rows, columns, rng, N_PREDICATES, most, order, synthetic.owners)
+    order = rng.permutation(len(owners["synthetic"]))
+    predicates = alone(rows["synthetic"], columns, rng, N_PREDICATES, most, order, owners["synthetic"])
     if len(predicates) < MIN_PREDICATES:
         why = "hardly any description of two rows in a row is true of one synthetic history alone"
         return Failure(SINGLED_OUT, "skipped", why)
-    n = min(train.n, control.n)
-    members, others = (attempts(one.rows, predicates, n, one.owners) for one in (train, control))
-    guessed = guesses(synthetic.rows, columns, most, N_GUESSES, rng)
-    baseline = float(attempts(train.rows, guessed, n, train.owners).hits.mean())
+    n = min(n_people["train"], n_people["control"])
+    members, others = (attempts(rows[side], predicates, n, owners[side]) for side in ("train", "control"))
+    guessed = guesses(rows["synthetic"], columns, most, N_GUESSES, rng)
+    baseline = float(attempts(rows["train"], guessed, n, owners["train"]).hits.mean())
     experiment = Experiment(members.hits.ravel(), others.hits.ravel(), baseline, dependence(members, others))
     note = (
         "how much more often a description of two rows in a row, which one synthetic history has, is true of exactly "
         "one training person than of exactly one of as many others, added up over all training people"
     )
-    return added_up(experiment.estimate(SINGLED_OUT, note=note), train.n // n)
+    return added_up(experiment.estimate(SINGLED_OUT, note=note), n_people["train"] // n)

@@ -7,15 +7,16 @@ import pytest
 from evaluate.engine import measure_candidate
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
-from evaluate.privacy.histories import COPIED, NAME, SINGLED_OUT, HistoryContents, ScoreTail, history_scores
-from evaluate.privacy.membership_attacks import HISTORIES, scored, targets_of
+from evaluate.privacy.membership_attacks import scored, targets_of
 from evaluate.real_facts import Duplicates, RealFacts, Shift
 from evaluate.result import Estimate
 from evaluate.tables import Real, Tables
 from synth.schema import Schema, build_schema
-from tests.evaluate.histories.markov import SCHEMA, markov
+from tests.extras.histories.markov import SCHEMA, markov
+from understudy.extras.histories.privacy import COPIED, NAME, SINGLED_OUT, HistoryContents, history_scores
 
 N = 1_000
+HISTORIES = "whole histories"
 
 
 def tables(seed: int, copied: str = "", schema: Schema = SCHEMA, least: int = 5) -> Tables:
@@ -126,15 +127,6 @@ def test_where_single_rows_tell_nothing_several_are_taken_together() -> None:
     assert contents is not None
     assert contents.width > 1
     assert found(tables(0, schema=coarse()), COPIED).low == 0.0
-
-
-def test_the_tail_allows_for_being_estimated() -> None:
-    """Scores whose tail is exponential, or lighter: at most one alarm in a thousand tables, by chance."""
-    alarms = 0
-    for seed in range(400):
-        scores = np.random.default_rng(seed).exponential(1.5, 3_000)
-        alarms += int((2_000 * ScoreTail.of(scores[:1_000]).chance(scores[1_000:])).min() <= 1e-3)
-    assert alarms <= 4
 
 
 def test_an_order_adds_an_attack_and_changes_no_other_one() -> None:
