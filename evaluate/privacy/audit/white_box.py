@@ -83,8 +83,8 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.marginal_selection import column_weights
 from synth.generators.wrapper import compose, draws_in_order, unwrapped
 from synth.progress import Progress, quiet
+from synth.row_order import FIRST_ROWS, LATER_ROWS
 from synth.schema import Schema
-from understudy.extras.histories.private import FIRST_ROWS, LATER_ROWS
 
 NOISE = "size of the noise on counts"
 SINGLE = 1e-4  # Relative error of a clipped sum in single precision
