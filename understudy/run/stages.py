@@ -121,7 +121,7 @@ def expected(plan: Plan, label: str) -> Expectation | None:
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
     if schedule is None or not isinstance(chosen, PrivateGenerator) or not isinstance(unwrapped(chosen), Planned):
         return None
-    if chosen.draws_histories(chosen.counted(plan.schema)):
+    if chosen.in_order:
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))

@@ -27,18 +27,18 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histories import LATER_ROWS
 from synth.generators.forecast import outlook
-from synth.generators.models.history_model import HistoryModel
 from synth.generators.registry import generator, load_model
-from synth.generators.wrapper import fit_model
+from synth.generators.wrapper import cautions, fit_model
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
+from synth.row_order import LATER_ROWS
 from synth.schema import Schema, build_schema
 from tests.evaluations import ABSENT, evaluation_of
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.histories.model import HistoryModel
 from understudy.extras.text import fitting as texts
 from understudy.extras.text.model import TextModel
 from understudy.extras.text.prompts import Prompts
@@ -257,7 +257,7 @@ def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str
         made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
         model = made.fit(people(True)["plain"], schema)
         assert isinstance(model.rows, HistoryModel) == drawn
-        assert (made.cautions(schema) == ()) == drawn
+        assert (cautions(made, schema) == ()) == drawn
         assert isinstance(made, PrivateGenerator)
         audited = audit(made, schema, n_fits=1)
         assert any(what.endswith(LATER_ROWS) for what in audited.covered) == drawn
@@ -309,11 +309,11 @@ def test_no_row_is_asked_for_by_a_theme(public: str) -> None:
 
 def test_bytes_that_cut_a_text_are_told(public: str) -> None:
     made, schema, _ = specified(False)
-    (told, other) = made.cautions(schema)
+    (told, other) = cautions(made, schema)
     assert told.startswith(f"text={TEXT!r} has up to length=60 characters, of which text.max_tokens=12 keeps as many")
     assert other.startswith("text='reply'")
-    assert specified(False, public)[0].cautions(schema) == ()
-    assert generator("independent", text=TINY).cautions(schema) == ()
+    assert cautions(specified(False, public)[0], schema) == ()
+    assert cautions(generator("independent", text=TINY), schema) == ()
 
 
 _fit_texts, _of, _learned = texts.fit_texts, Prompts.of, BytePairs.learned

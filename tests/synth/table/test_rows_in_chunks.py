@@ -20,7 +20,6 @@ from synth.errors import TableError
 from synth.generators.fitting import training_data
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions, histories_apart
 from synth.generators.registry import generator
-from synth.histories.layout import HistoryLayout
 from synth.row_hash import content_keys, content_sums, entity_codes, seeded_order, whole_entities
 from synth.schema import Schema, build_schema
 from synth.split import row_keys, split_table, twins
@@ -28,6 +27,7 @@ from synth.table import conform
 from synth.table.rows import Rows
 from tests.chunks import in_chunks
 from tests.synth.test_one_unit_less import counts_of
+from understudy.extras.histories.layout import HistoryLayout
 
 N_EVERY = 60
 EVERY: dict[str, Any] = {

@@ -14,4 +14,5 @@ BRINGS = {
     "proposal": {"histories": f"{_HERE}.proposal:propose"},
     "section": {"histories": f"{_HERE}.report:SECTION"},
     "self-test": {"dealt": f"{_HERE}.samples:DEALT"},
+    "wrapper": {"histories": f"{_HERE}.wrapper:WithHistories"},
 }

@@ -32,6 +32,7 @@ from synth import extras
 from synth.dp.schedule import EPSILON_RANGE, Schedule
 from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.wrapper import draws_in_order
 from synth.output import check_new_folder, whole_file
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
@@ -46,6 +47,7 @@ from understudy.console import DONE, FAILED, VERDICTS
 from understudy.data.load import clamped
 from understudy.data.source import RealTable, find_table
 from understudy.extras.histories.relation import ROLES, Relation, Role
+from understudy.extras.histories.wrapper import reason_against
 from understudy.job.kinds import JobKind
 from understudy.job.load import Inputs, generator_of, read_terms
 from understudy.job.spec import Job, JobTerms
@@ -164,8 +166,8 @@ def read_related(job_path: Path) -> RelatedInputs:
             label: generator_of(point, schema, f"generators.{label}", home) for label, point in of_table.points.items()
         }
         for label, chosen in generators.items() if role == "rows" else ():
-            if not chosen.draws_histories(schema):
-                why = f"does not draw the rows of a parent one after another: {chosen.independent_rows_reason}"
+            if not draws_in_order(chosen, schema):
+                why = f"does not draw the rows of a parent one after another: {reason_against(chosen, schema)}"
                 raise JobError(f"generators.{label}: generator={chosen.name!r} {why}")
         text = GivenFile(home / f"{role}.schema.toml", to_toml(schema).encode())
         tables[role] = Inputs(of_table, {**given, "schema": text}, schema, policy, waivers, generators)

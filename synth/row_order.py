@@ -12,6 +12,9 @@ from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.split import row_keys
 
+FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
+"""The ends of events' names in statements, where the first rows of units are counted apart from those after them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Histories:
@@ -117,3 +120,9 @@ def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:
         return []
     along = [name for name in schema.growing if name != schema.order]
     return [order_ranks(table[schema.order], schema), *(schema.columns[name].positions(table[name]) for name in along)]
+
+
+def order_of_identifiers(schema: Schema) -> str | None:
+    """The identifier by which rows follow each other; `None`: the order is a learned column, or there is no order."""
+    name = schema.order
+    return name if name is not None and schema.columns[name].is_identifier else None

@@ -9,12 +9,12 @@ import pytest
 from benchmarks.history_tables import patients, patients_schema
 from synth.errors import SchemaError, TableError
 from synth.generators.fitting.training_data import bound_contributions
-from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import histories_of, order_ranks
 from synth.observed import observe
+from synth.row_order import histories_of, order_ranks
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from synth.table.rows import Rows
+from understudy.extras.histories.layout import HistoryLayout
 
 
 @pytest.fixture(scope="module")
