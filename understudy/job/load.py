@@ -26,7 +26,8 @@ from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml
-from understudy.job.spec import Job, build_job
+from understudy.job.kinds import kind_of
+from understudy.job.spec import Job, JobTerms, build_job
 from understudy.job.sweep import NONE, PlannedCandidate
 
 
@@ -58,13 +59,19 @@ def read_inputs(job_path: Path) -> Inputs:
     job = build_job(parse_toml(given["job"], "job", JobError))
     given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
     schema = schema_of(given["schema"])
+    policy, waivers = read_terms(job, home, given)
+    aimed(schema, job.evaluation.target, job.evaluation.task)
+    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
+
+
+def read_terms(job: JobTerms, home: Path, given: dict[str, GivenFile]) -> tuple[Policy, tuple[Waiver, ...]]:
+    """The policy and the waivers of a job, and a look at its measures; the files are added to those that are given."""
     given["policy"] = given_policy(job.policy, home)
     policy = named_policy(given["policy"])
     waivers = read_waivers(job.waivers, home, given)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
-    aimed(schema, job.evaluation.target, job.evaluation.task)
-    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
+    return policy, waivers
 
 
 def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
@@ -98,12 +105,11 @@ def check_file(path: Path) -> str:
     if set(content) == {"waivers"} and not isinstance(content["waivers"], str):
         build_waivers(content)
         return "waivers file"
-    if "tables" in content:
-        from understudy.job.related import read_related
-
-        read_related(path)
-    else:
+    kind = kind_of(path)
+    if kind is None:
         read_inputs(path)
+    else:
+        kind.check(path)
     return "job"
 
 

@@ -29,16 +29,16 @@ from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableEr
 from synth.generators.base import PrivateGenerator
 from synth.generators.forecast import outlook
 from synth.generators.registry import generator, load_model
-from synth.generators.wrapper import fit_model
+from synth.generators.wrapper import cautions, fit_model
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
+from synth.row_order import LATER_ROWS
 from synth.schema import Schema, build_schema
 from tests.evaluations import ABSENT, evaluation_of
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.histories.model import HistoryModel
-from understudy.extras.histories.private import LATER_ROWS
 from understudy.extras.text import fitting as texts
 from understudy.extras.text.model import TextModel
 from understudy.extras.text.specification import LanguageModel
@@ -258,7 +258,7 @@ def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str
         made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
         model = made.fit(people(True)["plain"], schema)
         assert isinstance(model.rows, HistoryModel) == drawn
-        assert (made.cautions(schema) == ()) == drawn
+        assert (cautions(made, schema) == ()) == drawn
         assert isinstance(made, PrivateGenerator)
         audited = audit(made, schema, n_fits=1)
         assert any(what.endswith(LATER_ROWS) for what in audited.covered) == drawn
@@ -304,12 +304,12 @@ def test_no_row_is_asked_for_by_a_theme(public: str) -> None:
 
 def test_bytes_that_cut_a_text_are_told(public: str) -> None:
     made, schema, _ = specified(False)
-    assert made.cautions(schema) == (
+    assert cautions(made, schema) == (
         "texts have up to 400 characters, of which text.max_tokens=12 keeps as many bytes at most; raise it, or give "
         "public_text",
     )
-    assert specified(False, public)[0].cautions(schema) == ()
-    assert generator("independent", text=TINY).cautions(schema) == ()
+    assert cautions(specified(False, public)[0], schema) == ()
+    assert cautions(generator("independent", text=TINY), schema) == ()
 
 
 _fit_texts, _of, _learned = texts.fit_texts, Prompts.of, BytePairs.learned
