@@ -13,7 +13,7 @@ from synth.schema import Schema
 from synth.split import row_keys
 
 FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
-"""The ends of the names of events that are about a unit's first row, and about those after it, in statements."""
+"""The ends of events' names in statements, where the first rows of units are counted apart from those after them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,17 @@ from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.tables import Real, Tables
 from synth.schema import Schema, build_schema
 from tests.extras.histories.markov import AUTOCORRELATION, SCHEMA, STATES, TRANSITIONS, dealt, markov
-from understudy.extras.histories.fidelity import IMPOSSIBLE, LAG, METRICS, NAME, SHARE, WORST, correlations
-from understudy.extras.histories.samples import HistorySamples
+from understudy.extras.histories.fidelity import (
+    IMPOSSIBLE,
+    LAG,
+    METRICS,
+    NAME,
+    SHARE,
+    WORST,
+    correlations,
+    impossible_steps,
+)
+from understudy.extras.histories.samples import HistorySamples, StepCodes
 
 N = 1_200
 GATED = tuple(metric.name for metric in METRICS)
@@ -81,12 +90,12 @@ def falling(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(hours=table["hours"].where(~reset, 0))
 
 
-def impossible(table: pd.DataFrame) -> pd.DataFrame:
+def impossible(table: pd.DataFrame, seed: int = 8) -> pd.DataFrame:
     """One step in twenty from hot goes to calm, which no machine ever does."""
     table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
     after_hot = (table["state"].shift() == "hot") & (table["machine"].shift() == table["machine"])
     return table.assign(
-        state=table["state"].mask(after_hot & (np.random.default_rng(8).random(len(table)) < 0.05), "calm")
+        state=table["state"].mask(after_hot & (np.random.default_rng(seed).random(len(table)) < 0.05), "calm")
     )
 
 
@@ -147,7 +156,7 @@ def test_transitions_and_correlations_are_those_that_one_counts_by_hand() -> Non
     assert drawn(measured(half_dealt), "state")["tvd"] == pytest.approx(by_hand, abs=1e-12)
     # The product ranks values among all of the training table, Spearman those before and now by themselves.
     tables = real().beside(half_dealt(honest()))
-    train, synthetic, *_ = correlations("reading", HistorySamples.of(tables).equal_steps(), tables)
+    train, synthetic, *_ = correlations("reading", HistorySamples.of(tables).equal_steps(), SCHEMA)
     assert abs(synthetic[0] - train[0]) > 0.3
     assert train[0] == pytest.approx(lags[0], abs=0.01)
     assert synthetic[0] == pytest.approx(lags[1], abs=0.01)
@@ -310,3 +319,17 @@ def test_intervals_hold_what_they_estimate(share: float) -> None:
         shares, lags = (np.mean([one.value for one in found[name]]) for name in (SHARE, LAG))
         assert shares == pytest.approx(share**2, abs=0.02)
         assert lags == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.statistical
+def test_the_interval_of_what_hardly_occurs_holds_its_mean() -> None:
+    """One step in twenty from hot is spoiled; fresh machines have none."""
+    found = []
+    for seed in range(60):
+        table = impossible(markov(1_000, 10 * seed + 2, 4_000), seed)
+        tables = Tables.prepare(markov(1_500, 10 * seed), markov(600, 10 * seed + 1, 2_000), table, SCHEMA, seed=seed)
+        samples = HistorySamples.of(tables)
+        found.append(impossible_steps(samples, {"state": StepCodes.of("state", samples, SCHEMA)}))
+    mean = np.mean([one.value for one in found])
+    assert mean > 0.03
+    assert np.mean([one.low <= mean <= one.high for one in found]) >= 0.93

@@ -18,7 +18,6 @@ from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
 from evaluate.utility.tstr import scored, study_note
 from synth.row_order import histories_of
-from synth.schema import Schema
 from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, StepLayout
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)
@@ -37,13 +36,17 @@ MOST_STEPS = 10_000  # Steps that models learn from, or are tested on, at most: 
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss; nothing but a reason where the schema names no order. Estimates: `utility.next_event.tstr`
-    (reference TRTR), `utility.next_event.gap`.
-    """
-    if tables.schema.order is None:
+    """Score and loss; nothing but a reason where the schema names no order."""
+    schema, why, study = tables.schema, "", None
+    if schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
-    why, study = _why_not(tables.schema), None
-    if not why:
+    if schema.target is None:
+        why = "the schema names no target"
+    elif schema.target in schema.constant_in_entity:
+        why = f"the target {schema.target!r} is constant in an entity, so that nothing of it follows"
+    elif schema.target == schema.order or schema.target not in schema.modeled:
+        why = f"the target {schema.target!r} is the order, or computed from other columns"
+    else:
         steps = step_tables(tables)
         if min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
             why = f"it needs at least {MIN_STEPS} rows that follow another one in each table"
@@ -53,18 +56,6 @@ def measure(tables: Tables) -> MetricResult:
         return MetricResult(failures=tuple(Failure(name, "skipped", study or why) for name in (TSTR, GAP)))
     score, gap = scored(FORM, study, f"of the next row: {study_note(study, steps)}")
     return MetricResult((replace(score, measure=TSTR), replace(gap, measure=GAP)))
-
-
-def _why_not(schema: Schema) -> str:
-    """The reason why there is no next event to predict; empty where there is one."""
-    target = schema.target
-    if target is None:
-        return "the schema names no target"
-    if target in schema.constant_in_entity:
-        return f"the target {target!r} is constant in an entity, so that nothing of it follows"
-    if target == schema.order or target not in schema.modeled:
-        return f"the target {target!r} is the order, or computed from other columns"
-    return ""
 
 
 def step_tables(tables: Tables) -> Tables:

@@ -47,7 +47,7 @@ from understudy.console import DONE, FAILED, VERDICTS
 from understudy.data.load import clamped
 from understudy.data.source import RealTable, find_table
 from understudy.extras.histories.relation import ROLES, Relation, Role
-from understudy.extras.histories.wrapper import WithHistories
+from understudy.extras.histories.wrapper import reason_against
 from understudy.job.kinds import JobKind
 from understudy.job.load import Inputs, generator_of, read_terms
 from understudy.job.spec import Job, JobTerms
@@ -167,7 +167,8 @@ def read_related(job_path: Path) -> RelatedInputs:
         }
         for label, chosen in generators.items() if role == "rows" else ():
             if not draws_in_order(chosen, schema):
-                raise JobError(f"generators.{label}: {WithHistories.unused(chosen, schema)[0]}")
+                why = f"does not draw the rows of a parent one after another: {reason_against(chosen, schema)}"
+                raise JobError(f"generators.{label}: generator={chosen.name!r} {why}")
         text = GivenFile(home / f"{role}.schema.toml", to_toml(schema).encode())
         tables[role] = Inputs(of_table, {**given, "schema": text}, schema, policy, waivers, generators)
     return RelatedInputs(job, relation, tables, {label: claim for label, (_, claim) in shares.items()})

@@ -14,7 +14,7 @@ import pandas as pd
 
 from evaluate.gate.spoiled_cases import SpoiledCase
 from evaluate.intervals import N_GROUPS
-from evaluate.sampling import side_seed
+from evaluate.sampling import Side, side_seed
 from evaluate.tables import Real, Tables
 from synth.row_order import Histories, histories_of, order_ranks
 from synth.schema import Schema
@@ -94,7 +94,6 @@ class GroupedHistories:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Rows of each history, shape (n_entities,)."""
         return self.histories.lengths
 
     @property
@@ -104,7 +103,6 @@ class GroupedHistories:
 
     @property
     def n_steps(self) -> int:
-        """Rows that follow another one."""
         return int((self.lengths - 1).sum())
 
     def first_entities(self, n: int) -> "GroupedHistories":
@@ -144,19 +142,18 @@ class HistorySamples:
     @classmethod
     def of(cls, tables: Tables) -> "HistorySamples":
         """The histories of an evaluation, made once for the same tables."""
-        return tables.kept.once("histories", lambda: cls._made(tables))
+        schema = tables.schema
 
-    @classmethod
-    def _made(cls, tables: Tables) -> "HistorySamples":
-        schema, seed = tables.schema, tables.seed
+        def real(side: Side, frame: pd.DataFrame) -> GroupedHistories:
+            seed = side_seed(tables.seed, side)
+            return tables.kept_of_real.once(("histories", side), lambda: GroupedHistories.of(frame, schema, seed))
 
-        def real(side: str, frame: pd.DataFrame) -> GroupedHistories:
-            side_of = side_seed(seed, "train" if side == "train" else "holdout")
-            return tables.kept_of_real.once(("histories", side), lambda: GroupedHistories.of(frame, schema, side_of))
+        def make() -> HistorySamples:
+            synthetic = GroupedHistories.of(tables.synthetic, schema, side_seed(tables.seed, "synthetic"))
+            dealt = synthetic.dealt(side_seed(tables.seed, "shuffled"))
+            return cls(real("train", tables.train), (synthetic, real("holdout", tables.holdout), dealt))
 
-        synthetic = GroupedHistories.of(tables.synthetic, schema, side_seed(seed, "synthetic"))
-        dealt = synthetic.dealt(side_seed(seed, "shuffled"))
-        return cls(real("train", tables.train), (synthetic, real("holdout", tables.holdout), dealt))
+        return tables.kept.once("histories", make)
 
     @property
     def all(self) -> tuple[GroupedHistories, ...]:
@@ -164,7 +161,6 @@ class HistorySamples:
 
     @property
     def n_histories(self) -> int:
-        """Entities with two rows or more in the table with the fewest."""
         return min(each.n_histories for each in self.all)
 
     def equal_entities(self) -> "HistorySamples":

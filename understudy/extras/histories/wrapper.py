@@ -22,7 +22,7 @@ from synth.generators.fitting.noisy_pairs import NOISY_PAIRS, ROWS_ALONE
 from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed, start
 from synth.generators.fitting.training_data import TrainingTable, by_entity
 from synth.generators.marginal_generator import MarginalGenerator
-from synth.generators.wrapper import Wrapper
+from synth.generators.wrapper import Wrapper, unwrapped
 from synth.marginals import MarkovRandomField
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
@@ -62,14 +62,9 @@ class WithHistories(Wrapper):
         """A caution on an order that counts for nothing."""
         if schema.order is None or generator.in_order:
             return ()
-        reason = "choose trees, arn, aim or mst for rows that follow each other"
-        if getattr(generator, "choices", None) == NOISY_PAIRS:
-            reason = ROWS_ALONE
-        elif generator.promises and generator.conditional and has_histories(schema.counted):
-            reason = "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
         return (
             f"generator={generator.name!r} draws the rows of an entity independently, and order={schema.order!r} "
-            f"counts for nothing: {reason}",
+            f"counts for nothing: {reason_against(generator, schema)}",
         )
 
     def chosen(self, schema: Schema) -> Generator:
@@ -203,6 +198,16 @@ class WithHistories(Wrapper):
         from understudy.extras.histories.model import HistoryModel
 
         return HistoryModel.loaded(base, content, arrays, schema)
+
+
+def reason_against(generator: Generator, schema: Schema) -> str:
+    """Why the rows of an entity are drawn independently, with a remedy; without a final stop."""
+    base = unwrapped(generator)
+    if getattr(base, "choices", None) == NOISY_PAIRS:
+        return ROWS_ALONE
+    if base.promises and base.conditional and has_histories(schema.counted):
+        return "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
+    return "choose trees, arn, aim or mst for rows that follow each other"
 
 
 def taken_apart(

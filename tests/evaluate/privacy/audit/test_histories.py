@@ -21,6 +21,7 @@ from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.wrapper import draws_in_order
 from synth.schema import Schema, build_schema
 from understudy.extras.histories.layout import HistoryLayout
 
@@ -116,9 +117,9 @@ def test_the_stand_in_draws_histories_where_the_schema_does(n_columns: int, epsi
         schema = whole.model_copy(update={"columns": kept, "constant_in_entity": ()})
         if not schema.modeled:
             continue
-        drawn = made.draws_histories(schema)
+        drawn = draws_in_order(made, schema)
         stand_in = StandIn.like(schema, histories=drawn)
-        assert (made.draws_histories(stand_in.schema), stand_in.histories) == (drawn, drawn)
+        assert (draws_in_order(made, stand_in.schema), stand_in.histories) == (drawn, drawn)
 
 
 def _lag_of_one(self: HistoryLayout) -> Schema:
@@ -244,7 +245,7 @@ def test_choices_that_no_table_brings_out_are_not_called_covered() -> None:
     schema = whole.model_copy(update={"columns": kept, "constant_in_entity": (), "n_units": 200})
     made = registry.generator("mst", epsilon=0.1, **CHEAP["mst"])
     assert isinstance(made, PrivateGenerator)
-    assert made.draws_histories(schema)
+    assert draws_in_order(made, schema)
     found = audit(made, schema, n_fits=1)
     left_out = tuple(f"choices of column pairs, {rows}" for rows in ("first rows", "later rows"))
     assert found.not_covered == (*left_out, *OUTSIDE)

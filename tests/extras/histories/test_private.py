@@ -18,14 +18,17 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.mechanisms import InjectedNoise
-from synth.generators import marginal_generator, registry
+from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import training_data
 from synth.generators.forecast import outlook
+from synth.generators.wrapper import compose, unwrapped
 from synth.schema import Schema, build_schema
 from tests.synth.generators.deaf_noise import Watched
+from understudy.extras.histories import wrapper
 from understudy.extras.histories.layout import HistoryLayout
 from understudy.extras.histories.model import HistoryModel
+from understudy.extras.histories.wrapper import WithHistories
 
 K, N_UNITS = 4, 90
 SMALL: dict[str, dict[str, Any]] = {"mst": {"n_iterations": 5}, "aim": {"n_iterations": 5, "rounds": 4, "n_draws": 300}}
@@ -93,9 +96,8 @@ class Recorded(Watched):
 
 @cache
 def specified(name: str) -> tuple[PrivateGenerator, Any]:
-    generator = registry.generator(name, epsilon=100.0, **SMALL[name])
-    assert isinstance(generator, PrivateGenerator)
-    assert generator.draws_histories(schema())
+    generator = compose(registry.generator(name, epsilon=100.0, **SMALL[name]), schema())
+    assert isinstance(generator, WithHistories)
     return generator, generator.schedule(schema())
 
 
@@ -167,7 +169,7 @@ def test_a_fit_of_histories_has_an_outlook() -> None:
     """A run asks for it before it measures a table."""
     for name in ("aim", "mst"):
         generator, schedule = specified(name)
-        found = outlook(generator, schema(), schedule=schedule)  # type: ignore[arg-type]
+        found = outlook(unwrapped(generator), schema(), schedule=schedule)  # type: ignore[arg-type]
         of_pairs = [e for e in schedule.events if "marginals" in e.what and isinstance(e, GaussianEvent)]
         assert found.n_marginals == sum(event.count for event in of_pairs) > 0
         assert found.columns.keys() == {*schema().modeled}
@@ -215,7 +217,12 @@ def _exact_end(patch: pytest.MonkeyPatch) -> None:
         held = seen[-1][layout.n_rows].to_numpy(dtype=int)
         return tuple(np.bincount(held, minlength=K + 1)[1:] / max(len(held), 1))
 
-    patch.setattr(marginal_generator, "length_shares", lengths)
+    patch.setattr(wrapper, "length_shares", lengths)
+
+
+def _order_of_places(patch: pytest.MonkeyPatch) -> None:
+    for module in (training_data, wrapper):
+        patch.setattr(module, "histories_of", _by_place)
 
 
 MUTANTS: tuple[tuple[str, Plant], ...] = (
@@ -225,7 +232,7 @@ MUTANTS: tuple[tuple[str, Plant], ...] = (
     ),
     ("pairs of rows that count once", lambda patch: patch.setattr(HistoryLayout, "later_rows", property(_lag_of_one))),
     ("the rows of a history without noise", _exact_end),
-    ("an order by places in the table", lambda patch: patch.setattr(training_data, "histories_of", _by_place)),
+    ("an order by places in the table", _order_of_places),
 )
 
 

@@ -14,6 +14,7 @@ from synth.errors import JobError, ModelError, TableError
 from synth.generators import registry
 from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.wrapper import cautions, fit_model
 from synth.row_order import Histories, histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
@@ -32,7 +33,7 @@ FITS: dict[str, dict[str, Any]] = {
 def model(name: str) -> HistoryModel:
     if name == "arn":
         pytest.importorskip("torch")
-    found = registry.generator(name, **FITS[name]).fit(patients(N), patients_schema(), seed=1)
+    found = fit_model(registry.generator(name, **FITS[name]), patients(N), patients_schema(), seed=1)
     assert isinstance(found, HistoryModel)
     return found
 
@@ -212,7 +213,7 @@ def by_identifier() -> tuple[pd.DataFrame, Schema]:
 
 def test_an_identifier_may_give_the_order() -> None:
     table, schema = by_identifier()
-    made = registry.generator("trees", rounds=20).fit(table, schema).sample(1_000, seed=1)
+    made = fit_model(registry.generator("trees", rounds=20), table, schema).sample(1_000, seed=1)
     assert made["number"].is_unique
     ordered = made.sort_values(["who", "number"])
     assert (ordered.groupby("who")["visit"].diff().dropna() >= 0).all()
@@ -221,7 +222,7 @@ def test_an_identifier_may_give_the_order() -> None:
 
 def test_an_entity_has_one_row_where_all_have() -> None:
     table = patients(300).drop_duplicates("who")
-    found = registry.generator("trees", rounds=10).fit(table, patients_schema())
+    found = fit_model(registry.generator("trees", rounds=10), table, patients_schema())
     assert isinstance(found, HistoryModel)
     assert found.later is None
     assert found.sample(100, seed=1)["who"].is_unique
@@ -233,7 +234,7 @@ def test_a_constraint_across_the_order_holds_in_every_row() -> None:
     content["constraints"].append({"kind": "inequality", "low": "day", "high": "until"})
     table = patients(400)
     table["until"] = table["day"] + pd.Timedelta(days=3)
-    made = registry.generator("trees", rounds=20).fit(table, build_schema(content)).sample(1_000, seed=1)
+    made = fit_model(registry.generator("trees", rounds=20), table, build_schema(content)).sample(1_000, seed=1)
     assert (made["until"] >= made["day"]).all()
 
 
@@ -243,23 +244,23 @@ def test_generators_that_know_no_histories_say_so() -> None:
         "trees": {}, "arn": {}, "aim": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}, "auto": {"epsilon": 1.0},
         "latent_class": {"epsilon": 1.0}, "ctgan": {}, "independent": {},
     }.items():  # fmt: skip
-        said[name] = registry.generator(name, **parameters).cautions(schema)
+        said[name] = cautions(registry.generator(name, **parameters), schema)
     assert {name for name, sentences in said.items() if sentences} == {"latent_class", "ctgan", "independent"}
     assert "counts for nothing" in said["ctgan"][0]
     plain = schema.model_copy(update={"order": None, "nondecreasing_in_entity": ()})
-    assert registry.generator("ctgan").cautions(plain) == ()
+    assert cautions(registry.generator("ctgan"), plain) == ()
 
 
 @pytest.mark.parametrize("name", ["aim", "mst"])
 def test_choices_from_noisy_pairs_draw_rows_independently_and_say_so(name: str) -> None:
-    (caution,) = registry.generator(name, epsilon=1.0, choices="noisy_pairs").cautions(patients_schema())
+    (caution,) = cautions(registry.generator(name, epsilon=1.0, choices="noisy_pairs"), patients_schema())
     assert caution.endswith('choices="noisy_pairs" reads rows alone; set choices="exponential"')
 
 
 def test_a_budget_that_tells_no_pairs_draws_rows_independently_and_says_so() -> None:
     schema = patients_schema(n_units=400)
     generator = registry.generator("aim", epsilon=0.05)
-    assert "raise epsilon" in generator.cautions(schema)[0]
+    assert "raise epsilon" in cautions(generator, schema)[0]
     with pytest.warns(UserWarning, match="noise would hide how they follow each other"):
         found = synth.fit(patients(400), schema, "aim", epsilon=0.05)
     assert isinstance(found, MarginalModel)
@@ -273,7 +274,7 @@ def test_rows_drawn_alone_have_entities_of_their_sizes_whatever_is_constant() ->
     table = patients(600)
     days = np.random.default_rng(0).integers(0, 29_000, 600)
     table["born"] = np.datetime64("1930-01-01", "us") + days[table["who"].str[2:].astype(int)] * np.timedelta64(1, "D")
-    made = registry.generator("independent").fit(table, build_schema(content)).sample(seed=1)
+    made = fit_model(registry.generator("independent"), table, build_schema(content)).sample(seed=1)
     sizes = [each.groupby("who").size().mean() for each in (table, made)]
     assert abs(sizes[0] - sizes[1]) < 0.15 * sizes[0]
     assert len(made[["who", "sex", "born"]].drop_duplicates()) == made["who"].nunique()
@@ -283,4 +284,4 @@ def test_a_table_that_breaks_its_schema_is_refused() -> None:
     table = patients(100)
     table["age"] = table["age"].to_numpy()[::-1]
     with pytest.raises(TableError, match="falls within an entity"):
-        registry.generator("trees").fit(table, patients_schema())
+        fit_model(registry.generator("trees"), table, patients_schema())
