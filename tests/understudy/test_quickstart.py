@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
 from synth.generators.registry import generator
+from synth.generators.wrapper import fit_model
 from synth.table import Table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
