@@ -164,20 +164,6 @@ class GroupModels(FigurePart):
     levels: list[Level]
 
 
-class TextFigures(FigurePart):
-    """Words of a text as one column, and a few synthetic texts with values of their row, for one column of texts."""
-
-    class Example(FigurePart):
-        """A synthetic text, and columns of its row with their values as texts."""
-
-        text: str
-        row: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
-
-    column: str
-    lengths: ColumnShares
-    examples: list[Example]
-
-
 class Distances(FigurePart):
     class Pair(FigurePart):
         synthetic: list[Number]
@@ -207,24 +193,6 @@ class Membership(FigurePart):
         if len(self.fpr) != len(self.tpr):
             raise ValueError("there is a rate of true alarms for each of false ones")
         return self
-
-
-class TextCopies(FigurePart):
-    """Sentences of training texts that synthetic texts repeat, as they stand there; the worst of each column first."""
-
-    class Column(FigurePart):
-        class Sentence(FigurePart):
-            """One sentence, with how many rows of either table hold it."""
-
-            sentence: str
-            n_words: Count
-            synthetic_rows: Count
-            train_rows: Count
-
-        column: str
-        sentences: list[Sentence]
-
-    columns: list[Column]
 
 
 class Validity(FigurePart):
@@ -272,10 +240,8 @@ _SHAPES: Mapping[str, Any] = {
     "utility": Utility,
     "fairness_columns": list[GroupShares],
     "fairness_models": list[GroupModels],
-    "texts": list[TextFigures],
     "distance": Distances,
     "membership": Membership,
-    "text_copies": TextCopies,
     "validity": Validity,
 }
 

@@ -138,16 +138,17 @@ class Candidate:
         Raises:
             EvaluationError: there is no such measure.
         """
-        subject = (subject,) if isinstance(subject, str) else subject
+        found = self.get(measure, (subject,) if isinstance(subject, str) else subject)
+        if found is None and measure not in CATALOG and measure not in MODULES and not is_ours(measure):
+            raise EvaluationError(f"there is no measure {measure!r}; {nearest(measure, [*CATALOG, *MODULES])}")
+        return found
+
+    def get(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
+        """The same, `None` also where no such measure is installed."""
         for estimate in self.estimates:
             if estimate.measure == measure and estimate.subject == subject:
                 return estimate
-        for failure in self.failures:
-            if failure.measure == measure and failure.subject in (subject, ()):
-                return failure
-        if measure not in CATALOG and measure not in MODULES and not is_ours(measure):
-            raise EvaluationError(f"there is no measure {measure!r}; {nearest(measure, [*CATALOG, *MODULES])}")
-        return None
+        return next((one for one in self.failures if one.measure == measure and one.subject in (subject, ())), None)
 
 
 @dataclass(frozen=True)

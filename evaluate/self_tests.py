@@ -21,7 +21,7 @@ import pandas as pd
 
 from evaluate.gate.checks import COPIED
 from evaluate.gate.spoiled_cases import SpoiledCase, brought_cases
-from evaluate.metrics import GATEABLE
+from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
@@ -34,15 +34,14 @@ MAX_COLUMNS = 32
 counted."""
 
 COPIES, MEMBERSHIP, COLUMNS, PAIRS = "privacy.copies", "privacy.membership", "fidelity.columns", "fidelity.pairs"
-TEXTS = "fidelity.texts"
 TELLING: dict[Case, tuple[str, ...]] = {
-    "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP, TEXTS),
+    "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP),
     "copy": (COPIES, MEMBERSHIP),
     "some copies": (COPIES,),
-    "shuffled": (PAIRS, TEXTS),
+    "shuffled": (PAIRS,),
     "sorted": (PAIRS,),
 }
-"""The measures of each case; that of texts only where the schema keeps some."""
+"""The measures of each case, beside those of extras whose numbers say that the case spoils them."""
 NARROWED = (PAIRS, MEMBERSHIP)  # Measures that look at `MAX_COLUMNS` at most
 
 Run = Callable[[str, Tables], MetricResult]  # A measurement of one table by a measure's name; errors become failures
@@ -97,9 +96,8 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers.
     `real`: *Sensitive*. The rows of the evaluation.
     """
-    there = {name for name in measures if name != TEXTS or real.schema.texts}
-    cases = TELLING | {case: (spoiled.measure,) for case, spoiled in _brought(real).items()}
-    asked = {case: [name for name in telling if name in there] for case, telling in cases.items()}
+    cases = _telling(real)
+    asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
     absent = {case: _unasked(cases[case]) for case, names in asked.items() if not names}
     sample = None if len(absent) == len(asked) else _sampled(real)
     if sample is None:
@@ -111,13 +109,25 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     return tuple(SelfTest(case, found.get(case), absent.get(case, "")) for case in cases)
 
 
+def _telling(real: Real) -> dict[Case, tuple[str, ...]]:
+    """The measures of each case; one that a case spoils has to keep honest rows, too."""
+    cases: dict[Case, tuple[str, ...]] = {
+        **TELLING, **{case: (spoiled.measure,) for case, spoiled in _brought(real).items()}
+    }  # fmt: skip
+    for metric in CATALOG.values():
+        spoiled = [case for case in metric.spoiled_by if case in TELLING]
+        if spoiled and (not metric.needs or getattr(real.schema, metric.needs)):
+            cases |= {case: (*cases[case], metric.by) for case in ("honest", *spoiled)}
+    return cases
+
+
 def _measured(
     tables: Mapping[Case, Tables], asked: Mapping[Case, Collection[str]], run: Run
 ) -> dict[Case, Candidate]:  # fmt: skip
     """The numbers of each table that a rule may rest on, without what a report draws."""
     found: dict[Case, list[MetricResult]] = {case: [] for case in tables}
     brought = (name for names in asked.values() for name in names)
-    for name in dict.fromkeys((COPIES, COLUMNS, PAIRS, MEMBERSHIP, TEXTS, *brought)):
+    for name in dict.fromkeys((COPIES, COLUMNS, PAIRS, MEMBERSHIP, *brought)):
         for case, given in tables.items():
             if name in asked[case]:
                 found[case].append(run(name, _narrowed(given) if name in NARROWED else given))

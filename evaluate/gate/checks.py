@@ -29,8 +29,8 @@ NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
 PRIVACY = ("privacy.",)
 COPYING = ("privacy.copies",)
 COPIED = 0.05  # Share of training rows among honest ones in the self-test of some copies
-BETWEEN = ("pairs.", "triples.", "joint.", "texts.agreement.")
-"""Of fidelity, what looks at several columns at once: each alone, shuffled columns and texts are right."""
+BETWEEN = ("pairs.", "triples.", "joint.")
+"""Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
 UNMEASURED = (STATEMENT, AUDITED)  # Numbers that no table gives of itself
 OF_OTHERS = "privacy.copies.holdout"  # It asks for held-out people, none of whom stands in a spoiled table
 FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
@@ -143,7 +143,7 @@ def _silent(case: Case, found: list[Finding]) -> str:
 
 
 def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
-    return [rule for rule in rules if candidate.find(rule.measure, rule.subject) is not None]
+    return [rule for rule in rules if candidate.get(rule.measure, rule.subject) is not None]
 
 
 def _halted(
@@ -151,7 +151,7 @@ def _halted(
 ) -> Check | None:  # fmt: skip
     """The check of a case in which a measure broke down or did not end; `None` where all did."""
     for rule in rules:
-        failure = candidate.find(rule.measure, rule.subject)
+        failure = candidate.get(rule.measure, rule.subject)
         if isinstance(failure, Failure) and failure.reason in ways:
             return Check(case, BROKEN, f"{rule.measure} gave no number: {failure.message.rstrip('.')}.")
     return None

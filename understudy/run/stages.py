@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.gate.verdict import Verdict, judge
@@ -23,9 +23,6 @@ from understudy.data.load import read_rows
 from understudy.job.seeds import child_seed
 from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
 from understudy.run.plan import Plan
-
-if TYPE_CHECKING:
-    from evaluate.tables import TextScorer
 
 
 def read(plan: Plan, folder: Path, tell: Callable[[str], None] | None = None) -> Rows:
@@ -100,7 +97,6 @@ def evaluate(
     statements: Mapping[str, PrivacyStatement | None],
     progress: Progress,
     *,
-    scorers: "Mapping[str, TextScorer] | None" = None,
     self_tested: bool = True,
 ) -> Evaluation:
     """Every synthetic table measured against train and holdout, each with its generator's specification.
@@ -116,7 +112,6 @@ def evaluate(
         progress=progress,
         statements={label: stated for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
-        scorers=scorers,
         self_tested=self_tested,
     )
 

@@ -156,7 +156,7 @@ def test_transitions_and_correlations_are_those_that_one_counts_by_hand() -> Non
     assert drawn(measured(half_dealt), "state")["tvd"] == pytest.approx(by_hand, abs=1e-12)
     # The product ranks values among all of the training table, Spearman those before and now by themselves.
     tables = real().beside(half_dealt(honest()))
-    train, synthetic, *_ = correlations("reading", HistorySamples.of(tables).equal_steps(), tables)
+    train, synthetic, *_ = correlations("reading", HistorySamples.of(tables).equal_steps(), SCHEMA)
     assert abs(synthetic[0] - train[0]) > 0.3
     assert train[0] == pytest.approx(lags[0], abs=0.01)
     assert synthetic[0] == pytest.approx(lags[1], abs=0.01)

@@ -31,6 +31,7 @@ from evaluate.intervals import N_GROUPS, newcombe, wilson
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+from synth.schema import Schema
 from understudy.extras.histories.samples import (
     MIN_COMPARED,
     MIN_HISTORIES,
@@ -116,40 +117,41 @@ def measure(tables: Tables) -> MetricResult:
     ):
         return MetricResult(failures=tuple(Failure(metric.name, "skipped", _FEW) for metric in METRICS))
     codes = {name: StepCodes.of(name, samples, schema) for name in varying(schema)}
-    lengths, curve = _lengths(samples)
     transitions, drawn = _transitions(samples, codes)
-    answers = [
-        lengths,
-        _gaps(samples, tables),
-        *transitions,
-        _lags(samples, tables),
-        impossible_steps(samples, codes),
-        *_broken(samples, tables),
-    ]
+    # Dealt histories are as long as the synthetic ones, so that they are no floor of lengths.
+    answers: Answers = [replace(length_distance(samples).excess(LENGTHS), floor=None), *transitions]
+    if schema.columns[schema.order].is_identifier:
+        why = f"the order {schema.order!r} is an identifier, which has no distances"
+        answers.append(Failure(GAPS, "skipped", why))
+    else:
+        answers.append(gap_distance(samples).excess(GAPS))
+    lags = lag_distance(samples, schema)
+    lag = None if lags is None else lags.floor_share(LAG)
+    if lag is None or isinstance(lag, Failure):
+        lag = Failure(
+            LAG, "skipped", _UNTOLD if lag else "no number or time may change in an entity, but for the order"
+        )
+    answers += [lag, impossible_steps(samples, codes), *_broken(samples, schema)]
     return MetricResult(
         tuple(answer for answer in answers if isinstance(answer, Estimate)),
         tuple(answer for answer in answers if isinstance(answer, Failure)),
-        {"histories": {"lengths": curve, "transitions": drawn}},
+        {"histories": {"lengths": _length_curve(samples), "transitions": drawn}},
     )
 
 
-def _lengths(samples: HistorySamples) -> tuple[Estimate, dict[str, Any]]:
-    """The distance between rows per entity, and the shares that a report draws."""
+def length_distance(samples: HistorySamples) -> Distance:
+    """Of rows per entity."""
     equal = samples.equal_entities()
-    lines = [OrderedValues.of(each.lengths.astype(np.float64), each.groups, N_GROUPS) for each in equal.all]
-    # Dealt histories are as long as the synthetic ones, so that they are no floor of lengths.
-    excess = replace(_distance(lines).excess(LENGTHS), floor=None)
-    longest = min(MOST_LENGTHS, int(max(each.lengths.max() for each in samples.all)))
-    counted = [np.minimum(each.lengths, longest) for each in (samples.train, samples.others[SYNTHETIC])]
-    shares = [np.bincount(lengths, minlength=longest + 1)[1:] / len(lengths) for lengths in counted]
-    labels = [f"{i + 1}" for i in range(longest)]
-    labels[-1] += " or more" if longest == MOST_LENGTHS else ""
-    tvd = float(np.abs(shares[0] - shares[1]).sum() / 2)
-    return excess, {
-        "column": "rows per entity", "kind": "integer", "labels": [*labels, "other", "missing"],
-        "edges": [i + 0.5 for i in range(longest + 1)], "train": [*shares[0].tolist(), 0.0, 0.0],
-        "synthetic": [*shares[1].tolist(), 0.0, 0.0], "tvd": tvd,
-    }  # fmt: skip
+    return _distance([OrderedValues.of(each.lengths * 1.0, each.groups, N_GROUPS) for each in equal.all])
+
+
+def gap_distance(samples: HistorySamples) -> Distance:
+    """Of how far rows that follow each other lie apart in their order."""
+    lines = []
+    for each in samples.equal_steps().all:
+        now, before = each.histories.pairs
+        lines.append(OrderedValues.of(each.ranks[now] - each.ranks[before], each.step_groups, N_GROUPS))
+    return _distance(lines)
 
 
 def _distance(lines: list[OrderedValues]) -> Distance:
@@ -159,15 +161,18 @@ def _distance(lines: list[OrderedValues]) -> Distance:
     return Distance(replicates, int(others[SYNTHETIC].counts.sum()))
 
 
-def _gaps(samples: HistorySamples, tables: Tables) -> Estimate | Failure:
-    order = str(tables.schema.order)
-    if tables.schema.columns[order].is_identifier:
-        return Failure(GAPS, "skipped", f"the order {order!r} is an identifier, which has no distances")
-    lines = []
-    for each in samples.equal_steps().all:
-        now, before = each.histories.pairs
-        lines.append(OrderedValues.of(each.ranks[now] - each.ranks[before], each.step_groups, N_GROUPS))
-    return _distance(lines).excess(GAPS)
+def _length_curve(samples: HistorySamples) -> dict[str, Any]:
+    """Shares of entities by their number of rows, which a report draws."""
+    longest = min(MOST_LENGTHS, int(max(each.lengths.max() for each in samples.all)))
+    counted = [np.minimum(each.lengths, longest) for each in (samples.train, samples.others[SYNTHETIC])]
+    shares = [np.bincount(lengths, minlength=longest + 1)[1:] / len(lengths) for lengths in counted]
+    labels = [f"{i + 1}" for i in range(longest)]
+    labels[-1] += " or more" if longest == MOST_LENGTHS else ""
+    return {
+        "column": "rows per entity", "kind": "integer", "labels": [*labels, "other", "missing"],
+        "edges": [i + 0.5 for i in range(longest + 1)], "train": [*shares[0].tolist(), 0.0, 0.0],
+        "synthetic": [*shares[1].tolist(), 0.0, 0.0], "tvd": float(np.abs(shares[0] - shares[1]).sum() / 2),
+    }  # fmt: skip
 
 
 def _transitions(samples: HistorySamples, codes: dict[str, StepCodes]) -> tuple[Answers, list[dict[str, Any]]]:
@@ -224,23 +229,20 @@ def step_counts(samples: HistorySamples, codes: StepCodes) -> list[np.ndarray]:
     return counts
 
 
-def _lags(samples: HistorySamples, tables: Tables) -> Estimate | Failure:
-    """Differences of correlations with the row before, over all numbers and times."""
-    names = [name for name in varying(tables.schema) if tables.schema.columns[name].is_line]
-    if not names:
-        return Failure(LAG, "skipped", "no number or time may change in an entity, but for the order")
+def lag_distance(samples: HistorySamples, schema: Schema) -> Distance | None:
+    """Of correlations with the row before, over all numbers and times; `None` where there are none."""
+    names = [name for name in varying(schema) if schema.columns[name].is_line]
     equal, replicates = samples.equal_steps(), []
     for name in names:
-        train, *others = correlations(name, equal, tables)
+        train, *others = correlations(name, equal, schema)
         replicates.append([np.abs(other - train) for other in others])
     n = equal.others[SYNTHETIC].n_steps
-    share = Distance(np.mean(replicates, axis=0), n, len(names), bound=2.0).floor_share(LAG)
-    return Failure(LAG, "skipped", _UNTOLD) if isinstance(share, Failure) else share
+    return Distance(np.mean(replicates, axis=0), n, len(names), bound=2.0) if names else None
 
 
-def correlations(name: str, samples: HistorySamples, tables: Tables) -> list[np.ndarray]:
+def correlations(name: str, samples: HistorySamples, schema: Schema) -> list[np.ndarray]:
     """Correlations of ranks in the training table, now and in the row before; each of shape (n_replicates,)."""
-    positions = step_positions(name, samples.all, tables.schema)
+    positions = step_positions(name, samples.all, schema)
     known = np.sort(positions[0][~np.isnan(positions[0])])
     correlations = []
     for each, values in zip(samples.all, positions, strict=True):
@@ -319,9 +321,8 @@ def _entities(
     return np.bincount(hit, minlength=n_codes), np.bincount(at_risk, minlength=n_codes)
 
 
-def _broken(samples: HistorySamples, tables: Tables) -> list[Estimate]:
+def _broken(samples: HistorySamples, schema: Schema) -> list[Estimate]:
     """Entities in which a constant varies, or a column falls that never does."""
-    schema = tables.schema
 
     def varies(each: GroupedHistories, name: str) -> np.ndarray:
         now, before = each.histories.pairs

@@ -1,27 +1,20 @@
 """Canary sentences: secrets that are planted in training texts and looked for in synthetic ones.
 
-A canary is a sentence of a fixed form with random digits, such as "My reference is 204-81-7753.". It is appended to
-texts of some training rows, as often as is asked for. Afterwards it is looked for in two ways: whether its digits stand
-in a synthetic text (extraction), and how much less loss the model has at the canary than at other sentences of the same
-form (exposure).
-
-The exposure of a canary is log2 of how many sentences there are of the form, less log2 of its rank by loss among them.
-The rank is among `n_others` random ones, so that no exposure above log2(n_others + 1) is seen. A model that never saw
-the canary gives a rank that is uniform, and an exposure of 1 bit or less in half of all cases.
-
-A planted table is a table of its own: nothing that was fitted on it is released.
+A canary is a sentence of a fixed form with random digits. It is appended to texts of some training rows, as often as is
+asked for. Afterwards it is looked for in two ways: whether its digits stand in a synthetic text (extraction), and how
+much less loss the model has at the canary than at other sentences of the same form (exposure): log2 of how many there
+are, less log2 of its rank by loss among `n_others` random ones. A model that never saw the canary gives a uniform rank,
+and an exposure of 1 bit or less in half of all cases.
 
 Source: Carlini et al. 2019, "The Secret Sharer", arXiv:1802.08232, sections 4.1 to 4.3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from evaluate.result import EvaluationError
-from evaluate.tables import TextScorer
 from synth.schema import Schema
 
 FORM = "My reference is ###-##-####."
@@ -31,6 +24,8 @@ N_OTHERS = 999  # Other sentences of the form that a canary is ranked among
 
 @dataclass(frozen=True)
 class Canary:
+    """A planted sentence, and the rows that hold it."""
+
     column: str
     sentence: str
     form: str
@@ -47,17 +42,21 @@ class Canary:
 
     @property
     def n_possible(self) -> int:
+        """How many sentences there are of its form."""
         return int(10 ** self.form.count("#"))
 
 
 @dataclass(frozen=True)
 class FoundCanaries:
+    """Canaries that stand in synthetic texts, and how many would by chance."""
+
     whole: np.ndarray  # which canaries stand in a text with all of their sentence, shape (n_canaries,)
     secrets: np.ndarray  # which stand in it at least by their digits, whatever lies between them, shape (n_canaries,)
     by_chance: float
 
     @property
     def share(self) -> float:
+        """Of those whose digits were found."""
         return float(self.secrets.mean())
 
 
@@ -67,25 +66,10 @@ def plant(
     """A training table with canaries in its first column of text, each in rows of its own. `train`: *Sensitive*. Left
     as it is.
     """
-    if not schema.texts:
-        raise EvaluationError("canaries are planted in texts, and the schema keeps no column of kind text")
     name = schema.texts[0]
-    n_rows, n_possible = n_canaries * n_repeats, 10 ** form.count("#")
-    if n_canaries < 1 or n_repeats < 1 or n_canaries > n_possible:
-        raise EvaluationError(
-            f"n_canaries={n_canaries} different sentences, each in n_repeats={n_repeats} rows, are not to be had of "
-            f"form={form!r}; ask for at least one of each, or give the form more digits"
-        )
     column = schema.columns[name]
-    if not column.is_text or len(form) >= column.length:
-        raise EvaluationError(f"form={form!r} does not fit into column={name!r}; give a shorter form or more length")
     rng = np.random.default_rng(seed)
-    there = np.flatnonzero(train[name].notna().to_numpy())
-    if len(there) < n_rows:
-        raise EvaluationError(
-            f"n_canaries={n_canaries} in n_repeats={n_repeats} rows each need as many rows with a text; plant fewer"
-        )
-    rows = rng.choice(there, (n_canaries, n_repeats), replace=False)
+    rows = rng.choice(np.flatnonzero(train[name].notna().to_numpy()), (n_canaries, n_repeats), replace=False)
     sentences = _different(form, n_canaries, rng)
     texts = train[name].astype(object).copy()
     for sentence, places in zip(sentences, rows, strict=True):
@@ -110,7 +94,11 @@ def find_canaries(canaries: Sequence[Canary], synthetic: pd.DataFrame) -> FoundC
 
 
 def exposures(
-    canaries: Sequence[Canary], planted: pd.DataFrame, scorer: TextScorer, seed: int, n_others: int = N_OTHERS
+    canaries: Sequence[Canary],
+    planted: pd.DataFrame,
+    losses_of: Callable[[pd.DataFrame, str], np.ndarray],
+    seed: int,
+    n_others: int = N_OTHERS,
 ) -> np.ndarray:
     """The exposure of each canary in bits, up to log2(n_others + 1); shape (n_canaries,). `planted`: *Sensitive*. The
     table that holds them. A canary is ranked in the first row that holds it, with all else of the row and of its text
@@ -123,7 +111,7 @@ def exposures(
         others = _different(canary.form, min(n_others, canary.n_possible - 1), rng, canary.sentence)
         rows = pd.concat([row] * (len(others) + 1), ignore_index=True)
         rows[canary.column] = [text, *(text.replace(canary.sentence, other) for other in others)]
-        losses = np.asarray(scorer(canary.column, rows), dtype=np.float64)
+        losses = np.asarray(losses_of(rows, canary.column), dtype=np.float64)
         rank = 1 + int((losses[1:] < losses[0]).sum())
         ties = int((losses[1:] == losses[0]).sum())
         found[index] = np.log2(len(losses)) - np.log2(rank + rng.integers(0, ties + 1))

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from evaluate.privacy.texts.tokens import TextTokens
+from understudy.extras.text.evaluation.tokens import TextTokens
 
 ORDER = 3  # Words that are looked at together
+KNOWN = 3  # Units that have a word, from which on it is one of its own
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -32,8 +33,8 @@ class WordBases:
 
 
 def word_bases(vocabulary: Sequence[str], known: np.ndarray) -> WordBases:
-    """Probabilities of words by their form alone. `vocabulary`: *Sensitive*. All words. `known`: how often each stands
-    in the texts that a model is fitted on, shape (n_words,).
+    """Probabilities of words by their form alone. `known`: how often each stands in the texts of a model, shape
+    (n_words,).
 
     >>> bases = word_bases(["a", "12", "17", "18", "19"], np.array([5, 1, 1, 1, 0]))
     >>> bool(bases.digits[4] < 2 * np.log(10)), float(bases.digits[0])
@@ -45,16 +46,14 @@ def word_bases(vocabulary: Sequence[str], known: np.ndarray) -> WordBases:
     for word, shape, n in zip(vocabulary, shapes, known.tolist(), strict=True):
         if n and "#" in shape:
             seen[shape] += n
-            digits[shape].update({place: n for place in enumerate(word) if place[1].isdigit()})
+            digits[shape].update({at: n for at in enumerate(word) if at[1].isdigit()})
     n_plain = sum("#" not in shape for shape, n in zip(shapes, known.tolist(), strict=True) if n)
-    n_kinds = n_plain + len(seen) + 1
     prices = np.zeros(len(vocabulary))
     for index, (word, shape) in enumerate(zip(vocabulary, shapes, strict=True)):
         if "#" in shape:
-            counts, total = digits[shape], seen[shape]
-            at = (counts[place] for place in enumerate(word) if place[1].isdigit())
-            prices[index] = -sum(np.log((n + 1) / (total + 10)) for n in at)
-    return WordBases(-np.log(n_kinds) - prices, prices)
+            counts = (digits[shape][at] for at in enumerate(word) if at[1].isdigit())
+            prices[index] = -sum(np.log((n + 1) / (seen[shape] + 10)) for n in counts)
+    return WordBases(-np.log(n_plain + len(seen) + 1) - prices, prices)
 
 
 def shape_of(word: str) -> str:
@@ -68,23 +67,23 @@ def shape_of(word: str) -> str:
 
 @dataclass(frozen=True)
 class _Counts:
-    contexts: np.ndarray
+    contexts: np.ndarray  # hashes of words before, ascending, with how many words and kinds of words follow each
     totals: np.ndarray
     kinds: np.ndarray
-    runs: np.ndarray
+    runs: np.ndarray  # hashes of the same with the word itself, ascending, with how often each stands
     counts: np.ndarray
 
     @classmethod
     def of(cls, contexts: np.ndarray, runs: np.ndarray) -> "_Counts":
-        held, first, counts = np.unique(runs, return_index=True, return_counts=True)
-        known, places = np.unique(contexts[first], return_inverse=True)
-        kinds = np.bincount(places, minlength=len(known))
-        return cls(known, np.bincount(places, weights=counts, minlength=len(known)), kinds, held, counts)
+        different, first, counts = np.unique(runs, return_index=True, return_counts=True)
+        known, at = np.unique(contexts[first], return_inverse=True)
+        totals, kinds = np.bincount(at, weights=counts, minlength=len(known)), np.bincount(at, minlength=len(known))
+        return cls(known, totals, kinds, different, counts)
 
     def blended(self, contexts: np.ndarray, runs: np.ndarray, lower: np.ndarray) -> np.ndarray:
         """Probabilities after these contexts, by Witten-Bell, from those after shorter ones."""
         n = _looked_up(self.runs, self.counts, runs)
-        total, kinds = (_looked_up(self.contexts, of, contexts) for of in (self.totals, self.kinds))
+        total, kinds = (_looked_up(self.contexts, numbers, contexts) for numbers in (self.totals, self.kinds))
         return np.where(total > 0, (n + kinds * lower) / np.maximum(total + kinds, 1.0), lower)
 
 
@@ -97,7 +96,6 @@ class WordModel:
 
     @classmethod
     def fit(cls, tokens: TextTokens, bases: WordBases) -> "WordModel":
-        """The model of some texts. `tokens`: *Sensitive* where they are real."""
         return cls(tuple(_Counts.of(*_hashes(tokens, k)) for k in range(ORDER)), bases)
 
     def log_probabilities(self, tokens: TextTokens, most: int = ORDER) -> np.ndarray:
@@ -117,8 +115,7 @@ class RunPrices:
 
     @classmethod
     def of(cls, texts: TextTokens, vocabulary: Sequence[str], *, without_pairs: bool = False) -> "RunPrices":
-        """Prices of the runs of some texts. `texts`: *Sensitive*. Whose runs are priced, of all real units.
-        `vocabulary`: *Sensitive*. All words.
+        """Prices of the runs of all real units.
 
         Words that hardly anybody has are taken together, numbers by their form (`_classes`): what stands around them is
         known all the same. A word costs no more than what is met in one text of all, and a number its digits besides:
@@ -126,37 +123,32 @@ class RunPrices:
         """
         classes, emitted, digits = _classes(texts, vocabulary)
         most = np.log(2 + len(texts)) + digits[texts.ids]
-        of_classes = replace(texts, ids=classes[texts.ids].astype(np.int32))
+        in_classes = replace(texts, ids=classes[texts.ids].astype(np.int32))
         probability, prices = np.full(len(texts.ids), 1.0 / (int(classes.max(initial=0)) + 2)), []
         for k in range(ORDER):
-            probability = _by_others(of_classes, k, probability, without_pairs=without_pairs)
+            probability = _by_others(in_classes, k, probability, without_pairs=without_pairs)
             prices.append(np.minimum(emitted[texts.ids] - np.log(probability), most))
         return cls(prices[0], np.r_[0.0, np.cumsum(prices[-1])])
 
-    def nats(self, places: np.ndarray, length: int) -> np.ndarray:
-        return np.asarray(self.first[places] + self.sums[places + length] - self.sums[places + 1])
-
-
-KNOWN = 3  # Units that have a word, from which on it is one of its own
+    def nats(self, positions: np.ndarray, length: int) -> np.ndarray:
+        return np.asarray(self.first[positions] + self.sums[positions + length] - self.sums[positions + 1])
 
 
 def _classes(texts: TextTokens, vocabulary: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The class of each word, and what it costs to tell it from others of its class, with the part of its digits."""
-    counts = np.bincount(texts.ids, minlength=len(vocabulary))
     pairs = np.unique(texts.ids.astype(np.int64) * texts.n_units + texts.owners)
     n_units = np.bincount(pairs // texts.n_units, minlength=len(vocabulary))
-    bases = word_bases(vocabulary, counts)
+    bases = word_bases(vocabulary, np.bincount(texts.ids, minlength=len(vocabulary)))
     numbers: dict[str, int] = {}
     classes, emitted, digits = np.zeros(len(vocabulary), dtype=np.int64), bases.digits.copy(), bases.digits.copy()
     rare = np.log(1 + int((n_units < KNOWN).sum()))
     for index, word in enumerate(vocabulary):
-        shape = shape_of(word)
-        own = n_units[index] >= KNOWN
-        if own:
+        shape, is_own = shape_of(word), n_units[index] >= KNOWN
+        if is_own:
             emitted[index] = digits[index] = 0.0
         elif "#" not in shape:
             shape, emitted[index] = " rare", rare
-        classes[index] = numbers.setdefault(word if own else " " + shape, len(numbers))
+        classes[index] = numbers.setdefault(word if is_own else " " + shape, len(numbers))
     return classes, emitted, digits
 
 
@@ -167,15 +159,15 @@ def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: 
     contexts, runs = _hashes(tokens, k)
     units = tokens.owners.astype(np.uint64)
     (c, n_c), (r, n_r), (oc, n_oc), (o, n_o) = (
-        _counted(hashes) for hashes in (contexts, runs, _mixed(contexts, units), _mixed(runs, units))
+        _counted(hashes) for hashes in (contexts, runs, _joined(contexts, units), _joined(runs, units))
     )
-    places = np.arange(len(runs))[::-1]
+    at = np.arange(len(runs))[::-1]
     first_of_run, first_of_own = np.zeros(len(n_r), dtype=np.int64), np.zeros(len(n_o), dtype=np.int64)
-    first_of_run[r[::-1]], first_of_own[o[::-1]] = places, places
+    first_of_run[r[::-1]], first_of_own[o[::-1]] = at, at
     if without_pairs:
         kept = np.bincount(r[first_of_own], minlength=len(n_r)) > 2
         n_r, n_o = n_r * kept, n_o * kept[r[first_of_own]]
-        n_c, n_oc = (np.bincount(of, kept[r], len(n)).astype(np.int64) for of, n in ((c, n_c), (oc, n_oc)))
+        n_c, n_oc = (np.bincount(code, kept[r], len(n)).astype(np.int64) for code, n in ((c, n_c), (oc, n_oc)))
         first_of_run = first_of_run[kept]
     kinds = np.bincount(c[first_of_run], minlength=len(n_c))
     only_own = first_of_own[(n_o > 0) & (n_r[r[first_of_own]] == n_o)]
@@ -185,28 +177,28 @@ def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: 
 
 
 def _counted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    numbers, different = pd.factorize(hashes)
-    return numbers, np.bincount(numbers, minlength=len(different))
+    codes, different = pd.factorize(hashes)
+    return codes, np.bincount(codes, minlength=len(different))
 
 
 def _hashes(tokens: TextTokens, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the k words before each word, and of these with the word itself."""
     ids = tokens.ids.astype(np.uint64) + np.uint64(2)
-    places, starts = np.arange(len(ids)), tokens.starts[tokens.text] if len(ids) else tokens.starts
+    at, starts = np.arange(len(ids)), tokens.starts[tokens.text]
     context = np.full(len(ids), k + 1, dtype=np.uint64)
     for back in range(k, 0, -1):
-        before = np.where(places - back >= starts, ids[np.maximum(places - back, 0)], np.uint64(1))
-        context = _mixed(context, before)
-    return context, _mixed(context, ids)
+        before = np.where(at - back >= starts, ids[np.maximum(at - back, 0)], np.uint64(1))
+        context = _joined(context, before)
+    return context, _joined(context, ids)
 
 
-def _mixed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    joined = (one ^ (one >> np.uint64(29))) * _FACTOR + other
+def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    joined = (first ^ (first >> np.uint64(29))) * _FACTOR + second
     return np.asarray((joined ^ (joined >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9))
 
 
-def _looked_up(known: np.ndarray, numbers: np.ndarray, of: np.ndarray) -> np.ndarray:
+def _looked_up(known: np.ndarray, numbers: np.ndarray, asked: np.ndarray) -> np.ndarray:
     if not len(known):
-        return np.zeros(len(of))
-    places = np.minimum(np.searchsorted(known, of), len(known) - 1)
-    return np.where(known[places] == of, numbers[places], 0).astype(np.float64)
+        return np.zeros(len(asked))
+    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    return np.where(known[at] == asked, numbers[at], 0).astype(np.float64)

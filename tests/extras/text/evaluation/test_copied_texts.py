@@ -11,12 +11,12 @@ from evaluate.engine import measure_candidate
 from evaluate.figures import check_figures
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
-from evaluate.privacy.texts.repeated import COPIED, LONGEST, NAME, PERSONAL
 from evaluate.real_facts import Duplicates, RealFacts, Shift
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real
 from synth.schema import build_schema
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.evaluation.repeated import COPIED, NAME, PERSONAL
 
 N, N_HELD_OUT, N_SECRETS = 3_000, 1_500, 3
 
@@ -105,8 +105,6 @@ def test_a_copy_of_train_fails_though_its_sentences_are_everybodys() -> None:
     train = complaints(1_000, 1)
     found = measured(Real.prepare(train, complaints(600, 2), complaint_schema()), train)
     assert number(found, COPIED).low > 0.1
-    longest = number(found, LONGEST)
-    assert longest.low > longest.reference
     assert {outcomes(found, policy)[COPIED] for policy in shipped()} == {"FAIL"}
 
 
@@ -144,16 +142,6 @@ def test_texts_of_one_person_are_one_unit() -> None:
         train, held_out, table = parts
         found = measured(Real.prepare(train, held_out, schema), table)
         assert round(number(found, PERSONAL).value * N) == share
-
-
-def test_a_table_without_texts_has_no_such_number_and_no_such_rule() -> None:
-    content = complaint_schema().model_dump()
-    schema = build_schema({**content, "columns": {n: c for n, c in content["columns"].items() if n != TEXT}})
-    parts = [complaints(200, seed).drop(columns=TEXT) for seed in range(3)]
-    found = measured(Real.prepare(parts[0], parts[1], schema), parts[2])
-    assert not found.estimates
-    for policy in shipped():
-        assert not [name for name in outcomes(found, policy, texts=()) if name.startswith("privacy.texts")]
 
 
 def test_missing_and_empty_texts_give_numbers_or_a_reason() -> None:
