@@ -98,7 +98,10 @@ class Simulation:
         histories = _State(self.schema, self.layout, firsts, counted, owners, lengths, 1, sums)
         n_cut = 0
         while self.later is not None:
-            histories = histories.taken(np.flatnonzero(histories.lengths > histories.place))
+            goes_on = histories.lengths > histories.place
+            for steps in self.layout.steps:
+                goes_on &= ~histories.last[steps.column].isin(steps.last).to_numpy()
+            histories = histories.taken(np.flatnonzero(goes_on))
             if len(histories.owners) == 0:
                 break
             rows, places = self._next_rows(histories, keys)
@@ -133,7 +136,8 @@ class Simulation:
             rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
             last = histories.last.iloc[pending].reset_index(drop=True)
             table, unlawful = completed(rows, self.schema, last)
-            if any(rule.looks_back for rule in self.schema.constraints):  # to the one row before: none has its order
+            looks_back = any(rule.looks_back for rule in self.schema.constraints)
+            if looks_back and self.schema.order in table:  # to the one row before: none has its order
                 unlawful |= (table[self.schema.order] == last[self.schema.order]).to_numpy(dtype=bool)
             # A history that has come to a bound stays there, rather than end.
             is_kept = ~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful
