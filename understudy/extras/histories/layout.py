@@ -276,6 +276,13 @@ class HistoryLayout:
         return column.values(counts, np.zeros(len(before), dtype=bool)), outside
 
 
+def step_codes(before: pd.Series, now: pd.Series, levels: Sequence[Any]) -> NDArray[np.intp]:
+    """A number for each step from a category to the next, missing ones among them; shape (n,)."""
+    known = pd.Index(levels)
+    codes = [known.get_indexer(pd.Index(each.array)) % (len(levels) + 1) for each in (before, now)]
+    return np.asarray(codes[0] * (len(levels) + 1) + codes[1])
+
+
 def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     """Positions on the line as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
     unit = column.unit

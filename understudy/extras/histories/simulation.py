@@ -5,7 +5,7 @@ put there. A history ends early where no draw keeps the constraints.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from synth.errors import ModelError
 from synth.generators.models.constraints import Keys, completed, uniques, with_dependents
 from synth.progress import Progress
 from synth.schema import Schema
-from understudy.extras.histories.layout import HistoryLayout, whole_numbers
+from understudy.extras.histories.layout import HistoryLayout, step_codes, whole_numbers
 
 TRIES = 60
 """Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
@@ -39,6 +39,7 @@ class Simulation:
     rng: np.random.Generator
     part: Part | None
     progress: Progress
+    chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def rows(
         self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None
@@ -141,6 +142,9 @@ class Simulation:
                 unlawful |= (table[self.schema.order] == last[self.schema.order]).to_numpy(dtype=bool)
             # A history that has come to a bound stays there, rather than end.
             is_kept = ~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful
+            for name, chances in self.chances.items() if attempt < TRIES // 2 else ():
+                steps = step_codes(known[layout.before(name)], drawn[name], layout.schema.columns[name].levels)
+                is_kept &= self.rng.random(len(steps)) < chances.ravel()[steps]
             owners = histories.owners[pending]
             is_kept[is_kept] = ~keys.repeats(table[is_kept], owners[is_kept])
             keys.add(table[is_kept], owners[is_kept])
