@@ -18,6 +18,7 @@ from evaluate.gate.policy import (
     find_policy,
 )
 from evaluate.metrics import MODULES
+from synth import extras
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
@@ -83,7 +84,7 @@ def check_measures(measures: Iterable[str]) -> None:
 
 
 def check_file(path: Path) -> str:
-    """The kind of a file of settings that can be used: "schema", "policy", "waivers file" or "job".
+    """The kind of a file of settings that can be used: "schema", "policy", "waivers file", "job", or one of an extra.
 
     A job is checked with the schema, policy and waivers that it names, and with parameters of its generators.
     """
@@ -98,6 +99,10 @@ def check_file(path: Path) -> str:
     if set(content) == {"waivers"} and not isinstance(content["waivers"], str):
         build_waivers(content)
         return "waivers file"
+    for key, kind in extras.load("settings").items():
+        if key in content:
+            kind.read(path)
+            return str(kind.title.lower())
     if "tables" in content:
         from understudy.job.related import read_related
 
