@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from tests.extras.sites.conftest import NAMES, QUICK, SitesHome
 from understudy.cli import app
 from understudy.console import BAD_INPUT
+from understudy.extras.sites import commands
 
 pytest.importorskip("flwr", reason="needs the extra `sites`")
 
@@ -24,6 +25,16 @@ def test_keys_are_made_and_never_replaced(tmp_path: Path) -> None:
     again = runner.invoke(app, ["sites", "keys", "--site", "north", "--out", keys])
     assert again.exit_code == BAD_INPUT and "the key is there" in again.output
     assert {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == made
+
+
+def test_an_installation_without_flower_is_told_which_extra_it_lacks(
+    sites_home: SitesHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sites_home.write({"name": "independent", "epsilon": 1.0})
+    monkeypatch.setattr(commands, "find_spec", lambda _: None)
+    command = ["sites", "server", str(sites_home.home / "job.toml"), "--keys", "keys", "--out", "out"]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == BAD_INPUT and "understudy-tables[sites]" in str(refused.output) + str(refused.exception)
 
 
 def test_a_server_whose_output_is_taken_does_not_listen(sites_home: SitesHome) -> None:

@@ -1,5 +1,6 @@
 """`understudy sites`: several sites, one table; nobody hands over rows."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +62,6 @@ def server(
     from synth.output import check_new_folder
     from understudy.extras.sites.channel import ChannelError
     from understudy.extras.sites.credentials import SERVER_FILES, ServerFiles
-    from understudy.extras.sites.flower import FlowerChannel
     from understudy.extras.sites.job import read_sites_job
     from understudy.extras.sites.server import serve
 
@@ -71,6 +71,8 @@ def server(
     public = {name: keys / f"{name}.pub" for name in inputs.names}
     _check_files(files.ca, files.certificate, files.key, *public.values())
     check_new_folder(out)
+    from understudy.extras.sites.flower import FlowerChannel
+
     with FlowerChannel(files, public, host=host, port=port) as channel, console.stage("sites") as progress:
         console.note(f"Listening at {channel.address} for {', '.join(inputs.names)}.")
         if not channel.wait(len(inputs.names), wait_s) and len(channel.present) < inputs.job.threshold:
@@ -105,11 +107,12 @@ def join(  # noqa: PLR0913 - options of the command line
     from understudy.extras.sites.channel import ChannelError
     from understudy.extras.sites.credentials import SiteFiles
     from understudy.extras.sites.job import read_sites_job
-    from understudy.extras.sites.joining import serve_site
     from understudy.extras.sites.participant import site_part, taking_part
 
     console = console_of(ctx)
     _check_files(ca, key)
+    from understudy.extras.sites.joining import serve_site
+
     part = site_part(site, read_sites_job(job), find_table(table), out, ledger_url(ledger))
 
     def warn(error: Exception) -> None:
@@ -165,8 +168,11 @@ def keys(
 
 
 def _check_files(*paths: Path) -> None:
+    from synth.distribution import missing_extra
     from synth.errors import JobError
 
+    if find_spec("flwr") is None:
+        raise missing_extra("a channel to sites in processes of their own", "sites")
     for path in paths:
         if not path.is_file():
             raise JobError(f"a certificate or key is not there: {str(path)!r}; make it with `understudy sites keys`")
