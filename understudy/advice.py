@@ -70,7 +70,6 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The generator's name."""
         return self.generator.name
 
     @property
@@ -101,7 +100,6 @@ class Advice:
 
     @property
     def job_lines(self) -> tuple[str, ...]:
-        """The recommendation as lines of a job file."""
         delta = {} if self.delta == "auto" else {"delta": self.delta}
         values = {"epsilon": self.epsilon, **delta, **self.chosen.settings, **usual_options(self.schema)}
         # A job holds out something; without a holdout there is a fit, and no job.
@@ -115,11 +113,9 @@ class Advice:
 
     @property
     def without_epsilon(self) -> str:
-        """A sentence on the fit that names no epsilon."""
         return without_epsilon(Auto().chosen(self.schema).name)
 
     def to_dict(self) -> dict[str, Any]:
-        """The advice as plain data."""
         return {
             "recommended": _plain(self.chosen),
             "options": [_plain(option) for option in self.options],
@@ -219,7 +215,6 @@ def _plain(option: Option) -> dict[str, Any]:
 
 
 def _for_aim(option: Option) -> list[str]:
-    """The reason for aim."""
     n_columns = len(option.outlook.sizes)
     return [
         f"aim measures {option.outlook.n_marginals} marginals of two columns or more, and {n_columns - 1} pairs would "
@@ -228,7 +223,6 @@ def _for_aim(option: Option) -> list[str]:
 
 
 def _for_classes(option: Option) -> list[str]:
-    """The reason for latent classes."""
     n_columns, outlook = len(option.outlook.sizes), option.outlook
     n_pairs = n_columns * (n_columns - 1) // 2
     return [
@@ -246,7 +240,6 @@ def _against_pairs(signal: float) -> str:
 
 
 def _limited(before: Option, after: Option) -> list[str]:
-    """The reason for a smaller model; empty where it is none."""
     if before is after:
         return []
     return [
@@ -256,7 +249,6 @@ def _limited(before: Option, after: Option) -> list[str]:
 
 
 def _against_aim(option: Option) -> list[str]:
-    """The reason against aim."""
     found, needed = option.outlook, len(option.outlook.sizes) - 1
     if found.n_marginals < needed:
         return [
@@ -269,7 +261,6 @@ def _against_aim(option: Option) -> list[str]:
 
 
 def _for_mst(option: Option, before: Option) -> list[str]:
-    """The reasons for mst, and for settings of its own."""
     reasons = [f"mst measures {option.outlook.n_marginals} pairs, just as many as tie the columns together"]
     if option is not before:
         reasons.append(
@@ -280,7 +271,6 @@ def _for_mst(option: Option, before: Option) -> list[str]:
 
 
 def _against_mst(option: Option) -> list[str]:
-    """The reason against mst."""
     if option.outlook.tree is None or option.outlook.tree.error <= DROWNED:
         return [f"mst would take about {_cost(option.outlook)}"]
     return [f"even a tree's pairs drown in noise, with the fewest bins tried too: {_drowned(option.outlook.tree)}"]
@@ -300,7 +290,6 @@ def _shape(noise: MarginalNoise) -> str:
 
 
 def settings_of(option: Option) -> str:
-    """The settings as they stand in a job file."""
     return ", ".join(f"{key} = {json.dumps(value)}" for key, value in option.settings.items())
 
 
@@ -330,7 +319,6 @@ class AdviceFacts:
     schedule: Schedule
 
     def under(self, schema: Schema) -> Outlook:
-        """The outlook under another schema, all else alike."""
         return outlook(self.generator, schema, train_share=self.train_share)
 
 

@@ -46,11 +46,9 @@ class Handing:
 
     @classmethod
     def of(cls, plan: "Plan") -> "Handing":
-        """The terms of a plan's job."""
         return cls(plan.job.card, plan.job.split.holdout_share)
 
     def facts(self, table: Path | None, file: str | None, today: date | None = None) -> CardFacts:
-        """The facts of a card that no evaluation knows."""
         n_rows, n_columns = (None, None) if table is None else size_of(table)
         made_on = datetime.now(UTC).date() if today is None else today
         return CardFacts(made_on, self.terms, file, n_rows, n_columns, self.holdout_share)
@@ -147,11 +145,9 @@ class Delivery:
 
     @property
     def is_sweep(self) -> bool:
-        """True where the candidates are points of a sweep."""
         return self.evaluation.provenance.sweep is not None
 
     def verdict_content(self, public: Outcome | None = None) -> dict[str, Any]:
-        """The verdicts as plain data."""
         sweep = self.evaluation.provenance.sweep
         swept = {} if sweep is None else {"sweep": asdict(sweep)}
         return {

@@ -46,7 +46,6 @@ class Console:
     unsaid: "dict[_Stream, str]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def say(self, text: str) -> None:
-        """A line of the result."""
         if not self.quiet:
             self._line("stderr" if self.json else "stdout", text)
 
@@ -75,7 +74,6 @@ class Console:
             self._write("stdout", text)
 
     def trace(self, text: str) -> None:
-        """A traceback, as it is."""
         self._write("stderr", text)
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[str | list[str]]]) -> None:
@@ -123,7 +121,6 @@ class Console:
 
     @property
     def _loss(self) -> str:
-        """The output that could not be written."""
         lost = " and ".join(f"{_STREAMS[name]} cannot be written ({why})" for name, why in self.unsaid.items())
         return f"{lost}, so that what was to be said there is lost; name a place that takes it, or pass --quiet"
 

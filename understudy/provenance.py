@@ -68,7 +68,6 @@ def sha256(path: Path) -> str:
 
 
 def key_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The file of the fingerprint's key."""
     if environment.get(KEY_VARIABLE):
         return Path(environment[KEY_VARIABLE])
     if environment.get("XDG_CONFIG_HOME"):
@@ -153,7 +152,6 @@ def _sums_of_part(schema: "Schema", chunks: "Iterator[Chunk]") -> "ContentSums":
 
 
 def _added(one: "ContentSums", other: "ContentSums") -> "ContentSums":
-    """*Sensitive*. Those of two tables together."""
     first, second, third, fourth = (a + b for a, b in zip(one.sums, other.sums, strict=True))
     return replace(one, n_rows=one.n_rows + other.n_rows, sums=(first, second, third, fourth))
 

@@ -45,7 +45,6 @@ class QuickStart:
 
     @classmethod
     def of(cls, table: str, *, target: str | None = None, units: Units = Units(), seed: int = 0) -> "QuickStart":
-        """A table with the schema that is inferred from its rows."""
         place = find_table(table)
         rows, is_whole = first_rows(place)
         schema = infer_schema(
@@ -62,7 +61,6 @@ class QuickStart:
 
     @property
     def folder(self) -> Path:
-        """The output folder where none is named."""
         return Path(TRIED.format(name=self.name))
 
     @property

@@ -55,7 +55,6 @@ class Size:
 
     @property
     def n_synthetic(self) -> int:
-        """Rows of the synthetic table."""
         return self.n_units if self.n_rows is None else self.n_rows
 
     @property
@@ -162,7 +161,6 @@ def _told(rule: Rule, end: float, policy: Policy, size: Size, labels: list[str])
 
 
 def _of_synthetic(rule: Rule) -> bool:
-    """True for rules whose interval follows from the number of synthetic rows."""
     return rule.measure in EQUAL_ROWS or rule.measure == VALID_ROWS
 
 

@@ -1,1 +1,1 @@
-"""Exports of an evaluation in formats of others: CSV, JUnit XML, Markdown, Prometheus."""
+"""Exports of an evaluation in formats of others: CSV, JUnit XML, Markdown."""

@@ -107,7 +107,6 @@ def hold_descriptors() -> None:
 
 
 def main() -> None:
-    """The command `understudy`."""
     hold_descriptors()
     signal.signal(signal.SIGTERM, _terminate)
     # Threads that wait by spinning make torch many times slower on a machine that has other work too.

@@ -22,7 +22,6 @@ Source = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("account", epilog=ACCOUNT)(account)
 
 
@@ -141,7 +140,6 @@ def _agrees(claimed: float, cost: float) -> bool:
 
 
 def _plain(books: "ScheduleFile", priced: "Priced") -> dict[str, Any]:
-    """The account for machines; `None` where a way of counting does not apply."""
     schedule, held, claim = books.schedule, priced.in_ledger, books.claim
     ways = ("epsilon", "epsilon_rdp", "epsilon_by_hand", "epsilon_advanced", "epsilon_basic")
     return {

@@ -15,7 +15,6 @@ ADVISE = "Example: understudy advise patients.csv --schema patients.schema.toml 
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("advise", epilog=ADVISE)(advise)
 
 

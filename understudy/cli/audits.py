@@ -17,7 +17,6 @@ AUDIT = "Example: understudy audit --generator mst --epsilon 3 --schema patients
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("audit", epilog=AUDIT)(audit)
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("batch", epilog="Example: understudy batch jobs/*.toml --workers 4 --out out/nightly")(batch)
 
 
@@ -95,7 +94,6 @@ def batch(  # noqa: PLR0913 - options of the command line
 
 
 def _show(result: "BatchResult", totals: list[str], console: "Console") -> None:
-    """The outcome of every job, the total that was spent, and the file that says so."""
     from understudy.batch.summary import HEADINGS, rows_of
 
     console.table(HEADINGS, rows_of(result.outcomes))

@@ -56,7 +56,6 @@ Role = Annotated[str, typer.Option(help="In which role.", show_default=False)]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     app.command("verify", epilog=VERIFY)(verify)
     app.command("sign-off", epilog=SIGN_OFF)(sign_off)
     app.command("withdraw", epilog=WITHDRAW)(withdraw)
@@ -158,7 +157,6 @@ def withdraw(  # noqa: PLR0913 - options of the command line
 
 
 def demand_of(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
-    """The requirements on a bundle, from options."""
     from understudy.bundle.records import read_register
     from understudy.bundle.verification import Demand
 
@@ -173,7 +171,6 @@ def _fingerprints(public_keys: list[Path] | None) -> frozenset[str]:
 
 
 def _hexadecimal(what: str, text: str) -> str:
-    """64 hexadecimal digits, in lower case."""
     import re
 
     from understudy.bundle.files import BundleError
@@ -191,7 +188,6 @@ def _person(name: str, role: str) -> "Person":
 
 
 def _text(what: str, text: str, longest: int) -> str:
-    """A person's own words, as they may be shown on any terminal."""
     from understudy.bundle.files import BundleError
 
     said = text.strip()
@@ -201,7 +197,6 @@ def _text(what: str, text: str, longest: int) -> str:
 
 
 def _day(text: str | None) -> date | None:
-    """A day."""
     from understudy.bundle.files import BundleError
 
     try:
@@ -211,7 +206,6 @@ def _day(text: str | None) -> date | None:
 
 
 def _show(found: "Verification", console: Console) -> None:
-    """The bundle, its signers and sign-offs, its problems, and the conclusion last."""
     for line in _description(found):
         console.say(line[:LONGEST])
     for sentence in found.notes:
@@ -229,7 +223,6 @@ def _show(found: "Verification", console: Console) -> None:
 
 
 def _description(found: "Verification") -> Iterator[str]:
-    """The bundle's own description, with signers and sign-offs."""
     if found.manifest is not None:
         about = found.manifest.about
         yield f"Evidence bundle, {about.kind}, of {about.title!r}, made at {about.made_at}"
@@ -252,7 +245,6 @@ SHOW_KEY = "Example: understudy keys show release.key.pub"
 
 
 def add_keys_to(app: typer.Typer) -> None:
-    """Register the commands about keys, as a group."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ed25519 keys that sign evidence.")
     group.command("new", epilog=NEW_KEY)(new_key)
     group.command("show", epilog=SHOW_KEY)(show_key)

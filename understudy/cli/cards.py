@@ -11,7 +11,6 @@ CARD = "Example: understudy card evaluation.json --candidate mst --out mst.md"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("card", epilog=CARD)(card)
 
 

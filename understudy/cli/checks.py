@@ -14,7 +14,6 @@ JSON_SCHEMA = "Example: understudy json-schema policy > policy.schema.json"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     app.command("check", epilog=CHECK)(check)
     app.command("json-schema", epilog=JSON_SCHEMA)(json_schema)
 

@@ -40,7 +40,6 @@ WaiverFile = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     app.command("evaluate", epilog=EVALUATE)(evaluate)
     app.command("gate", epilog=GATE)(gate)
     app.command("report", epilog=REPORT)(report)
@@ -222,7 +221,6 @@ def report(
 
 
 def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
-    """Warnings about waivers that count for longer than anybody looks ahead."""
     from evaluate.gate.policy import lasting
 
     today = datetime.now(UTC).date()
@@ -230,7 +228,6 @@ def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
 
 
 def _release(evaluation: "Evaluation") -> str | None:
-    """The candidate that the job named for release, where the evaluation came from one."""
     named = evaluation.provenance.release
     return named if any(c.name == named for c in evaluation.candidates) else None
 
@@ -242,7 +239,6 @@ def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
 
 
 def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
-    """Refuse to write over what is read."""
     from synth.errors import JobError
 
     if any(path is not None and path.exists() and junit.exists() and path.samefile(junit) for path in read):
@@ -275,7 +271,6 @@ def reason_line(finding: "Finding") -> str:
 
 
 def outcome_words(finding: "Finding") -> str:
-    """The outcome in words, with proof, warning and waiver."""
     outcome = finding.outcome if finding.proven is None else f"{finding.outcome} by proof"
     if not finding.binding:
         return f"{outcome} (warning)"
@@ -283,13 +278,11 @@ def outcome_words(finding: "Finding") -> str:
 
 
 def _answer(finding: "Finding") -> str:
-    """The people who answer for a rule; empty where nobody does."""
     waiver = finding.waiver
     return "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
 
 
 def _named(finding: "Finding") -> str:
-    """The measure of a rule and its columns."""
     from understudy.vendors.rules import name_of
 
     return " ".join([name_of(finding.rule), *([", ".join(finding.rule.subject)] if finding.rule.subject else [])])

@@ -28,7 +28,6 @@ MaybeName = Annotated[str | None, typer.Argument(help="Declared name of the data
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     group = typer.Typer(
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -189,7 +188,6 @@ def _ledger(url: str | None) -> "Ledger":
 
 
 def _declared(path: Path) -> dict[str, Any]:
-    """Dataset and unit of a declared schema."""
     from synth.errors import LedgerError
     from synth.schema_file import read_schema
 
@@ -219,7 +217,6 @@ def _needed(key: str, value: Any, remedy: str) -> Any:
 
 
 def _only_unit(ledger: "Ledger", name: str) -> str:
-    """The unit of the dataset's total; "row" where it has none, so that reserving says so."""
     from synth.dp.ledger.records import named
     from synth.errors import LedgerError
 

@@ -49,7 +49,6 @@ WIDTH = 80
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     app.command("split", epilog=SPLIT)(split)
     app.command("fit", epilog=FIT)(fit)
     app.command("sample", epilog=SAMPLE)(sample)
@@ -137,6 +136,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from reports.sections.limitations import left_out
     from synth.generators.registry import generator
+    from synth.generators.wrapper import compose
     from synth.output import making
     from synth.schema_file import read_schema
     from understudy.budget.account import ledger_place, release_line, releases
@@ -147,7 +147,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     asked = generator(name, **parameters_of(parameters or [], epsilon, delta))
     place = find_table(table)
     known = read_schema(schema)
-    chosen = asked.chosen(known)
+    chosen = compose(asked, known)
     call = call_of(
         "fit", generator=name, parameters=chosen.model_dump_json(), schema=known.model_dump_json(), seed=seed,
         clamp=clamp, ledger=ledger_place(ledger), **place.state,
@@ -370,7 +370,6 @@ def generators(ctx: typer.Context) -> int:
 
 
 def _shown(default: Any) -> str:
-    """A default as a person would write it."""
     if isinstance(default, tuple):
         return f"[{', '.join(_shown(part) for part in default)}]"
     return f"{default:.3g}" if isinstance(default, float) else str(default)

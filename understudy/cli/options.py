@@ -50,12 +50,10 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Of
 
 
 def outside_of(clamp: bool) -> Literal["clamp", "refuse"]:
-    """The treatment of real values outside the schema."""
     return "clamp" if clamp else "refuse"
 
 
 def console_of(ctx: typer.Context) -> Console:
-    """The console of a command."""
     console: Console = ctx.obj
     return console
 
@@ -78,7 +76,6 @@ def scalar(text: str) -> Any:
 
 
 def pairs(options: list[str]) -> dict[str, Any]:
-    """The `key=value` options by key."""
     found: dict[str, Any] = {}
     for option in options:
         key, equals, value = option.partition("=")
@@ -91,7 +88,6 @@ def pairs(options: list[str]) -> dict[str, Any]:
 
 
 def parameters_of(options: list[str], epsilon: float | None, delta: str | None) -> dict[str, Any]:
-    """The parameters of a generator: the `key=value` options, and the claim where one is named."""
     given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
     claim, found = {key: value for key, value in given.items() if value is not None}, pairs(options)
     for key in claim:

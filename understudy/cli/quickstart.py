@@ -19,7 +19,6 @@ EXAMPLE = "Example: understudy try patients.csv --target readmitted"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("try", epilog=EXAMPLE)(try_table)
 
 
@@ -87,7 +86,6 @@ def try_table(  # noqa: PLR0913 - options of the command line
 
 
 def _refuse_to_assert(table: str, *, yes: bool) -> None:
-    """Refuse an epsilon where nobody can be asked."""
     from synth.errors import JobError
     from understudy.data.source import is_address
 
@@ -101,12 +99,10 @@ def _refuse_to_assert(table: str, *, yes: bool) -> None:
 
 
 def is_terminal() -> bool:
-    """True where a person can be asked."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _tell_schema(start: "QuickStart", console: "Console") -> None:
-    """The kinds of the columns, those that are left out, and the unit of privacy."""
     from evaluate.text import MOST_NAMED
 
     schema = start.schema
@@ -134,7 +130,6 @@ WHAT_IS_DECLARED = (
 
 
 def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
-    """The quick start with all that a person declares, line by line."""
     from synth.errors import JobError
     from understudy.cli.schemas import asserted_lines
     from understudy.console import printable
@@ -189,7 +184,6 @@ def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
 
 
 def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -> None:
-    """What can be done next."""
     from understudy.artifacts import EVALUATION, REPORT
 
     out = outcome.plan.out

@@ -36,7 +36,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output file wh
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     group = typer.Typer(
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -131,7 +130,6 @@ def infer(  # noqa: PLR0913 - options of the command line
 
 
 def check_order(order: str | None, *, no_entity: bool, no_order: bool) -> None:
-    """Refuse an order beside an option that says there is none."""
     from synth.errors import JobError
 
     if order is not None and no_order:
@@ -162,7 +160,6 @@ def histories_said(schema: "Schema") -> list[str]:
 
 
 def _kinds(options: Sequence[str]) -> dict[str, str]:
-    """The text that each `COLUMN=KIND` option gives as kind, by column."""
     from synth.errors import JobError
 
     chosen: dict[str, str] = {}
@@ -177,7 +174,6 @@ def _kinds(options: Sequence[str]) -> dict[str, str]:
 
 
 def _unit_said(schema: "Schema") -> str:
-    """A sentence on a proposed entity in a private fit."""
     k = schema.max_rows_per_unit
     return (
         f"Unit of privacy: one value of column {schema.entity!r}, with at most {k} row{'' if k == 1 else 's'} of it "
@@ -186,7 +182,6 @@ def _unit_said(schema: "Schema") -> str:
 
 
 def _told(column: "AnyColumn") -> str:
-    """The kind of a column, and what it holds where it is personal data."""
     held = getattr(column, "personal", None)
     return column.kind if held is None else f"{column.kind} ({held.replace('_', ' ')}, {column.locale})"
 

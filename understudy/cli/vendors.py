@@ -30,7 +30,6 @@ COMPARE = (
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("compare", epilog=COMPARE)(compare)
 
 
@@ -127,7 +126,6 @@ def _split(labels: str) -> list[str]:
 
 
 def _show(found: "VendorComparison", console: "Console") -> None:
-    """The order, then those that are not in it, each with the reason."""
     order = found.ranking.order.order
     console.table(("place", "vendor", "group"), [(str(one.place), one.name, one.letters) for one in order])
     if len(order) > 1:

@@ -17,8 +17,7 @@ from synth.chunks import Part
 from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError
-from synth.histories.layout import order_of_identifiers
-from synth.histories.ordering import order_ranks
+from synth.row_order import order_of_identifiers, order_ranks
 from synth.schema import Schema
 from synth.table import present
 

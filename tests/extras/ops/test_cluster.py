@@ -269,13 +269,12 @@ def ended_of(cluster: Cluster, n: int) -> dict[str, Ended]:
     return found
 
 
-def test_progress_is_told_and_what_is_stopped_has_ended(dask: Dask, tmp_path: Path) -> None:
+def test_what_is_stopped_has_ended(dask: Dask, tmp_path: Path) -> None:
     with Cluster(dask.address, service(tmp_path)) as cluster:
         cluster.start("sleep:600")
         until = time.monotonic() + 60
-        while cluster.at_work["sleep:600"].share == 0 and time.monotonic() < until:
+        while not children_of(dask) and time.monotonic() < until:
             cluster.ended(0.2)
-        assert cluster.at_work["sleep:600"].share == 0.5
         began = time.monotonic()
         (ended,) = cluster.stop()
         assert (ended.name, ended.stopped) == ("sleep:600", "interrupted")
@@ -289,7 +288,7 @@ def test_what_a_killed_run_left_on_a_cluster_ends(dask: Dask, tmp_path: Path) ->
         "from understudy.extras.ops.cluster import Cluster\n"
         f"with Cluster({dask.address!r}, service(pathlib.Path({str(tmp_path)!r}))) as cluster:\n"
         "    cluster.start('sleep:601')\n"
-        "    while cluster.at_work['sleep:601'].share == 0: cluster.ended(0.1)\n"
+        "    cluster.ended(3)\n"
         "    print('begun', flush=True)\n"
         "    time.sleep(600)\n"
     )
@@ -297,7 +296,9 @@ def test_what_a_killed_run_left_on_a_cluster_ends(dask: Dask, tmp_path: Path) ->
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=path)
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"begun\n"
-    pids = [int(n) for pid in dask.pids.values() for n in children(pid)]
+    until = time.monotonic() + 60
+    while not (pids := children_of(dask)) and time.monotonic() < until:
+        time.sleep(0.1)
     assert pids
     parent.kill()
     parent.wait()
@@ -308,8 +309,10 @@ def test_what_a_killed_run_left_on_a_cluster_ends(dask: Dask, tmp_path: Path) ->
         time.sleep(0.1)
 
 
-def children(pid: int) -> list[str]:
-    return [n for task in Path(f"/proc/{pid}/task").glob("*/children") for n in task.read_text().split()]
+def children_of(dask: Dask) -> list[int]:
+    """The processes of both workers."""
+    tasks = [task for pid in dask.pids.values() for task in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(n) for task in tasks for n in task.read_text().split()]
 
 
 @contextmanager
@@ -363,11 +366,6 @@ def test_workers_of_other_versions_are_refused_in_one_sentence(
     with one_sentence(workspace, dask, "--executor", dask.address) as (said,):
         assert "has other versions" in said
         assert f"numpy {np.__version__} (here 0.1)" in said
-
-
-def test_workers_with_another_key_are_refused_for_a_batch(workspace: Any, dask: Dask) -> None:
-    with one_sentence(workspace, dask, "--executor", dask.address, command="batch") as (said,):
-        assert "has another fingerprint key" in said
 
 
 def test_a_folder_that_workers_do_not_see_is_refused(dask: Dask, tmp_path: Path, monkeypatch: Any) -> None:

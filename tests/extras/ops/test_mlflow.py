@@ -137,7 +137,7 @@ def test_an_unknown_width_names_the_key() -> None:
 def test_a_process_that_takes_too_long_is_ended_and_told(tmp_path: Path) -> None:
     told = send(record(tmp_path, "public"), limit_s=0.01)
     assert told.url is None
-    assert "not tracked as a whole" in told.failure
+    assert "or not as a whole" in told.failure
 
 
 def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path)
     delivery = Delivery(evaluation_of(), (), load_policy("internal"), "Patients", None)
     told = job.tracking.track(job, delivery, tmp_path / "absent")
     assert told.server == found.server
-    assert told.failure.startswith(f"nothing was tracked at MLflow's {PLACE} (the record cannot be made")
+    assert "(the record cannot be made" in told.failure
 
 
 @contextmanager
@@ -198,8 +198,8 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
     workspace: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = workspace.folder
-    job: dict[str, Any] = {
-        "generators": {"independent": {"epsilon": 1.0}, "trees": {}}, "release": "independent",
+    job: dict[str, Any] = {  # a release without noise: the same verdict again
+        "generators": {"independent": {"epsilon": 1.0}, "trees": {}}, "release": "trees",
         "evaluation": {"measures": ["validity", "fidelity.columns"]}, "name": "Patients",
     }  # fmt: skip
 
@@ -245,7 +245,7 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
     assert away.exit_code == without.exit_code == ran.exit_code
     assert away.json["verdict"] == without.json["verdict"]
     assert away.json["tracking"]["url"] is None
-    assert "nothing was tracked" in away.stderr
+    assert "was not tracked" in away.stderr
     assert (folder / "away" / "report.html").is_file()
 
 

@@ -27,9 +27,9 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histories import LATER_ROWS
+from understudy.extras.histories.private import LATER_ROWS
 from synth.generators.forecast import outlook
-from synth.generators.models.history_model import HistoryModel
+from understudy.extras.histories.model import HistoryModel
 from synth.generators.registry import generator, load_model
 from synth.generators.wrapper import fit_model
 from synth.neural import training as loop

@@ -76,7 +76,7 @@ class Arn(AutoregressiveGenerator):
         device = device_of(self.device)
         with torch_threads(self.n_threads):
             network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)
-        return ArnDistribution(layout, network, len(learned.given))
+        return ArnDistribution(layout, network, len(learned.known))
 
     def _digest(self, layout: "NetworkColumns", codes: Codes, seed: int) -> str:
         """The digest of everything that training depends on, which a checkpoint goes by."""

@@ -5,39 +5,30 @@ not run twice. So each task first claims its piece, by a file that can be made o
 A worker passes on bytes that only the process beside it takes apart: no row and no key goes through the scheduler.
 """
 
-import hashlib
-import hmac
 import importlib.util
 import os
-import platform
 import queue
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from synth.distribution import missing_extra
-from synth.errors import BadInput, JobError
+from synth.errors import JobError
 from understudy.executors.executor import CUT, SESSION, Ended, Service, Status
 from understudy.executors.processes import GRACE_S, Processes
-from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
+from understudy.provenance import versions
 
 CONNECT_S = 10
 """Seconds that a scheduler has to answer."""
-TELL_AGAIN_S = 2.0
-"""Seconds after which a status is told again: a client that began to listen after the first time heard nothing."""
 LOOK_EVERY_S = 0.5
-PLATFORM = ("platform", "python")
-"""Versions that may differ between machines, save Python's minor one."""
 LOST = "its worker was lost with it, as one is that runs out of memory or that somebody ends"
-
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,6 @@ class Errand:
     name: str
     claim: Path
     session: Path
-    topic: str
 
 
 def carried_out(errand: Errand) -> Ended:
@@ -64,7 +54,6 @@ def carried_out(errand: Errand) -> Ended:
         return Ended(errand.name, LOST)
     except OSError as error:
         return Ended(errand.name, f"its worker could not write beside the output ({error.strerror})")
-    told, told_at = None, began
     with Processes(errand.service, 1, worker.state.nthreads, errand.session, apart=True) as processes:
         try:
             processes.start(errand.name, errand.claim)
@@ -77,25 +66,11 @@ def carried_out(errand: Errand) -> Ended:
             dropped = key not in worker.state.tasks or worker.state.tasks[key].state == "cancelled"
             if dropped or not errand.session.exists():
                 return next(iter(processes.stop()), Ended(errand.name, stopped=CUT, seconds=time.monotonic() - began))
-            status = processes.at_work[errand.name]
-            if status.text != told or time.monotonic() - told_at >= TELL_AGAIN_S:
-                told, told_at = status.text, time.monotonic()
-                worker.log_event(errand.topic, (errand.name, status.text, status.share))
 
 
 def _look(paths: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
     """The versions of a worker, and the files that it does not see."""
     return versions(), [path for path in paths if not Path(path).exists()]
-
-
-def _keyed(challenge: str) -> str:
-    """The answer of a worker's key to a challenge; empty where it has none."""
-    path = key_path()
-    return _answer(path.read_bytes(), challenge) if path.exists() else ""
-
-
-def _answer(key: bytes, challenge: str) -> str:
-    return hmac.new(key, f"one key for all: {challenge}".encode(), hashlib.sha256).hexdigest()
 
 
 @dataclass
@@ -109,7 +84,6 @@ class Cluster:
     _client: Any = None  # under `with`
     _session: Path = Path()
     _errands: dict[str, tuple[Any, Errand, float]] = field(default_factory=dict)  # future, errand, when it began
-    _told: dict[str, Status] = field(default_factory=dict)
     _done: "queue.SimpleQueue[str]" = field(default_factory=queue.SimpleQueue)
 
     def __enter__(self) -> "Cluster":
@@ -120,10 +94,14 @@ class Cluster:
         try:
             self._session = self.service.locks / f"{token_hex(8)}{SESSION}"
             self._session.touch()
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            if not workers:
+                raise JobError(
+                    f"no worker has joined --executor {self.address!r}; start some (`dask worker {self.address}`)"
+                )
             self._check()
-            threads = sum(one["nthreads"] for one in self._workers().values())
+            threads = sum(one["nthreads"] for one in workers.values())
             self.size = min(self.most or threads, threads)
-            self._client.subscribe_topic(self._session.stem, self._hear)
         except BaseException:
             self.__exit__()
             raise
@@ -144,18 +122,14 @@ class Cluster:
     def at_work(self) -> dict[str, Status]:
         """The pieces that were handed over; one that waits for a worker is among them."""
         now = time.monotonic()
-        return {
-            name: Status(self._told[name].text, self._told[name].share, now - began)
-            for name, (_, _, began) in self._errands.items()
-        }
+        return {name: Status(name, seconds=now - began) for name, (_, _, began) in self._errands.items()}
 
     def start(self, name: str) -> None:
         """Hand over a piece."""
         claim = self.service.locks / token_hex(8)
-        errand = Errand(self.service, name, claim, self._session, self._session.stem)
+        errand = Errand(self.service, name, claim, self._session)
         future = self._client.submit(carried_out, errand, key=f"understudy-{claim.name}", pure=False, retries=0)
         self._errands[name] = (future, errand, time.monotonic())
-        self._told[name] = Status(name)
         future.add_done_callback(lambda _: self._done.put(name))
 
     def ended(self, wait_s: float = 0.0) -> list[Ended]:
@@ -187,20 +161,20 @@ class Cluster:
 
     def _check(self) -> None:
         """Refuse a cluster whose workers could not do the work, or would do another."""
-        if not self._workers():
-            raise JobError(
-                f"no worker has joined --executor {self.address!r}; start some (`dask worker {self.address}`)"
-            )
         paths = [str(path) for path in (self._session, self.service.home, *self.service.inputs)]
-        ours = {"python": platform.python_version(), **versions()}
-        for worker, (theirs, missing) in self._asked(_look, paths).items():
+        try:
+            seen = self._client.run(_look, paths)
+        except Exception as error:  # noqa: BLE001 - anything that a worker without our packages may raise
+            raise JobError(
+                f"the workers of --executor {self.address!r} cannot run understudy ({type(error).__name__}); install "
+                "the same version there, with its extra `dask`"
+            ) from None
+        for worker, (theirs, missing) in seen.items():
             other = [
                 f"{name} {theirs.get(name, 'missing')} (here {version})"
-                for name, version in ours.items()
-                if name not in PLATFORM and theirs.get(name) != version
+                for name, version in _compared(versions()).items()
+                if _compared(theirs).get(name) != version
             ]
-            if _minor(theirs["python"]) != _minor(ours["python"]):
-                other.append(f"Python {theirs['python']} (here {ours['python']})")
             if other:
                 raise JobError(
                     f"worker {worker} has other versions, and numbers depend on them: {', '.join(other)}; install the "
@@ -211,34 +185,6 @@ class Cluster:
                     f"worker {worker} does not see path={missing[0]!r}; put job, table and --out on a file system that "
                     "all machines share under the same names, or the table into a database"
                 )
-
-    def check_key(self) -> None:
-        """Refuse workers that would name tables by another key than this machine's."""
-        challenge = token_hex(16)
-        ours = _answer(fingerprint_key(key_path()), challenge)
-        for worker, theirs in self._asked(_keyed, challenge).items():
-            if theirs != ours:
-                raise JobError(
-                    f"worker {worker} has another fingerprint key than this machine, so that no other could go on from "
-                    f"its work; set {KEY_VARIABLE} everywhere to one file that all see"
-                )
-
-    def _asked(self, question: Callable[..., _Answer], *arguments: Any) -> dict[str, _Answer]:
-        """The answer of each worker."""
-        try:
-            answers: dict[str, _Answer] = self._client.run(question, *arguments)
-        except BadInput:
-            raise
-        except Exception as error:  # noqa: BLE001 - anything that a worker without our packages may raise
-            raise JobError(
-                f"the workers of --executor {self.address!r} cannot run understudy ({type(error).__name__}); install "
-                "the same version there, with its extra `dask`"
-            ) from None
-        return answers
-
-    def _workers(self) -> dict[str, Any]:
-        workers: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return workers
 
     def _connected(self) -> Any:
         with warnings.catch_warnings():
@@ -253,14 +199,11 @@ class Cluster:
                     "correct the address"
                 ) from None
 
-    def _hear(self, event: tuple[float, tuple[str, str, float]]) -> None:
-        name, text, share = event[1]
-        if name in self._told:
-            self._told[name] = Status(text, share)
 
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def _compared(found: Mapping[str, str]) -> dict[str, str]:
+    """The versions that have to be the same everywhere; of Python the minor one."""
+    minor = ".".join(found["python"].split(".")[:2])
+    return {**{name: version for name, version in found.items() if name != "platform"}, "python": minor}
 
 
 def _is_free(claim: Path) -> bool:

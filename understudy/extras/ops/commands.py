@@ -11,7 +11,6 @@ from understudy.cli.options import console_of, private_ones
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
     app.command("index", epilog="Example: understudy index out")(index)
     app.command("alerts", epilog="Example: understudy alerts > understudy.rules.yml")(alerts)
 

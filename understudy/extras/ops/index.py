@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
+
+from markupsafe import Markup
 
 from evaluate.gate.checks import BROKEN
 from evaluate.gate.claim import Composition
@@ -30,7 +32,7 @@ from synth.output import MAKING, RUN, check_writable, whole_file
 from synth.progress import Progress, quiet
 from understudy.artifacts import EVALUATION, REPORT
 from understudy.batch.jobs import SUMMARY_JSON
-from understudy.batch.result import BAD, CRASHED, KILLED, NOT_STARTED, deciding, read_content, rests_on_expired_waiver
+from understudy.batch.result import deciding, read_content, rests_on_expired_waiver
 from understudy.bundle.documents import is_there
 from understudy.bundle.files import read_plain
 from understudy.bundle.manifest import MANIFEST, TO_HAND_ON, Manifest
@@ -44,11 +46,9 @@ from understudy.bundle.verification import (
     verdict_content,
     verify,
 )
-from understudy.executors.executor import CUT, TIMED_OUT
 from understudy.run.released_numbers import REPORT as REPORT_TO_HAND_ON
 
-GENERATOR = "understudy index"
-MARK = f'<meta name="generator" content="{GENERATOR}">'  # the line that tells this page from every other
+MARK = Markup('<meta name="generator" content="understudy index">')  # the line that tells this page from every other
 FIGURES = (
     "utility.tstr.boosting", "joint.c2st.auc", "pairs.tvd.floor_share", "privacy.copies.people",
     "privacy.membership.auc",
@@ -61,34 +61,28 @@ LOOKS: Mapping[str, str] = {
     "PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open", NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn",
     UNFINISHED: "warn", NO_OUTPUT: "warn", NOT_JUDGED: "none",
 }  # fmt: skip
-"""Every state of a row, with the look of its badge; the order is that of the counts on top."""
+"""Every state of a row, in the order of the counts on top, with the look of its badge."""
 ENDED = {"withdrawn": WITHDRAWN, "expired": EXPIRED}
 """Problems of evidence that is whole, and may not be relied on any more."""
-UNANSWERED = (BAD, CRASHED, NOT_STARTED, TIMED_OUT, CUT)
-"""States of a job in a batch's summary that left no verdict; a kill has its signal's number, too."""
 HEAD_BYTES, LIMIT_BYTES = 4096, 256 << 20  # of a file, to see what it is; of an evaluation
 BEGIN = re.compile(rb'\s*\{\s*"schema_version"')
-AT_WORK = "It is at work, or was cut short: the same command goes on from there."
-NOT_SEALED = f"It holds no {MANIFEST}, so that nobody can say whether it is as it was made."
-ONLY_TO_HAND_ON = "A folder to hand on: its verdict is in the internal output that it was taken from."
-ALONE = f"It lies by itself: no {MANIFEST} vouches for it, and no verdict is recorded with it."
-OTHER_VERDICTS = f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."
 
 
-@dataclass(frozen=True)
-class Claimed:
+class Claimed(NamedTuple):
     epsilon: float
     delta: float
     standing: Standing
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(NamedTuple):
     """Links of a row, relative to the page and safe in it; empty where nothing is there."""
 
     report: str = ""
     to_hand_on: str = ""
     evaluation: str = ""
+
+
+NO_LINKS = Links()
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class IndexRow:
     claimed: Claimed | None = None
     figures: Mapping[str, Estimate | Failure] = field(default_factory=dict)
     is_measured: bool = False
-    links: Links = field(default_factory=Links)
+    links: Links = NO_LINKS
     is_sealed: bool = False
     notes: tuple[str, ...] = ()
     audience: str = ""
@@ -116,11 +110,6 @@ class IndexRow:
     def __post_init__(self) -> None:
         if self.state in VERDICTS and not (self.table and self.policy and self.is_sealed):
             raise ValueError(f"a verdict is about a table under a policy, and is sealed: output={self.output!r}")
-
-    @property
-    def look(self) -> str:
-        """The look of its badge; states of a batch, such as a timeout, look like no output."""
-        return LOOKS.get(self.state, LOOKS[NO_OUTPUT])
 
     @property
     def is_broken(self) -> bool:
@@ -141,8 +130,7 @@ class Index:
     @property
     def counts(self) -> Mapping[str, int]:
         counts = Counter(row.state for row in self.rows)
-        order = [*LOOKS, *sorted(counts.keys() - LOOKS.keys())]
-        return {state: counts[state] for state in order if counts[state] or state in VERDICTS}
+        return {state: counts[state] for state in LOOKS if counts[state] or state in VERDICTS}
 
     @property
     def n_outputs(self) -> int:
@@ -216,7 +204,7 @@ def render_index(index: Index) -> str:
     here = Path(__file__).parent
     page = environment().from_string((here / "index.html.j2").read_text(encoding="utf-8"))
     style, script = inlined("report.css", str(here / "index.css")), inlined("report.js", str(here / "index.js"))
-    return page.render(index=index, style=style, script=script, generator=GENERATOR, signed_off=SIGNED_OFF)
+    return page.render(index=index, style=style, script=script, mark=MARK, looks=LOOKS, signed_off=SIGNED_OFF)
 
 
 def _head(path: Path) -> bytes:
@@ -242,13 +230,13 @@ def _outputs(folder: Path) -> Iterator[tuple[Path, Reader]]:
         hidden = sorted(name for name in folders if name.startswith("."))
         for name in hidden:
             if name.endswith((RUN, MAKING)) and not is_there(here / _shown(name)):
-                yield (
-                    here / name,
-                    lambda path, name, *_: [
-                        IndexRow(str(Path(name).with_name(_shown(path.name))), UNFINISHED, AT_WORK)
-                    ],
-                )
+                yield here / name, _unfinished
         folders[:] = sorted(name for name in folders if name not in hidden and not (sealed and name == TO_HAND_ON))
+
+
+def _unfinished(path: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
+    shown = Path(name).with_name(_shown(path.name)).as_posix()
+    return [IndexRow(shown, UNFINISHED, "It is at work, or was cut short: the same command goes on from there.")]
 
 
 def _is_evaluation(path: Path) -> bool:
@@ -271,17 +259,18 @@ def _failed_jobs(folder: Path) -> Iterator[IndexRow]:
     for path in sorted(folder.rglob(SUMMARY_JSON)):
         jobs = (read_content(path) or {}).get("jobs") if path.is_file() else None  # a pipe would be waited for
         for job in jobs if isinstance(jobs, list) else ():
-            if isinstance(job, dict) and isinstance(job.get("job"), str) and isinstance(job.get("state"), str):
-                state, error = job["state"], job.get("error")
-                known = state in UNANSWERED or re.fullmatch(rf"{KILLED} [0-9]{{1,3}}", state) is not None
-                said = _sentence(error) if isinstance(error, str) else ""
+            if isinstance(job, dict) and isinstance(job.get("job"), str):
                 name = (path.parent / job["job"]).relative_to(folder).as_posix()
-                yield IndexRow(name, state.upper() if known else NO_OUTPUT, said or "Its output is not there any more.")
+                why = "; ".join(str(job[key]) for key in ("state", "error") if job.get(key))
+                yield IndexRow(
+                    name, NO_OUTPUT, _sentence(f"The summary of its batch, which is not sealed, says: {why}")
+                )
 
 
 def _of_evaluation(path: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
     """The tables of an evaluation that lies by itself."""
-    row = IndexRow(name, NOT_JUDGED, ALONE, links=Links(evaluation=_link(path, page)))
+    why = f"It lies by itself: no {MANIFEST} vouches for it, and no verdict is recorded with it."
+    row = IndexRow(name, NOT_JUDGED, why, links=Links(evaluation=_link(path, page)))
     try:
         return _measured_rows(row, _read(path), [])
     except UnderstudyError as error:
@@ -300,7 +289,8 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
     try:
         found = verify(folder, demand)
     except UnderstudyError:
-        return [IndexRow(name, NOT_SOUND, NOT_SEALED)]
+        why = f"It holds no {MANIFEST}, so that nobody can say whether it is as it was made."
+        return [IndexRow(name, NOT_SOUND, why)]
     # Notes that the page has once for all are not repeated.
     notes = tuple(_sentence(note) for note in found.notes if note not in (NO_REGISTER, UNSIGNED))
     faults = [problem.sentence for problem in found.problems if problem.kind not in ENDED]
@@ -316,11 +306,13 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
         sign_off=_sign_off(found, demand), notes=notes,
     )  # fmt: skip
     if about.kind == "to-hand-on":
-        return _ended([replace(base, reason=ONLY_TO_HAND_ON)], found, demand)
+        why = "A folder to hand on: its verdict is in the internal output that it was taken from."
+        return _ended([replace(base, reason=why)], found, demand)
     try:
         judged = _judged(base, verdict_content(folder), found.manifest, demand)
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
-        return [replace(base, state=NOT_SOUND, reason=OTHER_VERDICTS)]
+        why = f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."
+        return [replace(base, state=NOT_SOUND, reason=why)]
     try:
         return _ended(_measured_rows(base, _read(folder / EVALUATION), judged), found, demand)
     except UnderstudyError as error:  # of another version: its verdicts count all the same
@@ -354,7 +346,7 @@ def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest, dem
         if rests_on_expired_waiver(one, demand.today):
             row = _barred(row, EXPIRED, f"it was {outcome} by a waiver that has expired")
         if not released:  # the folder to hand on is the released table's
-            row = replace(row, links=replace(row.links, to_hand_on=""))
+            row = replace(row, links=row.links._replace(to_hand_on=""))
         rows.append(row)
     return rows
 
@@ -377,7 +369,7 @@ def _measured_rows(base: IndexRow, evaluation: Evaluation, judged: Sequence[Inde
     """Rows with what was measured: every judged table, then tables without a verdict."""
     left, known = {row.table: row for row in judged}, evaluation.provenance
     day = (known.evaluated_at or "")[:10] or base.day
-    base = replace(base, title=known.job or base.title, day=day, links=replace(base.links, to_hand_on=""), sign_off="")
+    base = replace(base, title=known.job or base.title, day=day, links=base.links._replace(to_hand_on=""), sign_off="")
     rows = []
     for candidate in evaluation.candidates:
         row = left.pop(candidate.name, replace(base, table=candidate.name))

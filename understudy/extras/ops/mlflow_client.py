@@ -18,17 +18,14 @@ def main() -> None:
     """Write what standard input holds; the answer is the run's address on the server, or how far it came."""
     record, answers = json.load(sys.stdin), sys.stdout
     sys.stdout = sys.stderr  # the library prints where the run is
-    began = False
     try:
         from mlflow import MlflowClient
 
         client = MlflowClient(tracking_uri=record["server"])
         experiment = _experiment(client, record["experiment"])
-        began = True
-        run = _write(client, experiment, record)
-        answer: dict[str, Any] = {"experiment": experiment, "run": run}
+        answer = {"experiment": experiment, "run": _write(client, experiment, record)}
     except Exception as error:  # noqa: BLE001 - whatever it is, the run that is tracked stands; it is told by its kind
-        answer = {"failure": type(error).__name__, "began": began}
+        answer = {"failure": type(error).__name__}
     json.dump(answer, answers)
 
 

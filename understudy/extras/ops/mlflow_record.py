@@ -238,25 +238,20 @@ def send(record: TrackingRecord, limit_s: float = LIMIT_S) -> Tracked:
     command = [sys.executable, "-P", mlflow_client.__file__]
     try:
         content = record.to_json()
-    except (TypeError, ValueError) as error:
-        return _failed(record.server, f"its record cannot be written: {type(error).__name__}")
-    try:
         ended = subprocess.run(  # noqa: S603 - our own module, and arguments that no shell reads
             command, input=content, capture_output=True, text=True, timeout=limit_s, env=environment, check=False
         )
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
-        return _failed(record.server, f"it took longer than {limit_s:g} s", began=True)
-    except (OSError, ValueError) as error:
-        return _failed(record.server, f"the process that sends it ended: {type(error).__name__}", began=True)
+        return _failed(record.server, f"it took longer than {limit_s:g} s")
+    except (OSError, TypeError, ValueError) as error:
+        return _failed(record.server, f"the process that sends it ended: {type(error).__name__}")
     if "failure" in answer:
-        return _failed(record.server, answer["failure"], began=answer["began"])
+        return _failed(record.server, answer["failure"])
     page = f"{record.server}/#/experiments/{quote(answer['experiment'])}/runs/{quote(answer['run'])}"
     return Tracked(record.server, page)
 
 
-def _failed(server: str, why: str, *, began: bool = False) -> Tracked:
-    what = f"nothing was tracked at MLflow's {server}"
-    if began:
-        what = f"this run was not tracked as a whole, and MLflow at {server} may have an unfinished record of it"
+def _failed(server: str, why: str) -> Tracked:
+    what = f"this run was not tracked, or not as a whole, at MLflow's {server}"
     return Tracked(server, failure=f"{what} ({why}); the output and its verdict stand as they are")

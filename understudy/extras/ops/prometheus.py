@@ -6,7 +6,6 @@ The internal one holds what was. No name is in both, so that one collector can r
 A sample whose number is not known is not there: no zero and no NaN stands for it.
 """
 
-import itertools
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +13,8 @@ from pathlib import Path
 from evaluate.gate.claim import disproved, made_here
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
-from evaluate.result import Candidate, Evaluation
+from evaluate.result import Evaluation
 from reports.model_card.privacy import noise_multiplier
-from synth.dp.statement import PrivacyStatement
 from synth.output import whole_file
 from understudy.artifacts import Delivery
 
@@ -77,7 +75,11 @@ def public_samples(evaluation: Evaluation, when: datetime) -> Samples:
     schema, run_id = evaluation.schema, evaluation.provenance.run_id or ""
     # The name of a dataset whose releases are to be paid for; empty where the schema declares none.
     protected = (schema.dataset or "") if schema.status == "declared" else ""
-    for model, stated, is_disputed in _releases(evaluation):
+    releases = [(one.name, one.statement, disproved(one)) for one in evaluation.candidates]
+    published = evaluation.provenance.released_numbers
+    if published is not None:
+        releases.append((NUMBERS, published.statement, False))
+    for model, stated, is_disputed in releases:
         held = None if stated is None else stated.ledger
         dataset = protected if held is None else held.dataset
         # Of a void statement and of one that an audit disproves, neither the epsilon nor the noise is known.
@@ -99,18 +101,15 @@ def public_samples(evaluation: Evaluation, when: datetime) -> Samples:
 def internal_samples(evaluation: Evaluation, verdicts: Collection[Verdict]) -> Samples:
     """Samples that were computed from real rows. `evaluation`: *Sensitive*: it was measured on real rows."""
     samples: Samples = {}
-    labels: dict[str, str] = {}
-    for model, candidate in _by_label(evaluation):
-        labels.setdefault(candidate.name, model)
+    for candidate in evaluation.candidates:
         values = {one.measure: one.value for one in candidate.estimates if not one.subject}
         gap = next((name for name in GAPS if name in values), "")
         for metric, measure in ((CLIP_FRACTION, CLIPPED), (AUC, MEMBERSHIP), (DELTA, gap)):
             if measure in values:
-                samples[metric, (model,)] = values[measure]
+                samples[metric, (candidate.name,)] = values[measure]
     for verdict in verdicts:
-        model = labels.get(verdict.candidate, verdict.candidate)
         for outcome in ("PASS", "FAIL", "INCONCLUSIVE"):
-            samples[VERDICT, (model, verdict.policy, outcome)] = float(verdict.verdict == outcome)
+            samples[VERDICT, (verdict.candidate, verdict.policy, outcome)] = float(verdict.verdict == outcome)
     return samples
 
 
@@ -134,26 +133,3 @@ def _lines(families: Families, samples: Samples) -> Iterator[str]:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _by_label(evaluation: Evaluation) -> Iterator[tuple[str, Candidate]]:
-    taken: list[str] = []
-    for candidate in evaluation.candidates:
-        taken.append(_free(candidate.name, taken))
-        yield taken[-1], candidate
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    numbered = (f"{name}#{place}" for place in itertools.count(2))
-    return name if name not in taken else next(one for one in numbered if one not in taken)
-
-
-def _releases(evaluation: Evaluation) -> Iterator[tuple[str, PrivacyStatement | None, bool]]:
-    """The statement of every candidate, and whether an audit disproves it; and that of numbers beside a table."""
-    taken = []
-    for model, candidate in _by_label(evaluation):
-        taken.append(model)
-        yield model, candidate.statement, disproved(candidate)
-    published = evaluation.provenance.released_numbers
-    if published is not None:
-        yield _free(NUMBERS, taken), published.statement, False

@@ -13,12 +13,10 @@ TO_SDV = "Example: understudy schema to-sdv patients.schema.toml --out metadata.
 
 
 def add_from_sdv(group: typer.Typer) -> None:
-    """Register the command."""
     group.command("from-sdv", epilog=FROM_SDV)(from_metadata)
 
 
 def add_to_sdv(group: typer.Typer) -> None:
-    """Register the command."""
     group.command("to-sdv", epilog=TO_SDV)(to_metadata)
 
 

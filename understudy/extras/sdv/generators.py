@@ -5,7 +5,6 @@ each category, so that no name of a category can confuse them. It comes back wit
 bounds.
 """
 
-import importlib
 import importlib.util
 import random
 import warnings
@@ -89,14 +88,12 @@ class SdvModel(TableModel):
 
 class _Sdv(Generator):
     unsaved: ClassVar[str | None] = UNSAVED
+    theirs: ClassVar[str]  # the name of SDV's class, which takes the fields here as options
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
         if any(importlib.util.find_spec(module) is None for module in ("sdv", "torch")):
             raise missing_extra("a generator of SDV's", "sdv")
-
-    def _synthesizer(self, metadata: Any) -> Any:
-        raise NotImplementedError
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> SdvModel:
         """A model of the table, without a formal guarantee. `train`: *Sensitive*."""
@@ -107,24 +104,34 @@ class _Sdv(Generator):
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         progress(f"fitting {self.name}", None)
         encoded, constants = _encode(rows, schema)
-        synthesizer = None
-        if len(encoded.columns):
-            with _seeded(seed):
-                synthesizer = self._synthesizer(_metadata(encoded))
-                synthesizer.fit({TABLE: encoded})
-        return SdvModel(self.name, schema, len(rows), synthesizer, constants, _entity_shares(rows, schema))
+        synthesizer = self._fitted(encoded, seed) if len(encoded.columns) else None
+        shares = None
+        if schema.entity is not None:
+            sizes = np.bincount(rows.groupby(schema.entity, sort=False).size().to_numpy())[1:]
+            shares = tuple((sizes / sizes.sum()).tolist())
+        return SdvModel(self.name, schema, len(rows), synthesizer, constants, shares)
+
+    def _fitted(self, encoded: pd.DataFrame, seed: int) -> Any:
+        from sdv import single_table
+        from sdv.metadata import Metadata
+
+        kinds = {name: "numerical" if column.dtype == np.float64 else "categorical" for name, column in encoded.items()}
+        tables = {TABLE: {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}}
+        own = type(self).model_fields.keys() - Generator.model_fields.keys()
+        options = {"enable_gpu" if name == "gpu" else name: getattr(self, name) for name in own}
+        with _seeded(seed):
+            metadata = Metadata.load_from_dict({"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": "V2"})
+            synthesizer = getattr(single_table, self.theirs)(metadata, **options)
+            synthesizer.fit({TABLE: encoded})
+        return synthesizer
 
 
 class GaussianCopula(_Sdv):
     """SDV's Gaussian copula: marginal distributions and their correlations."""
 
     name: ClassVar[str] = "sdv.gaussian_copula"
+    theirs: ClassVar[str] = "GaussianCopulaSynthesizer"
     default_distribution: str = Field(default="beta", description="One of SDV's marginal distributions.")
-
-    def _synthesizer(self, metadata: Any) -> Any:
-        return _import("sdv.single_table").GaussianCopulaSynthesizer(
-            metadata, default_distribution=self.default_distribution
-        )
 
 
 class _Neural(_Sdv):
@@ -137,30 +144,15 @@ class SdvCtgan(_Neural):
     """SDV's CTGAN: a conditional generative adversarial network."""
 
     name: ClassVar[str] = "sdv.ctgan"
+    theirs: ClassVar[str] = "CTGANSynthesizer"
     pac: int = Field(default=10, ge=1)
-
-    def _synthesizer(self, metadata: Any) -> Any:
-        return _import("sdv.single_table").CTGANSynthesizer(
-            metadata, epochs=self.epochs, batch_size=self.batch_size, pac=self.pac, enable_gpu=self.gpu
-        )
 
 
 class SdvTvae(_Neural):
     """SDV's TVAE: a variational autoencoder."""
 
     name: ClassVar[str] = "sdv.tvae"
-
-    def _synthesizer(self, metadata: Any) -> Any:
-        return _import("sdv.single_table").TVAESynthesizer(
-            metadata, epochs=self.epochs, batch_size=self.batch_size, enable_gpu=self.gpu
-        )
-
-
-def _import(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise missing_extra("a generator of SDV's", "sdv") from None
+    theirs: ClassVar[str] = "TVAESynthesizer"
 
 
 def _token(schema: Schema, name: str) -> str:
@@ -173,38 +165,22 @@ def _encode(rows: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, dict[str,
     encoded: dict[str, Any] = {}
     constants: dict[str, float] = {}
     for attribute in Discretizer.by_schema(schema).attributes:
-        series, token = rows[attribute.name], _token(schema, attribute.name)
+        series, numeric = rows[attribute.name], attribute.edges is not None
         # A missing category is a cell of its own: TVAE loses missing values of text columns otherwise.
-        numeric = attribute.edges is not None
         values = attribute.column.positions(series) if numeric else attribute.cells(series)
-        present_values = np.unique(values[~np.isnan(values)] if numeric else values)
-        if len(present_values) == 0:
-            constants[attribute.name] = np.nan
-        elif len(present_values) == 1 and not np.isnan(values).any():
-            constants[attribute.name] = float(present_values[0])
+        distinct = np.unique(values)  # NaN is one of them
+        if len(distinct) == 1:
+            constants[attribute.name] = float(distinct[0])
         else:
-            encoded[token] = values if numeric else pd.Series(values).map(str)
+            encoded[_token(schema, attribute.name)] = values if numeric else pd.Series(values).map(str)
     return pd.DataFrame(encoded, index=pd.RangeIndex(len(rows))), constants
-
-
-def _metadata(encoded: pd.DataFrame) -> Any:
-    metadata = _import("sdv.metadata").Metadata
-    kinds = {name: "numerical" if column.dtype == np.float64 else "categorical" for name, column in encoded.items()}
-    tables = {TABLE: {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}}
-    return metadata.load_from_dict({"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": "V2"})
-
-
-def _entity_shares(rows: pd.DataFrame, schema: Schema) -> tuple[float, ...] | None:
-    if schema.entity is None:
-        return None
-    sizes = np.bincount(rows.groupby(schema.entity, sort=False).size().to_numpy())[1:]
-    return tuple((sizes / sizes.sum()).tolist())
 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """SDV draws from global state: seed it within, and put back what was there."""
-    torch = _import("torch")
+    import torch
+
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
     random.seed(seed)
     np.random.seed(seed)
