@@ -112,11 +112,11 @@ def randomize(  # noqa: PLR0913 - options of the command line
     """
     from synth.output import whole_folder
     from synth.table import read_table
-    from understudy.extras.local.reports import Reports
+    from understudy.extras.local.reports import write
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
     with whole_folder(out) as folder, console.stage("randomize"):
-        Reports.of(read_table(table, asked.schema, outside=outside_of(clamp)), asked).write(folder)
+        write(read_table(table, asked.schema, outside=outside_of(clamp)), asked, folder)
     console.say(_guarantee(asked))
     console.warn(SEEN)
     console.say(f"Reports: {out}")
