@@ -130,10 +130,12 @@ def collect(
     out: OutFolder,
 ) -> int:
     """Make a model of reports alone: no table is read. `understudy sample` draws rows from it."""
+    from synth.output import check_new_folder
     from understudy.extras.local.generator import Local
     from understudy.extras.local.reports import collect as count
 
     console = console_of(ctx)
+    check_new_folder(out)
     with console.stage("count reports"):
         counts = count(reports)
     asked = counts.survey
