@@ -10,7 +10,6 @@ Tiwald et al. 2025 (2501.12012) for tables.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -27,6 +26,7 @@ row, shape (n, size), or `None` where it may take all."""
 RANDOM, BY_PLACE = 0.3, 0.3
 """Shares of rows that a network of any order learns in an order of their own, and in that of the columns' places."""
 UNDRAWN = -1  # code of a cell that is not drawn yet
+Codes = NDArray[np.int32]
 CHUNK_ROWS = 8_192  # rows that are drawn at once
 
 
@@ -54,7 +54,7 @@ class AutoregressiveNetwork(nn.Module):
         self.sizes, self.leaders, self.order, self.dropout = tuple(sizes), tuple(leaders), order, dropout
         if order not in get_args(Order):
             raise ValueError(f"a network has a fixed order or any, not order={order!r}")
-        self.units = units_of(self.sizes, self.leaders)
+        self.units = units_of(self.leaders)
         unit_of = torch.tensor(self.units)
         d, n_codes = len(self.sizes), sum(self.sizes)
         before = torch.ones(d, d, dtype=torch.bool).tril(-1)
@@ -141,179 +141,76 @@ class AutoregressiveNetwork(nn.Module):
         return slice(start, start + self.sizes[column])
 
 
-def units_of(sizes: Sequence[int], leaders: Sequence[int | None]) -> tuple[int, ...]:
-    """Of each column, the place of the first column of its unit."""
-    if not sizes or min(sizes) < 1 or len(leaders) != len(sizes):
-        raise ValueError("a network has columns, each with codes and with a leader or None")
+def units_of(leaders: Sequence[int | None]) -> tuple[int, ...]:
+    """Of each column, the place of the first column of its unit: a leader comes before its followers."""
     units: list[int] = []
     for place, leader in enumerate(leaders):
-        if leader is not None and not 0 <= leader < place:
-            raise ValueError(f"a leader comes before its follower: column={place}, leader={leader}")
         units.append(place if leader is None else units[leader])
     return tuple(units)
 
 
+@torch.inference_mode()
 def draw(
     network: AutoregressiveNetwork,
     codes: NDArray[np.integer[Any]],
-    known: Sequence[bool] | NDArray[np.bool_],
+    known: NDArray[np.bool_],
     generator: torch.Generator,
     *,
     allowed: Mapping[int, NDArray[np.bool_]] | None = None,
     mask: Mask | None = None,
     weigh: bool = False,
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Rows on condition of the columns that are known.
+) -> tuple[Codes, NDArray[np.float64]]:
+    """Rows on condition of the columns that are known, and their log weights; shapes (n, d) and (n,).
 
     A network of any order draws from the distribution given them. One of a fixed order weighs its rows instead, by how
     likely each known code is given the columns before it. Known columns that come first weigh nothing.
-
-    Args:
-        known: true for known columns, shape (d,).
-        allowed: codes that a column may take, by its place: shape (size,) or (n, size).
-
-    Returns:
-        Codes, shape (n, d), and log weights, shape (n,); zeros where rows are not weighed. A row weighs minus infinity
+    `known`: true for known columns, shape (d,); a follower is known only where its leader is.
+    `allowed`: codes that a column may take, by its place, shape (size,).
     """
-    codes = np.asarray(codes)
-    unknown = ~np.asarray(known, dtype=np.bool_)
-    if codes.ndim != 2 or unknown.shape != (len(network.sizes),):
-        raise ValueError("codes have the shape (n, d), and what is known the shape (d,)")
-    missing = np.broadcast_to(unknown, codes.shape[:1] + unknown.shape)
-    return _completed(network, codes, missing, generator, _Support(allowed or {}, mask), weigh=weigh)
-
-
-@dataclass(frozen=True)
-class _Support:
-    """Codes that columns may take."""
-
-    allowed: Mapping[int, NDArray[np.bool_]]
-    mask: Mask | None
-
-    def check(self, n: int, sizes: Sequence[int]) -> None:
-        for column, allowed in self.allowed.items():
-            if not 0 <= column < len(sizes) or allowed.shape not in ((sizes[column],), (n, sizes[column])):
-                raise ValueError(f"allowed codes have the shape (size,) or (n, size), not so column={column}")
-
-    def of(self, column: int, size: int, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> Tensor | None:
-        """Codes that a column may take in some rows, at least one in each; `None`: all.
-
-        Shape: (n_rows,) and (n_rows, d), to (n_rows, size).
-        """
-        support = self.allowed.get(column)
-        if support is not None:
-            support = np.broadcast_to(support if support.ndim == 1 else support[rows], (len(rows), size))
-            support = support | ~support.any(1, keepdims=True)
-        narrow = None if self.mask is None else self.mask(column, codes)
-        if narrow is not None:
-            if narrow.shape != (len(rows), size):
-                raise ValueError(f"a mask has the shape (n, size), not so for column={column}")
-            wide = np.ones_like(narrow) if support is None else support
-            support = np.where((narrow & wide).any(1, keepdims=True), narrow & wide, wide)
-        return None if support is None else torch.from_numpy(np.ascontiguousarray(support))
-
-
-def _completed(
-    network: AutoregressiveNetwork,
-    codes: NDArray[np.integer[Any]],
-    missing: NDArray[np.bool_],
-    generator: torch.Generator,
-    support: _Support,
-    *,
-    weigh: bool = False,
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Rows without missing cells, and their log weights, drawn a chunk of rows at a time."""
-    _check_cells(network, codes, missing)
-    support.check(len(codes), network.sizes)
-    rows, weights = np.where(missing, UNDRAWN, codes).astype(np.int32), np.zeros(len(codes))
-    with torch.inference_mode():
-        for start in range(0, len(rows), CHUNK_ROWS):
-            chunk = slice(start, start + CHUNK_ROWS)
-            drawing = _Drawing(network, generator, support, start)
-            if network.order == "any" and not weigh:
-                drawing.fill(rows[chunk], missing[chunk])
-            else:
-                weights[chunk] = drawing.weigh(rows[chunk], ~missing[start])
+    rows, weights = np.where(known, codes, UNDRAWN).astype(np.int32), np.zeros(len(codes))
+    columns = list(range(len(known)))
+    if network.order == "any" and not weigh:
+        # What is known, then by place, the order that is learned best, but each follower directly after its leader.
+        columns.sort(key=lambda place: (not known[place], network.units[place], place))
+    n_leading = next((rank for rank, column in enumerate(columns) if not known[column]), len(columns))
+    for start in range(0, len(rows), CHUNK_ROWS):
+        chunk = slice(start, start + CHUNK_ROWS)
+        made, everyone = rows[chunk], np.arange(len(rows[chunk]))
+        states = torch.zeros(len(made), network.embeddings.shape[1])
+        # A mask sees what comes before a column alone: else rows would not be drawn from what their weights are for.
+        so_far = np.full_like(made, UNDRAWN)
+        for rank, column in enumerate(columns):
+            if rank >= n_leading:
+                logits = network.logits(column, states).double()
+                support = _support(None if allowed is None else allowed.get(column), mask and mask(column, so_far))
+                log_shares = (logits if support is None else logits.masked_fill(~support, -math.inf)).log_softmax(1)
+                if known[column]:
+                    weights[chunk] += log_shares.numpy()[everyone, made[:, column]]
+                else:
+                    made[:, column] = _one_code(log_shares, generator)
+            so_far[:, column] = made[:, column]
+            embeddings = network.embeddings[network.rows_of(column)]
+            states += functional.embedding(torch.from_numpy(made[:, column].copy()), embeddings)
     return rows, weights
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """Drawing the cells of a chunk of rows, which starts at some row. Each row's sum of embeddings is kept."""
-
-    network: AutoregressiveNetwork
-    generator: torch.Generator
-    support: _Support
-    start: int
-
-    def fill(self, rows: NDArray[np.int32], missing: NDArray[np.bool_]) -> None:
-        """Draw missing cells in place, in a network of any order."""
-        states = torch.zeros(len(rows), self.network.embeddings.shape[1])
-        for column in range(rows.shape[1]):
-            index = np.flatnonzero(~missing[:, column])
-            states[torch.from_numpy(index)] += self._embedded(column, rows[index, column])
-        # By place, the order that is learned best, but each follower directly after its leader.
-        for column in sorted(range(rows.shape[1]), key=lambda place: (self.network.units[place], place)):
-            index = np.flatnonzero(missing[:, column])
-            if len(index):
-                chosen = torch.from_numpy(index)
-                shares = self._log_shares(column, states[chosen], index, rows[index])
-                rows[index, column] = self._one_code(shares)
-                states[chosen] += self._embedded(column, rows[index, column])
-
-    def weigh(self, rows: NDArray[np.int32], known: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Draw columns that are not known in place, in the order of places; log weights of the rows."""
-        states = torch.zeros(len(rows), self.network.embeddings.shape[1])
-        everyone, weights = np.arange(len(rows)), np.zeros(len(rows))
-        # A mask sees what comes before a column alone: else rows would not be drawn from what their weights are for.
-        so_far = np.full_like(rows, UNDRAWN)
-        n_leading = int(np.argmin(known)) if not known.all() else len(known)
-        for column in range(rows.shape[1]):
-            if column >= n_leading:
-                shares = self._log_shares(column, states, everyone, so_far)
-                if known[column]:
-                    weights += shares.numpy()[everyone, rows[:, column]]
-                else:
-                    rows[:, column] = self._one_code(shares)
-            so_far[:, column] = rows[:, column]
-            states += self._embedded(column, rows[:, column])
-        return weights
-
-    def _embedded(self, column: int, codes: NDArray[np.int32]) -> Tensor:
-        return functional.embedding(torch.from_numpy(codes), self.network.embeddings[self.network.rows_of(column)])
-
-    def _log_shares(
-        self, column: int, states: Tensor, index: NDArray[np.int64], codes: NDArray[np.int32]
-    ) -> Tensor:  # fmt: skip
-        """Log probabilities of a column's codes in some rows of the chunk, shape (n_rows, size)."""
-        logits = self.network.logits(column, states).double()
-        support = self.support.of(column, self.network.sizes[column], index + self.start, codes)
-        if support is not None:
-            logits = logits.masked_fill(~support, -math.inf)
-        return logits.log_softmax(1)
-
-    def _one_code(self, log_shares: Tensor) -> NDArray[np.int32]:
-        """A code for each row, by where a uniform number falls among cumulative probabilities."""
-        cumulative = log_shares.exp().cumsum(1)
-        uniform = torch.rand(len(log_shares), 1, generator=self.generator, dtype=torch.float64)
-        # A last code of probability zero cannot be drawn: what is looked up is below the last cumulative probability.
-        sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
-        codes: NDArray[np.int32] = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
-        return codes
+def _support(allowed: NDArray[np.bool_] | None, narrow: NDArray[np.bool_] | None) -> Tensor | None:
+    """Codes that a column may take, at least one in each row: a mask that leaves none gives way to what is allowed."""
+    if narrow is not None:
+        wide = np.ones_like(narrow) if allowed is None else np.broadcast_to(allowed, narrow.shape)
+        both = narrow & wide
+        return torch.from_numpy(np.where(both.any(1, keepdims=True), both, wide))
+    return None if allowed is None else torch.from_numpy(allowed)
 
 
-def _check_cells(
-    network: AutoregressiveNetwork, codes: NDArray[np.integer[Any]], missing: NDArray[np.bool_]
-) -> None:  # fmt: skip
-    """Refuse cells that do not fit a network."""
-    if codes.ndim != 2 or codes.shape != missing.shape or codes.shape[1] != len(network.sizes):
-        raise ValueError("codes and missing cells have the shape (n, d)")
-    if (~missing & ((codes < 0) | (codes >= np.array(network.sizes)))).any():
-        raise ValueError("codes are at least 0 and below the size of their column")
-    if network.order == "any":
-        for place, leader in enumerate(network.leaders):
-            if leader is not None and (missing[:, leader] & ~missing[:, place]).any():
-                raise ValueError(f"a follower is known only where its leader is: column={place}, leader={leader}")
+def _one_code(log_shares: Tensor, generator: torch.Generator) -> Codes:
+    """A code for each row, by where a uniform number falls among cumulative probabilities."""
+    cumulative = log_shares.exp().cumsum(1)
+    uniform = torch.rand(len(log_shares), 1, generator=generator, dtype=torch.float64)
+    # A last code of probability zero cannot be drawn: what is looked up is below the last cumulative probability.
+    sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
+    codes: Codes = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
+    return codes
 
 
 def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:

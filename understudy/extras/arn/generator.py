@@ -3,7 +3,7 @@
 A number or time whose codes have several cells is two columns of the network. The level of its rank within the code
 comes directly after the code. With any order, conditions on whatever columns are exact, and cells are imputed.
 
-Source: Tiwald et al. 2025 (2501.12012) for the task; `synth.neural.autoregressive_network` for the network.
+Source: Tiwald et al. 2025 (2501.12012) for the task; `network` for the network.
 """
 
 import hashlib
@@ -29,10 +29,7 @@ from synth.progress import Progress
 from synth.schema import Schema
 
 if TYPE_CHECKING:
-    from torch import Generator as TorchGenerator
-
-    from synth.neural.autoregressive_network import AutoregressiveNetwork
-    from synth.neural.autoregressive_training import ArnSpec
+    from understudy.extras.arn.network import AutoregressiveNetwork
 
 N_LEVELS = 8  # levels of the ranks within a code
 MOST_LEVELS = 1_000  # levels that a saved model may have
@@ -68,23 +65,18 @@ class Arn(AutoregressiveGenerator):
             device_of(self.device)
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> "ArnDistribution":
-        from synth.neural.autoregressive_training import fit_network
         from synth.neural.training import CheckpointFolder, Course, device_of
+        from understudy.extras.arn.training import ArnSpec, fit_network
 
         layout = NetworkColumns(learned.discretizer, learned.order, N_LEVELS)
         codes = layout.of_rows(learned.rows)
         digest = self._digest(layout, codes, seed)
         course = Course(self.name, digest, None if place is None else CheckpointFolder(place), progress)
-        spec, device = self.spec(len(codes), float(learned.weights.sum())), device_of(self.device)
+        spec = ArnSpec.for_rows(len(codes), self.order, self.epochs, n_units=float(learned.weights.sum()))
+        device = device_of(self.device)
         with torch_threads(self.n_threads):
             network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)
         return ArnDistribution(layout, network, len(learned.known))
-
-    def spec(self, n_rows: int, n_units: float | None = None) -> "ArnSpec":
-        """The training of a network on so many rows of so many units; `None`: as many."""
-        from synth.neural.autoregressive_training import ArnSpec
-
-        return ArnSpec.for_rows(n_rows, self.order, self.epochs, n_units=n_units)
 
     def _digest(self, layout: "NetworkColumns", codes: Codes, seed: int) -> str:
         """The digest of everything that training depends on, which a checkpoint goes by."""
@@ -198,12 +190,6 @@ class NetworkColumns:
         """The codes alone, by place; shape (n, d)."""
         return made[:, [self.leader[place] for place in range(len(self.places))]]
 
-    def possible(self, place: int) -> Flags:
-        """The codes of an attribute that a drawn value may have; shape (size,)."""
-        flags = np.ones(self.discretizer.attributes[place].size, dtype=bool)
-        flags[self.discretizer.attributes[place].impossible] = False
-        return flags
-
 
 @dataclass(frozen=True, eq=False)
 class ArnDistribution:
@@ -240,19 +226,34 @@ class ArnDistribution:
         return self._drawn(n_rows, rng, evidence, weigh=False)
 
     def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
-        from synth.neural.autoregressive_network import draw
+        import torch
 
-        columns, places = self.layout.columns, evidence.places
+        from understudy.extras.arn.network import draw
+
+        columns, places, discretizer = self.layout.columns, evidence.places, self.discretizer
         codes = np.zeros((n_rows, len(columns)), dtype=np.int32)
         ranked: frozenset[int] = frozenset()
         if evidence.rows is not None:
             codes, ranked = self.layout.of_rows(evidence.rows), places & evidence.rows.ranks.keys()
         known = np.array([place in (ranked if holds else places) for place, holds in columns])
-        allowed = {self.layout.leader[p]: self.layout.possible(p) for p in self.layout.places if p not in places}
-        made, log_weights = draw(
-            self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence),
-            weigh=weigh,
-        )  # fmt: skip
+        allowed = {}
+        for place in set(self.order) - places:  # the codes that a drawn value may have
+            attribute = discretizer.attributes[place]
+            allowed[self.layout.leader[place]] = np.isin(np.arange(attribute.size), attribute.impossible, invert=True)
+
+        def mask(column: int, made: Codes) -> Flags | None:
+            place, holds = columns[column]
+            if holds:
+                return self.layout.levels[place].is_open[made[:, self.layout.leader[place]]]
+            if not evidence.zeros:
+                return None
+            codes = self.layout.codes_of(made)
+            flags = evidence.open_codes(place, codes, np.flatnonzero((codes >= 0).all(0)).tolist())
+            return None if flags is None else np.broadcast_to(flags, (len(made), flags.shape[-1]))
+
+        # A child of the generator, for PyTorch, whose own one is left as it is.
+        seed = torch.Generator().manual_seed(int(rng.integers(2**63)))
+        made, log_weights = draw(self.network, codes, known, seed, allowed=allowed, mask=mask, weigh=weigh)
         rows = self.layout.to_rows(made, log_weights, rng)
         for place in ranked:
             rows.ranks[place][:] = evidence.rows.ranks[place]  # type: ignore[union-attr]
@@ -260,7 +261,7 @@ class ArnDistribution:
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain data and arrays, for `ArnModel.restored`."""
-        from synth.neural.autoregressive_network import to_arrays
+        from understudy.extras.arn.network import to_arrays
 
         content = {
             "order": self.network.order,
@@ -269,25 +270,6 @@ class ArnDistribution:
             "n_given": self.n_given,
         }
         return content, to_arrays(self.network)
-
-
-@dataclass(frozen=True, eq=False)
-class _Mask:
-    """The codes that a column of the network may have beside those that are known in all rows."""
-
-    layout: NetworkColumns
-    evidence: Evidence
-
-    def __call__(self, column: int, made: Codes) -> Flags | None:
-        place, holds = self.layout.columns[column]
-        if holds:
-            return self.layout.levels[place].is_open[made[:, self.layout.leader[place]]]
-        if not self.evidence.zeros:
-            return None
-        codes = self.layout.codes_of(made)
-        drawn = np.flatnonzero((codes >= 0).all(0)).tolist()
-        flags = self.evidence.open_codes(place, codes, drawn)
-        return None if flags is None else np.broadcast_to(flags, (len(made), flags.shape[-1]))
 
 
 @contextmanager
@@ -303,13 +285,6 @@ def torch_threads(n_threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def torch_generator(rng: np.random.Generator) -> "TorchGenerator":
-    """A child of a generator, for PyTorch; the latter's own one is left as it is."""
-    import torch
-
-    return torch.Generator().manual_seed(int(rng.integers(2**63)))
-
-
 class ArnModel(AutoregressiveModel):
     """A model of `arn`."""
 
@@ -319,7 +294,7 @@ class ArnModel(AutoregressiveModel):
     ) -> ArnDistribution:
         """The distribution that `ArnDistribution.to_arrays` took apart; errors as in the base."""
         require_torch()
-        from synth.neural.autoregressive_network import from_arrays
+        from understudy.extras.arn.network import from_arrays
 
         places = tuple(plain_arrays.whole_numbers(content, "places").tolist())
         if sorted(places) != list(range(len(discretizer.attributes))):

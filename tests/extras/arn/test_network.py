@@ -12,7 +12,10 @@ import pytest
 import torch
 
 from synth.errors import ModelError
-from synth.neural.autoregressive_network import (
+from synth.neural.training import CheckpointFolder, Course
+from synth.progress import quiet
+from tests.synth.neural.test_networks import put, spoilt
+from understudy.extras.arn.network import (
     UNDRAWN,
     AutoregressiveNetwork,
     Order,
@@ -21,10 +24,7 @@ from synth.neural.autoregressive_network import (
     to_arrays,
     units_of,
 )
-from synth.neural.autoregressive_training import ArnSpec, ArnTraining, fit_network, one_cycle
-from synth.neural.training import CheckpointFolder, Course
-from synth.progress import quiet
-from tests.synth.neural.test_networks import put, spoilt
+from understudy.extras.arn.training import ArnSpec, ArnTraining, fit_network, one_cycle
 
 CPU = torch.device("cpu")
 SIZES, LEADERS = (3, 4, 2, 5), (None, None, 1, None)
@@ -137,13 +137,8 @@ def test_a_row_known_in_full_comes_back_as_it_is() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_codes_that_are_not_allowed_are_not_drawn(order: Order) -> None:
-    by_row = np.random.default_rng(0).random((2_000, 5)) < 0.4
-    by_row[:5] = False
-    drawn = rows(order, 2_000, allowed={1: np.array([False, True, True, False]), 3: by_row})
+    drawn = rows(order, 2_000, allowed={1: np.array([False, True, True, False])})
     assert set(drawn[:, 1]) == {1, 2}
-    kept = by_row[np.arange(2_000), drawn[:, 3]]
-    assert kept[by_row.any(1)].all()
-    assert drawn[:5, 3].max() < 5  # where nothing is allowed, everything is
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -177,7 +172,7 @@ def test_a_known_code_that_a_mask_excludes_weighs_minus_infinity() -> None:
 
 def test_followers_come_directly_after_their_leaders_in_training() -> None:
     leaders = (None, None, 1, 0, 2)
-    assert units_of((2,) * 5, leaders) == (0, 1, 1, 0, 1)
+    assert units_of(leaders) == (0, 1, 1, 0, 1)
     many = AutoregressiveNetwork((2,) * 5, leaders, "any", d_state=5)
     many.embeddings.data[1::2] = torch.eye(5)  # the state tells which columns are before
     torch.manual_seed(0)
@@ -192,36 +187,6 @@ def test_followers_come_directly_after_their_leaders_in_training() -> None:
     assert 300 < before[:, 1, 0].sum() < 390  # by place it is before, and in a random order half the time
     assert 60 < before[:, 0, 1].sum() < 200
     assert (before.sum(2).max(1) == 4).all()  # a last column has all others before it
-
-
-def test_a_follower_is_not_known_without_its_leader() -> None:
-    with pytest.raises(ValueError, match="follower"):
-        rows("any", 5, known=(2,))
-
-
-@pytest.mark.parametrize("leaders", [(0, None), (1, None), (None, 1), (None, -1), (None,)])
-def test_leaders_come_before_their_followers(leaders: tuple[int | None, ...]) -> None:
-    with pytest.raises(ValueError, match="leader"):
-        AutoregressiveNetwork((2, 2), leaders, "fixed")
-
-
-@pytest.mark.parametrize("codes", [np.full((3, 4), 2), np.full((3, 4), -1), np.zeros((3, 3), int), np.zeros(4, int)])
-def test_codes_that_do_not_fit_are_refused(codes: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="codes"):
-        draw(network("any"), codes, [True, True, True, False], generator())
-    with pytest.raises(ValueError, match="codes"):
-        fit_network(codes, SIZES, LEADERS, ArnSpec(), CPU, 0, course())
-
-
-@pytest.mark.parametrize("allowed", [{4: np.ones(5, bool)}, {1: np.ones(5, bool)}, {1: np.ones((4, 4), bool)}])
-def test_allowed_codes_of_another_shape_are_refused(allowed: dict[int, np.ndarray]) -> None:
-    with pytest.raises(ValueError, match="allowed"):
-        rows("any", 5, allowed=allowed)
-
-
-def test_a_mask_of_another_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match="mask"):
-        rows("any", 5, mask=lambda column, codes: np.ones(3, dtype=bool))
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -295,7 +260,7 @@ def test_damaged_arrays_are_refused(damage: str) -> None:
 
 
 def test_arrays_of_other_columns_are_refused() -> None:
-    for sizes, leaders in [((3, 4, 2, 6), LEADERS), ((3, 4, 2), (None,) * 3), (SIZES, (None, None, 3, None))]:
+    for sizes, leaders in [((3, 4, 2, 6), LEADERS), ((3, 4, 2), (None,) * 3)]:
         with pytest.raises(ValueError):
             from_arrays(to_arrays(network("any")), sizes, leaders, "any")
     with pytest.raises(ValueError, match="order"):
@@ -322,9 +287,9 @@ def test_codes_that_lie_beside_each_other_learn_from_each_other() -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_fewer_rows_take_more_passes_and_a_heavier_decay(order: Order) -> None:
     specs = [ArnSpec.for_rows(n_rows, order) for n_rows in (1, 1_000, 10_000, 50_000, 1_000_000)]
-    assert sorted(specs, key=lambda spec: -spec.n_epochs) == specs
+    assert sorted(specs, key=lambda spec: -spec.epochs) == specs
     assert sorted(specs, key=lambda spec: -spec.decay) == specs
-    assert specs[-1].n_epochs > 0
+    assert specs[-1].epochs > 0
     assert ArnSpec.for_rows(1_000, order, epochs=3) == replace(specs[1], epochs=3)
     assert ArnSpec.for_rows(10_000, order, n_units=1_000) == replace(specs[2], decay=specs[1].decay)
 

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from synth.errors import ModelError
-from synth.neural.autoregressive_network import AutoregressiveNetwork, Order
 from synth.neural.batches import Epochs
 from synth.neural.networks import is_finite
 from synth.neural.training import Course, restore, seeded, states_of, train
+from understudy.extras.arn.network import AutoregressiveNetwork, Order
 
 EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
 """Passes over the table where no number is set."""
@@ -41,7 +41,7 @@ class ArnSpec:
     """Training parameters of the autoregressive network."""
 
     order: Order = "fixed"
-    epochs: int | None = None
+    epochs: int = 6
     d_state: int = 128
     d_hidden: int = 96
     n_curves: int = 6
@@ -58,11 +58,6 @@ class ArnSpec:
         usual = round(EPOCHS[order] * math.sqrt(max(few / n_rows, min(many / n_rows, 1.0))))
         decay = min(DECAY * (DECAY_ROWS / (n_units or n_rows)) ** DECAY_POWER, MOST_DECAY)
         return cls(order, min(usual, MOST_EPOCHS) if epochs is None else epochs, decay=decay)
-
-    @property
-    def n_epochs(self) -> int:
-        """Passes over the table."""
-        return EPOCHS[self.order] if self.epochs is None else self.epochs
 
 
 class Curves(nn.Module):
@@ -96,9 +91,7 @@ def _cosines(size: int, n_curves: int) -> Tensor:
 
 class ArnTraining:
     """The autoregressive network on a table: everything is on the device, and a step never waits for it.
-
-    Args:
-        codes: *Sensitive*. The table, shape (n, d), at least one row.
+    `codes`: *Sensitive*. The table, shape (n, d), at least one row.
     """
 
     def __init__(
@@ -135,7 +128,7 @@ class ArnTraining:
         """A step on a batch; its loss, detached and 0-d."""
         index, shares = self._epochs.draw()
         for group in self._adam.param_groups:
-            group["lr"] = self.spec.rate * one_cycle(self._n_done / (self.spec.n_epochs * self.n_steps_per_epoch))
+            group["lr"] = self.spec.rate * one_cycle(self._n_done / (self.spec.epochs * self.n_steps_per_epoch))
         weights = self.curves.added(self.network)
         nll = functional_call(self.network, weights, self._codes.index_select(0, index))
         loss = torch.dot(nll, shares)
@@ -180,20 +173,12 @@ def fit_network(
     """A trained network, in evaluation mode and on the CPU; torch's own generators are left as they were.
     `codes`: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
     """
-    _check(codes, sizes)
     with seeded(seed, device):
         training = ArnTraining(spec, codes, sizes, leaders, device)
-        train(training, spec.n_epochs, course)
+        train(training, spec.epochs, course)
     if not is_finite(training.average):
         raise ModelError(f"training of generator={course.name!r} diverged at its end; lower learning_rate")
     return training.average.cpu()  # type: ignore[no-any-return]
-
-
-def _check(codes: NDArray[np.integer[Any]], sizes: Sequence[int]) -> None:
-    if codes.ndim != 2 or len(codes) == 0 or codes.shape[1] != len(sizes):
-        raise ValueError("codes have the shape (n, d), with at least one row and a size for each column")
-    if codes.min() < 0 or (codes.max(axis=0) >= np.asarray(sizes)).any():
-        raise ValueError("codes are at least 0 and below the size of their column")
 
 
 def one_cycle(share: float) -> float:
@@ -201,10 +186,5 @@ def one_cycle(share: float) -> float:
 
     Source: Smith, Topin 2017 (1708.07120), with the cosine that PyTorch's `OneCycleLR` has.
     """
-    if share < RISE:
-        return _between(FIRST, 1.0, share / RISE)
-    return _between(1.0, LAST, (share - RISE) / (1 - RISE))
-
-
-def _between(first: float, last: float, share: float) -> float:
-    return last + (first - last) * (1 + math.cos(math.pi * share)) / 2
+    first, last, done = (FIRST, 1.0, share / RISE) if share < RISE else (1.0, LAST, (share - RISE) / (1 - RISE))
+    return last + (first - last) * (1 + math.cos(math.pi * done)) / 2
