@@ -34,7 +34,7 @@ from sklearn.impute import IterativeImputer
 import synth
 from benchmarks.scoring import Scorer
 from synth.errors import JobError
-from synth.generators.models.conditions import GIVEN
+from synth.generators.models.known_rows import GIVEN
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import conform

@@ -30,7 +30,7 @@ from benchmarks.history_tables import patients, patients_schema, shoppers, shopp
 from evaluate.histories import fidelity, next_event
 from evaluate.tables import Tables
 from synth.generators import registry
-from synth.histories.ordering import histories_of
+from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
 

@@ -21,13 +21,13 @@ import pandas as pd
 import synth
 from benchmarks.scoring import Scorer
 from evaluate.tables import Tables
-from evaluate.utility import dp_alternative, pate_alternative
 from synth.schema import Schema
+from understudy.extras.dp_models import pate, regression
 
 TARGETS = {"adult": "income", "hmeq": "BAD"}
 MOST_ROWS = 8_000
 GENERATORS, EPSILONS, SEEDS = ("pategan", "aim", "tvae", "independent"), (1.0, 10.0), (0, 1, 2)
-ALTERNATIVES = {"DP-SGD": dp_alternative, "PATE": pate_alternative}
+ALTERNATIVES = {"DP-SGD": regression, "PATE": pate}
 FIGURES = {"tv1": "columns", "tv2": "pairs", "tstr": "TSTR", "linear": "linear", "cpu_s": "CPU s"}
 
 

@@ -87,7 +87,7 @@ def fit(
     from synth.errors import BudgetError, JobError
     from synth.generators.models.framed_model import FramedModel
     from synth.generators.registry import generator
-    from synth.generators.wrapper import compose, fit_model
+    from synth.generators.wrapper import cautions, compose, fit_model
     from synth.infer import infer_schema
     from synth.progress import quiet, show, shown
     from synth.table import Table
@@ -111,7 +111,7 @@ def fit(
         if progress is not quiet:
             show(schema)
     chosen = compose(chosen, schema)
-    for sentence in chosen.cautions(schema):
+    for sentence in cautions(chosen, schema):
         warnings.warn(sentence, stacklevel=2)
     with shown(progress) as tell:
         model = fit_model(chosen, table, schema, seed=seed, progress=tell)

@@ -4,19 +4,14 @@ Nothing in the core names one. The `__init__` of an extra holds what it brings, 
 
     BRINGS = {"generator": {"local": "understudy.extras.local.generator:Local"}}
 
-<<<<<<< HEAD
 Who reads a kind says what its objects are:
 
 - "generator" `synth.generators.registry`, "measure" and "measure on request" `evaluate.metrics`, "section"
   `reports.document`, "command" `understudy.cli`, "schema command" `understudy.cli.schemas`
+- "wrapper" `synth.generators.wrapper`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`
 - "tracker" `understudy.job.tracking`, "executor" and "counting" `understudy.executors`
 - "export": a function that writes a `Delivery` into its folder; "library": a package whose version provenance notes;
   "index page": the name of a page, and a function of a folder of outputs and the page's path
-=======
-Who reads a kind says what its objects are: "generator" `synth.generators.registry`, "measure" and "measure on request"
-`evaluate.metrics`, "section" `reports.document`, "command" `understudy.cli`, "schema command"
-`understudy.cli.schemas`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`.
->>>>>>> rel49
 """
 
 import importlib

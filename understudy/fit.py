@@ -65,7 +65,7 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
         if executor != PROCESSES:
             checked(executor, "counting")
         counts = isinstance(chosen, PrivateGenerator) and chosen.promises and chosen.counts_alone
-        if not counts or outside != "clamp" or chosen.draws_histories(schema):
+        if not counts or outside != "clamp" or chosen.in_order:
             raise JobError(
                 "--executor is for counts with epsilon of values that are clamped (--clamp), by independent, mst, aim "
                 "or latent_class, of rows without an order and without texts; leave it out"

@@ -18,7 +18,7 @@ from evaluate.tables import MetricResult, SharedResults, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
 from evaluate.utility.tstr import scored, study_note
-from synth.histories.ordering import histories_of
+from synth.row_order import histories_of
 from synth.schema import Schema
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)

@@ -20,17 +20,17 @@ import pandas as pd
 from evaluate.intervals import N_GROUPS
 from evaluate.sampling import side_seed
 from evaluate.tables import Tables
-from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import Histories, histories_of, order_ranks
+from synth.row_order import Histories, histories_of, order_ranks
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
+from understudy.extras.histories.layout import HistoryLayout
 
 MOST_ROWS = 10_000_000  # The largest place in a history
 
 
 @dataclass(frozen=True)
 class StepLayout:
-    """Columns of a table of steps, named as models of histories name them (`synth.histories.layout`)."""
+    """Columns of a table of steps, named as models of histories name them (`understudy.extras.histories.layout`)."""
 
     schema: Schema
     constant: tuple[str, ...]

@@ -51,7 +51,7 @@ from evaluate.privacy.singling_out import (
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from synth.histories.ordering import Histories, histories_of
+from synth.row_order import Histories, histories_of
 from synth.schema import Schema
 
 METRICS = (

@@ -1,4 +1,4 @@
-"""Groups of rows: k-means learned on synthetic rows and scored on real ones, beside k-means with DP on real rows.
+"""Groups of rows: k-means learned on synthetic rows and scored on real ones.
 
 Centers are learned on synthetic rows and on as many training rows; on fresh real rows and on as many training rows;
 and on training rows whose columns were shuffled. All are scored on the same control rows, which none of them saw: by
@@ -7,48 +7,23 @@ squared distance to the mean). Beside it stands the adjusted Rand index: how far
 rows into the same groups. Several groupings of one table may be equally good, so that this is below 1 for fresh rows.
 
 There are `N_CENTERS` centers for every table, and one space of the rows, by the schema (`evaluate.utility.k_means`).
-
-**The alternative**: who wants groups only need not release a table. k-means with DP on the training rows spends the
-table's whole claim on itself. It looks at columns with a public domain alone, and so do the groups it is compared with.
-diffprivlib's k-means is not used: it tests without noise whether a group is empty, and its number of rounds depends on
-the exact number of rows, so that its epsilon does not hold.
-
-The centers are never released, and nor is their score: like every number of an evaluation it reads real rows outside
-the guarantee, and no budget is charged. Its noise is seeded, as that of no release may be.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from evaluate.metrics import Metric
-from evaluate.result import Estimate
-from evaluate.tables import MetricResult, StatedClaim, Tables
-from evaluate.utility.dp_alternative import INFERRED, MAX_UNITS, N_RUNS, N_SPLITS, skipped
-from evaluate.utility.k_means import (
-    N_CENTERS,
-    DpLloyd,
-    GroupSpace,
-    Points,
-    adjusted_rand,
-    k_means,
-    planned,
-    squared_distances,
-)
+from evaluate.result import Estimate, Failure
+from evaluate.tables import MetricResult, Tables
+from evaluate.utility.k_means import N_CENTERS, GroupSpace, Points, adjusted_rand, k_means, squared_distances
 from evaluate.utility.scores import weightings
 from evaluate.utility.study import N_FEWER, interval
-from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent
-from synth.dp.mechanisms import InjectedNoise
-from synth.dp.schedule import Schedule
 
 _SCORED = "its interval is not simulated; name 'utility.queries.excess'"
-_OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.queries.excess'"
 METRICS = (
     Metric("utility.clusters.explained", "higher", "Groups found in synthetic rows",
            "Share of the spread of real rows that groups explain which k-means found in synthetic ones.",
@@ -58,15 +33,10 @@ METRICS = (
     Metric("utility.clusters.agreement", "higher", "Groups, agreement",
            "Adjusted Rand index of the groups of real rows by centers from synthetic and from training rows; 1 is the "
            "same groups, 0 chance.", describes=_SCORED),
-    Metric("utility.clusters.dp_alternative.score", "none", "Private groups without a table",
-           "Share of the spread that groups explain which k-means with DP found in the real rows at the table's "
-           "epsilon.", describes=_OF_ANOTHER),
-    Metric("utility.clusters.dp_alternative.gap", "lower", "Groups, cost of going through a table",
-           "That share minus the one of groups found in synthetic rows; above 0, the table costs that much.",
-           describes=_OF_ANOTHER),
 )  # fmt: skip
-MEASURES = EXPLAINED, GAP, AGREEMENT, SCORE, COST = tuple(metric.name for metric in METRICS)
+MEASURES = EXPLAINED, GAP, AGREEMENT = tuple(metric.name for metric in METRICS)
 
+N_SPLITS = 4  # Of rows in halves
 LEARNED_ROWS = 10_000  # Rows that k-means without DP learns from at most
 LEAST_EXPLAINED = -1.0  # Shares are cut off here: below it groups are merely useless
 SIDES = ("tstr", "trtr", "fresh", "matched", "floor")
@@ -138,42 +108,27 @@ class ClusterStudy:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Groups found in synthetic rows, and in real ones with DP.
+    """Groups found in synthetic rows.
 
     Estimates:
 
     * `utility.clusters.explained`: higher; reference: centers from as many training rows;
     * `utility.clusters.gap`: share by training rows less that by synthetic ones, lower; reference: fresh rows and as
       many training ones;
-    * `utility.clusters.agreement`: of groups by synthetic and by training rows, higher; reference as for the gap;
-    * `utility.clusters.dp_alternative.score` (it describes) and `utility.clusters.dp_alternative.gap` (alternative less
-      synthetic, lower is better for the synthetic table), for a table with an epsilon.
+    * `utility.clusters.agreement`: of groups by synthetic and by training rows, higher; reference as for the gap.
     """
-    study = study_of(tables)
+    study = study_of(tables, GroupSpace.of(tables))
     if isinstance(study, str):
-        return skipped(study, MEASURES)
-    why = _hindrance(tables)
-    public = why or study_of(tables, public=True)
-    if tables.claim is None or isinstance(public, str):
-        return MetricResult(_scored(study), skipped(str(public), (SCORE, COST)).failures)
-    return MetricResult((*_scored(study), *_alternative(tables, public, tables.claim)))
+        return MetricResult(failures=tuple(Failure(name, "skipped", study) for name in MEASURES))
+    return MetricResult(_scored(study))
 
 
-def _hindrance(tables: Tables) -> str:
-    if tables.claim is None:
-        return "the table makes no privacy claim, so there is no epsilon to find groups at"
-    if tables.declared.status != "declared":
-        return INFERRED
-    return ""
-
-
-def study_of(tables: Tables, *, public: bool = False) -> ClusterStudy | str:
+def study_of(tables: Tables, space: GroupSpace) -> ClusterStudy | str:
     """The centers of an evaluation, or one sentence that says why there are none; made once for the same tables.
     `tables`: *Sensitive*.
     """
-    space = GroupSpace.of(tables, public=public)
     if not space.columns:
-        return "no column with a declared domain is learned" if public else "no column is learned"
+        return "no column is learned, or none with a declared domain"
     return tables.kept.once(("clusters", space), lambda: _made(tables, space))
 
 
@@ -208,7 +163,7 @@ def _scored(study: ClusterStudy) -> tuple[Estimate, ...]:
     figures = {name: study.explained(side.centers) for name, side in study.sides.items()}
     shares = {name: study.value(figure) for name, figure in figures.items()}
     drawn = {name: study.drawn(figures[name]) for name in COMPARED}
-    halves = {name: _explained_by_halves(study, study.sides[name].halves) for name in COMPARED}
+    halves = {name: explained_by_halves(study, study.sides[name].halves) for name in COMPARED}
     n, note = len(study.test), f"{N_CENTERS} groups by k-means of {study.n_learned} rows"
     low, high = interval(drawn["tstr"], halves["tstr"], bounds=(LEAST_EXPLAINED, 1.0))
     gap = drawn["trtr"] - drawn["tstr"]
@@ -227,7 +182,7 @@ def _scored(study: ClusterStudy) -> tuple[Estimate, ...]:
     )  # fmt: skip
 
 
-def _explained_by_halves(study: ClusterStudy, halves: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def explained_by_halves(study: ClusterStudy, halves: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return study.fewer([[study.explained(centers) for centers in pair] for pair in halves])
 
 
@@ -244,62 +199,3 @@ def _agreement(study: ClusterStudy, note: str) -> Estimate:
         floor=study.value(study.agreement(sides["floor"].centers, sides["trtr"].centers)),
         note=f"adjusted Rand index of {note} and of as many training ones; equally good groups may differ",
     )  # fmt: skip
-
-
-def _alternative(tables: Tables, study: ClusterStudy, claim: StatedClaim) -> tuple[Estimate, ...]:
-    """Scores of k-means with DP on the training rows, in the space of columns with a public domain."""
-    event = planned(claim.epsilon, claim.delta, len(study.space.columns), claim.max_rows_per_unit)
-    points, share = _units(tables, study.space)
-    rng = np.random.default_rng([tables.seed, 12])
-
-    def found(points: Points, noise: float) -> np.ndarray:
-        quieter = replace(event, sigma=noise * event.sigma)
-        budget = Budget(Schedule((quieter,), claim.delta), InjectedNoise(rng))
-        return DpLloyd(study.space, quieter, claim.max_rows_per_unit).fit(points, budget)
-
-    # Of a share of the units, the sums and their noise are less in proportion.
-    whole = [study.explained(found(points, share)) for _ in range(N_RUNS)]
-    # Half the units with half the noise would be as noisy as one run; the score is the mean of several.
-    part = share / 2 * math.sqrt(2 / N_RUNS)
-    splits = [points.halves(rng) for _ in range(N_SPLITS)]
-    halves = study.fewer([[study.explained(found(one, part)) for one in pair] for pair in splits])
-    drawn = np.mean([study.drawn(figure) for figure in whole], axis=0)
-    return _estimates_of_alternative(study, drawn, halves, _note(event, claim, study))
-
-
-def _units(tables: Tables, space: GroupSpace) -> tuple[Points, float]:
-    """The training rows, and the share of the units that they are of."""
-    points = Points.of(tables.train, space, tables, most=len(tables.train))
-    share = min(1.0, MAX_UNITS / (int(points.units.max()) + 1))
-    share *= tables.share_at_hand("train")  # the rows at hand may be a sample already
-    return points.where(points.units < MAX_UNITS), share
-
-
-def _estimates_of_alternative(
-    study: ClusterStudy, drawn: np.ndarray, halves: np.ndarray, note: str
-) -> tuple[Estimate, ...]:
-    sides = {name: study.value(study.explained(side.centers)) for name, side in study.sides.items()}
-    value, n = float(drawn[0]), len(study.test)
-    low, high = interval(drawn, halves, bounds=(LEAST_EXPLAINED, 1.0))
-    gap = drawn - study.drawn(study.explained(study.sides["tstr"].centers))
-    gap_halves = halves - _explained_by_halves(study, study.sides["tstr"].halves)
-    gap_low, gap_high = interval(gap, gap_halves, bounds=(-2.0, 2.0))
-    return (
-        Estimate(
-            SCORE, value, n, "none", low=low, high=high, reference=sides["trtr"], floor=sides["floor"], note=note,
-        ),
-        Estimate(
-            COST, float(gap[0]), n, "lower", low=gap_low, high=gap_high,
-            reference=value - sides["fresh"], floor=value - sides["floor"],
-            note=f"alternative less groups found in synthetic rows: {note}",
-        ),
-    )  # fmt: skip
-
-
-def _note(event: GaussianEvent, claim: StatedClaim, study: ClusterStudy) -> str:
-    form: Any = "{:.3g}".format
-    return (
-        f"{N_CENTERS} groups by DP-Lloyd at epsilon={form(claim.epsilon)}, delta={form(claim.delta)}, mean of {N_RUNS} "
-        f"runs, {len(study.space.columns)} columns with a declared domain, noise multiplier "
-        f"{form(event.noise_multiplier)} in each of {event.count} rounds"
-    )

@@ -1,30 +1,17 @@
-"""k-means of rows, as it is and with DP: the space of the rows, their groups, and how alike two groupings are.
+"""k-means of rows: the space of the rows, their groups, and how alike two groupings are.
 
 Rows are points by public facts wherever the schema declares these, and alike for all tables (`GroupSpace`). A category
 is a coordinate of its own; a number lies between the two ends of its bounds; missing and unknown values are levels,
 too. So each column is a distribution over its levels. Two categories are as far apart as the two ends of a number, and
 a row has a length of at most the square root of the number of its columns.
 
-**With DP** (`DpLloyd`): Lloyd's rounds, as many as are fixed beforehand, from public centers. Each releases the sums of
-the rows of all groups at once, as whole numbers with discrete Gaussian noise. The coordinates of a column sum to 1 for
-every row, so that these sums hold the sizes of the groups, too. Each unit adds a bounded number of rows, each to one
-group. The first rounds find many small groups; k-means of their noisy means, weighted by noisy sizes, gives the centers
-that the last rounds start from. All that is done with noisy sums is free: means are drawn towards the overall one as
-far as their noise asks for (James & Stein), and brought back to where distributions are.
-
-Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++); Hubert & Arabie 1985 (adjusted Rand index); Su, Cao, Li,
-Bertino, Jin 2016 (1504.05998) for DP-Lloyd; Wang & Carreira-Perpinan 2013 (1309.1541) for the projection; James &
-Stein 1961, positive part.
-
-# DEVIATES: from Su et al., one Gaussian release a round instead of Laplace noise on each coordinate, at the price of
-the square root of the number of columns instead of that number; sizes follow from the sums; the number of rounds is
-fixed, since theirs depends on the exact number of rows; the first rounds have more groups than are asked for.
+Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++); Hubert & Arabie 1985 (adjusted Rand index).
 """
 
-import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,22 +19,69 @@ from scipy import sparse
 
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
-from evaluate.utility.dp_alternative import ScaledColumn
-from synth.dp.budget import Budget
-from synth.dp.events import Event, GaussianEvent, ceil_sqrt, gaussian_of_rho
-from synth.dp.schedule import Plan, calibrate
-from synth.schema import Schema
 
 N_CENTERS = 8  # Groups that are looked for in every table
 N_STARTS, N_ITERATIONS = 4, 100  # Of k-means: starts, of which the best on its own rows counts, and iterations at most
 MAX_ROWS = 20_000  # Control rows at most
-N_SMALL = 64  # Groups of the first rounds with DP
-N_FIRST, N_LAST = 2, 2  # Rounds with so many groups, and then with `N_CENTERS`
-FINENESS, LEAST_FINENESS = 256, 8
-"""The whole number that stands for 1 in a coordinate where a unit has one row, and at least."""
 _AT_ONCE = 10_000  # Rows that are encoded at a time
-WHAT = "sums of groups of rows"
-LEAST_ERRORS = 4.0  # Standard errors of its noisy size that a group needs, or its center stays where it was
+N_KNOTS = 9  # Knots of a number without public bins
+
+
+@dataclass(frozen=True)
+class ScaledColumn:
+    """One column's coordinates; their L2 norm is at most 1."""
+
+    name: str
+    column: Any
+    n_knots: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Coordinates, one of them for missing and, with categories, one for others."""
+        if self.column.is_categorical:
+            return len(self.column.levels) + 2
+        return (len(self._bins) - 1 if len(self._bins) else self._n_knots) + 1
+
+    @property
+    def _n_knots(self) -> int:
+        return N_KNOTS if self.n_knots is None else self.n_knots
+
+    @cached_property
+    def _bins(self) -> np.ndarray:
+        if self.n_knots is not None:
+            return np.zeros(0)
+        return np.array([self.column.position(edge) for edge in self.column.bins if edge is not None])
+
+    def apply(self, series: pd.Series) -> np.ndarray:
+        """Coordinates of the values, shape (n, width), float32."""
+        found = np.zeros((len(series), self.width), dtype=np.float32)
+        rows = np.arange(len(series))
+        if self.column.is_categorical:
+            codes = pd.Index(self.column.levels).get_indexer(pd.Index(series.astype(object)))
+            codes = np.where(codes < 0, self.width - 2, codes)
+            found[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
+            return found
+        positions = self.column.positions(series)
+        missing = np.isnan(positions)
+        low, share = self._places(np.where(missing, self.column.ends[0], positions))
+        found[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
+        upper = ~missing & (share > 0)
+        found[rows[upper], low[upper] + 1] = share[upper]
+        return found
+
+    def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The bin or knot at or below each position, and how far it lies on the way to the next knot."""
+        if len(self._bins):
+            return np.clip(np.searchsorted(self._bins, positions, side="right") - 1, 0, self.width - 2), np.zeros(
+                len(positions)
+            )
+        ends = np.array(self.column.ends)
+        if getattr(self.column, "scale", "linear") == "log":
+            positions, ends = (np.sign(part) * np.log1p(np.abs(part)) for part in (positions, ends))
+        places = (positions - ends[0]) / max(float(ends[1] - ends[0]), np.finfo(float).tiny) * (self._n_knots - 1)
+        places = np.clip(places, 0.0, self._n_knots - 1)
+        low = np.minimum(places.astype(np.int64), self._n_knots - 2)
+        return low, places - low
 
 
 @dataclass(frozen=True)
@@ -57,12 +91,12 @@ class GroupSpace:
     columns: tuple[ScaledColumn, ...]
 
     @classmethod
-    def of(cls, tables: Tables, *, public: bool = False) -> "GroupSpace":
-        """The space of all learned columns but survey weights, or of those among them whose domain is public."""
+    def of(cls, tables: Tables) -> "GroupSpace":
+        """The space of all learned columns but survey weights, by public facts where the schema declares these."""
         declared = tables.declared
         names = sorted(n for n in declared.learned if not declared.columns[n].is_weight)
-        known = [n for n in names if _is_public(declared, n)]
-        columns = {n: (declared if n in known else tables.schema).columns[n] for n in (known if public else names)}
+        is_public = {n: declared.status == "declared" and not declared.columns[n].is_measured for n in names}
+        columns = {n: (declared if is_public[n] else tables.schema).columns[n] for n in names}
         return cls(tuple(ScaledColumn(name, column, n_knots=2) for name, column in columns.items()))
 
     @cached_property
@@ -83,24 +117,6 @@ class GroupSpace:
     def _block(self, frame: pd.DataFrame) -> sparse.csr_matrix:
         parts = [sparse.csr_matrix(column.apply(frame[column.name]), dtype=np.float64) for column in self.columns]
         return sparse.csr_matrix(sparse.hstack(parts, format="csr"))
-
-    def inside(self, points: np.ndarray) -> np.ndarray:
-        """The nearest points whose columns are distributions; shape (k, n_coordinates).
-
-        Source: Wang & Carreira-Perpinan 2013 (1309.1541), Algorithm 1.
-        """
-        found = np.empty_like(points)
-        for first, end in zip(self.starts[:-1], self.starts[1:], strict=True):
-            part, width = points[:, first:end], end - first
-            ranked = -np.sort(-part, axis=1)
-            shifts = (1 - np.cumsum(ranked, axis=1)) / np.arange(1, width + 1)
-            last = (ranked + shifts > 0).sum(axis=1) - 1
-            found[:, first:end] = np.maximum(part + shifts[np.arange(len(part)), last, None], 0.0)
-        return found
-
-
-def _is_public(declared: Schema, name: str) -> bool:
-    return declared.status == "declared" and not declared.columns[name].is_measured
 
 
 @dataclass(frozen=True)
@@ -178,109 +194,3 @@ def adjusted_rand(cells: np.ndarray) -> np.ndarray:
 
 def _pairs(counts: np.ndarray) -> np.ndarray:
     return np.asarray(counts * (counts - 1) / 2)
-
-
-def fineness(max_rows_per_unit: int) -> int:
-    """The whole number that stands for 1: less where a unit has many rows, since discrete noise is costly to price."""
-    return max(LEAST_FINENESS, FINENESS // max_rows_per_unit)
-
-
-def sensitivity(n_columns: int, max_rows_per_unit: int) -> int:
-    """The L2 distance by which one unit moves the sums of all groups together, rounded up.
-
-    A row adds at most `fineness` over the coordinates of each column, to one group.
-
-    >>> sensitivity(4, 1), sensitivity(4, 2), sensitivity(5, 1)
-    (512, 512, 573)
-    """
-    return ceil_sqrt((max_rows_per_unit * fineness(max_rows_per_unit)) ** 2 * n_columns)
-
-
-def planned(epsilon: float, delta: float, n_columns: int, max_rows_per_unit: int) -> GaussianEvent:
-    """The rounds of DP-Lloyd that a claim allows."""
-    moved = sensitivity(n_columns, max_rows_per_unit)
-
-    def events(rho: float) -> list[Event]:
-        return [gaussian_of_rho(WHAT, rho, count=N_FIRST + N_LAST, sensitivity=moved)]
-
-    plan: Plan = events
-    (event,) = calibrate(plan, epsilon, delta).events
-    if not isinstance(event, GaussianEvent):
-        raise TypeError("the plan of k-means has Gaussian noise and nothing else")
-    return event
-
-
-def bounded(points: Points, max_rows_per_unit: int) -> Points:
-    place = pd.Series(points.units).groupby(points.units).cumcount().to_numpy()
-    return points.where(place < max_rows_per_unit)
-
-
-def group_sums(whole: sparse.csr_matrix, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Sums of the rows of each group, shape (n_groups, d), int64. `whole`: *Sensitive*. Rows in whole numbers, shape
-    (n, d). `groups`: *Sensitive*. The group of each, shape (n,).
-    """
-    n_rows = len(groups)
-    members = sparse.csr_matrix((np.ones(n_rows, np.int64), (groups, np.arange(n_rows))), (n_groups, n_rows))
-    return np.asarray((members @ whole).toarray())
-
-
-@dataclass(frozen=True)
-class DpLloyd:
-    space: GroupSpace
-    event: GaussianEvent
-    max_rows_per_unit: int = 1
-
-    def fit(self, points: Points, budget: Budget) -> np.ndarray:
-        """Centers, shape (N_CENTERS, d). `points`: *Sensitive*. Rows of the space; of each unit no more count than the
-        event allows for.
-        """
-        X = bounded(points, self.max_rows_per_unit).X
-        small, sizes = self._rounds(X, self._start(N_SMALL), N_FIRST, budget)
-        is_large = sizes > 0
-        centers = self._start(N_CENTERS)
-        if is_large.sum() > N_CENTERS:
-            centers = k_means(small[is_large], 0, sizes[is_large])
-        elif is_large.any():
-            centers[: is_large.sum()] = small[is_large]
-        return self._rounds(X, centers, N_LAST, budget)[0]
-
-    def _start(self, n_groups: int) -> np.ndarray:
-        """Public centers, in each of which a column's distribution is a random one; shape (n_groups, d)."""
-        rng = np.random.default_rng(n_groups)
-        return np.hstack([rng.dirichlet(np.ones(column.width), n_groups) for column in self.space.columns])
-
-    def _rounds(
-        self, X: sparse.csr_matrix, centers: np.ndarray, n_rounds: int, budget: Budget
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Centers after some rounds, shape (k, d), and noisy sizes, 0 for groups that are too small; shape (k,)."""
-        scale = fineness(self.max_rows_per_unit)
-        whole = sparse.csr_matrix((np.floor(X.data * scale).astype(np.int64), X.indices, X.indptr), X.shape)
-        sizes = np.zeros(len(centers))
-        for _ in range(n_rounds):
-            groups = squared_distances(X, centers).argmin(axis=1)
-            sums = budget.release(group_sums(whole, groups, len(centers)), self.event) / scale
-            centers, sizes = self._moved(centers, sums)
-        return centers, sizes
-
-    def _moved(self, centers: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Centers and sizes by noisy sums, shapes (k, d) and (k,). A group that is too small stays; if all are, so
-        that nothing tells groups apart, the first center is the overall mean.
-        """
-        widths = np.diff(self.space.starts)
-        noise = self.event.sigma / fineness(self.max_rows_per_unit)
-        # Each column tells the size of a group, with noise by its width: their weighted mean.
-        weights = np.repeat(1 / widths, widths) / (1 / widths).sum()
-        sizes, least = sums @ weights, LEAST_ERRORS * noise * math.sqrt((weights**2).sum())
-        is_large, total = sizes > least, float(sizes.sum())
-        moved = centers.copy()
-        if total <= least * math.sqrt(len(sums)):
-            return moved, np.zeros(len(sums))
-        mean = self.space.inside(sums.sum(axis=0, keepdims=True) / total)[0]
-        apart = sums[is_large] / sizes[is_large, None] - mean
-        squares = np.add.reduceat(apart**2, self.space.starts[:-1], axis=1)
-        by_noise = widths * (noise / sizes[is_large, None]) ** 2
-        shares = np.maximum(0.0, 1 - by_noise / np.maximum(squares, np.finfo(float).tiny))
-        moved[is_large] = self.space.inside(mean + apart * np.repeat(shares, widths, axis=1))
-        if not is_large.any():
-            moved[0] = mean
-        return moved, np.where(is_large, sizes, 0.0)

@@ -12,8 +12,8 @@ from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import MOST_NAMED, listed
 from synth.constraints import Constraint, Unique
-from synth.histories.ordering import broken_in
 from synth.personal.formats import form_of
+from synth.row_order import broken_in
 from synth.table.translating import Translations, in_words
 
 Marks = tuple[float, float]

@@ -19,10 +19,10 @@ from evaluate.tables import MetricResult, Tables
 from evaluate.validity.masking import shapes
 from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, rules_of_personal, share
 from synth.constraints import Constraint, Unique
-from synth.histories.ordering import broken_in
 from synth.observed import observe
 from synth.personal.formats import ill_formed
 from synth.row_hash import entity_hashes
+from synth.row_order import broken_in
 from synth.schema import Schema
 from synth.table.faults import words
 from synth.table.restore_dtypes import dtype_trouble

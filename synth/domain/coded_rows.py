@@ -1,7 +1,7 @@
 """Rows as codes and ranks within them: what sequential generators learn from and draw, and evidence on them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -84,41 +84,32 @@ class CodedRows:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Evidence: the values of rows that are known before the others are drawn.
-    `allowed`: codes that other columns may have, by place, shape (size,).
+    """Evidence: columns that are known of each row before the others are drawn, and codes that go together.
+    `rows`: the rows, of which columns that are not known mean nothing.
     """
 
-    codes: Mapping[int, int] = field(default_factory=dict)
-    intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    allowed: Mapping[int, Flags] = field(default_factory=dict)
-    zeros: tuple[tuple[tuple[int, ...], Flags], ...] = ()
     rows: CodedRows | None = None
-    n_given: int = 0
-
-    def given_codes(self, place: int) -> Codes:
-        """The codes of a column that is known of each row, shape (n,)."""
-        if self.rows is None:
-            raise ValueError("these columns are given and never drawn; give the rows")
-        return np.asarray(self.rows.codes[:, place])
-
-    def given_ranks(self, place: int) -> Array | None:
-        """The ranks of a column that is known of each row, shape (n,); `None`: it has none."""
-        return None if self.rows is None else self.rows.ranks.get(place)
+    places: frozenset[int] = frozenset()
+    zeros: tuple[tuple[tuple[int, ...], Flags], ...] = ()
 
     def is_leading(self, order: Sequence[int]) -> bool:
-        """True if the given columns are the first ones of an order."""
-        return {*order[: len(self.codes)]} == {*self.codes}
+        """True if the known columns are the first ones of an order."""
+        return {*order[: len(self.places)]} == self.places
+
+    def taken(self, rows: NDArray[np.intp]) -> "Evidence":
+        return self if self.rows is None else replace(self, rows=self.rows.taken(rows))
 
     def open_codes(self, place: int, codes: Codes, drawn: Collection[int]) -> Flags | None:
-        """The codes that a column may have beside those of columns that are drawn; shape (n, size); `None`: all.
+        """The codes that a column may have beside those of columns that are there; shape (n, size); `None`: all.
         `codes`: of rows, shape (n, d).
         """
-        found = self.allowed.get(place)
-        flags = None if found is None else np.broadcast_to(found, (len(codes), len(found)))
+        flags = None
         for places, together in self.zeros:
             others = [other for other in places if other != place]
             if place in places and {*drawn} >= {*others}:
                 moved = np.moveaxis(together, places.index(place), -1)
                 more = moved[tuple(codes[:, other] for other in others)] if others else np.tile(moved, (len(codes), 1))
-                flags = more if flags is None else flags & more
+                narrow = more if flags is None else flags & more
+                # What is known may leave no code at all, which is for whoever judges the row.
+                flags = np.where(narrow.any(axis=1, keepdims=True), narrow, True if flags is None else flags)
         return flags

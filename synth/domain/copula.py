@@ -74,7 +74,7 @@ class Copula:
         return None if related is None else related._with_quantiles(columns, rng)
 
     def ranks(
-        self, columns: Columns, rng: np.random.Generator, given: Mapping[int, float] | None = None
+        self, columns: Columns, rng: np.random.Generator, given: Mapping[int, np.ndarray] | None = None
     ) -> dict[int, np.ndarray]:
         """The share of its code's mass below each value, by place, shape (n,) each.
         `columns`: codes by place, shape (n,) each.
@@ -86,7 +86,7 @@ class Copula:
             intervals = self._intervals(columns, rows)
             for index, place in enumerate(self.places):
                 if given and place in given:
-                    self._fix(index, columns[place][rows], given[place], intervals)
+                    self._fix(index, columns[place][rows], given[place][rows], intervals)
             scores = self._scores(intervals, rng)
             for index, place in enumerate(self.places):
                 ranks[place][rows] = self._ranks(index, columns[place][rows], scores[:, index])
@@ -160,14 +160,17 @@ class Copula:
         inside = np.clip((places - least) / np.maximum(most - least, 1e-12), 0.0, 1.0)
         return np.where(is_known, np.minimum((below + inside) / N_QUANTILES, 1 - 1e-12), 0.0)
 
-    def _fix(self, index: int, codes: np.ndarray, rank: float, intervals: tuple[np.ndarray, np.ndarray]) -> None:
-        """Narrow the intervals of one column, in place, to the score of a rank."""
-        is_known = codes <= len(self.limits[index])
-        even = np.linspace(0, 1, N_QUANTILES + 1)
-        places = np.array([np.interp(rank, even, quantiles) for quantiles in self.quantiles[index]])
+    def _fix(self, index: int, codes: np.ndarray, ranks: np.ndarray, intervals: tuple[np.ndarray, np.ndarray]) -> None:
+        """Narrow the intervals of one column, in place, to the scores of ranks; NaN: nothing is known."""
+        is_known = (codes <= len(self.limits[index])) & ~np.isnan(ranks)
+        known = np.where(is_known, codes, 0)
+        along = np.where(is_known, ranks, 0.0) * N_QUANTILES
+        below = np.minimum(along.astype(int), N_QUANTILES - 1)
+        quantiles = self.quantiles[index]
+        places = quantiles[known, below] + (along - below) * (quantiles[known, below + 1] - quantiles[known, below])
         low, high = (ends[:, index] for ends in intervals)
         least, most = ndtr(low), ndtr(high)
-        scores = ndtri(np.clip(least + places[np.where(is_known, codes, 0)] * (most - least), 1e-12, 1 - 1e-12))
+        scores = ndtri(np.clip(least + places * (most - least), 1e-12, 1 - 1e-12))
         for ends in (low, high):
             ends[is_known] = scores[is_known]
 

@@ -137,10 +137,11 @@ class Attribute:
         texts = np.array([*known, None], dtype=object)
         return pd.Series(texts[np.where(missing, len(known), cells)], dtype=object)
 
-    def rank(self, value: pd.Series) -> float | None:
-        """The share of its code's mass below a number or time, the only value; `None` of others, and where missing."""
-        cell = int(self.cells(value)[0])
-        return None if self.edges is None or cell == self.n_cells + MISSING else float(self.middle_ranks[cell])
+    def known_ranks(self, values: pd.Series) -> np.ndarray | None:
+        """The share of its code's mass below each number or time, NaN where missing, shape (n,); `None` of others."""
+        if self.edges is None:
+            return None
+        return np.asarray(np.append(self.middle_ranks[:MISSING], np.nan)[self.cells(values)])
 
     def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
@@ -289,18 +290,25 @@ class Discretizer:
         codes: np.ndarray,
         rng: np.random.Generator,
         copula: "Copula | None" = None,
-        given: Mapping[str, pd.Series] | None = None,
+        given: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
-        """A canonical table of the learned columns, values drawn within their codes.
+        """A canonical table of the learned columns, values drawn within their codes; known ones are as they are.
         `codes`: shape (n, d), as `encode` gives them.
         """
         columns = [np.asarray(codes[:, i]) for i in range(len(self.attributes))]
         ranks: dict[int, np.ndarray] = {}
         if copula is not None:
             columns = [a.possible(column, rng) for a, column in zip(self.attributes, columns, strict=True)]
-            known = {i: a.rank(given[a.name]) for i, a in enumerate(self.attributes) if given and a.name in given}
+            known = {
+                i: a.known_ranks(given[a.name])
+                for i, a in enumerate(self.attributes)
+                if given is not None and a.name in given
+            }
             ranks = copula.ranks(columns, rng, {place: rank for place, rank in known.items() if rank is not None})
-        made = {a.name: a.values(columns[i], rng, ranks.get(i)) for i, a in enumerate(self.attributes)}
+        made = {
+            a.name: given[a.name] if given is not None and a.name in given else a.values(columns[i], rng, ranks.get(i))
+            for i, a in enumerate(self.attributes)
+        }
         return pd.DataFrame(made, index=pd.RangeIndex(len(codes)), copy=False)
 
     def labels(self, column: str) -> list[str]:

@@ -16,20 +16,18 @@ from synth.domain.counts import Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.histories import given_names, start_from, tells_pairs
 from synth.generators.fitting.marginal_selection import Search, Weight, Workload, check_workload, column_weights
 from synth.generators.fitting.noisy_pairs import (
     CHOICES_FIELD,
     EXPONENTIAL,
     NOISY_PAIRS,
-    ROWS_ALONE,
     Choices,
     NoisyPairEvents,
     NoisyPairs,
     best_of,
     noisy_pair_events,
 )
-from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
+from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.marginals import Factor, MarkovRandomField, Measurement
@@ -100,7 +98,6 @@ class Aim(MarginalGenerator):
     """
 
     name: ClassVar[str] = "aim"
-    learns_histories: ClassVar[bool] = True
     degree: Literal[2, 3] = Field(default=3, description="Most columns of one marginal.")
     n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     coarse_codes: int = Field(
@@ -132,22 +129,19 @@ class Aim(MarginalGenerator):
             )
         return self
 
-    @property
-    def independent_rows_reason(self) -> str:
-        return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
-
     def check(self, schema: Schema) -> None:
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def draws_histories(self, schema: Schema) -> bool:
-        """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
-        return self.choices == EXPONENTIAL and tells_pairs(schema, self.epsilon, self.delta)
+    @property
+    def conditional(self) -> bool:
+        """True if choices are made by exact scores, which may be of rows given others."""
+        return bool(self.choices == EXPONENTIAL)
 
-    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], AimEvents]:
+    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], AimEvents]:
         """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
-        n_columns, k = len(schema.modeled) - n_given, schema.max_rows_per_unit
-        if n_columns == 1 and not n_given:
+        n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
+        if n_columns == 1 and not n_known:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
         stages, columns, rest = self.stages(schema), self.columns_share, 1 - self.columns_share
         if self.choices == EXPONENTIAL:
@@ -195,10 +189,10 @@ class Aim(MarginalGenerator):
         return Workload(column_weights(self.workload, self.focus, schema), self.degree)
 
     def _estimated(
-        self, fit: PrivateFit, events: AimEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
+        self, fit: PrivateFit, events: AimEvents, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> MarkovRandomField:
         """The junction tree after the last round."""
-        coarsening = self._coarsening(fit, discretizer, one_way, given)
+        coarsening = self._coarsening(fit, discretizer, one_way, known)
         coded = fit.train.coded(discretizer)
         table = coded.coarse(coarsening)
         refined = [Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in coarsening.zeros()]
@@ -208,27 +202,27 @@ class Aim(MarginalGenerator):
         noisy = None
         if events.noisy_pairs is not None:
             noisy = NoisyPairs.measure(coded, fit.schema, discretizer, one_way, events.noisy_pairs, fit.budget)
-        search = Search(table, weights, zeros, self.max_cells, max_model_cells, self.n_draws, given_names(given), noisy)
-        model, measurements = self._search(fit, events.stages, search, one_way, given)
+        search = Search(table, weights, zeros, self.max_cells, max_model_cells, self.n_draws, known_names(known), noisy)
+        model, measurements = self._search(fit, events.stages, search, one_way, known)
         fit.progress("estimating the distribution", None)
         return search.estimate(measurements, model, self.n_iterations)
 
-    def _coarsening(self, fit: PrivateFit, discretizer: Discretizer, one_way: OneWay, given: Given) -> Coarsening:
+    def _coarsening(self, fit: PrivateFit, discretizer: Discretizer, one_way: OneWay, known: Known) -> Coarsening:
         """Coarse attributes where noise fills large marginals: none without noise, nor where they fill the model."""
         if not (fit.promises and self.coarse_codes):
             return Coarsening({})
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
-        masses |= {factor.attributes[0]: np.exp(factor.log_values) for factor in given}
+        masses |= {factor.attributes[0]: np.exp(factor.log_values) for factor in known}
         coarsening = Coarsening.of(discretizer, masses, self.coarse_codes)
         cells = sum(together.size for _, together in coarsening.zeros())
         return coarsening if cells <= self.max_model_mb * CELLS_A_MB / 4 else Coarsening({})
 
     def _search(
-        self, fit: PrivateFit, stages: Sequence[StageEvents], search: Search, one_way: OneWay, given: Given
+        self, fit: PrivateFit, stages: Sequence[StageEvents], search: Search, one_way: OneWay, known: Known
     ) -> tuple[MarkovRandomField, list[Measurement]]:
         """The model and all measurements after the last round."""
         measurements = list(one_way)
-        model = search.estimate(measurements, start_from(given, search.table.domain))
+        model = search.estimate(measurements, start_from(known, search.table.domain))
         done, n_rounds, used = 0, sum(stage.marginals.count for stage in stages), self.columns_share
         for stage, planned in zip(stages, self.stages(fit.schema), strict=False):
             choices, event = stage.choices, stage.marginals

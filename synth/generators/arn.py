@@ -47,7 +47,7 @@ class Arn(AutoregressiveGenerator):
 
     name: ClassVar[str] = "arn"
     order: Literal["fixed", "any"] = Field(
-        default="any", description="any: conditions on all columns are exact, cells are imputed; fixed: faster."
+        default="any", description="any: columns are drawn given any others; fixed: faster."
     )
     epochs: int | None = Field(
         default=None, ge=1, le=100_000, description="Passes over the rows; left out: by the order and the rows."
@@ -78,7 +78,7 @@ class Arn(AutoregressiveGenerator):
         spec, device = self.spec(len(codes), float(learned.weights.sum())), device_of(self.device)
         with torch_threads(self.n_threads):
             network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)
-        return ArnDistribution(layout, network, len(learned.given))
+        return ArnDistribution(layout, network, len(learned.known))
 
     def spec(self, n_rows: int, n_units: float | None = None) -> "ArnSpec":
         """The training of a network on so many rows of so many units; `None`: as many."""
@@ -242,61 +242,21 @@ class ArnDistribution:
     def _drawn(self, n_rows: int, rng: np.random.Generator, evidence: Evidence, *, weigh: bool) -> CodedRows:
         from synth.neural.autoregressive_network import draw
 
-        places, n_given = self.layout.places, evidence.n_given
-        if evidence.rows is None:
-            codes, known = self._given(n_rows, evidence)
-        else:  # the first attributes of each row
-            codes = self.layout.of_rows(evidence.rows)
-            known = np.array([place in places[:n_given] for place, _ in self.layout.columns])
-        drawn = (place for place in places[n_given:] if place not in evidence.codes)
-        allowed = {self.layout.leader[place]: self._allowed(place, evidence) for place in drawn}
+        columns, places = self.layout.columns, evidence.places
+        codes = np.zeros((n_rows, len(columns)), dtype=np.int32)
+        ranked: frozenset[int] = frozenset()
+        if evidence.rows is not None:
+            codes, ranked = self.layout.of_rows(evidence.rows), places & evidence.rows.ranks.keys()
+        known = np.array([place in (ranked if holds else places) for place, holds in columns])
+        allowed = {self.layout.leader[p]: self.layout.possible(p) for p in self.layout.places if p not in places}
         made, log_weights = draw(
             self.network, codes, known, torch_generator(rng), allowed=allowed, mask=_Mask(self.layout, evidence),
             weigh=weigh,
         )  # fmt: skip
         rows = self.layout.to_rows(made, log_weights, rng)
-        for place, interval in evidence.intervals.items():
-            rows.ranks[place][:] = np.mean(interval)
+        for place in ranked:
+            rows.ranks[place][:] = evidence.rows.ranks[place]  # type: ignore[union-attr]
         return rows
-
-    def _given(self, n_rows: int, evidence: Evidence) -> tuple[Codes, Flags]:
-        """The given values, as the network has them; shapes (n, n_columns) and (n_columns,)."""
-        row, known = np.zeros(len(self.layout.columns), dtype=np.int32), np.zeros(len(self.layout.columns), dtype=bool)
-        for column, (place, holds) in enumerate(self.layout.columns):
-            code = evidence.codes.get(place)
-            if code is not None and (not holds or place in evidence.intervals):
-                rank = np.mean(evidence.intervals[place], keepdims=True) if holds else None
-                row[column] = code if rank is None else self.layout.levels[place].of(np.array([code]), rank)[0]
-                known[column] = True
-        return np.broadcast_to(row, (n_rows, len(row))), known
-
-    def _allowed(self, place: int, evidence: Evidence) -> Flags:
-        """The codes that a column may have whatever the others are; all possible ones where that leaves none."""
-        possible = self.layout.possible(place)
-        narrow = possible & evidence.allowed.get(place, possible)
-        return narrow if narrow.any() else possible
-
-    def impute(self, rows: CodedRows, is_open: Mapping[int, Flags], rng: np.random.Generator) -> CodedRows:
-        """Multiple imputation: one draw of all open cells, given the known ones of their row.
-        `rows`: *Sensitive*. Ranks of known cells count; codes and ranks of open ones do not.
-        `is_open`: by place, the codes that each cell may have, shape (n, size). A cell is known where that is its own
-        code alone, and in all columns that are left out.
-        """
-        from synth.neural.autoregressive_network import fill
-
-        codes, missing = self.layout.of_rows(rows), np.zeros((len(rows.codes), len(self.layout.columns)), dtype=bool)
-        for column, (place, _) in enumerate(self.layout.columns):
-            if place in is_open:
-                own = np.take_along_axis(is_open[place], rows.codes[:, [place]].astype(np.int64), axis=1)[:, 0]
-                missing[:, column] = ~(own & (is_open[place].sum(1) == 1))
-        allowed = {self.layout.leader[place]: flags for place, flags in is_open.items()}
-        mask = _Mask(self.layout, Evidence())
-        made = fill(self.network, codes, missing, torch_generator(rng), allowed=allowed, mask=mask)
-        filled = self.layout.to_rows(made, np.zeros(len(made)), rng)
-        for column, (place, holds) in enumerate(self.layout.columns):
-            if holds:
-                np.copyto(filled.ranks[place], rows.ranks[place], where=~missing[:, column])
-        return filled
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain data and arrays, for `ArnModel.restored`."""
@@ -322,7 +282,7 @@ class _Mask:
         place, holds = self.layout.columns[column]
         if holds:
             return self.layout.levels[place].is_open[made[:, self.layout.leader[place]]]
-        if not self.evidence.zeros and place not in self.evidence.allowed:
+        if not self.evidence.zeros:
             return None
         codes = self.layout.codes_of(made)
         drawn = np.flatnonzero((codes >= 0).all(0)).tolist()

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, ClassVar
 
+from synth import extras
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
 from synth.generators.aim import Aim
 from synth.generators.base import Generator, Model, PrivateGenerator
-from synth.generators.fitting.histories import tells_pairs
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_generator import Independent
 from synth.generators.trees import Trees
@@ -33,7 +33,6 @@ class Auto(PrivateGenerator):
     """
 
     name: ClassVar[str] = "auto"
-    learns_histories: ClassVar[bool] = True
 
     def chosen(self, schema: Schema) -> Generator:
         """The generator for tables of a schema, with this epsilon and delta."""
@@ -42,9 +41,10 @@ class Auto(PrivateGenerator):
     def _private(self, schema: Schema) -> Aim | Independent | LatentClass:
         if self.signal(schema) < LEAST_SIGNAL or len(schema.modeled) == 1:
             return Independent(epsilon=self.epsilon, delta=self.delta)
-        is_small, has_histories = len(schema.modeled) < FEW_COLUMNS, tells_pairs(schema, self.epsilon, self.delta)
-        if is_small or has_histories or self._suits_few_marginals(schema):
-            return Aim(epsilon=self.epsilon, delta=self.delta)
+        few, is_small = Aim(epsilon=self.epsilon, delta=self.delta), len(schema.modeled) < FEW_COLUMNS
+        is_wrapped = any(wrapper.wraps(few, schema) for wrapper in extras.load("wrapper").values())
+        if is_small or is_wrapped or self._suits_few_marginals(schema):
+            return few
         return LatentClass(epsilon=self.epsilon, delta=self.delta)
 
     def _suits_few_marginals(self, schema: Schema) -> bool:
@@ -62,9 +62,6 @@ class Auto(PrivateGenerator):
     def check(self, schema: Schema) -> None:
         super().check(schema)
         self.chosen(schema).check(schema)
-
-    def draws_histories(self, schema: Schema) -> bool:
-        return self.chosen(schema).draws_histories(schema)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Those of the generator that is chosen."""

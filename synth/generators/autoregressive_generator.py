@@ -17,16 +17,14 @@ from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.domain.quantile_grid import quantile_discretizer
 from synth.errors import TableError, TableNote
 from synth.generators.base import Generator
-from synth.generators.fitting.private_fit import as_it_is, observed
-from synth.generators.fitting.training_data import TrainingTable, histories_apart
+from synth.generators.fitting.private_fit import as_it_is
+from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.models.autoregressive_model import (
     FEWEST_MEMBERS,
     Autoregression,
     AutoregressiveModel,
     is_too_rare,
 )
-from synth.generators.models.history_model import HistoryModel
-from synth.histories.layout import FIRST, LATER, HistoryLayout, has_histories
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -47,14 +45,14 @@ class LearnedRows:
     discretizer: Discretizer
     rows: CodedRows = field(repr=False)
     weights: Array = field(repr=False)
-    given: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Places of the columns as the schema has them, given ones first and the target last."""
+        """Places of the columns as the schema has them, known ones first and the target last."""
         names = self.discretizer.columns
         return tuple(
-            sorted(range(len(names)), key=lambda at: (names[at] not in self.given, names[at] == self.schema.target))
+            sorted(range(len(names)), key=lambda at: (names[at] not in self.known, names[at] == self.schema.target))
         )
 
     @property
@@ -112,7 +110,6 @@ class AutoregressiveGenerator(Generator):
     Values that few units hold share a code, and are drawn alike.
     """
 
-    learns_histories: ClassVar[bool] = True
     resumes: ClassVar[bool] = True
     least_of_class: ClassVar[float] = 1.0  # share of the least units that a class of the target has
     most_rows: int = Field(
@@ -130,9 +127,9 @@ class AutoregressiveGenerator(Generator):
     def model_class(cls) -> type[AutoregressiveModel]:
         raise NotImplementedError
 
-    def draws_histories(self, schema: Schema) -> bool:
-        """True if the schema names an order, and something may change from row to row."""
-        return has_histories(schema)
+    @property
+    def conditional(self) -> bool:
+        return True
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak."""
@@ -145,8 +142,8 @@ class AutoregressiveGenerator(Generator):
 
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
-    ) -> AutoregressiveModel | HistoryModel:
-        """A model of the training table: of histories, where the schema names an order. `train`: *Sensitive*."""
+    ) -> AutoregressiveModel:
+        """A model of the training table. `train`: *Sensitive*."""
         self.check(schema)
         table, schema = as_it_is(train, schema)
         if len(table) == 0:
@@ -156,47 +153,9 @@ class AutoregressiveGenerator(Generator):
         if schema.entity is not None:
             held = table.rows_per_entity().astype(np.float64)
             shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
-        if shares is not None and self.draws_histories(schema):
-            return self._of_histories(table, schema, shares, rng, progress, place)
-        return self._of_rows(table, schema, shares, rng, progress, place)
+        return self.fitted(table, schema, shares, rng, progress, place)
 
-    def _of_histories(
-        self,
-        table: TrainingTable,
-        schema: Schema,
-        shares: tuple[float, ...],
-        rng: np.random.Generator,
-        progress: Progress,
-        place: Path | None,
-    ) -> HistoryModel:
-        """A model of first rows, and one of later rows given what is known before each."""
-        layout = HistoryLayout(schema, len(shares))
-        parts: dict[str, AutoregressiveModel] = {}
-        first, later = histories_apart(table, layout, checked=True)
-        for name, rows, given in ((FIRST, first, ()), (LATER, later, layout.known)):
-            if len(rows) == 0:
-                continue
-            rows, seen = observed(rows)
-            own = None if place is None else place / name
-
-            def tell(label: str, share: float | None, name: str = name) -> None:
-                progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
-
-            pairs = layout.pairs(name)
-            parts[name] = self._of_rows(rows, seen, None, rng, tell, own, given=given, pairs=pairs)
-        return HistoryModel(
-            self.name,
-            schema,
-            None,
-            len(table),
-            parts[FIRST],
-            parts.get(LATER),
-            shares,
-            layout.averages,
-            self.parameters(),
-        )
-
-    def _of_rows(  # noqa: PLR0913 - a part of a history is rows, their schema, and what they are given
+    def fitted(  # noqa: PLR0913 - rows, their schema, and what is known of them
         self,
         table: TrainingTable,
         schema: Schema,
@@ -204,15 +163,15 @@ class AutoregressiveGenerator(Generator):
         rng: np.random.Generator,
         progress: Progress,
         place: Path | None,
-        given: tuple[str, ...] = (),
+        known: tuple[str, ...] = (),
         pairs: Iterable[tuple[str, str]] = (),
     ) -> AutoregressiveModel:
-        """A model of rows, given some columns, in which codes of pairs of columns that never met never meet."""
+        """A model of rows given known columns, in which codes of pairs of columns that never met never meet."""
         progress("reading rows", None)
-        learned = replace(self._read(table, schema, rng), given=given)
+        learned = replace(self._read(table, schema, rng), known=known)
         if place is not None:
             place.mkdir(parents=True, exist_ok=True)
-        if learned.target is not None and not given:
+        if learned.target is not None and not known:
             _note_rare_classes(learned.discretizer.attributes[learned.target])
         distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
         allowed_pairs = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}

@@ -44,7 +44,7 @@ class Model(Protocol):
         n_rows: int | None = None,
         *,
         seed: int | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Any = None,
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
@@ -54,7 +54,8 @@ class Model(Protocol):
         Args:
             n_rows: number of rows; `None`: `default_rows`.
             seed: the same seed gives the same table; `None` draws a fresh one.
-            given: the value that every row holds in some columns (`None`: missing).
+            given: the value that every row holds in some columns (`None`: missing), or a table of such columns: then
+                the sample has one row for each of its rows, in their order.
             balance: for one column the share of rows with each value; `None`: the same for each of its categories.
             progress: told what is being done.
             part: of the table that the rows are for, where it is written piece by piece; `None`: they are all of it.
@@ -94,8 +95,8 @@ class Generator(BaseModel):
     """The reason why its models cannot be saved; `None`: they can."""
     counts_alone: ClassVar[bool] = False
     """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
-    learns_histories: ClassVar[bool] = False
-    """True if it can draw the rows of an entity one after another, where the schema names an order."""
+    in_order: ClassVar[bool] = False
+    """True if a fit needs the rows of each unit side by side, and a bounded one the first of them in their order."""
     resumes: ClassVar[bool] = False
     """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
     composes: ClassVar[bool] = True
@@ -119,10 +120,10 @@ class Generator(BaseModel):
         """Refuse, before any row is read, a fit that the schema or the installation rules out."""
         schema.refuse_unlearned()
         back = next((name for name, each in schema.worked_out.items() if each.looks_back), None)
-        if back is not None and not self.draws_histories(schema.counted) and not schema.columns[back].modeled:
+        if back is not None and not schema.columns[back].modeled:
             raise SchemaError(
                 f"column={back!r} is computed from the row before it, and generator={self.name!r} draws rows "
-                f"independently: {self.independent_rows_reason}"
+                "independently; choose a generator whose rows follow each other, or drop the column"
             )
         if not schema.learned:
             raise SchemaError(
@@ -133,28 +134,14 @@ class Generator(BaseModel):
         """The generator that fits tables of a schema: itself, unless it stands for one that public facts choose."""
         return self
 
-    def draws_histories(self, schema: Schema) -> bool:
-        """True if the rows of an entity are drawn one after another, by the order of the schema.
-
-        Else they are drawn independently, given what is constant within an entity.
-        """
+    @property
+    def conditional(self) -> bool:
+        """True if it learns columns of rows given others, which it does not count (`fitted`)."""
         return False
 
-    @property
-    def independent_rows_reason(self) -> str:
-        """The reason why rows of an entity are drawn independently, with a remedy; without a final stop."""
-        if self.promises and self.learns_histories:
-            return "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
-        return "choose trees, arn, aim or mst for rows that follow each other"
-
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """Sentences on settings that are allowed and leak, or ignore an order; without a final stop."""
-        if schema.order is None or self.draws_histories(self.counted(schema)):
-            return ()
-        return (
-            f"generator={self.name!r} draws the rows of an entity independently, and order={schema.order!r} counts for "
-            f"nothing: {self.independent_rows_reason}",
-        )
+        """Sentences on settings that are allowed and leak; without a final stop."""
+        return ()
 
     def advice(self, schema: Schema) -> tuple[str, ...]:
         """What to know before such a fit; sentences without a final stop."""
@@ -212,8 +199,8 @@ class Generator(BaseModel):
         return self._held(schema).counted
 
     def _held(self, schema: Schema) -> Schema:
-        """The schema of a model: columns are told by the row before where histories are drawn, else by their values."""
-        return schema if self.draws_histories(schema.counted) else in_rows_alone(schema)
+        """The schema of a model: rows are drawn one by one, and no column is told by the row before."""
+        return in_rows_alone(schema)
 
     def _fit_counted(self, train: Any, schema: Schema, taken: Mapping[str, Any]) -> Model:
         """A model of the rows as they are counted, which gives rows under the schema. `train`: *Sensitive*."""
@@ -223,7 +210,7 @@ class Generator(BaseModel):
             return self.fit_rows(train, held, **taken)
         from synth.generators.fitting.counted import counted_source, under
 
-        mapped = self.promises and self.counts_alone and not self.draws_histories(counted)
+        mapped = self.promises and self.counts_alone
         rows = counted_source(train, held, promises=self.promises, mapped=mapped)
         model: Model = under(self.fit_rows(rows, counted, **taken), held)
         return model
@@ -293,7 +280,7 @@ class PrivateGenerator(Generator):
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         """The plan of a fit: the generator's own events, and what the schema makes necessary."""
-        return with_overhead(self.plan(schema), schema, delta, sizes=not self.draws_histories(schema))
+        return with_overhead(self.plan(schema), schema, delta)
 
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None

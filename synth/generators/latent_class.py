@@ -23,7 +23,7 @@ from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussi
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.marginal_selection import ClassSearch, Weight, check_workload, column_weights
-from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
+from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros
 from synth.marginals import Clique, LatentClasses, Measurement
@@ -106,7 +106,7 @@ class LatentClass(MarginalGenerator):
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], LatentClassEvents]:
+    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], LatentClassEvents]:
         """Columns, all pairs, choices, and what was chosen; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
@@ -186,7 +186,7 @@ class LatentClass(MarginalGenerator):
 
     @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator] # by more threads, sums would differ
     def _estimated(
-        self, fit: PrivateFit, events: LatentClassEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
+        self, fit: PrivateFit, events: LatentClassEvents, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> LatentClasses:
         masses = {measurement.clique[0]: np.asarray(measurement.values) for measurement in one_way}
         n_categories = self.n_categories(fit.schema, discretizer.sizes)

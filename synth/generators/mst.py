@@ -17,20 +17,18 @@ from synth.domain import Discretizer
 from synth.domain.counts import Counts
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.histories import given_names, start_from, tells_pairs
 from synth.generators.fitting.noisy_pairs import (
     CHOICES_FIELD,
     EXPONENTIAL,
     FOCUS,
     NOISY_PAIRS,
-    ROWS_ALONE,
     Choices,
     NoisyPairEvents,
     NoisyPairs,
     best_of,
     noisy_pair_events,
 )
-from synth.generators.fitting.private_fit import Given, OneWay, PrivateFit
+from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
@@ -68,7 +66,6 @@ class Mst(MarginalGenerator):
     """Maximum spanning tree of noisy two-way marginals."""
 
     name: ClassVar[str] = "mst"
-    learns_histories: ClassVar[bool] = True
     n_bins: int = Field(default=32, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
@@ -90,17 +87,14 @@ class Mst(MarginalGenerator):
         return shares
 
     @property
-    def independent_rows_reason(self) -> str:
-        return ROWS_ALONE if self.choices == NOISY_PAIRS else super().independent_rows_reason
+    def conditional(self) -> bool:
+        """True if choices are made by exact scores, which may be of rows given others."""
+        return bool(self.choices == EXPONENTIAL)
 
-    def draws_histories(self, schema: Schema) -> bool:
-        """True if the schema names an order, and the budget tells pairs of a row and the row before it."""
-        return self.choices == EXPONENTIAL and tells_pairs(schema, self.epsilon, self.delta)
-
-    def row_plan(self, schema: Schema, n_given: int = 0) -> Callable[[float], MstEvents]:
+    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], MstEvents]:
         """Columns, choices and pairs, each at its share; all for the one column where there is no pair."""
-        n_columns, k = len(schema.modeled) - n_given, schema.max_rows_per_unit
-        n_pairs = n_columns - (n_given == 0)
+        n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
+        n_pairs = n_columns - (n_known == 0)
         if n_pairs == 0:
             return lambda rho: MstEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k), None)
         columns, choices, pairs = self._shares
@@ -124,11 +118,11 @@ class Mst(MarginalGenerator):
         return columns / whole, choices / whole, pairs / whole
 
     def _estimated(
-        self, fit: PrivateFit, events: MstEvents, discretizer: Discretizer, one_way: OneWay, given: Given = ()
+        self, fit: PrivateFit, events: MstEvents, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> MarkovRandomField:
         table = fit.train.coded(discretizer)
         zeros = affordable(structural_zeros(fit.schema, discretizer), table.domain, self._max_model_cells / 2)
-        measurements, start = list(one_way), start_from(given, table.domain)
+        measurements, start = list(one_way), start_from(known, table.domain)
         if events.tree is not None:
             apart = estimate(table.domain, one_way, zeros=zeros, warm_start=start)
             held = [zero.attributes for zero in zeros]
@@ -139,7 +133,7 @@ class Mst(MarginalGenerator):
             choose = partial(
                 best_of, event=events.tree.choices, budget=fit.budget, sensitivity=fit.schema.max_rows_per_unit
             )
-            tree = self._choose_tree(choose, table, candidates, scores, held, given_names(given))
+            tree = self._choose_tree(choose, table, candidates, scores, held, known_names(known))
             fit.progress("measuring pairs", None)
             released = fit.budget.release_each(list(table.each(tree)), events.tree.pairs)
             for clique, counts in zip(tree, released, strict=True):

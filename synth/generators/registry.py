@@ -19,7 +19,6 @@ from synth import extras
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError, UnderstudyError, nearest
 from synth.generators.base import Generator, Model
-from synth.generators.models.history_model import HISTORIES, HistoryModel
 from synth.generators.models.model_folder import BASE, WRAPPER, load_content
 from synth.schema import Schema, build_schema
 from synth.validation import sentence
@@ -34,7 +33,6 @@ _CLASSES = {
     "arn": "synth.generators.arn:Arn",
     "ctgan": "synth.generators.neural_generator:Ctgan",
     "tvae": "synth.generators.neural_generator:Tvae",
-    "pategan": "synth.generators.pategan:PateGan",
 }
 GROUP = "understudy.generators"
 
@@ -145,9 +143,5 @@ def _loaded(
     if made_by not in _ours() and statement is not None:
         raise ModelError("the model makes a claim that its generator cannot make; fit it again")
     part_class = generator_class(made_by).model_class()
-    model: Model
-    if HISTORIES in content:
-        model = HistoryModel.load(content, arrays, schema, statement, part_class)
-    else:
-        model = part_class.load(content, arrays, schema, statement)
+    model: Model = part_class.load(content, arrays, schema, statement)
     return model

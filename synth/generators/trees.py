@@ -64,8 +64,6 @@ class Trees(AutoregressiveGenerator):
     def _held(self, schema: Schema) -> Schema:
         """The schema as of any generator, but for numbers that repeat another now and then: a mixture learns that."""
         held = super()._held(schema)
-        if self.draws_histories(held.counted):
-            return held
         values = {
             name: c.model_copy(update={"modeled": None}) for name, c in held.columns.items() if _repeats(name, held)
         }
@@ -84,7 +82,7 @@ class Trees(AutoregressiveGenerator):
             n_threads=self.n_threads,
             kept=kept,
             focus=learned.target,
-            n_given=len(learned.given),
+            n_given=len(learned.known),
             tell=lambda done: progress("learning columns", done),
         )
 

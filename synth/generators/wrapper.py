@@ -60,9 +60,18 @@ class Wrapper(PrivateGenerator):
         """The schema of the rows that the base learns."""
         return schema
 
+    @classmethod
+    def unused(cls, generator: Generator, schema: Schema) -> tuple[str, ...]:
+        """Cautions on what it would learn, and is not around a composed generator to learn."""
+        return ()
+
     @property
     def name(self) -> str:  # type: ignore[override]
         return self.base.name
+
+    @property
+    def in_order(self) -> bool:  # type: ignore[override]
+        return self.base.in_order
 
     @property
     def unsaved(self) -> str | None:  # type: ignore[override]
@@ -109,9 +118,6 @@ class Wrapper(PrivateGenerator):
     def counted(self, schema: Schema) -> Schema:
         return self.base.counted(self.inner(schema))
 
-    def draws_histories(self, schema: Schema) -> bool:
-        return self.base.draws_histories(schema)
-
     def schedule(self, schema: Schema) -> Schedule | None:
         chosen = self.chosen(schema)
         return super().schedule(schema) if chosen == self else chosen.schedule(schema)  # type: ignore[attr-defined]
@@ -132,6 +138,18 @@ def compose(generator: Generator, schema: Schema) -> Generator:
         return chosen
     needed = (wrapper for wrapper in extras.load("wrapper").values() if wrapper.wraps(chosen, schema))
     return next((wrapper(base=chosen) for wrapper in needed), chosen)
+
+
+def cautions(generator: Generator, schema: Schema) -> tuple[str, ...]:
+    """Sentences on what is allowed and leaks, or counts for nothing; without a final stop."""
+    chosen = compose(generator, schema)
+    unused = [each for wrapper in extras.load("wrapper").values() for each in wrapper.unused(chosen, schema)]
+    return (*chosen.cautions(schema), *unused)
+
+
+def draws_in_order(generator: Generator, schema: Schema) -> bool:
+    """True if the generator, fitted under the schema, draws the rows of an entity one after another."""
+    return compose(unwrapped(generator), schema).in_order
 
 
 def usual_options(schema: Schema) -> dict[str, Any]:

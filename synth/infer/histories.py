@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from synth.errors import TableError
-from synth.histories.ordering import Histories, histories_of, order_ranks
+from synth.row_order import Histories, histories_of, order_ranks
 from synth.schema import Schema
 
 LEAST_HISTORIES = 30  # entities with several rows, below which nothing is told from chance

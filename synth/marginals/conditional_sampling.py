@@ -1,11 +1,12 @@
 """Conditional sampling: rows of a Markov random field, each given codes of its own in some attributes.
 
 What is known takes an axis off every factor that holds it. So the junction tree is over the other attributes alone, and
-each row has its own messages. They are passed for many rows at a time.
+rows that know the same have the same messages. They are passed for many such groups at a time.
 """
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +15,18 @@ from synth.marginals.factor import Array, Factor, finite_peak
 from synth.marginals.inference import place
 from synth.marginals.junction_tree import JunctionTree, junction_tree
 from synth.marginals.markov_random_field import MarkovRandomField
-from synth.marginals.sampling import Codes, sample_categorical
+from synth.marginals.sampling import Codes, even_ranks, share_out
 
 MOST_CELLS = 2_000_000
 """Cells of one clique's tables that are in memory at a time."""
+FEW_GROUPS = 8  # rows of a group, on average, from which on its choices are spread evenly
 
 
 def sample_given(model: MarkovRandomField, known: Mapping[str, Codes], rng: np.random.Generator) -> dict[str, Codes]:
     """The codes of the other attributes, drawn from their distribution given those that are known of each row.
 
-    A row whose known codes have no mass at all has codes drawn evenly.
+    Rows that know the same share out the cells, as in `sample` the rows of a group do. A row whose known codes have no
+    mass at all has codes drawn evenly.
 
     Args:
         known: codes of at least one attribute, shape (n,) each.
@@ -35,25 +38,44 @@ def sample_given(model: MarkovRandomField, known: Mapping[str, Codes], rng: np.r
     """
     n = len(next(iter(known.values())))
     domain = {name: size for name, size in model.domain.items() if name not in known}
+    made = {name: np.zeros(n, dtype=np.int32) for name in domain}
+    if n == 0 or not domain:
+        return made
     cliques = [tuple(name for name in factor.attributes if name not in known) for factor in model.potentials]
     tree = junction_tree(domain, cliques)
     shared = place(tree, [factor for factor in model.potentials if known.keys().isdisjoint(factor.attributes)])
-    apart = [factor for factor in model.potentials if not known.keys().isdisjoint(factor.attributes)]
-    largest = max(table.size for table in shared)
-    size = max(MOST_CELLS // max(largest, 1), 1)
-    made: dict[str, list[Codes]] = {name: [] for name in domain}
-    for start in range(0, n, size):
-        rows = {name: codes[start : start + size] for name, codes in known.items()}
-        for name, codes in _drawn(tree, shared, apart, rows, rng).items():
-            made[name].append(codes)
-    return {name: np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32) for name, parts in made.items()}
+    apart = [f for f in model.potentials if {*f.attributes} & known.keys() and {*f.attributes} - known.keys()]
+    groups = row_groups({name: known[name] for factor in apart for name in factor.attributes if name in known}, n)
+    order = np.argsort(groups, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(groups[order], prepend=-1)), n)
+    size = max(MOST_CELLS // max(max(table.size for table in shared), 1), 1)
+    for start in range(0, len(ends) - 1, size):
+        rows = order[ends[start] : ends[min(start + size, len(ends) - 1)]]
+        firsts = order[ends[start : start + size][: len(ends) - 1 - start]]
+        codes = {name: each[firsts] for name, each in known.items()}
+        for name, drawn in _drawn(tree, shared, apart, codes, groups[rows] - start, rng).items():
+            made[name][rows] = drawn
+    return made
+
+
+def row_groups(codes: Mapping[str, NDArray[Any]], n: int) -> NDArray[np.intp]:
+    """A number for every row, equal where all codes are, from zero on without gaps; shape (n,)."""
+    groups = np.zeros(n, dtype=np.intp)
+    for each in codes.values():
+        groups = np.unique(groups * (int(each.max()) + 1) + each, return_inverse=True)[1]
+    return groups
 
 
 def _drawn(
-    tree: JunctionTree, shared: list[Array], apart: list[Factor], known: Mapping[str, Codes], rng: np.random.Generator
+    tree: JunctionTree,
+    shared: list[Array],
+    apart: list[Factor],
+    known: Mapping[str, Codes],
+    groups: NDArray[np.intp],
+    rng: np.random.Generator,
 ) -> dict[str, Codes]:
-    """The rows of one batch."""
-    n = len(next(iter(known.values())))
+    """The rows of some groups. `known`: codes of each group, shape (n_groups,) each."""
+    n, n_groups = len(groups), len(next(iter(known.values())))
     tables = [table[np.newaxis] for table in shared]
     for factor in apart:
         reduced = _reduced(factor, known)
@@ -63,20 +85,22 @@ def _drawn(
             raise ValueError(f"a factor needs a clique that holds it: attributes={names}")
         shape = tuple(tree.domain[name] if name in names else 1 for name in tree.cliques[home])
         order = sorted(range(len(names)), key=lambda axis: tree.cliques[home].index(names[axis]))
-        tables[home] = tables[home] + reduced.transpose([0, *(axis + 1 for axis in order)]).reshape(n, *shape)
+        tables[home] = tables[home] + reduced.transpose([0, *(axis + 1 for axis in order)]).reshape(n_groups, *shape)
     _pass_upward(tree, tables)
+    ranks = even_ranks(n, len(tree.cliques), rng) if n_groups * FEW_GROUPS <= n else None
     codes: dict[str, Codes] = {}
-    for clique, separator, table in zip(tree.cliques, tree.separators, tables, strict=True):
+    for index, (clique, separator, table) in enumerate(zip(tree.cliques, tree.separators, tables, strict=True)):
         fresh = tuple(name for name in clique if name not in separator)
         axes = [0, *(clique.index(name) + 1 for name in (*separator, *fresh))]
         above = [tree.domain[name] for name in separator]
-        flat = table.transpose(axes).reshape(len(table), math.prod(above), -1)
+        flat = table.transpose(axes).reshape(len(table) * math.prod(above), -1)
         line = np.ravel_multi_index([codes[name] for name in separator], above) if separator else np.zeros(n, dtype=int)
-        weights = flat[np.arange(n) if len(flat) == n else np.zeros(n, dtype=int), line]
-        weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, 1.0)
-        cells = np.unravel_index(sample_categorical(weights, rng), [tree.domain[name] for name in fresh])
+        line = line + (groups * math.prod(above) if len(table) == n_groups else 0)
+        weights = np.where(flat.sum(axis=1, keepdims=True) > 0, flat, 1.0)
+        drawn = share_out(weights, line, rng.permutation(n) if ranks is None else ranks[index], rng)
+        cells = np.unravel_index(drawn, [tree.domain[name] for name in fresh])
         codes |= {name: part.astype(np.int32) for name, part in zip(fresh, cells, strict=True)}
-    return {name: codes[name] for name in tree.domain}
+    return codes
 
 
 def _reduced(factor: Factor, known: Mapping[str, Codes]) -> Array:

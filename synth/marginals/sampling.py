@@ -13,6 +13,7 @@ from synth.marginals.markov_random_field import MarkovRandomField
 Codes = NDArray[np.int32]
 
 
+MOST_POSTERIORS = 4_000_000  # shares of classes, of some rows, that are in memory at a time
 EVEN_ROWS = 200_000
 """Up to so many rows the choices that rounding leaves are spread evenly; beyond, chance does that by itself."""
 
@@ -33,7 +34,7 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator, *, e
     tree, names = model.tree, list(model.domain)
     codes: Codes = np.zeros((n_rows, len(names)), dtype=np.int32, order="F")
     columns = {name: codes[:, position] for position, name in enumerate(names)}
-    ranks = _even_ranks(n_rows, len(tree.cliques), rng) if even and n_rows <= EVEN_ROWS else None
+    ranks = even_ranks(n_rows, len(tree.cliques), rng) if even and n_rows <= EVEN_ROWS else None
     parts = zip(tree.cliques, tree.separators, model.beliefs.conditionals, strict=True)
     for index, (clique, separator, conditional) in enumerate(parts):
         fresh = tuple(name for name in clique if name not in separator)
@@ -44,51 +45,47 @@ def sample(model: MarkovRandomField, n_rows: int, rng: np.random.Generator, *, e
     return codes
 
 
-def sample_classes(model: LatentClasses, n_rows: int, rng: np.random.Generator) -> Codes:
+def sample_classes(
+    model: LatentClasses, n_rows: int, rng: np.random.Generator, known: Mapping[str, Codes] | None = None
+) -> Codes:
     """Rows drawn from a latent class model, with no more randomness than rounding needs.
 
-    Classes share out the rows. The rows of a class share out its codes, attribute by attribute, as in `sample` the rows
-    of a group do.
+    Classes share out the rows, or are drawn for each row by their posterior given its known codes; where no class can
+    have these, by the shares of all rows. The rows of a class share out its codes, attribute by attribute, as in
+    `sample` the rows of a group do.
+
+    Source: Si & Reiter 2013 (conditional draws by latent classes).
     """
     if n_rows < 0:
         raise ValueError(f"a number of rows is not negative: n_rows={n_rows}")
     codes: Codes = np.zeros((n_rows, len(model.domain)), dtype=np.int32, order="F")
-    ranks = _even_ranks(n_rows, len(model.domain) + 1, rng) if n_rows <= EVEN_ROWS else None
+    ranks = even_ranks(n_rows, len(model.domain) + 1, rng) if n_rows <= EVEN_ROWS else None
     orders = ranks or [rng.permutation(n_rows) for _ in range(len(model.domain) + 1)]
-    classes = _share_out(model.shares[np.newaxis], np.zeros(n_rows, dtype=np.intp), orders[0], rng)
-    for index, table in enumerate(model.tables):
-        codes[:, index] = _share_out(table.T, classes, orders[index + 1], rng)
+    if known:
+        classes = _posterior_classes(model, known, rng)
+    else:
+        classes = share_out(model.shares[np.newaxis], np.zeros(n_rows, dtype=np.intp), orders[0], rng)
+    for index, (name, table) in enumerate(zip(model.domain, model.tables, strict=True)):
+        drawn = known[name] if known and name in known else share_out(table.T, classes, orders[index + 1], rng)
+        codes[:, index] = drawn
     return codes
 
 
-def impute_codes(
-    model: LatentClasses, codes: Codes, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator
-) -> Codes:
-    """Rows whose open cells are drawn from their distribution given all other cells, each row by itself.
-
-    Args:
-        codes: shape (n, n_attributes), columns in the domain's order; those of open cells mean nothing.
-        is_open: for attributes with open cells, by place, the codes that each row may have, shape (n, size): one code
-            where it is known.
-
-    Returns:
-        Codes, shape (n, n_attributes). Where no class can have a row, its classes are those of all rows.
-    """
+def _posterior_classes(
+    model: LatentClasses, known: Mapping[str, Codes], rng: np.random.Generator
+) -> NDArray[np.intp]:  # fmt: skip
+    tables = dict(zip(model.domain, model.tables, strict=True))
+    n = len(next(iter(known.values())))
+    made, size = [], max(MOST_POSTERIORS // len(model.shares), 1)
     with np.errstate(divide="ignore"):
-        prior = np.log(model.shares)
-        log_shares = np.tile(prior, (len(codes), 1))
-        for place, table in enumerate(model.tables):
-            likelihoods = is_open[place] @ table if place in is_open else table[codes[:, place]]
-            log_shares += np.log(likelihoods)
-    peaks = log_shares.max(axis=1, keepdims=True)
-    log_shares = np.where(np.isfinite(peaks), log_shares - np.where(np.isfinite(peaks), peaks, 0), prior)
-    classes = sample_categorical(np.exp(log_shares), rng)
-    drawn = codes.copy()
-    for place, flags in is_open.items():
-        weights = flags * model.tables[place].T[classes]
-        weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, flags)
-        drawn[:, place] = sample_categorical(weights, rng)
-    return drawn
+        prior, logs = np.log(model.shares), {name: np.log(tables[name]) for name in known}
+    for start in range(0, n, size):
+        rows = slice(start, start + size)
+        log_shares = sum((logs[name][each[rows]] for name, each in known.items()), prior)
+        peaks = log_shares.max(axis=1, keepdims=True)
+        log_shares = np.where(np.isfinite(peaks), log_shares - np.where(np.isfinite(peaks), peaks, 0), prior)
+        made.append(sample_categorical(np.exp(log_shares), rng))
+    return np.concatenate(made)
 
 
 def sample_categorical(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -99,7 +96,7 @@ def sample_categorical(weights: Array, rng: np.random.Generator) -> NDArray[np.i
     return np.asarray((running <= marks).sum(axis=1), dtype=np.intp)
 
 
-def _even_ranks(n_rows: int, n_cliques: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+def even_ranks(n_rows: int, n_cliques: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
     """For each clique an order of the rows, evenly spread against all the others."""
     from scipy.stats import qmc
 
@@ -143,12 +140,12 @@ def _fill(
         groups = np.ravel_multi_index([columns[name] for name in given], given_shape)
     else:
         groups = np.zeros(len(order), dtype=np.intp)
-    cells = _share_out(table.reshape(math.prod(given_shape), -1), groups, order, rng)
+    cells = share_out(table.reshape(math.prod(given_shape), -1), groups, order, rng)
     for name, codes in zip(fresh, np.unravel_index(cells, fresh_shape), strict=True):
         columns[name][:] = codes
 
 
-def _share_out(
+def share_out(
     table: Array, groups: NDArray[np.intp], order: NDArray[np.intp], rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """For each row a cell of its group's line in the table; the rows of a group take theirs in the order given."""

@@ -183,24 +183,6 @@ def draw(
     return _completed(network, codes, missing, generator, _Support(allowed or {}, mask), weigh=weigh)
 
 
-def fill(
-    network: AutoregressiveNetwork,
-    codes: NDArray[np.integer[Any]],
-    missing: NDArray[np.bool_],
-    generator: torch.Generator,
-    *,
-    allowed: Mapping[int, NDArray[np.bool_]] | None = None,
-    mask: Mask | None = None,
-) -> NDArray[np.int32]:
-    """Multiple imputation: one draw of all missing cells, given the others of their row.
-    `missing`: true for missing cells, shape (n, d).
-    """
-    if network.order == "fixed":
-        raise ValueError('a network of a fixed order does not fill in cells; train one with order="any"')
-    missing = np.asarray(missing, dtype=np.bool_)
-    return _completed(network, np.asarray(codes), missing, generator, _Support(allowed or {}, mask))[0]
-
-
 @dataclass(frozen=True)
 class _Support:
     """Codes that columns may take."""

@@ -4,9 +4,9 @@ A network may be matched to released one-way marginals, by what it draws: this c
 come out as measured.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -19,12 +19,32 @@ from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout
 
 BATCH = 8_192  # rows that a network makes at once
-N_TRIED = 5 * BATCH
-"""Rows that tell how likely a row is at best to hold what is asked for, and that one such row may take on average."""
-PATIENCE = 20
-"""So many rows more than are asked for may take as many draws each: a few rows may have bad luck."""
 SCALAR_DEVIATION = 0.025
 """The tolerance of a scalar that is asked for: a tenth of its bell's standard deviation."""
+
+
+@dataclass(frozen=True)
+class RowMatch:
+    """What is asked of a span in each row.
+    `weights`: of the codes, shape (n_values, size). `scalars`: the same, of those; `None`: the column has none.
+    `which`: the value of each row, shape (n,).
+    """
+
+    weights: NDArray[np.float64]
+    scalars: NDArray[np.float64] | None
+    which: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, matches: Sequence[Match], which: NDArray[np.intp]) -> Self:
+        if not all(match.weights.any() for match in matches):
+            raise JobError(
+                "no row that the model draws holds what is given; give values that go together, or fewer of them"
+            )
+        scalars = [match.scalars for match in matches if match.scalars is not None]
+        return cls(np.stack([match.weights for match in matches]), np.stack(scalars) if scalars else None, which)
+
+    def taken(self, rows: NDArray[np.intp] | slice) -> "RowMatch":
+        return replace(self, which=self.which[rows])
 
 
 class Network(Protocol):
@@ -38,7 +58,7 @@ class Network(Protocol):
     def deviations(self) -> Tensor:
         """Of each scalar about what the network says, shape (n_scalars,)."""
 
-    def raw(self, n: int, match: Mapping[int, Match]) -> Tensor:
+    def raw(self, n: int, match: Mapping[int, RowMatch]) -> Tensor:
         """Logits and scalars before tanh, shape (n, layout.width), of rows that may be asked to match."""
 
 
@@ -59,27 +79,30 @@ class CtganNetwork:
         """None: a generator gives the scalar itself."""
         return torch.zeros(len(self.layout.scalars))
 
-    def raw(self, n: int, match: Mapping[int, Match]) -> Tensor:
+    def raw(self, n: int, match: Mapping[int, RowMatch]) -> Tensor:
         """Rows on condition of one column each: one of those asked for, else any."""
         width = sum(len(share) for share in self.shares)
         noise = torch.randn(n, self.generator.layers[0].in_features - width)
         raw: Tensor = self.generator(torch.cat([noise, self._conditions(n, match)], dim=1) if width else noise)
         return raw
 
-    def _conditions(self, n: int, match: Mapping[int, Match]) -> Tensor:
+    def _conditions(self, n: int, match: Mapping[int, RowMatch]) -> Tensor:
         whole = self.layout.whole
         asked = [place for place, index in enumerate(whole) if index in match]
-        weights = [torch.from_numpy(share) for share in self.shares]
-        for place in asked:
-            weights[place] = torch.from_numpy(match[whole[place]].weights).double()
         among = torch.tensor(asked or list(range(len(whole))))
         column = among[torch.randint(len(among), (n,))]
-        starts = np.concatenate([[0], np.cumsum([len(weight) for weight in weights])])
+        starts = np.concatenate([[0], np.cumsum([len(share) for share in self.shares])])
         hot = torch.zeros(n, int(starts[-1]))
         for place in among.tolist():
             rows = (column == place).nonzero().squeeze(1)
             if len(rows):
-                hot[rows, int(starts[place]) + torch.multinomial(weights[place], len(rows), replacement=True)] = 1.0
+                known = match.get(whole[place])
+                if known is None:
+                    codes = torch.multinomial(torch.from_numpy(self.shares[place]), len(rows), replacement=True)
+                else:
+                    weights = torch.from_numpy(known.weights[known.which[rows.numpy()]])
+                    codes = torch.multinomial(weights, 1).squeeze(1)
+                hot[rows, int(starts[place]) + codes] = 1.0
         return hot
 
 
@@ -91,90 +114,73 @@ class TvaeNetwork:
     decoder: Decoder
     deviations: Tensor
 
-    def raw(self, n: int, match: Mapping[int, Match]) -> Tensor:
+    def raw(self, n: int, match: Mapping[int, RowMatch]) -> Tensor:
         """Rows from anywhere in the latent space; what is asked for is a matter of choosing among them."""
         d_latent = (*self.decoder.layers, self.decoder.output)[0].in_features
         raw: Tensor = self.decoder(torch.randn(n, d_latent))
         return raw
 
 
-def draw(network: Network, n: int, match: Mapping[int, Match]) -> Encoded:
-    """Encoded rows.
+def draw(network: Network, n: int) -> Encoded:
+    """Encoded rows. Randomness comes from torch's own generators."""
+    parts = []
+    for start in range(0, max(n, 1), BATCH):
+        rows = np.arange(min(BATCH, n - start))
+        parts.append(settle(network, candidates(network, {}, len(rows))[0], rows))
+    return Encoded(np.concatenate([part.codes for part in parts]), np.concatenate([part.scalars for part in parts]))
 
-    Where values are asked for, logits of rows that are not settled yet are kept with the likelihood of these values.
-    Given its logits, the columns of a row are independent. So kept rows have the model's own distribution given the
-    values. Randomness comes from torch's own generators.
+
+def candidates(network: Network, match: Mapping[int, RowMatch], n: int) -> tuple[Tensor, NDArray[np.float64]]:
+    """Logits of rows that are not settled yet, and the log-likelihood of what is asked of each.
+
+    Given its logits, the columns of a row are independent. So rows chosen by these have the model's own distribution
+    given what is asked.
     """
+    spans, raws, weights = Spans(network.layout), [], []
     with torch.inference_mode():
-        return _joined(_draw(network, n, match))
+        for start in range(0, max(n, 1), BATCH):
+            rows = slice(start, min(start + BATCH, n))
+            asked = {place: each.taken(rows) for place, each in match.items()}
+            raws.append(network.raw(rows.stop - start, asked))
+            weights.append(_log_likelihood(raws[-1], network, spans, asked))
+        return torch.cat(raws), torch.cat(weights).numpy()
 
 
-def _draw(network: Network, n: int, match: Mapping[int, Match]) -> list[Encoded]:
-    if not all(asked.weights.any() for asked in match.values()):
-        raise _no_such_rows()
-    spans = Spans(network.layout)
-    tried = _batches(network, N_TRIED, match) if match else ()
-    most = max((float(_likelihood(raw, network, spans, match).max()) for raw in tried), default=1.0)
-    if most <= 0:
-        raise _no_such_rows()
-    parts: list[Encoded] = []
-    left = n
-    for raw in _batches(network, n if not match else N_TRIED * (n + PATIENCE), match):
-        chosen = raw
-        if match:
-            chosen = raw[torch.rand(len(raw), dtype=torch.float64) * most < _likelihood(raw, network, spans, match)]
-        parts.append(_settled(chosen[:left], network, spans))
-        left -= len(parts[-1])
-        if left == 0:
-            return parts
-    raise _no_such_rows()
+def settle(network: Network, raw: Tensor, rows: NDArray[np.intp]) -> Encoded:
+    """Codes and scalars of some rows, drawn from what a network says."""
+    n_codes, spans = network.layout.n_codes, Spans(network.layout)
+    with torch.inference_mode():
+        raw = raw[torch.from_numpy(rows)]
+        codes = spans.draw(raw[:, :n_codes])
+        scalars = torch.tanh(raw[:, n_codes:])
+        scalars = (scalars + network.deviations * torch.randn_like(scalars)).clamp(-1, 1)
+        return Encoded(codes.to(torch.int32).numpy(), scalars.numpy())
 
 
-def _no_such_rows() -> JobError:
-    return JobError(
-        "next to no row that the model draws holds what is given; give values that go together, or fewer of them"
-    )
-
-
-def _batches(network: Network, n: int, match: Mapping[int, Match]) -> Iterator[Tensor]:
-    for start in range(0, n, BATCH):
-        yield network.raw(min(BATCH, n - start), match)
-
-
-def _settled(raw: Tensor, network: Network, spans: Spans) -> Encoded:
-    """Codes and scalars drawn from what a network says."""
-    n_codes = network.layout.n_codes
-    codes = spans.draw(raw[:, :n_codes])
-    scalars = torch.tanh(raw[:, n_codes:])
-    scalars = (scalars + network.deviations * torch.randn_like(scalars)).clamp(-1, 1)
-    return Encoded(codes.to(torch.int32).numpy(), scalars.numpy())
-
-
-def _likelihood(raw: Tensor, network: Network, spans: Spans, match: Mapping[int, Match]) -> Tensor:
-    """The likelihood of the values that are asked for, given each row's logits, up to a factor; shape (n,), float64."""
+def _log_likelihood(raw: Tensor, network: Network, spans: Spans, match: Mapping[int, RowMatch]) -> Tensor:
+    """Of what is asked of each row, given its logits, up to a term; shape (n,), float64."""
+    if not match:
+        return torch.zeros(len(raw), dtype=torch.float64)
     n_codes = network.layout.n_codes
     shares = spans.softmax(raw[:, :n_codes])
     scalars = torch.tanh(raw[:, n_codes:])
-    likelihood = torch.ones(len(raw), dtype=torch.float64)
+    likelihood = torch.zeros(len(raw), dtype=torch.float64)
     for place, asked in match.items():
         start = int(network.layout.offsets[place])
-        mass = shares[:, start : start + network.layout.sizes[place]].double() * torch.from_numpy(asked.weights)
-        likelihood *= (mass * _closeness(scalars, network, place, asked)).sum(1)
+        weights = torch.from_numpy(asked.weights[asked.which])
+        mass = shares[:, start : start + network.layout.sizes[place]].double() * weights
+        likelihood += (mass * _closeness(scalars, network, place, asked)).sum(1).log()
     return likelihood
 
 
-def _closeness(scalars: Tensor, network: Network, place: int, asked: Match) -> Tensor:
+def _closeness(scalars: Tensor, network: Network, place: int, asked: RowMatch) -> Tensor:
     """The nearness of each row's scalar to the one each code asks for, in (0, 1]; 1 for a code that asks for none."""
     if asked.scalars is None:
-        return torch.ones(1, len(asked.weights), dtype=torch.float64)
+        return torch.ones(1, asked.weights.shape[1], dtype=torch.float64)
     index = network.layout.scalars.index(network.layout.spans[place].column)
     deviation = max(float(network.deviations[index]), SCALAR_DEVIATION)
-    off = (scalars[:, index, None].double() - torch.from_numpy(asked.scalars)) / deviation
+    off = (scalars[:, index, None].double() - torch.from_numpy(asked.scalars[asked.which])) / deviation
     return torch.exp(-0.5 * off.square()).nan_to_num(nan=1.0)
-
-
-def _joined(parts: Sequence[Encoded]) -> Encoded:
-    return Encoded(np.concatenate([part.codes for part in parts]), np.concatenate([part.scalars for part in parts]))
 
 
 N_MATCHED_ROWS, N_MATCHING_ROUNDS = 20_000, 30

@@ -77,17 +77,17 @@ class Beside:
         return drawn
 
     def log_chances(
-        self, rows: NDArray[np.float32], positions: Mapping[int, Array], ends: tuple[float, float],
-        own: Array, rng: np.random.Generator,
+        self, rows: NDArray[np.float32], positions: Mapping[int, Array], ends: Array, own: Array,
+        rng: np.random.Generator,
     ) -> Array:  # fmt: skip
-        """The log of the chance of a position between two for each row; `own`: of a value of its own; shape (n,)."""
+        """The log of the chance of a position between two, shape (2, n); `own`: of a value of its own; shape (n,)."""
         ways = self.way.distribution.table(self.way.features(rows, rng))
         total = ways[:, 0] * np.exp(own)
         for number, (source, conditional) in enumerate(zip(self.sources, self.left, strict=True), start=1):
             table = conditional.distribution.table(conditional.features(rows, rng))
             scale = source.scale
             with np.errstate(divide="ignore", invalid="ignore"):
-                limits = np.nan_to_num(np.sort(np.array(ends)[:, np.newaxis] / positions[source.place], axis=0))
+                limits = np.nan_to_num(np.sort(ends / positions[source.place], axis=0))
             for code in np.unique(scale.group[:OTHER]):
                 running = np.cumsum(np.where(scale.group == code, scale.mass, 0.0)[:OTHER], dtype=np.float64)
                 below, above = np.interp(limits, scale.line[0], np.append(0.0, running / max(running[-1], SMALLEST)))

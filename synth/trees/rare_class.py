@@ -42,11 +42,11 @@ class RareClass:
         cells = rng.choice(len(mass), n, p=mass / mass.sum())
         return attribute.group[cells], attribute.middle_ranks[cells]
 
-    def log_chance(self, attribute: Attribute, place: int, code: int) -> float:
-        """The log of the chance of a code in a column in which it differs."""
+    def log_chances(self, attribute: Attribute, place: int) -> Array:
+        """The log of the chance of each code in a column in which it differs; shape (size,)."""
         mass = self.masses[place]
         with np.errstate(divide="ignore"):
-            return float(np.log(mass[attribute.group == code].sum() / mass.sum()))
+            return np.asarray(np.log(np.bincount(attribute.group, mass, attribute.size) / mass.sum()))
 
 
 def rare_codes(attribute: Attribute, codes: NDArray[Any], leaf: float) -> list[int]:

@@ -60,28 +60,29 @@ class SequentialTrees:
     beside: Mapping[int, Beside] = field(default_factory=dict)
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
-        """Rows; those of given columns have what is given, and weigh what the columns before say of it."""
+        """Rows; those of known columns have what is known, and weigh what the columns before say of it."""
         known = Evidence() if evidence is None else evidence
-        starts = range(0, n_rows, ROWS_AT_ONCE)
-        return CodedRows.joined([self._drawn(start, min(ROWS_AT_ONCE, n_rows - start), rng, known) for start in starts])
+        starts = (np.arange(at, min(at + ROWS_AT_ONCE, n_rows)) for at in range(0, max(n_rows, 1), ROWS_AT_ONCE))
+        return CodedRows.joined([self._drawn(len(rows), rng, known.taken(rows)) for rows in starts])
 
-    def _drawn(self, start: int, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
+    def _drawn(self, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
         ends = _ends(self.discretizer, self.order, {place: len(each.sources) for place, each in self.beside.items()})
         features = np.zeros((n, ends[-1]), dtype=np.float32)
         codes = np.zeros((n, len(self.order)), dtype=np.int32, order="F")
-        made = CodedRows(codes, ranks := {}, np.zeros(n), positions := {})
+        ranks: dict[int, Array] = {}
+        made = CodedRows(codes, ranks, np.zeros(n), positions := {})
         placed = {*self.beside, *(source.place for each in self.beside.values() for source in each.sources)}
-        n_given = self.n_given if evidence.rows is None else evidence.n_given
-        classes = self._rare_rows(n, evidence, rng)
+        if evidence.rows is not None:
+            known = sorted(evidence.places)
+            codes[:, known] = evidence.rows.codes[:, known]
+            ranks |= {place: each for place, each in evidence.rows.ranks.items() if place in evidence.places}
+        classes = self._rare_rows(codes, evidence, rng)
         for position, place in enumerate(self.order):
-            attribute, of_rows = self.discretizer.attributes[place], slice(start, start + n)
-            beside = np.full(n, np.nan)
-            if position < n_given:
-                codes[:, place] = evidence.given_codes(place)[of_rows]
-                if (held := evidence.given_ranks(place)) is not None:
-                    ranks[place] = held[of_rows]
-            else:
+            attribute, beside = self.discretizer.attributes[place], np.full(n, np.nan)
+            if place not in evidence.places:
                 beside = self._draw_column(position, features[:, : ends[position]], made, classes, evidence, rng)
+            elif position >= self.n_given and not {*self.order[:position]} <= evidence.places:
+                self._weigh(position, features[:, : ends[position]], made, classes, rng)
             if place in placed:
                 cells = attribute.ranked(codes[:, place], ranks.get(place, np.full(n, 0.5)))
                 is_kept = attribute.cells_at(beside) == cells
@@ -95,34 +96,46 @@ class SequentialTrees:
         self, position: int, seen: Features, rows: CodedRows, classes: Classes, evidence: Evidence,
         rng: np.random.Generator,
     ) -> Array:  # fmt: skip
-        """Draw codes and ranks of a column, or weigh those that are known; positions beside others, NaN elsewhere."""
+        """Draw codes and ranks of a column; positions beside others, NaN elsewhere."""
         place = self.order[position]
         attribute, conditional = self.discretizer.attributes[place], self.conditionals[position - self.n_given]
-        codes, ranks, beside = rows.codes, rows.ranks, self.beside.get(place)
+        codes, beside = rows.codes, self.beside.get(place)
         features, drawn = conditional.features(seen, rng), np.full(len(codes), np.nan)
-        code, interval = evidence.codes.get(place), evidence.intervals.get(place)
-        if code is None:
-            is_open = evidence.open_codes(place, codes, self.order[:position])
-            codes[:, place] = draw_codes(conditional.distribution, features, is_open, rng)
-        else:
-            codes[:, place] = code
-            if position and not {*self.order[:position]} <= {*evidence.codes}:
-                log_chances = _log_chances(conditional, features, code, interval)
-                if beside is not None:
-                    log_chances = beside.log_chances(
-                        seen, rows.positions, _within(attribute, code, interval), log_chances, rng
-                    )
-                rows.log_weights[:] += self._of_classes(log_chances, classes, place, code)
+        is_open = evidence.open_codes(place, codes, {*self.order[:position]} | evidence.places)
+        codes[:, place] = draw_codes(conditional.distribution, features, is_open, rng)
         if conditional.refinement is not None:
-            ranks[place] = conditional.refinement.draw(features, codes[:, place], rng)  # type: ignore[index]
-            if interval is not None:
-                ranks[place][:] = np.mean(interval)
-        if code is None:
-            if beside is not None:
-                drawn = beside.draw(seen, rows.positions, attribute.column, rng)
-                _put_beside(attribute, drawn, codes[:, place], ranks.get(place), is_open)
-            self._draw_classes(codes, ranks, classes, place, rng)
+            rows.ranks[place] = conditional.refinement.draw(features, codes[:, place], rng)  # type: ignore[index]
+        if beside is not None:
+            drawn = beside.draw(seen, rows.positions, attribute.column, rng)
+            _put_beside(attribute, drawn, codes[:, place], rows.ranks.get(place), is_open)
+        self._draw_classes(codes, rows.ranks, classes, place, rng)
         return drawn
+
+    def _weigh(
+        self, position: int, seen: Features, rows: CodedRows, classes: Classes, rng: np.random.Generator
+    ) -> None:
+        """Weigh what is known of a column by its chance given the columns before it."""
+        place = self.order[position]
+        attribute, conditional = self.discretizer.attributes[place], self.conditionals[position - self.n_given]
+        codes, ranks, every = rows.codes[:, place], rows.ranks.get(place), np.arange(len(rows.codes))
+        features = conditional.features(seen, rng)
+        chances = conditional.distribution.table(features)[every, codes]
+        cells = None if ranks is None else attribute.ranked(codes, ranks)
+        if cells is not None and conditional.refinement is not None:
+            shapes, ends = conditional.refinement.of_rows(features, codes), attribute.rank_intervals[cells]
+            below, above = (betainc(shapes[:, 0], shapes[:, 1], end) for end in ends.T)
+            chances = chances * (above - below)
+        with np.errstate(divide="ignore"):
+            log_chances = np.log(chances)
+        if place in self.beside:
+            ends = _within(attribute, codes, cells)
+            log_chances = self.beside[place].log_chances(seen, rows.positions, ends, log_chances, rng)
+        for each, own in classes:
+            if place == self.target:
+                log_chances[own] = 0.0
+            elif place in each.masses:
+                log_chances[own] = each.log_chances(attribute, place)[codes[own]]
+        rows.log_weights[:] += log_chances
 
     def _draw_classes(
         self, codes: Codes, ranks: Mapping[int, Array], classes: Classes, place: int, rng: np.random.Generator
@@ -136,22 +149,14 @@ class SequentialTrees:
                 if place in ranks:
                     ranks[place][own] = within
 
-    def _of_classes(self, log_chances: Array, classes: Classes, place: int, code: int) -> Array:
-        """The log-chances of a code for each row, those of rows of rare classes replaced."""
-        for each, own in classes:
-            if place == self.target:
-                log_chances[own] = 0.0
-            elif place in each.masses:
-                log_chances[own] = each.log_chance(self.discretizer.attributes[place], place, code)
-        return log_chances
-
-    def _rare_rows(self, n: int, evidence: Evidence, rng: np.random.Generator) -> Classes:
+    def _rare_rows(self, codes: Codes, evidence: Evidence, rng: np.random.Generator) -> Classes:
         """Rare classes, and the rows that are of each, before any column is drawn."""
         if not self.rare or self.target is None:
             return []
-        code = evidence.codes.get(self.target)
-        shares = np.array([each.share if code is None else float(each.code == code) for each in self.rare])
-        classes = rng.choice(len(shares) + 1, n, p=[*shares, 1 - shares.sum()])
+        if self.target in evidence.places:
+            return [(each, np.flatnonzero(codes[:, self.target] == each.code)) for each in self.rare]
+        shares = np.array([each.share for each in self.rare])
+        classes = rng.choice(len(shares) + 1, len(codes), p=[*shares, 1 - shares.sum()])
         return [(each, np.flatnonzero(classes == at)) for at, each in enumerate(self.rare)]
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -380,26 +385,21 @@ def _put_beside(
         ranks[rows] = attribute.middle_ranks[cells]
 
 
-def _within(attribute: Attribute, code: int, interval: tuple[float, float] | None) -> tuple[float, float]:
-    """The ends of a code on the line, or of an interval of ranks within it."""
-    cells = np.flatnonzero(attribute.group[:OTHER] == code)
-    if interval is not None:
-        cells = attribute.ranked(np.array([code]), np.array([np.mean(interval)]))
+def _within(attribute: Attribute, codes: Codes, cells: NDArray[np.intp] | None) -> Array:
+    """The ends on the line of cells, or of codes where these are not known; NaN where missing; shape (2, n)."""
     edges, _ = attribute.line
-    return (float(edges[cells.min()]), float(edges[cells.max() + 1])) if len(cells) else (np.nan, np.nan)
+    if cells is None:
+        group = attribute.group[:OTHER]
+        first, last = (np.full(attribute.size, len(group)), np.full(attribute.size, -1))
+        np.minimum.at(first, group, np.arange(len(group)))
+        np.maximum.at(last, group, np.arange(len(group)))
+        low, high = first[codes], last[codes]
+    else:
+        low = high = cells
+    ends = np.stack([np.append(edges, np.full(3, np.nan))[low], np.append(edges, np.full(3, np.nan))[high + 1]])
+    return np.asarray(np.where((low > high) | (high >= len(edges) - 1), np.nan, ends))
 
 
 def _widths(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array | None:
     """The share of its code's mass that each value's cell holds, shape (n,); `None` where codes have one cell."""
     return None if ranks is None else attribute.rank_widths[attribute.ranked(codes, ranks)]
-
-
-def _log_chances(conditional: Conditional, rows: Features, code: int, interval: tuple[float, float] | None) -> Array:
-    """The log of the chance of a code, and of an interval of ranks within it, for each row; shape (n,)."""
-    chances = conditional.distribution.table(rows)[:, code].copy()
-    if interval is not None and conditional.refinement is not None:
-        shapes = conditional.refinement.of_rows(rows, np.full(len(rows), code, dtype=np.int32))
-        below, above = (betainc(shapes[:, 0], shapes[:, 1], end) for end in interval)
-        chances *= above - below
-    with np.errstate(divide="ignore"):
-        return np.log(chances)

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from benchmarks import clusters
-from evaluate.utility.clusters import EXPLAINED, SCORE
+from benchmarks.clusters import SCORE
+from evaluate.utility.clusters import EXPLAINED
 
 
 def made(n_rows: int = 300) -> pd.DataFrame:

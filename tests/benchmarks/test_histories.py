@@ -14,7 +14,7 @@ from benchmarks.history_tables import (
     shoppers,
     shoppers_schema,
 )
-from synth.histories.ordering import histories_of
+from synth.row_order import histories_of
 from synth.table import conform, violations
 
 

@@ -15,9 +15,6 @@ from evaluate.real_facts import SampleSizes
 from evaluate.result import Estimate, EvaluationError
 from evaluate.sample_notes import on_samples
 from evaluate.tables import MetricResult, Real, Tables
-from evaluate.utility import dp_alternative
-from evaluate.utility.dp_alternative import PublicFeatures
-from evaluate.utility.task import Task
 from evaluate.validity import validity
 from synth.errors import TableError
 from synth.schema import Schema, build_schema
@@ -189,14 +186,6 @@ def test_the_upper_end_grows_with_the_share_that_was_not_searched() -> None:
     assert single.high == pytest.approx(0.02 * 1_500 / 150) and "among the people of the sample" in single.note
     whole = real_of(frames, sample_rows=5_000).beside(frames["synthetic"])
     assert noted(whole, "privacy.membership.auc", 0.52, 0.5, 0.55).high == 0.55
-
-
-def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -> None:
-    frames = sides()
-    tables = real_of(frames).beside(frames["synthetic"])
-    target = dp_alternative.Target.of(tables.declared, Task.of(tables, "smoker"))
-    units, share = dp_alternative.units_of(tables, PublicFeatures.of(tables.declared), target, 1)
-    assert (len(units), share) == (150, pytest.approx(0.1))
 
 
 def test_a_copy_is_found_whatever_the_sample() -> None:

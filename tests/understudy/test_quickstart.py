@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from synth.generators.models.history_model import HistoryModel
+from understudy.extras.histories.model import HistoryModel
 from synth.generators.registry import generator
 from synth.table import Table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace

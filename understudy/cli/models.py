@@ -38,10 +38,9 @@ SAMPLE = (
 IMPUTE = "Example: understudy impute model patients.csv --seed 7 --out filled.csv"
 CONDITIONED = {
     "exact": "drawn exactly, column by column",
-    "rejection": "rows were accepted by how likely the columns before make what is given",
-    "direct": "too few rows would be accepted; rows follow the network's own chances given these columns, less exactly",
+    "weights": "rows were chosen by how likely they make what is given",
+    "direct": "rows follow the network's own chances given these columns, which are a little less exact",
     "merged": "a rare category is learned together with others, and rows that hold it are like those of all of them",
-    "weights": "next to no row was likely to hold what is given, so that rows were drawn again by weights and repeat",
 }
 """The ways to meet conditions, in words."""
 
@@ -137,6 +136,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from reports.sections.limitations import left_out
     from synth.generators.registry import generator
+    from synth.generators.wrapper import compose
     from synth.output import making
     from synth.schema_file import read_schema
     from understudy.budget.account import ledger_place, release_line, releases
@@ -147,7 +147,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     asked = generator(name, **parameters_of(parameters or [], epsilon, delta))
     place = find_table(table)
     known = read_schema(schema)
-    chosen = asked.chosen(known)
+    chosen = compose(asked, known)
     call = call_of(
         "fit", generator=name, parameters=chosen.model_dump_json(), schema=known.model_dump_json(), seed=seed,
         clamp=clamp, ledger=ledger_place(ledger), **place.state,
@@ -237,8 +237,8 @@ def sample(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
     from synth.generators.models.chunked_output import ROWS_A_FILE, Written, write_rows
-    from synth.generators.models.conditions import GIVEN
     from synth.generators.models.constraints import REJECTED, rejections
+    from synth.generators.models.known_rows import GIVEN
     from synth.generators.registry import load_model
     from synth.output import check_writable, making
     from synth.table import check_names, write_table
@@ -377,7 +377,7 @@ def _shown(default: Any) -> str:
 
 def impute(
     ctx: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A saved model of arn or latent_class.", show_default=False)],
+    model: Annotated[Path, typer.Argument(help="A saved model.", show_default=False)],
     table: Table,
     out: OutFile,
     seed: Annotated[
@@ -388,7 +388,7 @@ def impute(
 ) -> int:
     """Fill in missing cells of a table, each drawn given the cells of its row. What comes out is as sensitive."""
     from synth.errors import JobError
-    from synth.generators.models.imputation import UNFILLED, with_missing
+    from synth.generators.models.known_rows import UNFILLED, with_missing
     from synth.generators.registry import load_model
     from synth.output import making
     from synth.table import read_table, write_table
@@ -399,7 +399,9 @@ def impute(
     check_suffix(out, WRITTEN)
     loaded: Any = load_model(model)
     if not hasattr(loaded, "impute"):
-        raise JobError(f"generator={loaded.name!r} cannot fill in missing cells; fit arn, or latent_class, which can")
+        raise JobError(
+            f"the model of generator={loaded.name!r} fills in no cells of histories or texts; fit one of rows"
+        )
     rows_schema = with_missing(loaded.schema)
     state = {"model": file_state(model), "table": find_table(table).state}
     call = call_of("impute", seed=seed, clamp=clamp, force=force, **state)

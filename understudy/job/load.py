@@ -121,11 +121,11 @@ def generator_of(point: PlannedCandidate, schema: Schema, place: str, home: Path
     """The specification of a candidate's generator, checked."""
     parameters = with_files({**point.spec.parameters, **changed}, lambda path: str(home / path))
     try:
-        asked = generator(point.spec.generator or point.family, **parameters)
-        asked.check(schema)
+        made = compose(generator(point.spec.generator or point.family, **parameters), schema)
+        made.check(schema)
     except JobError as error:
         raise JobError(f"{place}: {error}") from None
-    return compose(asked, schema)
+    return made
 
 
 def _at(job: Job, point: PlannedCandidate) -> str:

@@ -13,6 +13,7 @@ from evaluate.provenance import ComposedClaim
 from synth.dp.schedule import EPSILON_RANGE, Schedule
 from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.wrapper import draws_in_order, unwrapped
 from synth.histories.relation import RELATED_TABLES, Relation, TableRole
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
@@ -97,10 +98,10 @@ def _relation(job: RelatedJob, home: Path) -> Relation:
 def _check_histories(generators: Mapping[str, Generator], schema: Schema) -> None:
     """Refuse a generator that cannot draw the rows of a parent that is known."""
     for label, chosen in generators.items():
-        if not chosen.draws_histories(schema):
+        if not draws_in_order(chosen, schema):
             reason = (
                 "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
-                if chosen.promises and chosen.learns_histories
+                if chosen.promises and unwrapped(chosen).conditional
                 else "choose trees, arn, aim or mst"
             )
             raise JobError(

@@ -14,6 +14,7 @@ from synth.dp.events import GaussianEvent, RandomizedResponseEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.wrapper import cautions as warned
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
 from understudy.job.sweep import composed
@@ -77,7 +78,7 @@ def _without_promise(intent: Intent) -> Iterator[str]:
 
 def _of_settings(intent: Intent) -> Iterator[str]:
     for label, chosen in intent.generators.items():
-        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in chosen.cautions(intent.schema))
+        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in warned(chosen, intent.schema))
 
 
 def _of_formulas(schema: Schema) -> Iterator[str]:

@@ -17,7 +17,6 @@ from synth.generators.base import Model, PrivateGenerator
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.constraints import REJECTED
-from synth.generators.models.history_model import HistoryModel
 from synth.generators.wrapper import fit_model, unwrapped, with_files
 from synth.progress import Progress
 from synth.split import Split, split_table
@@ -84,7 +83,7 @@ def _drawn(plan: Plan, label: str, model: Model, seed: int, progress: Progress) 
     related = plan.related
     if related is None or related.role == "parents":
         return model.sample(plan.points[label].spec.rows, seed=seed, progress=progress)
-    if not isinstance(model, HistoryModel):
+    if not hasattr(model, "rows_of"):
         raise ModelError(f"generators.{label}: its model draws no rows of parents that are known; choose another")
     parents = read_table(related.synthetic_parents(label), related.relation.parents)
     return related.relation.rows_of(model, parents, seed=seed, progress=progress)
@@ -138,7 +137,7 @@ def expected(plan: Plan, label: str) -> Expectation | None:
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
     if schedule is None or not isinstance(chosen, PrivateGenerator) or not isinstance(unwrapped(chosen), Planned):
         return None
-    if chosen.draws_histories(chosen.counted(plan.schema)):
+    if chosen.in_order:
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))

@@ -32,9 +32,9 @@ from synth.dp.budget import Budget
 from synth.dp.events import SelectionEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
-from synth.generators.wrapper import unwrapped
+from synth.generators.wrapper import draws_in_order, unwrapped
 from synth.schema import Schema, build_schema
+from understudy.extras.histories.private import FIRST_ROWS, LATER_ROWS
 
 N_CHOICES = 250  # Choices by each of the two tables' scores
 N_CODES = 3
@@ -140,7 +140,7 @@ def audit_choices(
     chooser = generator.model_copy(update=degree)
     least = min(event.epsilon for event, _ in kinds)
     arena = ChoiceTable.like(schema, least, 1 if degree else DEEP)
-    if chooser.draws_histories(arena.schema) != (schema.order is not None):
+    if draws_in_order(chooser, arena.schema) != (schema.order is not None):
         return ()
     plan = schedule_like(chooser, arena.schema, schedule)
 

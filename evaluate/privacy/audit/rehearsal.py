@@ -75,7 +75,7 @@ def audit_domain(generator: PrivateGenerator, schema: Schema, claimed: Schedule)
     """The check of what a schema leaves to be measured of its columns, and their events; `None` where nothing is."""
     if not domain_shares(schema):
         return None
-    worlds = Worlds.stand_in(schema, seed=_SEED, histories=generator.draws_histories(schema))
+    worlds = Worlds.stand_in(schema, seed=_SEED, histories=generator.in_order)
     schedule = schedule_like(generator, worlds.schema, claimed)
     found: list[Schema] = []
     events = set(domain_shares(worlds.schema))

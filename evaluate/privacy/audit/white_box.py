@@ -80,11 +80,11 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SelectionEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histories import FIRST_ROWS, LATER_ROWS
 from synth.generators.fitting.marginal_selection import column_weights
-from synth.generators.wrapper import compose, unwrapped
+from synth.generators.wrapper import compose, draws_in_order, unwrapped
 from synth.progress import Progress, quiet
 from synth.schema import Schema
+from understudy.extras.histories.private import FIRST_ROWS, LATER_ROWS
 
 NOISE = "size of the noise on counts"
 SINGLE = 1e-4  # Relative error of a clipped sum in single precision
@@ -287,10 +287,10 @@ def audit(
         return audited_apart
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
     counted = generator.counted(schema)
-    histories = generator.draws_histories(counted)
+    histories = generator.in_order
     stand_in = StandIn.like(schema, histories=histories)
     weighed = audited.model_copy(update=_weights(generator, counted, stand_in))
-    if weighed.draws_histories(stand_in.schema) != histories:
+    if draws_in_order(weighed, stand_in.schema) != histories:
         raise AuditError(
             f"the stand-in must be fitted as the real table is, and generator={generator.name!r} draws histories of "
             "one of the two alone; nothing is known, so leave the audit out for this one"

@@ -6,8 +6,6 @@ from typing import Any, Self
 import numpy as np
 
 from synth.generators.fitting.training_data import RowsElsewhere, counted_rows
-from synth.generators.models.history_model import HistoryModel
-from synth.histories.layout import HistoryLayout
 from synth.infer.relations import with_modeled
 from synth.schema import Schema
 from synth.schema.counted import measured_as
@@ -57,9 +55,4 @@ def counted_source(train: Any, schema: Schema, *, promises: bool, mapped: bool) 
 
 def under(model: Any, schema: Schema) -> Any:
     """A model that was fitted to counted rows, as one of rows under the schema."""
-    whole = measured_as(schema, model.schema)
-    if not isinstance(model, HistoryModel):
-        return replace(model, schema=whole)
-    layout = HistoryLayout(whole, len(model.entity_shares), averages=model.averages)
-    first = replace(model.first, schema=measured_as(layout.first_rows, model.first.schema))
-    return replace(model, schema=whole, first=first)
+    return replace(model, schema=measured_as(schema, model.schema))

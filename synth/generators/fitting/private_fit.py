@@ -1,7 +1,7 @@
 """The fit that private generators share: rows prepared, a plan calibrated, the domain and single columns measured."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -20,7 +20,7 @@ from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_
 from synth.generators.fitting.histograms import Merging, measure_columns
 from synth.generators.fitting.mapped_table import MappedTable
 from synth.generators.fitting.training_data import RowsElsewhere, TrainingTable, bound_contributions
-from synth.marginals import Factor, Measurement
+from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -30,7 +30,8 @@ EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""
 EXACT_DELTA = 1e-6
 OneWay = Sequence[Measurement]
-Given = Sequence[Factor]
+Known = Sequence[Factor]
+"""Log shares of columns that are known, and not counted."""
 PlannedT = TypeVar("PlannedT", bound=PlannedEvents)
 
 
@@ -96,7 +97,7 @@ def start(
 
 def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> TrainingTable:
     """The rows as a private fit counts them; it never refuses by what a row holds: values are clamped."""
-    in_order = generator.draws_histories(schema)
+    in_order = generator.in_order
     if isinstance(train, RowsElsewhere):  # never by its attributes: those of a DataFrame are columns
         table: TrainingTable = train.training(schema, in_order=in_order)
         return table
@@ -152,6 +153,16 @@ def _identity(event: Event) -> tuple[object, ...]:
         getattr(event, "whole", None),
         getattr(event, "sampling_rate", None),
     )
+
+
+def known_names(known: Known) -> frozenset[str]:
+    """The columns that factors of single columns are of."""
+    return frozenset(name for factor in known for name in factor.attributes)
+
+
+def start_from(known: Known, domain: Mapping[str, int]) -> MarkovRandomField | None:
+    """The model that an estimation starts from, where columns are known; `None`: it has none."""
+    return MarkovRandomField(domain, known, 1.0) if known else None
 
 
 def as_it_is(train: Any, schema: Schema) -> tuple[TrainingTable, Schema]:

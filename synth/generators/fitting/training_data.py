@@ -22,11 +22,10 @@ from synth.domain.counts import SpooledTable
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
-from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import histories_of, rows_before
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
 from synth.row_hash import entity_codes
+from synth.row_order import histories_of, rows_before
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 from synth.table.rows import Rows
@@ -224,18 +223,3 @@ def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> 
     """About how many units there are, from what was released: rows by the histograms, over rows per unit."""
     rows_per_unit = 1.0 if shares is None else sum(size * share for size, share in enumerate(shares, start=1))
     return max(estimate_total(one_way) / rows_per_unit, 1.0)
-
-
-def histories_apart(
-    train: TrainingTable, layout: HistoryLayout, *, checked: bool
-) -> tuple[TrainingTable, TrainingTable]:
-    """The first rows and the later rows of a table."""
-    rows = train.rows
-    first, later = (Rows.from_frames((), schema, rows.folder) for schema in (layout.first_rows, layout.later_rows))
-    for frame in by_entity(rows, layout.schema):
-        histories = histories_of(frame, layout.schema).first(layout.longest)
-        if checked:
-            layout.check(frame, histories)
-        of_first, of_later = layout.taken_apart(frame, histories)
-        first, later = first.plus(of_first), later.plus(of_later)
-    return TrainingTable(first), TrainingTable(later)

@@ -1,7 +1,7 @@
 """The model behind `trees` and `arn`: a distribution over rows of codes and ranks, drawn column by column."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -9,23 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import Attribute
-from synth.errors import JobError
-from synth.generators.models.conditions import GIVEN, WAYS, ConditionMixture, Conditions
 from synth.generators.models.constraints import structural_zeros
-from synth.generators.models.imputation import Imputation
+from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.table_model import TableModel, facts_of
-from synth.marginals import Factor
+from synth.marginals.conditional_sampling import row_groups
 from synth.schema import Schema
 
-PILOT_ROWS = 10_000  # candidates whose weights say how many of them are accepted
-MOST_AT_ONCE = 200_000  # candidates that are in memory at a time
 FEWEST_MEMBERS = 15  # rows of a category below which nothing is learned of it
-MOST_CANDIDATES, FEWER_CANDIDATES = 200, 25
-"""Candidates that are drawn for a row at most, on average; fewer where the model can be asked directly instead."""
 
 
 def is_too_rare(attribute: Attribute, code: int) -> bool:
@@ -49,7 +42,7 @@ class Autoregression(Protocol):
 
 
 @runtime_checkable
-class Imputing(Autoregression, Protocol):
+class AnyOrder(Autoregression, Protocol):
     """A distribution that may have learned each column from any others."""
 
     @property
@@ -58,11 +51,6 @@ class Imputing(Autoregression, Protocol):
 
     def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
         """Rows by its conditionals given some columns, which are less exact than its joint distribution."""
-
-    def impute(self, rows: CodedRows, is_open: Mapping[int, NDArray[np.bool_]], rng: np.random.Generator) -> CodedRows:
-        """Rows with the columns of `is_open` drawn among codes that are open, given all other cells.
-        `is_open`: by place, shape (n, size); a known cell has its own code alone.
-        """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,134 +69,64 @@ class AutoregressiveModel(TableModel):
     allowed_pairs: Mapping[tuple[str, str], NDArray[np.bool_]] = field(default_factory=dict)
     statement: None = None
 
-    def learned_rows(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, Any] | None = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        part: Part | None = None,
-    ) -> pd.DataFrame:
-        """Rows on conditions; ``attrs["given"]`` says how they were come by.
+    def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted."""
+        return self.distribution.draw(n_rows, rng, Evidence(zeros=self._zeros)).decoded(self.discretizer, rng)
 
-        Conditions are exact where every column before the given ones is given, too. Else rows are drawn with these
-        columns as given, and accepted by how likely the columns before make that. Where too few would be, a network of
-        any order draws them by its conditionals given these columns, which are less exact. Other models draw accepted
-        rows again by those weights, so that rows repeat. A rare category shares its code with others, and rows
-        that are to hold it are like those of all of them.
+    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted, drawn given the columns that are known of each.
+
+        Exactly, where these come first. Else by the conditionals of a network of any order. Else the columns before
+        them are drawn first, and rows are chosen by how likely these make what is known. A rare category shares its
+        code with others, and rows that are to hold it are like those of all of them.
         """
-        mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
-        zeros = self._zeros
-        known = {id(each): self._evidence(each, zeros) for each in mixture.conditions}
-        ways: set[str] = set()
+        evidence = self._evidence(known)
+        if evidence.is_leading(self.distribution.order):
+            coded = self.distribution.draw(len(known), rng, evidence)
+        elif self._is_direct:
+            coded = self.distribution.draw_directly(len(known), rng, evidence)  # type: ignore[attr-defined]
+        else:
 
-        def draw(n: int, conditions: Conditions) -> pd.DataFrame:
-            coded, way = self._accepted(n, known[id(conditions)], conditions, rng)
-            ways.add("merged" if self._is_merged(conditions) else way)
-            ways.update(("rejection",) if conditions.wanted else ())
-            return coded.decoded(self.discretizer, rng)
+            def candidates(rows: np.ndarray) -> Candidates:
+                coded = self.distribution.draw(len(rows), rng, evidence.taken(rows))
+                held = known.iloc[rows]
+                return coded.log_weights, lambda at: self._decoded(coded.taken(at), held.iloc[at], rng)
 
-        learned = mixture.lawful_rows(n_rows, rng, draw, part)
-        if mixture.is_asked:
-            learned.attrs[GIVEN] = max(ways, key=WAYS.index)
-        return learned
+            cells = {
+                each.name: each.cells(known[each.name]) for each in self.discretizer.attributes if each.name in known
+            }
+            return accept_by_weight(row_groups(cells, len(known)), candidates, rng)
+        return self._decoded(coded, known, rng)
 
-    def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical columns of rows, drawn given those that are known of each row; shape (n, n_drawn)."""
-        rows = CodedRows.encoded(self.discretizer, known)
-        evidence = replace(self._unconditional, rows=rows, n_given=known.shape[1])
-        return self.distribution.draw(len(known), rng, evidence).decoded(self.discretizer, rng, known.columns)
+    def way(self, known: pd.DataFrame) -> str:
+        attributes = [each for each in self.discretizer.attributes if each.name in known and each.edges is None]
+        if any(is_too_rare(each, code) for each in attributes for code in np.unique(each.codes(known[each.name]))):
+            return "merged"
+        is_leading = self._evidence(known).is_leading(self.distribution.order)
+        return "exact" if is_leading else "direct" if self._is_direct else "weights"
+
+    @property
+    def _is_direct(self) -> bool:
+        return isinstance(self.distribution, AnyOrder) and self.distribution.in_any_order
+
+    def _evidence(self, known: pd.DataFrame) -> Evidence:
+        places = frozenset(at for at, each in enumerate(self.discretizer.attributes) if each.name in known)
+        return Evidence(CodedRows.encoded(self.discretizer, known), places, self._zeros)
+
+    def _decoded(self, coded: CodedRows, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        made = coded.decoded(self.discretizer, rng, known.columns)
+        held = {str(name): known[name].set_axis(made.index) for name in known}
+        return pd.DataFrame({name: held.get(name, made.get(name)) for name in self.discretizer.columns}, copy=False)
 
     @cached_property
-    def _unconditional(self) -> Evidence:
-        """Evidence of structural zeros alone."""
-        return self._evidence(Conditions({}, {}), self._zeros)
-
-    @cached_property
-    def _zeros(self) -> tuple[Factor, ...]:
+    def _zeros(self) -> tuple[tuple[tuple[int, ...], NDArray[np.bool_]], ...]:
         """Codes that go together by no constraint, or in no row though many were to be expected."""
-        allowed_pairs = (
-            Factor(pair, np.where(together, 0.0, -np.inf)) for pair, together in self.allowed_pairs.items()
+        place = self.discretizer.columns.index
+        zeros = structural_zeros(self.schema, self.discretizer)
+        return (
+            *((tuple(map(place, zero.attributes)), np.isfinite(zero.log_values)) for zero in zeros),
+            *((tuple(map(place, pair)), together) for pair, together in self.allowed_pairs.items()),
         )
-        return (*structural_zeros(self.schema, self.discretizer), *allowed_pairs)
-
-    def _is_merged(self, conditions: Conditions) -> bool:
-        """True where a category that is asked for shares its code with others, or is too rare to be learned: rows are
-        then those of all of them.
-        """
-        attributes = {attribute.name: attribute for attribute in self.discretizer.attributes}
-        asked = ((attributes[name], value) for name, value in conditions.values.items())  # noqa: PD011
-        return any(is_too_rare(one, one.codes(value)[0]) for one, value in asked if one.edges is None)
-
-    def _evidence(self, conditions: Conditions, zeros: Sequence[Factor]) -> Evidence:
-        """Evidence on codes and ranks, by conditions and structural zeros."""
-        places = {attribute.name: place for place, attribute in enumerate(self.discretizer.attributes)}
-        ruled = conditions.ruled_out(zeros if conditions.evidence else ())
-        if any(not np.any(weights) for weights in ruled.values()):
-            raise JobError(conditions.no_rows)
-        codes, intervals = {}, {}
-        for name, value in conditions.values.items():  # noqa: PD011
-            attribute = self.discretizer.attributes[places[name]]
-            cell = int(attribute.cells(value)[0])
-            codes[places[name]] = int(attribute.group[cell])
-            low, high = attribute.rank_intervals[cell].tolist()
-            if attribute.is_refined and low < high:  # a cell that no row is in says no more than its code
-                intervals[places[name]] = (low, high)
-        allowed = {places[name]: weights > 0 for name, weights in ruled.items() if places[name] not in codes}
-        together = tuple((tuple(places[n] for n in zero.attributes), np.isfinite(zero.log_values)) for zero in zeros)
-        return Evidence(codes, intervals, allowed, together)
-
-    def _accepted(
-        self, n: int, evidence: Evidence, conditions: Conditions, rng: np.random.Generator
-    ) -> tuple[CodedRows, str]:
-        """Rows on conditions, and how they were come by: one of `WAYS`, merged ones aside."""
-        distribution = self.distribution
-        if evidence.is_leading(distribution.order):
-            return distribution.draw(n, rng, evidence), "exact"
-        direct = distribution if isinstance(distribution, Imputing) and distribution.in_any_order else None
-        most = (MOST_CANDIDATES if direct is None else FEWER_CANDIDATES) * max(n, PILOT_ROWS // 10)
-        drawn = pilot = distribution.draw(PILOT_ROWS, rng, evidence)
-        bound, n_drawn = float(pilot.log_weights.max()), 0
-        if not np.isfinite(bound):
-            raise JobError(conditions.no_rows)
-        accepted = pilot.taken(np.zeros(0, dtype=np.intp))
-        while True:
-            if (highest := float(drawn.log_weights.max())) > bound:  # fewer of those before would have been accepted
-                kept = np.flatnonzero(rng.random(len(accepted.codes)) < np.exp(bound - highest))
-                accepted, bound = accepted.taken(kept), highest
-            chances = np.exp(drawn.log_weights - bound)
-            kept = np.flatnonzero(rng.random(len(chances)) < chances)
-            accepted = CodedRows.joined([accepted, drawn.taken(kept)])
-            n_drawn += len(chances)
-            if len(accepted.codes) >= n:
-                return accepted.taken(np.arange(n)), "rejection"
-            needed = (n - len(accepted.codes)) * (n_drawn + 1) / (len(accepted.codes) + 1)
-            if direct is not None and n_drawn + needed > most:
-                return direct.draw_directly(n, rng, evidence), "direct"
-            if n_drawn >= most:
-                shares = np.exp(pilot.log_weights - pilot.log_weights.max())
-                again = rng.choice(len(shares), n, p=shares / shares.sum())
-                return pilot.taken(again), "weights"
-            drawn = distribution.draw(int(min(1.1 * needed + 100, MOST_AT_ONCE)), rng, evidence)
-
-    def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
-        """The rows of a table with missing cells drawn from their distribution given the cells that are there.
-
-        `Imputation.filled` says which cells stay missing. A filled cell is made from the model and the other cells of
-        its row, and can repeat what these determine. So it is as sensitive as the row.
-        `frame`: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
-        """
-        distribution, rng = self.distribution, np.random.default_rng(seed)
-        if not isinstance(distribution, Imputing) or not distribution.in_any_order:
-            raise JobError(
-                f"generator={self.name!r} draws columns in one order and cannot fill in missing cells; fit arn with "
-                'order="any", or latent_class'
-            )
-
-        def fill(known: CodedRows, is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
-            return distribution.impute(known, is_open, rng).decoded(self.discretizer, rng)
-
-        return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
     def _described(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         description, arrays = self.distribution.to_arrays()

@@ -8,22 +8,15 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from synth.chunks import Part
 from synth.domain import Discretizer
-from synth.domain.coded_rows import CodedRows
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
-from synth.errors import JobError, ModelError
-from synth.generators.models.conditions import ConditionMixture, Conditions
-from synth.generators.models.constraints import structural_zeros
-from synth.generators.models.imputation import Imputation
 from synth.generators.models.table_model import TableModel, facts_of
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
 from synth.marginals.conditional_sampling import sample_given
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.latent_classes import CLASS_SHARES
-from synth.marginals.sampling import impute_codes
 from synth.schema import Schema
 
 LARGEST_MB = 4096.0  # the largest size of a model's tables, whatever its parameters say
@@ -42,38 +35,27 @@ class MarginalModel(TableModel):
     entity_shares: tuple[float, ...] | None = None
     parameters: Mapping[str, Any] | None = None
 
-    def learned_rows(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, Any] | None = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        part: Part | None = None,
-    ) -> pd.DataFrame:
-        """Columns that are not given are drawn from their distribution given the others."""
-        mixture = ConditionMixture.of(given, balance, self.discretizer, self.schema)
-        zeros = structural_zeros(self.schema, self.discretizer) if mixture.is_asked else ()
-        distributions = {id(each): each.applied(self.distribution, zeros) for each in mixture.conditions}
+    def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted."""
+        return self._decoded(_sampled(self.distribution, n_rows, rng), rng)
 
-        def draw(n: int, conditions: Conditions) -> pd.DataFrame:
-            codes = _sampled(distributions[id(conditions)], n, rng)
-            fine_codes = codes[:, : len(self.discretizer.attributes)]  # coarse attributes are last
-            return self.discretizer.decode(fine_codes, rng, self._copula, conditions.values)
-
-        return mixture.lawful_rows(n_rows, rng, draw, part)
-
-    def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical columns of rows, drawn given those that are known of each row."""
-        if not isinstance(self.distribution, MarkovRandomField):
-            raise ModelError("rows are drawn given others by a Markov random field; fit aim or mst")
+    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted, given the columns that are known of each: exactly, by their codes."""
         attributes = self.discretizer.attributes
         codes = {a.name: a.codes(known[a.name]) for a in attributes if a.name in known}
+        if isinstance(self.distribution, LatentClasses):
+            return self._decoded(sample_classes(self.distribution, len(known), rng, codes), rng, known)
         for name, groups in self._coarse_codes.items():
             if name in codes:
                 codes[name + MARK] = groups[codes[name]]
-        drawn = sample_given(self.distribution, codes, rng)
-        made = {a.name: a.values(drawn[a.name], rng) for a in attributes if a.name not in known}
-        return pd.DataFrame(made, index=pd.RangeIndex(len(known)), copy=False)
+        drawn = {**sample_given(self.distribution, codes, rng), **codes}
+        return self._decoded(np.column_stack([drawn[a.name] for a in attributes]), rng, known)
+
+    def way(self, known: pd.DataFrame) -> str:
+        return "exact"
+
+    def _decoded(self, codes: np.ndarray, rng: np.random.Generator, known: pd.DataFrame | None = None) -> pd.DataFrame:
+        return self.discretizer.decode(codes[:, : len(self.discretizer.attributes)], rng, self._copula, known)
 
     @cached_property
     def _coarse_codes(self) -> dict[str, np.ndarray]:
@@ -83,28 +65,6 @@ class MarginalModel(TableModel):
             if len(factor.attributes) == 2 and factor.attributes[1] == factor.attributes[0] + MARK:
                 found[factor.attributes[0]] = factor.log_values.argmax(axis=1).astype(np.int32)
         return found
-
-    def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
-        """The rows of a table with missing cells drawn from their distribution given the cells that are there.
-
-        The posterior of the classes given a row's known codes is exact, and given the class all columns are
-        independent. So cells that are missing together are drawn together. Within their codes, values drawn together
-        follow the copula; `Imputation.filled` says which cells stay missing. Known values of the row bear on the codes
-        alone. Free of any budget, as often as wanted. A filled cell is made from the model and the other cells of its
-        row, and can repeat what these determine. It is as sensitive as the row, and no guarantee of the model covers
-        it.
-
-        Source: Si & Reiter 2013 (imputation by latent classes).
-        `frame`: *Sensitive*. Rows with all columns of the schema; any may have missing cells. Not changed.
-        """
-        if not isinstance(self.distribution, LatentClasses):
-            raise JobError(f"generator={self.name!r} cannot fill in missing cells; fit latent_class or arn, which can")
-        classes, rng = self.distribution, np.random.default_rng(seed)
-
-        def fill(known: CodedRows, is_open: Mapping[int, np.ndarray]) -> pd.DataFrame:
-            return self.discretizer.decode(impute_codes(classes, known.codes, is_open, rng), rng, self._copula)
-
-        return Imputation(self.schema, self.discretizer, fill).filled(frame)
 
     @cached_property
     def _copula(self) -> Copula | None:

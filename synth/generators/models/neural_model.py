@@ -1,19 +1,21 @@
 """The model behind `ctgan` and `tvae`: a trained network, and how its rows become a table."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
-from synth.chunks import Part
 from synth.distribution import missing_extra
+from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
-from synth.generators.models.conditions import ConditionMixture, Conditions
+from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.table_model import TableModel, facts_of
+from synth.marginals.conditional_sampling import row_groups
 from synth.schema import Schema
-from synth.transforms.encoding import BinnedEncoding, Match
+from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
@@ -35,33 +37,50 @@ class NeuralModel(TableModel):
     entity_shares: tuple[float, ...] | None
     parameters: Mapping[str, Any]
 
-    def learned_rows(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, Any] | None = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        part: Part | None = None,
-    ) -> pd.DataFrame:
-        """Columns that are not given are drawn from the network's rows that are likely to hold the given values."""
+    @property
+    def discretizer(self) -> Discretizer:  # type: ignore[override]
+        return self.encoding.discretizer
+
+    def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted."""
         require_torch()
+        from synth.neural.sampling import draw
+
+        with self._seeded(rng):
+            return self.encoding.invert(draw(self.network, n_rows), rng)
+
+    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted, chosen by how likely what the network draws holds what is known."""
+        require_torch()
+        from synth.neural.sampling import RowMatch, candidates, settle
+
+        places = {span.column: place for place, span in enumerate(self.encoding.layout.spans)}
+        numbers = {str(name): pd.factorize(known[name], use_na_sentinel=False)[0] for name in known}
+        matches = {}
+        for name, which in numbers.items():
+            firsts = np.unique(which, return_index=True)[1]
+            matches[places[name]] = RowMatch.of(
+                [self.encoding.match(name, known[name].iloc[[first]].reset_index(drop=True)) for first in firsts], which
+            )
+
+        def drawn(rows: np.ndarray) -> Candidates:
+            asked = {place: each.taken(rows) for place, each in matches.items()}
+            raw, log_weights = candidates(self.network, asked, len(rows))
+            return log_weights, lambda chosen: self.encoding.invert(settle(self.network, raw, chosen), rng)
+
+        with self._seeded(rng):
+            made = accept_by_weight(row_groups(numbers, len(known)), drawn, rng)
+        return made.assign(**{str(name): known[name] for name in known})
+
+    def way(self, known: pd.DataFrame) -> str:
+        return "weights"
+
+    def _seeded(self, rng: np.random.Generator) -> AbstractContextManager[None]:
         import torch
 
-        from synth.neural.sampling import draw
         from synth.neural.training import seeded
 
-        mixture = ConditionMixture.of(given, balance, self.encoding.discretizer, self.schema)
-        places = {span.column: place for place, span in enumerate(self.encoding.layout.spans)}
-        matches: dict[int, dict[int, Match]] = {}
-        for each in mixture.conditions:
-            asked = each.values.items()  # noqa: PD011
-            matches[id(each)] = {places[name]: self.encoding.match(name, value) for name, value in asked}
-
-        def rows(n: int, conditions: Conditions) -> pd.DataFrame:
-            return self.encoding.invert(draw(self.network, n, matches[id(conditions)]), rng)
-
-        with seeded(int(rng.integers(2**63)), torch.device("cpu")):
-            return mixture.lawful_rows(n_rows, rng, rows, part)
+        return seeded(int(rng.integers(2**63)), torch.device("cpu"))
 
     def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         from synth.neural.sampling import to_arrays

@@ -17,8 +17,7 @@ from synth.chunks import Part
 from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError
-from synth.histories.layout import order_of_identifiers
-from synth.histories.ordering import order_ranks
+from synth.row_order import order_of_identifiers, order_ranks
 from synth.schema import Schema
 from synth.table import present
 
@@ -220,34 +219,41 @@ def finish(
     entity_shares: tuple[float, ...] | None,
     rng: np.random.Generator,
     part: Part | None = None,
+    given: tuple[str, ...] | None = None,
 ) -> pd.DataFrame:
     """The table as its reader knows it, `attrs` kept, with its identifiers and its personal data, made anew.
 
-    Where columns are constant within an entity, or a key holds the entity, rows change places. A constant in which
-    hardly any rows agree is taken over from the first row of each entity; nothing else of a row changes.
+    Where columns are constant within an entity, or a key holds the entity, rows change places, unless they are given. A
+    constant in which hardly any rows agree is taken over from the first row of each entity; nothing else of a row
+    changes.
+    `given`: columns of which each row has its own value; the rows then stay in their order.
     """
     part, attrs = Part.whole(len(learned), rng) if part is None else part, learned.attrs
-    owner = None
+    owner, places = None, np.arange(len(learned))
     if schema.entity is not None and entity_shares is not None:
         shares = np.array(entity_shares)
         check_part(part, len(shares))
         constant = [name for name in schema.constant_in_entity if name in schema.learned]
-        shared = _shared(learned[constant], shares, schema)
+        shared = [name for name in _shared(learned[constant], shares, schema) if name not in (given or ())]
         grouped = [name for name in constant if name not in shared]
         if grouped:
             order, owner = group_rows(learned[grouped], shares, rng)
-            learned = learned.take(order).set_axis(pd.RangeIndex(len(learned)))
+            learned, places = learned.take(order).set_axis(pd.RangeIndex(len(learned))), places[order]
         else:
             owner = entity_of_rows(shares, len(learned), rng)
         dealt = deal(learned, owner, schema, rng)
         if dealt is not owner:
             order = np.argsort(dealt, kind="stable")
             learned, owner = learned.take(order).set_axis(pd.RangeIndex(len(learned))), dealt[order]
+            places = places[order]
         if shared:
             first = np.unique(owner, return_index=True)[1][np.unique(owner, return_inverse=True)[1]]
             held = {name: learned[name].take(first).set_axis(learned.index) for name in shared}
             learned = learned.assign(**held)
-    table = present(_with_unlearned(learned, owner, schema, rng, part), schema)
+    whole = _with_unlearned(learned, owner, schema, rng, part)
+    if given is not None:
+        whole = whole.take(np.argsort(places)).reset_index(drop=True)
+    table = present(whole, schema)
     table.attrs.update(attrs)
     return table
 

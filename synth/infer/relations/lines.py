@@ -10,7 +10,7 @@ import pandas as pd
 
 from synth.constraints.expression import Unit, evaluate, names, parse
 from synth.constraints.kinds import numbers_of
-from synth.histories.ordering import histories_of
+from synth.row_order import histories_of
 from synth.schema import Schema
 from synth.schema.kinds import Column
 

@@ -11,7 +11,7 @@ from evaluate.gate.policy import load_policy
 from evaluate.histories.samples import StepLayout
 from evaluate.result import Candidate
 from evaluate.tables import Tables
-from synth.histories.ordering import histories_of
+from synth.row_order import histories_of
 from synth.infer.relations import Relation, left_of
 from synth.schema import build_schema
 from synth.table import conform

@@ -20,11 +20,11 @@ from understudy.extras.local.audit import (
     OUTSIDE,
     QUESTIONS,
     RESPONDENT,
-    EventCounts,
     Respondents,
     _best,
     _chances,
     _power,
+    bound,
 )
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
@@ -185,7 +185,7 @@ def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> No
     one, other = _chances(oracle, 0.5)
     chances = np.array([[one, other, 1 - one - other], [other, one, 1 - one - other]])
     drawn = np.array([[[rng.multinomial(n, row) for row in chances] for _ in range(2)] for _ in range(repeats)])
-    shown = np.mean([_best(*counts, level).bound(level) > oracle.epsilon for counts in drawn])
+    shown = np.mean([bound(*_best(*counts, level), level) > oracle.epsilon for counts in drawn])
     stated = _power([oracle], n, level).half
     assert abs(shown - stated) < 4.5 * math.sqrt(max(stated * (1 - stated), 0.01) / repeats) + 0.03
 
@@ -193,9 +193,9 @@ def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> No
 def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
     rng, n, level = np.random.default_rng(6), 2_000, 0.9
     p, q = _chances(DirectEncoding(4, 1.0), 1.0)
-    bounds = [EventCounts(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n).bound(level) for _ in range(1_000)]
+    bounds = [bound(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n, level) for _ in range(1_000)]
     assert np.mean(np.array(bounds) > 1.0) < 0.1
-    assert EventCounts(0, 10, 10, 10).bound(level) == 0.0
+    assert bound(0, 10, 10, 10, level) == 0.0
 
 
 def test_the_rows_that_are_compared_differ_in_every_column() -> None:

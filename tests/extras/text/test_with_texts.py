@@ -27,9 +27,9 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, UnderstudyError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histories import LATER_ROWS
+from understudy.extras.histories.private import LATER_ROWS
 from synth.generators.forecast import outlook
-from synth.generators.models.history_model import HistoryModel
+from understudy.extras.histories.model import HistoryModel
 from synth.generators.registry import generator, load_model
 from synth.generators.wrapper import fit_model
 from synth.neural import training as loop
@@ -517,9 +517,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Schema], str]] = {
     "a text and no option": ("mst", {}, complaint_schema, f"column={TEXT!r} is free text to be learned"),
     "a text to keep that is not learned": (
         "independent", LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
-    ),
-    "pategan": (
-        "pategan", {**LM, "epsilon": 1.0}, lambda: complaint_schema(90), "nothing is learned beside generator='pategan'"
     ),
     "a table of public texts that is not there": (
         "independent", {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"

@@ -1,6 +1,7 @@
 """`arn`: its fit on a chain of columns, the spikes that it measures, and how its rows are dealt."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pandas as pd
 import pytest
 import torch
 
-from synth.domain.coded_rows import CodedRows, Evidence
 from synth.dp.budget import Budget
 from synth.dp.events import StabilityEvent
 from synth.dp.mechanisms import NoNoise
@@ -22,7 +22,7 @@ from synth.generators.fitting.fixed_costs import measure_domain
 from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
 from synth.generators.models.autoregressive_model import AutoregressiveModel
-from synth.generators.models.conditions import GIVEN
+from synth.generators.models.known_rows import GIVEN
 from synth.generators.models.postprocess import deal, finish
 from synth.infer import infer_schema
 from synth.neural import training
@@ -32,6 +32,7 @@ from synth.schema import Schema, build_schema
 from synth.schema.kinds.number import MOST_SPIKES
 from synth.table import conform
 from tests.chunks import in_chunks
+from tests.synth.evidence import constant
 
 N_CHAIN = 3_000
 CHAIN = build_schema({
@@ -96,7 +97,7 @@ def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
 )
 def test_conditions_on_any_columns_are_met_in_any_order(any_order: AutoregressiveModel, given: dict[str, Any]) -> None:
     drawn = any_order.sample(4_000, seed=2, given=given)
-    assert drawn.attrs[GIVEN] in (("exact",) if given.keys() == {"first"} else ("rejection", "direct"))
+    assert drawn.attrs[GIVEN] in ("exact" if given.keys() == {"first"} else "direct",)
     assert all((drawn[name] == value).all() for name, value in given.items())
     real = chain(200_000, seed=2)
     near = {name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in given.items()}
@@ -106,22 +107,10 @@ def test_conditions_on_any_columns_are_met_in_any_order(any_order: Autoregressiv
         assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
 
 
-def test_a_rare_condition_asks_a_network_of_any_order_directly(
-    any_order: AutoregressiveModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("synth.generators.models.autoregressive_model.FEWER_CANDIDATES", 0)
-    drawn = any_order.sample(4_000, seed=2, given={"last": "y"})
-    assert drawn.attrs[GIVEN] == "direct"
-    assert (drawn["last"] == "y").all()
-    real = chain(100_000, seed=3).query("last == 'y'")
-    shares = [table["first"].value_counts(normalize=True) for table in (drawn, real)]
-    assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
-
-
 def test_a_fixed_order_weighs_rows_where_what_is_given_does_not_come_first(fixed: AutoregressiveModel) -> None:
     assert fixed.sample(100, seed=1, given={"first": "b"}).attrs[GIVEN] == "exact"
     drawn = fixed.sample(2_000, seed=1, given={"last": "y"})
-    assert drawn.attrs[GIVEN] == "rejection"
+    assert drawn.attrs[GIVEN] == "weights"
     assert (drawn["last"] == "y").all()
     real = chain(100_000, seed=3).query("last == 'y'")
     assert (drawn["first"] == "b").mean() == pytest.approx((real["first"] == "b").mean(), abs=0.05)
@@ -131,15 +120,15 @@ def test_evidence_is_kept(model: AutoregressiveModel) -> None:
     distribution = distribution_of(model)
     first, amount, last = distribution.discretizer.attributes
     cell = 40
-    code, interval = int(amount.group[cell]), tuple(amount.rank_intervals[cell].tolist())
+    code, rank = int(amount.group[cell]), float(amount.middle_ranks[cell])
     together = np.ones((first.size, last.size), dtype=bool)
     together[0, 0] = False
     allowed = np.array([True, True, False, False, False])
-    drawn = distribution.draw(
-        2_000, np.random.default_rng(0), Evidence({1: code}, {1: interval}, {0: allowed}, zeros=(((0, 2), together),))
-    )
+    known = constant(distribution.discretizer, 2_000, {1: code}, {1: rank})
+    evidence = replace(known, zeros=(((0,), allowed), ((0, 2), together)))
+    drawn = distribution.draw(2_000, np.random.default_rng(0), evidence)
     assert (drawn.codes[:, 1] == code).all()
-    assert (drawn.ranks[1] == np.mean(interval)).all()
+    assert (drawn.ranks[1] == rank).all()
     assert set(drawn.codes[:, 0]) <= {0, 1}
     assert not ((drawn.codes[:, 0] == 0) & (drawn.codes[:, 2] == 0)).any()
 
@@ -149,57 +138,6 @@ def test_codes_that_no_value_may_have_are_not_drawn(frame: pd.DataFrame, schema:
     drawn = distribution.draw(3_000, np.random.default_rng(0))
     for place, attribute in enumerate(distribution.discretizer.attributes):
         assert not {*drawn.codes[:, place]} & {*attribute.impossible.tolist()}
-
-
-# Imputation
-
-
-def holes(distribution: ArnDistribution, rows: CodedRows, share: float) -> tuple[CodedRows, dict[int, Any]]:
-    """Rows with cells missing at random, and the codes that are open to each."""
-    rng = np.random.default_rng(0)
-    codes, is_open = rows.codes.copy(), {}
-    for place, attribute in enumerate(distribution.discretizer.attributes):
-        missing = rng.random(len(codes)) < share
-        codes[missing, place] = attribute.size - 1
-        possible = distribution.layout.possible(place)
-        is_open[place] = np.where(missing[:, None], possible, np.arange(attribute.size) == codes[:, [place]])
-    return CodedRows(codes, rows.ranks, rows.log_weights), is_open
-
-
-def test_imputation_keeps_known_cells_and_beats_the_most_frequent_value(any_order: AutoregressiveModel) -> None:
-    distribution = distribution_of(any_order)
-    real = chain(2_000, seed=8)
-    attributes = distribution.discretizer.attributes
-    rows = CodedRows.of(distribution.discretizer, {p: a.cells(real[a.name]) for p, a in enumerate(attributes)})
-    given, is_open = holes(distribution, rows, 0.3)
-    filled = distribution.impute(given, is_open, np.random.default_rng(1))
-    missing = given.codes != rows.codes
-    assert (filled.codes[~missing] == rows.codes[~missing]).all()
-    np.testing.assert_array_equal(filled.ranks[1][~missing[:, 1]], rows.ranks[1][~missing[:, 1]])
-    assert (filled.codes[missing] < np.array([[a.size - 2 for a in attributes]]).repeat(2_000, 0)[missing]).all()
-    for place in (0, 2):
-        empty = missing[:, place]
-        frequent = np.bincount(rows.codes[:, place]).argmax()
-        hits = (filled.codes[empty, place] == rows.codes[empty, place]).mean()
-        assert hits > (rows.codes[empty, place] == frequent).mean() + 0.2
-
-
-def test_columns_that_are_left_out_are_known(any_order: AutoregressiveModel) -> None:
-    distribution = distribution_of(any_order)
-    rows = distribution.draw(500, np.random.default_rng(0))
-    only = np.zeros((500, distribution.discretizer.attributes[2].size), dtype=bool)
-    only[:, :2] = True
-    filled = distribution.impute(rows, {2: only}, np.random.default_rng(1))
-    np.testing.assert_array_equal(filled.codes[:, :2], rows.codes[:, :2])
-    np.testing.assert_array_equal(filled.ranks[1], rows.ranks[1])
-    assert set(filled.codes[:, 2]) == {0, 1}
-
-
-def test_a_fixed_order_does_not_impute(frame: pd.DataFrame, schema: Schema) -> None:
-    distribution = distribution_of(Arn(order="fixed", epochs=1).fit(frame, schema, seed=0))
-    rows = distribution.draw(10, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="any"):
-        distribution.impute(rows, {}, np.random.default_rng(0))
 
 
 # Ranks

@@ -21,9 +21,9 @@ from synth.generators import marginal_generator, registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import training_data
 from synth.generators.forecast import outlook
-from synth.generators.models.history_model import HistoryModel
-from synth.histories import ordering
-from synth.histories.layout import HistoryLayout
+from understudy.extras.histories.model import HistoryModel
+from synth import row_order as ordering
+from understudy.extras.histories.layout import HistoryLayout
 from synth.schema import Schema, build_schema
 from tests.synth.generators.deaf_noise import Watched
 

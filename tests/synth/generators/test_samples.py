@@ -3,7 +3,6 @@
 import datetime as dt
 import importlib.util
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,16 @@ import pandas as pd
 import pytest
 
 from synth.declare import assertions
-from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import JobError, SchemaError, TableError
 from synth.generators import registry
 from synth.generators.base import Model, PrivateGenerator
 from synth.generators.latent_class import LatentClass
-from synth.generators.models.conditions import Conditions
-from synth.generators.models.imputation import UNFILLED
+from synth.generators.models.known_rows import UNFILLED, read_given
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.postprocess import group_rows
-from synth.generators.mst import Mst
-from synth.marginals import Factor, LatentClasses, MarkovRandomField
-from synth.marginals.sampling import impute_codes
+from synth.marginals import LatentClasses, sample_classes
 from synth.schema import Schema, build_schema
 from synth.schema_file import to_toml
 from synth.table import conform, violations
@@ -69,10 +64,6 @@ def conditioned(request: pytest.FixtureRequest, people: pd.DataFrame, small: Sch
     fitted = registry.generator(request.param, **QUICK.get(request.param, {})).fit(people, small, seed=0)
     assert isinstance(fitted, MarginalModel)
     return fitted
-
-
-def of(given: Mapping[str, Any], schema: Schema) -> Conditions:
-    return Conditions.of(given, Discretizer.by_schema(schema), schema)
 
 
 @pytest.mark.parametrize("age", [37, "37", 37.0, np.int64(37)])
@@ -173,20 +164,7 @@ def test_every_kind_takes_a_python_value_and_its_text(frame: pd.DataFrame, schem
 )
 def test_a_condition_that_no_row_can_meet_is_refused_in_a_sentence(small, given, message) -> None:
     with pytest.raises(JobError, match=message):
-        of(given, small)
-
-
-def test_conditions_without_mass_under_the_model_are_refused(small, conditioned) -> None:
-    codes = {attribute.name: attribute for attribute in conditioned.discretizer.attributes}
-    shut = np.zeros((codes["age"].size, codes["job"].size))
-    shut[:, 0] = -np.inf
-    shut[0, 0] = 0.0  # clerks are 20 to 24
-    distribution = MarkovRandomField(conditioned.discretizer.sizes, (Factor(("age", "job"), shut),), 10.0)
-    lawful = Conditions.of({"age": 22, "job": "clerk"}, conditioned.discretizer, small)
-    assert lawful.applied(distribution).marginal(("age",))[0] == pytest.approx(10.0)
-    unlawful = Conditions.of({"age": 25, "job": "clerk"}, conditioned.discretizer, small)
-    with pytest.raises(JobError, match=r"no rows that meet what is given: columns=\['age', 'job'\]"):
-        unlawful.applied(distribution)
+        read_given(given, small)
 
 
 @pytest.mark.parametrize("name", ["independent", "mst", "latent_class"])
@@ -257,34 +235,21 @@ def test_codes_are_drawn_from_the_posterior() -> None:
     tables = [rng.dirichlet(np.ones(size), 5).T for size in domain.values()]
     model = LatentClasses(domain, rng.dirichlet(np.ones(5)), tables, 1.0)
     joint, n = model.marginal(("a", "b", "c")), 20_000
-    codes = np.tile(np.array([[1, 0, 0]], dtype=np.int32), (n, 1))
-    # The second is known to be 0; the third may be anything but 2, and the first anything.
-    is_open = {0: np.ones((n, 3), dtype=bool), 2: np.tile(np.array([True, True, False, True]), (n, 1))}
-    drawn = impute_codes(model, codes, is_open, rng)
-    assert set(drawn[:, 1]) == {0}
-    counts = np.zeros((3, 4))
-    np.add.at(counts, (drawn[:, 0], drawn[:, 2]), 1)
-    chances = joint[:, 0] * np.array([1.0, 1.0, 0.0, 1.0])
-    expected = n * chances / chances.sum()
-    assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
-    assert counts[:, 2].sum() == 0
+    drawn = sample_classes(model, n, rng, {"b": np.arange(n, dtype=np.int32) % 2})
+    for known in (0, 1):
+        rows = drawn[drawn[:, 1] == known]
+        assert len(rows) == n / 2
+        counts = np.zeros((3, 4))
+        np.add.at(counts, (rows[:, 0], rows[:, 2]), 1)
+        expected = len(rows) * joint[:, known] / joint[:, known].sum()
+        assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
 
 
 def test_a_row_that_no_class_can_have_is_filled_in_by_the_shares_of_all() -> None:
     tables = [np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([[0.9, 0.1], [0.1, 0.9]])]
     model = LatentClasses({"a": 2, "b": 2}, np.array([0.5, 0.5]), tables, 1.0)
-    codes = np.tile(np.array([[1, 0]], dtype=np.int32), (4000, 1))
-    drawn = impute_codes(model, codes, {1: np.ones((4000, 2), dtype=bool)}, np.random.default_rng(0))
+    drawn = sample_classes(model, 4000, np.random.default_rng(0), {"a": np.ones(4000, dtype=np.int32)})
     assert abs(drawn[:, 1].mean() - 0.5) < 5 * 0.5 / np.sqrt(4000)
-
-
-def test_a_class_of_no_share_is_never_taken() -> None:
-    tables = [np.array([[1.0, 0.0], [0.0, 1.0]])]
-    model = LatentClasses({"a": 2}, np.array([1.0, 0.0]), tables, 1.0)
-    drawn = impute_codes(
-        model, np.zeros((500, 1), dtype=np.int32), {0: np.ones((500, 2), dtype=bool)}, np.random.default_rng(0)
-    )
-    assert not drawn.any()
 
 
 def parity(n_rows: int) -> tuple[pd.DataFrame, Schema]:
@@ -412,17 +377,13 @@ def test_more_rows_than_are_in_memory_at_a_time_and_none(
     lawful_model: MarginalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, _ = lawful()
-    monkeypatch.setattr("synth.generators.models.imputation.ROWS_AT_ONCE", 70)
+    monkeypatch.setattr("synth.generators.models.known_rows.ROWS_AT_ONCE", 70)
     filled = lawful_model.impute(frame.head(200).assign(land=None), seed=0)
     assert filled["land"].tolist() == frame["land"].head(200).tolist()
     assert len(lawful_model.impute(frame.head(0), seed=0)) == 0
 
 
-def test_a_junction_tree_and_rows_of_another_table_are_refused(
-    frame: pd.DataFrame, schema: Schema, imputer: MarginalModel
-) -> None:
-    with pytest.raises(JobError, match="fit latent_class"):
-        Mst().fit(frame, schema).impute(frame)
+def test_rows_of_another_table_are_refused(frame: pd.DataFrame, imputer: MarginalModel) -> None:
     with pytest.raises(TableError, match="age"):
         imputer.impute(frame.assign(age=1000))
 

@@ -16,7 +16,7 @@ from synth.errors import BadInput, JobError, ModelError, TableError, TableNote
 from synth.generators import registry
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.chunked_output import write_rows
-from synth.generators.models.conditions import GIVEN
+from synth.generators.models.known_rows import GIVEN
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 from synth.table import present, violations
@@ -126,7 +126,7 @@ def test_conditions_on_other_columns_accept_rows_by_their_chance(
     model: AutoregressiveModel, given: dict[str, Any]
 ) -> None:
     drawn = model.sample(4000, seed=2, given=given)
-    assert drawn.attrs[GIVEN] == "rejection"
+    assert drawn.attrs[GIVEN] == "weights"
     assert len(drawn) == 4000
     assert all((drawn[name] == value).all() for name, value in given.items())
     # The model's own rows of that kind, of many that it draws without conditions.
@@ -142,14 +142,14 @@ def test_conditions_on_other_columns_accept_rows_by_their_chance(
 
 
 def test_a_folder_of_files_says_how_its_conditions_are_met(model: AutoregressiveModel, tmp_path: Path) -> None:
-    for name, given, way in (("a", {"first": "a"}, "exact"), ("b", {"last": "y"}, "rejection"), ("c", None, None)):
+    for name, given, way in (("a", {"first": "a"}, "exact"), ("b", {"last": "y"}, "weights"), ("c", None, None)):
         written = write_rows(model, tmp_path / name, 200, seed=0, given=given, rows_a_file=100)
         assert (written.n_files, written.given) == (2, way)
 
 
 def test_conditions_that_next_to_no_row_meets_are_drawn_again_by_weights(model: AutoregressiveModel) -> None:
     drawn = model.sample(50, seed=2, given={"amount": 29.5, "last": "x"})
-    assert drawn.attrs[GIVEN] in ("rejection", "weights")
+    assert drawn.attrs[GIVEN] == "weights"
     assert set(drawn["last"]) == {"x"}
     assert (drawn["first"] == "c").mean() > 0.9
 
@@ -234,7 +234,7 @@ def test_a_rare_class_keeps_its_profile_and_its_share(tmp_path: Path) -> None:
         assert asked["amount"].mean() == pytest.approx(20, abs=8)
         assert (asked["land"] == "far").mean() > 0.4
         assert asked["hour"].mean() == pytest.approx(11.5, abs=1.5)
-        assert asked.attrs[GIVEN] == "rejection"
+        assert asked.attrs[GIVEN] == "weights"
     free = made.sample(30_000, seed=1)
     assert (free["fraud"] == "yes").mean() == pytest.approx(0.005, abs=0.002)
     assert free.loc[free["fraud"] == "yes", "amount"].mean() < 30

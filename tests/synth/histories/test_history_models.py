@@ -13,9 +13,9 @@ from benchmarks.history_tables import STATES, TRANSITIONS, patients, patients_sc
 from synth.errors import JobError, ModelError, TableError
 from synth.generators import registry
 from synth.generators.models.chunked_output import write_rows
-from synth.generators.models.history_model import HistoryModel
+from understudy.extras.histories.model import HistoryModel
 from synth.generators.models.marginal_model import MarginalModel
-from synth.histories.ordering import Histories, histories_of
+from synth.row_order import Histories, histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
 

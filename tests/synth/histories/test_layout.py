@@ -9,8 +9,8 @@ import pytest
 from benchmarks.history_tables import patients, patients_schema
 from synth.errors import SchemaError, TableError
 from synth.generators.fitting.training_data import bound_contributions
-from synth.histories.layout import HistoryLayout
-from synth.histories.ordering import histories_of, order_ranks
+from understudy.extras.histories.layout import HistoryLayout
+from synth.row_order import histories_of, order_ranks
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform

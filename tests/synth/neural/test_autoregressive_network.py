@@ -17,7 +17,6 @@ from synth.neural.autoregressive_network import (
     AutoregressiveNetwork,
     Order,
     draw,
-    fill,
     from_arrays,
     to_arrays,
     units_of,
@@ -134,33 +133,6 @@ def test_a_row_known_in_full_comes_back_as_it_is() -> None:
         codes, weights = draw(network(order), table(30), [True] * 4, generator())
         np.testing.assert_array_equal(codes, table(30))
         assert not weights.any()
-
-
-def test_missing_cells_are_filled_in_from_their_conditional_distribution() -> None:
-    real = table(12_000, seed=1)
-    missing = np.random.default_rng(0).random(real.shape) < 0.3
-    missing[:, 2] |= missing[:, 1]  # a follower is missing with its leader
-    filled = fill(network("any"), np.where(missing, UNDRAWN, real), missing, generator())
-    np.testing.assert_array_equal(filled[~missing], real[~missing])
-    for pair in combinations(range(4), 2):
-        gaps = missing[:, list(pair)].any(1)
-        assert tvd(filled[gaps], real[gaps], pair) < SLACK + 0.01
-
-
-def test_chunks_of_rows_are_filled_in_as_whole_tables_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = table(500, seed=1)
-    missing = np.zeros(real.shape, dtype=bool)
-    missing[::2, 0] = True
-    # One code alone is allowed in each row, so that nothing is left to chance.
-    allowed = {0: np.eye(3, dtype=bool)[np.arange(500) % 3]}
-    monkeypatch.setattr("synth.neural.autoregressive_network.CHUNK_ROWS", 64)
-    filled = fill(network("any"), real, missing, generator(), allowed=allowed)
-    np.testing.assert_array_equal(filled[:, 0], np.where(missing[:, 0], np.arange(500) % 3, real[:, 0]))
-
-
-def test_a_network_of_a_fixed_order_fills_in_nothing() -> None:
-    with pytest.raises(ValueError, match="fixed"):
-        fill(network("fixed"), table(5), np.ones((5, 4), dtype=bool), generator())
 
 
 @pytest.mark.parametrize("order", ORDERS)

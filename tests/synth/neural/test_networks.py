@@ -405,9 +405,9 @@ def test_a_network_comes_back_as_it_was(kind: str, widths: tuple[int, ...]) -> N
     after = from_arrays(to_arrays(before), LAYOUT)
     assert type(after) is type(before)
     torch.manual_seed(1)
-    expected = draw(before, 200, {})
+    expected = draw(before, 200)
     torch.manual_seed(1)
-    made = draw(after, 200, {})
+    made = draw(after, 200)
     np.testing.assert_array_equal(made.codes, expected.codes)
     np.testing.assert_array_equal(made.scalars, expected.scalars)
 
@@ -554,7 +554,7 @@ def steep_network(kind: str, steepness: float) -> CtganNetwork | TvaeNetwork:
 
 
 def drawn_shares(from_network: CtganNetwork | TvaeNetwork, n: int) -> np.ndarray:
-    codes = draw(from_network, n, {}).codes
+    codes = draw(from_network, n).codes
     counts = [np.bincount(codes[:, place], minlength=size) for place, size in enumerate(MATCHED_LAYOUT.sizes)]
     return np.concatenate(counts) / n
 
@@ -607,7 +607,7 @@ def test_what_hangs_together_still_does() -> None:
 
 
 def _odds(made: CtganNetwork | TvaeNetwork) -> float:
-    codes = draw(made, N_CHECKED, {}).codes
+    codes = draw(made, N_CHECKED).codes
     counts = np.zeros((4, 2))
     np.add.at(counts, (codes[:, 0], codes[:, 2]), 1)
     ratios = counts[:, 0] / counts[:, 1]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import chi2_contingency, chisquare
@@ -21,11 +22,11 @@ from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError
-from synth.neural import sampling
+from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.neural import training as loop
 from synth.neural.dp_sgd import ClipTally
-from synth.neural.networks import Decoder, GeneratorNetwork, Spans
-from synth.neural.sampling import BATCH, CtganNetwork, Network, TvaeNetwork, draw
+from synth.neural.networks import Decoder, GeneratorNetwork
+from synth.neural.sampling import BATCH, CtganNetwork, Network, RowMatch, TvaeNetwork, candidates, draw, settle
 from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course, seeded, train, train_privately
 from synth.progress import quiet
 from synth.transforms.encoding import Match
@@ -308,16 +309,31 @@ def asks(*codes: int, size: int) -> Match:
 
 def drawn(from_network: Network, n: int, match: Mapping[int, Match] | None = None, seed: int = 1) -> Encoded:
     torch.manual_seed(seed)
-    return draw(from_network, n, match or {})
+    if match is None:
+        return draw(from_network, n)
+    asked = {place: RowMatch.of([each], np.zeros(n, dtype=int)) for place, each in match.items()}
+
+    def tried(rows: np.ndarray) -> Candidates:
+        raw, log_weights = candidates(from_network, {p: each.taken(rows) for p, each in asked.items()}, len(rows))
+
+        def encoded(chosen: np.ndarray) -> pd.DataFrame:
+            found = settle(from_network, raw, chosen)
+            return pd.DataFrame(np.column_stack([found.codes, found.scalars]))
+
+        return log_weights, encoded
+
+    table = accept_by_weight(np.zeros(n, dtype=int), tried, np.random.default_rng(seed)).to_numpy()
+    n_codes = len(from_network.layout.spans)
+    return Encoded(table[:, :n_codes].astype(np.int32), table[:, n_codes:])
 
 
 def unmatched(from_network: Network, n: int, match: Mapping[int, Match], seed: int = 2) -> Encoded:
     """Rows that a network makes when it is told what is asked for, none of them turned down."""
     torch.manual_seed(seed)
-    spans = Spans(from_network.layout)
     with torch.inference_mode():
-        raws = (from_network.raw(BATCH, match) for _ in range(-(-n // BATCH)))
-        return sampling._joined([sampling._settled(raw, from_network, spans) for raw in raws])
+        asked = {place: RowMatch.of([each], np.zeros(BATCH, dtype=int)) for place, each in match.items()}
+        parts = [settle(from_network, from_network.raw(BATCH, asked), np.arange(BATCH)) for _ in range(-(-n // BATCH))]
+        return Encoded(np.concatenate([each.codes for each in parts]), np.concatenate([each.scalars for each in parts]))
 
 
 def cells(codes: np.ndarray, spans: list[int]) -> np.ndarray:
@@ -433,7 +449,7 @@ class TwoBells:
     layout = Layout((Span("n", 2, False), Span("from", 2, True)), ("n",))
     deviations = torch.tensor([0.25])
 
-    def raw(self, n: int, match: Mapping[int, Match]) -> torch.Tensor:
+    def raw(self, n: int, match: Mapping[int, RowMatch]) -> torch.Tensor:
         narrow = torch.where(torch.rand(n) < 0.5, 6.0, -6.0)[:, None]
         return torch.cat([narrow, -narrow, narrow, -narrow, torch.zeros(n, 1)], dim=1)
 
@@ -485,7 +501,9 @@ def test_conditions_of_ctgan_are_on_what_is_asked_for() -> None:
     made, n = network("ctgan"), 9_000
     assert isinstance(made, CtganNetwork)
     torch.manual_seed(4)
-    hot = made._conditions(n, {2: asks(1, size=3), 3: asks(0, size=2), 1: asks(0, size=3)}).numpy().sum(axis=0)
+    asked = {2: asks(1, size=3), 3: asks(0, size=2), 1: asks(0, size=3)}
+    of_rows = {place: RowMatch.of([each], np.zeros(n, dtype=int)) for place, each in asked.items()}
+    hot = made._conditions(n, of_rows).numpy().sum(axis=0)
     assert set(np.flatnonzero(hot)) == {4 + 1, 4 + 3 + 0}
     assert chisquare(hot[[5, 7]]).pvalue > LEAST_P
 

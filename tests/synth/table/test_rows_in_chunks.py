@@ -20,7 +20,7 @@ from synth.errors import TableError
 from synth.generators.fitting import training_data
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions, histories_apart
 from synth.generators.registry import generator
-from synth.histories.layout import HistoryLayout
+from understudy.extras.histories.layout import HistoryLayout
 from synth.row_hash import content_keys, content_sums, entity_codes, seeded_order, whole_entities
 from synth.schema import Schema, build_schema
 from synth.split import row_keys, split_table, twins

@@ -12,6 +12,7 @@ from synth.schema import build_schema
 from synth.trees import Growth, SequentialTrees, fit_sequence
 from tests.damaging import damaged
 from tests.synth.domain.test_domain import read_off
+from tests.synth.evidence import constant
 
 N = 2500
 SCHEMA = build_schema({
@@ -71,8 +72,8 @@ def test_values_are_the_same_or_a_multiple_as_often_as_real_ones_and_by_what_dec
 def test_a_value_that_is_given_weighs_rows_by_what_it_is_beside(trees: SequentialTrees) -> None:
     attribute = trees.discretizer.attributes[2]
     cell = int(attribute.cells(pd.Series([20_000]))[0])
-    interval = tuple(attribute.rank_intervals[cell].tolist())
-    rows = trees.draw(8000, np.random.default_rng(0), Evidence({2: int(attribute.group[cell])}, {2: interval}))
+    known = {2: int(attribute.group[cell])}, {2: float(attribute.middle_ranks[cell])}
+    rows = trees.draw(8000, np.random.default_rng(0), constant(trees.discretizer, 8000, *known))
     weights, bill = np.exp(rows.log_weights), rows.positions[1]
     near = np.abs(bill / 20_000 - 1) < 0.2
     assert np.average(near, weights=weights) > 3 * near.mean()

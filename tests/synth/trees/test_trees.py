@@ -32,6 +32,7 @@ from synth.trees.conditional import (
 from synth.trees.forest import Forest, Growth, forests_from_arrays, forests_to_arrays
 from tests.damaging import damaged
 from tests.synth.domain.test_domain import read_off
+from tests.synth.evidence import constant
 
 GROWTH = Growth(80, 20)
 SIZE = 6
@@ -346,20 +347,22 @@ def test_a_column_follows_a_number_within_its_codes() -> None:
 
 
 def test_a_column_that_is_given_first_weighs_nothing_and_the_others_follow_it(trees: SequentialTrees) -> None:
-    rows = trees.draw(10_000, np.random.default_rng(0), Evidence({A: 1}))
+    rows = trees.draw(10_000, np.random.default_rng(0), constant(trees.discretizer, 10_000, {A: 1}))
     assert (rows.codes[:, A] == 1).all()
     assert (rows.log_weights == 0).all()
     assert (rows.codes[:, B] == 1).mean() == pytest.approx(0.75, abs=0.04)
-    assert (trees.draw(100, np.random.default_rng(0), Evidence({B: 0, A: 1})).log_weights == 0).all()
+    assert (
+        trees.draw(100, np.random.default_rng(0), constant(trees.discretizer, 100, {B: 0, A: 1})).log_weights == 0
+    ).all()
 
 
 def test_a_column_that_is_given_later_weighs_rows_by_its_chance_given_those_before(trees: SequentialTrees) -> None:
-    rows = trees.draw(10_000, np.random.default_rng(0), Evidence({B: 1}))
+    rows = trees.draw(10_000, np.random.default_rng(0), constant(trees.discretizer, 10_000, {B: 1}))
     assert (rows.codes[:, B] == 1).all()
     assert (rows.codes[:, A] == 1).mean() == pytest.approx(0.4, abs=0.04)
     for code, chance in ((0, 0.25), (1, 0.75)):
         np.testing.assert_allclose(np.exp(rows.log_weights[rows.codes[:, A] == code]), chance, atol=0.04)
-    both = trees.draw(10_000, np.random.default_rng(0), Evidence({A: 0, C: 1}))
+    both = trees.draw(10_000, np.random.default_rng(0), constant(trees.discretizer, 10_000, {A: 0, C: 1}))
     weights = np.exp(both.log_weights)
     for code, chance in ((0, 0.1), (1, 0.9)):
         np.testing.assert_allclose(weights[both.codes[:, B] == code], chance, atol=0.05)
@@ -371,8 +374,11 @@ def test_a_number_that_is_given_weighs_rows_by_its_code_and_its_place_within_it(
     code = int(attribute.group[cell])
     assert attribute.is_refined
     found = []
-    for interval in ((0.0, 1.0), attribute.rank_intervals[cell].tolist()):
-        rows = trees.draw(10_000, np.random.default_rng(0), Evidence({X: code}, {X: interval}))
+    for ranks in (None, {X: float(attribute.middle_ranks[cell])}):
+        known = constant(trees.discretizer, 10_000, {X: code}, ranks)
+        if ranks is None and known.rows is not None:
+            known.rows.ranks.clear()  # type: ignore[attr-defined]
+        rows = trees.draw(10_000, np.random.default_rng(0), known)
         assert (rows.codes[:, X] == code).all()
         found.append(np.array([np.exp(rows.log_weights[rows.codes[:, C] == c]).mean() for c in (0, 1)]))
     real, edges = table(200_000, seed=1), attribute.edges
@@ -388,7 +394,9 @@ def test_the_whole_code_and_all_codes_are_certain(trees: SequentialTrees) -> Non
     """Weights of all values of a column come to one."""
     total = np.zeros(2000)
     for code in range(trees.discretizer.attributes[C].size):
-        total += np.exp(trees.draw(2000, np.random.default_rng(3), Evidence({C: code})).log_weights)
+        total += np.exp(
+            trees.draw(2000, np.random.default_rng(3), constant(trees.discretizer, 2000, {C: code})).log_weights
+        )
     np.testing.assert_allclose(total, 1)
 
 
@@ -397,7 +405,7 @@ def test_what_does_not_go_together_is_never_drawn(trees: SequentialTrees) -> Non
     together = np.ones((sizes[B], sizes[A]), dtype=bool)
     together[1, 0] = False
     allowed = np.arange(sizes[C]) != 1
-    rows = trees.draw(5000, np.random.default_rng(0), Evidence(allowed={C: allowed}, zeros=(((B, A), together),)))
+    rows = trees.draw(5000, np.random.default_rng(0), Evidence(zeros=(((C,), allowed), ((B, A), together))))
     assert not ((rows.codes[:, B] == 1) & (rows.codes[:, A] == 0)).any()
     assert ((rows.codes[:, B] == 0) & (rows.codes[:, A] == 1)).any()
     assert (rows.codes[:, C] == 0).all()

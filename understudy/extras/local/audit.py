@@ -26,7 +26,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -40,9 +39,7 @@ from evaluate.audit_result import Audit, AuditCheck, Power
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.neighboring_tables import EXCESS, without_constraints
 from evaluate.privacy.audit.power import N_SIMULATED, power_of
-from evaluate.privacy.audit.stand_in import LogComplete
 from synth.dp.budget import Budget
-from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.progress import Progress
 from synth.schema import Schema
@@ -126,6 +123,7 @@ class Wire(SystemNoise):
         self._compared = compared
         self.reports: list[np.ndarray] = []
         self.answered: list[int] = []
+        self.counts: list[np.ndarray] = []
         self.carried = True  # each count is of the reports that passed
 
     def respond(self, cells: np.ndarray, oracle: Any) -> np.ndarray:
@@ -145,18 +143,9 @@ class Wire(SystemNoise):
         counted = super().respond(cells, tapped)
         self.reports.append(np.concatenate([np.zeros(0, dtype=np.int64), *seen]))
         self.answered.append(int((cells != NO_ANSWER).sum()))
+        self.counts.append(counted)
         self.carried &= len(self.reports[-1]) == len(cells) and np.array_equal(counted, carried)
         return counted
-
-
-class Listening(Budget):
-    """A budget that ends the fit behind its reports."""
-
-    heard = 0
-
-    def respond(self, answers: Sequence[tuple[np.ndarray, Any]], event: RandomizedResponseEvent) -> list[np.ndarray]:
-        self.heard = len(super().respond(answers, event))
-        raise LogComplete
 
 
 @dataclass(frozen=True)
@@ -207,8 +196,7 @@ class Respondents:
         A class is a symbol, or the bits of all answers that are compared.
         """
         compared = self.compared(worlds)
-        oracles = [question.oracle for question in self.survey.questions]
-        sizes = [oracle.n_symbols if isinstance(oracle, DirectEncoding) else 1 << len(worlds) for oracle in oracles]
+        sizes = [getattr(question.oracle, "n_symbols", 1 << len(worlds)) for question in self.survey.questions]
         counts = [np.zeros((len(worlds), max(size, len(worlds))), dtype=np.int64) for size in sizes]
         for world, codes in enumerate(worlds):
             frame = self.rows(worlds[0] or {}, 0) if codes is None else self.rows(codes, n_slots)
@@ -220,12 +208,11 @@ class Respondents:
         return counts
 
     def fitted(self, frame: pd.DataFrame, n_slots: int, compared: Sequence[Sequence[int]]) -> Wire:
-        """The reports of a fit, by question; `carried` says whether these are all that it heard."""
+        """The reports of a fit up to its counts, by question; `carried` says whether these are all that it heard."""
+        survey = replace(self.survey, schema=self.survey.schema.model_copy(update={"n_units": n_slots}))
         wire = Wire(compared)
-        budget = Listening(self.survey.schedule, wire)
-        with suppress(LogComplete):
-            self.generator.fit(frame, self.schema.model_copy(update={"n_units": n_slots}), budget=budget)
-        wire.carried &= len(wire.reports) == budget.heard == len(self.survey.questions)
+        heard = self.generator.reported(frame, survey, Budget(survey.schedule, wire)).supports
+        wire.carried &= len(wire.counts) == len(heard) and all(map(np.array_equal, wire.counts, heard))
         return wire
 
 
@@ -246,20 +233,19 @@ def _whole(
     survey, m = people.survey, people.survey.n_answers
     oracles, cells = [question.oracle for question in survey.questions], people.compared(worlds)
     first, second = (np.sum(list(map(_spoken_for, oracles, half, cells)), axis=0) for half in halves)
-    best = _best(first, second, confidence)
-    n = min(best.n_one, best.n_other)
+    one, n_one, other, n_other = best = _best(first, second, confidence)
+    n, proved = min(n_one, n_other), bound(*best, confidence)
     false_in, false_out = (
-        (k / of, *clopper_pearson(k, of, level=confidence))
-        for k, of in ((best.other, best.n_other), (best.n_one - best.one, best.n_one))
+        (k / of, *clopper_pearson(k, of, level=confidence)) for k, of in ((other, n_other), (n_one - one, n_one))
     )
     return Audit(
         epsilon=survey.epsilon,
         delta=0.0,
-        bound=m * best.bound(confidence),
-        distribution_free=best.bound(confidence),
-        strongest=m * EventCounts(n, n, 0, n).bound(confidence),
+        bound=m * proved,
+        distribution_free=proved,
+        strongest=m * bound(n, n, 0, n, confidence),
         confidence=confidence,
-        n_trials=best.n_one + best.n_other,
+        n_trials=n_one + n_other,
         false_positives=false_in,
         false_negatives=false_out,
         ran_on=f"a public stand-in of {n_slots:,} respondents, all alike",
@@ -274,7 +260,7 @@ def _each_question(
     pairs = [list(pair) for pair in combinations(range(len(first[0])), 2)]
     level = 1 - (1 - confidence) / (len(pairs) * len(survey.questions))
     bounds = [
-        max(_best(one[pair], other[pair], level).bound(level) for pair in pairs if one[pair].any(axis=1).all())
+        max(bound(*_best(one[pair], other[pair], level), level) for pair in pairs if one[pair].any(axis=1).all())
         for one, other in zip(first, second, strict=True)
     ]
     stated, highest = survey.event.epsilon, max(bounds)
@@ -327,22 +313,14 @@ def _one_respondent(people: Respondents) -> AuditCheck:
     return check
 
 
-@dataclass(frozen=True)
-class EventCounts:
-    """How often an event came after the one row, and after the other."""
+def bound(one: int, n_one: int, other: int, n_other: int, confidence: float) -> float:
+    """Epsilon is at least this, by how often an event came after the one row and after the other: the logarithm of the
+    ratio of both rates, each at its end.
 
-    one: int
-    n_one: int
-    other: int
-    n_other: int
-
-    def bound(self, confidence: float) -> float:
-        """Epsilon is at least this: the logarithm of the ratio of both rates, each at its end.
-
-        >>> round(EventCounts(9_000, 10_000, 1_000, 10_000).bound(0.99), 2)  # log 9 is 2.20
-        2.11
-        """
-        return float(_bounds(np.array([self.one]), np.array([self.other]), (self.n_one, self.n_other), confidence)[0])
+    >>> round(bound(9_000, 10_000, 1_000, 10_000, 0.99), 2)  # log 9 is 2.20
+    2.11
+    """
+    return float(_bounds(np.array([one]), np.array([other]), (n_one, n_other), confidence)[0])
 
 
 def _bounds(one: np.ndarray, other: np.ndarray, n: tuple[int, int], confidence: float) -> np.ndarray:
@@ -354,7 +332,7 @@ def _bounds(one: np.ndarray, other: np.ndarray, n: tuple[int, int], confidence: 
         return np.asarray(np.maximum(np.log(low / high), 0.0))
 
 
-def _best(first: np.ndarray, second: np.ndarray, confidence: float) -> EventCounts:
+def _best(first: np.ndarray, second: np.ndarray, confidence: float) -> tuple[int, int, int, int]:
     """The event that the first half speaks for, as it came in the second half.
 
     Both are counts of each class by world, shape (2, n_classes). Events hold the classes with the highest ratios. The
@@ -370,9 +348,9 @@ def _best(first: np.ndarray, second: np.ndarray, confidence: float) -> EventCoun
         best = int(np.argmax(gains))
         choices.append((float(gains[best]), one, other, order[: best + 1]))
     _, one, other, event = max(choices, key=lambda choice: choice[0])
-    return EventCounts(
+    return (
         int(second[one][event].sum()), int(second[one].sum()), int(second[other][event].sum()), int(second[other].sum())
-    )
+    )  # fmt: skip
 
 
 def _power(oracles: Sequence[Oracle], n: int, confidence: float) -> Power:

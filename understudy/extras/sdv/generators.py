@@ -8,7 +8,7 @@ bounds.
 import importlib.util
 import random
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +18,11 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from synth.chunks import Part
 from synth.distribution import missing_extra
 from synth.domain.discretizer import Attribute, Discretizer
 from synth.errors import JobError, ModelError, TableError
 from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import as_it_is
-from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.table_model import TableModel
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -45,24 +43,18 @@ class SdvModel(TableModel):
     entity_shares: tuple[float, ...] | None
     statement: None = None
 
-    def learned_rows(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, Any] | None = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        part: Part | None = None,
-    ) -> pd.DataFrame:
-        """Rows without conditions: SDV rejects rows until enough hold a value, and knows no rare ones."""
-        if given or balance:
-            asked = sorted({**(given or {}), **(balance or {})})
-            raise JobError(
-                f"generator={self.name!r} samples without conditions only: given={asked}; fit `trees` or `aim` "
-                "for rows that hold given values"
-            )
-        return draw_lawful(lambda n: with_dependents(self._draw(n, rng), self.schema), n_rows, self.schema, part)
+    @property
+    def discretizer(self) -> Discretizer:  # type: ignore[override]
+        return Discretizer.by_schema(self.schema.counted)
 
-    def _draw(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Refused: SDV rejects rows until enough hold a value, and knows no rare ones."""
+        raise JobError(
+            f"generator={self.name!r} samples without conditions only: given={sorted(map(str, known))}; fit `trees` "
+            "or `aim` for rows that hold given values"
+        )
+
+    def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
         """The modeled columns of some rows, in canonical form."""
         sampled = pd.DataFrame(index=range(n_rows))
         if self.synthesizer is not None:
@@ -72,7 +64,7 @@ class SdvModel(TableModel):
                 # SDV samples from one fixed seed; its only way to another is the method it calls itself.
                 self.synthesizer._set_random_state(state)
                 sampled = self.synthesizer.sample(n_rows)[TABLE]
-        made = {a.name: self._column(a, sampled, rng) for a in Discretizer.by_schema(self.schema.counted).attributes}
+        made = {a.name: self._column(a, sampled, rng) for a in self.discretizer.attributes}
         return pd.DataFrame(made, index=pd.RangeIndex(n_rows))
 
     def _column(self, attribute: Attribute, sampled: pd.DataFrame, rng: np.random.Generator) -> pd.Series:

@@ -78,13 +78,14 @@ class TextModel(ModelDisplay):
         n_rows: int | None = None,
         *,
         seed: int | None = None,
-        given: Mapping[str, Any] | None = None,
+        given: Any = None,
         balance: Mapping[str, Mapping[Any, float] | None] | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
         """A synthetic table, as `synth.generators.base.Model` has it: rows first, then their texts."""
-        for name in sorted({*(given or {}), *(balance or {})} & {*self._theme_columns}):
+        named = () if given is None else getattr(given, "columns", given)
+        for name in sorted({*named, *(balance or {})} & {*self._theme_columns}):
             raise JobError(f"column={name!r} is a theme of texts, which no sample has; name another column")
         rng = np.random.default_rng(seed)
         of_rows, of_texts = (int(one) for one in rng.integers(2**31, size=2))

@@ -135,8 +135,7 @@ class WithTexts(Wrapper):
         if self.promises:
             budget = planned_budget(self, counted, budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != fitting.STEPS])
-        in_order = self.draws_histories(counted)
-        rows = fitting.prepared(train, schema, promises=self.promises, in_order=in_order)
+        rows = fitting.prepared(train, schema, promises=self.promises, in_order=self.in_order)
         public = fitting.PublicTexts.read(self.text, schema, promises=self.promises)
         if public.themes is not None:
             rows = public.themes.add_columns(rows, schema)

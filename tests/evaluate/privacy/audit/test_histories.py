@@ -20,8 +20,8 @@ from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.histories import ordering
-from synth.histories.layout import HistoryLayout
+from synth import row_order as ordering
+from understudy.extras.histories.layout import HistoryLayout
 from synth.schema import Schema, build_schema
 
 K, N_UNITS = 4, 1_000

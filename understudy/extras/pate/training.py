@@ -9,7 +9,7 @@ Six published programs of this idea leak more than they claim (Ganev, Annamalai,
 authors' reports to the projects). Their errors, and how each is ruled out here:
 
 - *Teachers share rows*: all are given the first part, or a new sample in each round. Here each unit is dealt to one
-  teacher, once and for all (`synth.neural.teachers`).
+  teacher, once and for all (`teachers`).
 - *Bounds, categories and scales are read off the table*, before or beside training. Here the encoding follows from the
   declared schema and from released histograms that the plan pays for.
 - *Wrong noise*: a scale of lambda in place of 1 / lambda. Here an event of the plan states the noise, an exact sampler
@@ -31,7 +31,7 @@ Papernot et al. 2018 (1802.08908) for votes with Gaussian noise; Hoerl & Kennard
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -41,8 +41,11 @@ from torch import Tensor
 from synth.neural.dp_ctgan import PrivateCtganSpec, ReleasedGenerator, rate_share
 from synth.neural.networks import GeneratorNetwork, Spans
 from synth.neural.released import released_shares
-from synth.neural.teachers import Similarity, Teachers
 from synth.transforms.layout import Layout
+from understudy.extras.pate.teachers import Similarity, Teachers
+
+if TYPE_CHECKING:
+    from understudy.extras.pate.generator import PateGan
 
 N_COMPARED = 448
 """Generated rows of a round that teachers hold against real ones, beside those that they vote on."""
@@ -58,19 +61,6 @@ SCORE_WEIGHT = 5.0  # of the student's scores in the generator's loss
 
 Release = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 """Noisy counts in place of exact ones, of which a budget has charged the release."""
-
-
-@dataclass(frozen=True)
-class PateGanSpec:
-    """Training parameters; all of them public."""
-
-    rounds: int = 30
-    labels_per_round: int = 256
-    rounds_kept: int = 6
-    generator_steps: int = 40
-    d_latent: int = 64
-    generator_widths: tuple[int, ...] = (128, 128)
-    generator_rate: float = 4e-3
 
 
 class Student:
@@ -111,7 +101,7 @@ class Student:
 
 
 def train(
-    spec: PateGanSpec,
+    spec: "PateGan",
     teachers: Teachers,
     layout: Layout,
     one_way: Sequence[NDArray[np.floating]],
@@ -123,7 +113,7 @@ def train(
     `teachers`: *Sensitive*. They are asked for counts of votes, and for nothing else.
     """
     settings = PrivateCtganSpec(
-        d_latent=spec.d_latent, generator_widths=spec.generator_widths, generator_rate=spec.generator_rate
+        d_latent=spec.d_latent, generator_widths=spec.generator_widths, generator_rate=spec.learning_rate
     )
     n_labels = spec.labels_per_round
     maker = ReleasedGenerator(settings, layout, one_way, n_labels + N_COMPARED, torch.device("cpu"))

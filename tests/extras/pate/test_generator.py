@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,15 @@ from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError
 from synth.generators import registry
-from synth.generators.pategan import MOST_TEACHERS, UNITS_PER_TEACHER, VOTES, PateGan
 from synth.neural.dp_ctgan import ReleasedGenerator
 from synth.neural.networks import Spans
-from synth.neural.pate_gan import Student, train
-from synth.neural.teachers import Teachers
 from synth.schema import Schema, build_schema
 from synth.transforms.layout import Layout, Span
 from tests.synth.generators import test_contract
 from tests.synth.generators.test_nothing_but_noise import differences, held
+from understudy.extras.pate.generator import MOST_TEACHERS, UNITS_PER_TEACHER, VOTES, PateGan
+from understudy.extras.pate.teachers import Teachers
+from understudy.extras.pate.training import Student, train
 
 SMALL: dict[str, Any] = {
     "rounds": 4, "labels_per_round": 9, "generator_steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6,
@@ -233,9 +232,8 @@ def _told_exact_votes(spec: Any, teachers: Teachers, layout: Layout, one_way: An
 
 
 def _stopped_by_the_table(spec: Any, teachers: Teachers, *more: Any) -> Any:
-    return train(
-        replace(spec, generator_steps=2 + len(teachers.codes) % 2 + len(teachers.codes) // 100), teachers, *more
-    )
+    steps = 2 + len(teachers.codes) % 2 + len(teachers.codes) // 100
+    return train(spec.model_copy(update={"generator_steps": steps}), teachers, *more)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +245,7 @@ def test_what_reaches_student_or_generator_without_noise_is_caught(
     monkeypatch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 200)
     frames = {what: held(True)[what] for what in ("plain", "odd")}
     for name, planted in (("sound", train), ("faulty", fault)):
-        monkeypatch.setattr("synth.neural.pate_gan.train", planted)
+        monkeypatch.setattr("understudy.extras.pate.training.train", planted)
         (tmp_path / name).mkdir()
         found = differences("pategan", True, frames, tmp_path / name)
         assert (found != []) == (name == "faulty"), name
@@ -259,7 +257,7 @@ def test_a_lost_root_of_the_labels_is_caught(monkeypatch: pytest.MonkeyPatch) ->
     def by_one(what: str, rho: float, *, count: int, sensitivity: int) -> GaussianEvent:
         return gaussian_of_rho(what, rho, count=count, sensitivity=1 if what == VOTES else sensitivity)
 
-    monkeypatch.setattr("synth.generators.pategan.gaussian_of_rho", by_one)
+    monkeypatch.setattr("understudy.extras.pate.generator.gaussian_of_rho", by_one)
     test_contract.scheduled.cache_clear()
     with pytest.raises(AssertionError) as caught:
         books("pategan", 3)

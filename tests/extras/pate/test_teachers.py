@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from synth.neural import teachers as module
-from synth.neural.teachers import Similarity, Teachers, dealt_to
 from synth.transforms.layout import Layout, Span
+from understudy.extras.pate import teachers as module
+from understudy.extras.pate.teachers import Similarity, Teachers, dealt_to
 
 LAYOUT = Layout(tuple(Span(name, size, whole=True) for name, size in (("a", 2), ("b", 3), ("c", 4))))
 KEY = b"public"

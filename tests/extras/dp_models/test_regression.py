@@ -3,15 +3,16 @@ import pytest
 
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
-from evaluate.utility import dp_alternative
-from evaluate.utility.dp_alternative import PublicFeatures
+from evaluate.utility.task import Task
 from synth.schema import build_schema
+from tests.evaluate.test_large_tables import real_of, sides
+from tests.evaluate.utility.conftest import COLUMNS, population, reordered, schema_of, values
 from tests.evaluations import stated
-
-from .conftest import COLUMNS, population, reordered, schema_of, values
+from understudy.extras.dp_models import comparison, regression
+from understudy.extras.dp_models.comparison import PublicFeatures, Target, units_of
 
 CLAIM = StatedClaim(epsilon=3.0, delta=1e-5, n_units=600)
-SCORE, GAP = dp_alternative.MEASURES
+SCORE, GAP = regression.MEASURES
 pytestmark = pytest.mark.usefixtures("linear_only")
 
 
@@ -23,7 +24,7 @@ def tables(make):
 
 @pytest.fixture(scope="module")
 def found(tables):
-    return {e.measure: e for e in dp_alternative.measure(tables).estimates}
+    return {e.measure: e for e in regression.measure(tables).estimates}
 
 
 def test_a_model_without_a_table_costs_privacy_but_not_much_of_it(found):
@@ -33,35 +34,35 @@ def test_a_model_without_a_table_costs_privacy_but_not_much_of_it(found):
 
 def test_against_a_useless_table_training_directly_wins(make):
     bad = make(claim=CLAIM, synthetic=lambda train: shuffle_columns(train, np.random.default_rng(5)))
-    gap = {e.measure: e for e in dp_alternative.measure(bad).estimates}[GAP]
+    gap = {e.measure: e for e in regression.measure(bad).estimates}[GAP]
     assert gap.value > 0.1
 
 
 @pytest.mark.statistical
 def test_less_privacy_makes_a_better_model(make):
-    strict = dp_alternative.measure(make(claim=StatedClaim(0.05, 1e-5, 600))).estimates[0]
-    loose = dp_alternative.measure(make(claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
+    strict = regression.measure(make(claim=StatedClaim(0.05, 1e-5, 600))).estimates[0]
+    loose = regression.measure(make(claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
     assert strict.value < loose.value - 0.02
 
 
 def test_numbers_are_predicted_too(make):
-    score = dp_alternative.measure(make(schema_of("amount"), claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
+    score = regression.measure(make(schema_of("amount"), claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
     assert 0.3 < score.value <= score.reference + 0.02
 
 
 def test_rows_of_an_entity_are_one_unit(make):
     claim = StatedClaim(5.0, 1e-5, 300, max_rows_per_unit=2)
-    score = dp_alternative.measure(make(schema_of(entity="who", max_rows_per_unit=2), claim=claim)).estimates[0]
+    score = regression.measure(make(schema_of(entity="who", max_rows_per_unit=2), claim=claim)).estimates[0]
     assert score.value > score.floor + 0.1
 
 
 def test_the_order_of_rows_and_columns_does_not_matter(make, found):
-    again = values(dp_alternative.measure(reordered(make(claim=CLAIM))))
+    again = values(regression.measure(reordered(make(claim=CLAIM))))
     assert again[SCORE, ()] == pytest.approx(found[SCORE].value, abs=0.02)
 
 
 def _skipped(tables):
-    measurement = dp_alternative.measure(tables)
+    measurement = regression.measure(tables)
     assert not measurement.estimates and {f.measure for f in measurement.failures} == {SCORE, GAP}
     return {f.message for f in measurement.failures}.pop()
 
@@ -94,14 +95,22 @@ def test_the_claim_is_read_off_the_statement():
 
 
 def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(tables, found, monkeypatch):
-    monkeypatch.setattr(dp_alternative, "MAX_UNITS", 300)
-    sampled = dp_alternative.measure(tables).estimates[0]
+    monkeypatch.setattr(comparison, "MAX_UNITS", 300)
+    sampled = regression.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.05)
     assert sampled.note == found[SCORE].note
 
 
 def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_less_noise(tables, found, monkeypatch):
-    monkeypatch.setattr(dp_alternative, "MAX_UNITS", 60)
-    sampled = dp_alternative.measure(tables).estimates[0]
+    monkeypatch.setattr(comparison, "MAX_UNITS", 60)
+    sampled = regression.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.1)
     assert sampled.note == found[SCORE].note
+
+
+def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -> None:
+    frames = sides()
+    tables = real_of(frames).beside(frames["synthetic"])
+    target = Target.of(tables.declared, Task.of(tables, "smoker"))
+    units, share = units_of(tables, PublicFeatures.of(tables.declared), target)
+    assert (len(units), share) == (150, pytest.approx(0.1))

@@ -7,9 +7,9 @@ released numbers.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,12 @@ from synth.domain import Discretizer
 from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.events import Event, PlannedEvents
 from synth.dp.schedule import approximate_rho, resolve_delta
+from synth.generators.base import Generator
 from synth.generators.fitting.histograms import even_mass_groups
-from synth.histories.layout import HistoryLayout, has_histories
-from synth.histories.ordering import Histories
 from synth.marginals import Factor, MarkovRandomField, Measurement
+from synth.row_order import Histories
 from synth.schema import Schema
+from understudy.extras.histories.layout import HistoryLayout, has_histories
 
 FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
 """The ends of the events' names in statements."""
@@ -37,17 +38,20 @@ LEAST_SIGNAL = 1.0
 """Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise.
 
 A judgment, tried by hand on made-up tables of 300 to 3,000 entities: pairs of rows helped wherever they were told."""
+LEAST_ASSOCIATION = 0.1
+"""Cramer's V of a column and the row before it in a released model, below which that dependence counts as lost."""
 
 
-def tells_pairs(schema: Schema, epsilon: float | None, delta: float | Literal["auto"]) -> bool:
+def tells_pairs(schema: Schema, generator: Generator) -> bool:
     """True if the schema names an order, and the budget tells pairs of a row and the row before it; public."""
+    epsilon = getattr(generator, "epsilon", None)
     if not has_histories(schema) or epsilon is None:
         return has_histories(schema)
     if schema.n_units is None or schema.status != "declared":
         return False  # a private fit is refused
     if schema.max_rows_per_unit < 2:
         return False  # no row has one before it
-    rho = LATER_SHARE * approximate_rho(epsilon, resolve_delta(delta, schema))
+    rho = LATER_SHARE * approximate_rho(epsilon, resolve_delta(getattr(generator, "delta", "auto"), schema))
     noise = max(schema.max_rows_per_unit - 1, 1) * math.sqrt(len(schema.modeled) / (2 * rho))
     return schema.n_units / noise >= LEAST_SIGNAL
 
@@ -77,22 +81,35 @@ def _named(events: PlannedEvents, rows: str) -> PlannedEvents:
 
 
 @dataclass(frozen=True)
-class KnownColumns:
-    """The columns that are known before a later row is drawn: about how they are, told by released numbers alone."""
+class ToldColumns:
+    """The columns that are known before a later row is drawn: about how they are is told by released numbers alone.
+    `first_rows`: drawn from the released model of first rows. `first`: their codes.
+    """
 
     layout: HistoryLayout
-    rows: pd.DataFrame
+    first_rows: pd.DataFrame
+    first: Discretizer
+    n_bins: int
+    rng: np.random.Generator
 
-    @classmethod
-    def told(
-        cls,
-        layout: HistoryLayout,
-        first_rows: pd.DataFrame,
-        drawn: Discretizer,
-        measured: Sequence[Measurement],
-        rng: np.random.Generator,
-    ) -> "KnownColumns":
-        """Rows of histories whose later rows are drawn column by column."""
+    @property
+    def alone(self) -> Schema:
+        return self.layout.drawn_alone
+
+    def complete(self, drawn: Discretizer, measured: Sequence[Measurement]) -> tuple[Discretizer, tuple[Factor, ...]]:
+        """The codes of all columns of later rows, and the log shares of those of known ones, none of them zero."""
+        rows = self._simulated(drawn, measured)
+        codes = self._codes(drawn, rows)
+        factors = []
+        for attribute in codes.attributes:
+            if attribute.name in self.layout.known:
+                held = np.bincount(attribute.codes(rows[attribute.name]), minlength=attribute.size) + 0.5
+                factors.append(Factor((attribute.name,), np.log(held / held.sum())))
+        return codes, tuple(factors)
+
+    def _simulated(self, drawn: Discretizer, measured: Sequence[Measurement]) -> pd.DataFrame:
+        """Known columns of histories whose later rows are drawn column by column."""
+        layout, first_rows, rng = self.layout, self.first_rows, self.rng
         lengths = first_rows[layout.n_rows].to_numpy(dtype=np.int64)
         histories = Histories(np.arange(int(lengths.sum())), np.cumsum(lengths) - lengths)
         places, firsts = histories.places, histories.owners
@@ -123,49 +140,31 @@ class KnownColumns:
         }
         chosen = np.arange(len(now)) if len(now) <= PILOT_ROWS else rng.choice(len(now), PILOT_ROWS, replace=False)
         frame = {name: rows[name].reset_index(drop=True).take(chosen) for name in layout.known}
-        return cls(layout, pd.DataFrame(frame).reset_index(drop=True))
+        return pd.DataFrame(frame).reset_index(drop=True)
 
-    def codes(self, drawn: Discretizer, first: Discretizer, n_bins: int) -> Discretizer:
+    def _codes(self, drawn: Discretizer, rows: pd.DataFrame) -> Discretizer:
         """The codes of all columns of later rows; those that never fall have some of even mass."""
         layout = self.layout
-        of_drawn, of_first = ({each.name: each for each in one.attributes} for one in (drawn, first))
+        of_drawn, of_first = ({each.name: each for each in one.attributes} for one in (drawn, self.first))
         public = {each.name: each for each in Discretizer.by_schema(layout.later_rows).attributes}
+
+        def even(attribute: Attribute, n_bins: int) -> Attribute:
+            counts = np.bincount(attribute.cells(rows[attribute.name]), minlength=attribute.n_cells)[:OTHER]
+            return regroup(attribute, even_mass_groups(counts.astype(np.float64), 0.0, n_bins))
+
         made: dict[str, Attribute] = {**of_drawn, **{name: of_first[name] for name in layout.constant}}
-        made |= {name: self._even(public[name], MOST_PLACES) for name in (layout.left, layout.place)}
+        made |= {name: even(public[name], MOST_PLACES) for name in (layout.left, layout.place)}
         for name in layout.varying:
             before = layout.before(name)
             if name in layout.schema.growing:
-                made[before] = self._even(public[before], n_bins)
+                made[before] = even(public[before], self.n_bins)
             else:
                 made[before] = replace(of_drawn[name], name=before)
         return Discretizer(tuple(made[name] for name in layout.later_rows.modeled))
 
-    def _even(self, attribute: Attribute, n_bins: int) -> Attribute:
-        counts = np.bincount(attribute.cells(self.rows[attribute.name]), minlength=attribute.n_cells)[:OTHER]
-        return regroup(attribute, even_mass_groups(counts.astype(np.float64), 0.0, n_bins))
-
-    def factors(self, codes: Discretizer) -> tuple[Factor, ...]:
-        """The log shares of the codes of each of these columns, none of them zero."""
-        made = []
-        for attribute in codes.attributes:
-            if attribute.name in self.layout.known:
-                held = np.bincount(attribute.codes(self.rows[attribute.name]), minlength=attribute.size) + 0.5
-                made.append(Factor((attribute.name,), np.log(held / held.sum())))
-        return tuple(made)
-
 
 def _plain(values: pd.Series | NDArray[np.int64]) -> pd.Series:
     return values if isinstance(values, pd.Series) else pd.Series(values, dtype="Int64")
-
-
-def given_names(given: Sequence[Factor]) -> frozenset[str]:
-    """The columns that factors of single columns are of."""
-    return frozenset(name for factor in given for name in factor.attributes)
-
-
-def start_from(given: Sequence[Factor], domain: Mapping[str, int]) -> MarkovRandomField | None:
-    """The model that an estimation starts from, where columns are given; `None`: it has none."""
-    return MarkovRandomField(domain, given, 1.0) if given else None
 
 
 def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: HistoryLayout) -> tuple[float, ...]:
@@ -180,3 +179,21 @@ def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: H
     whole = np.clip(np.floor(edges[1:] - 1e-9), 1, layout.longest).astype(np.int64)
     np.add.at(sizes, whole - 1, shares)
     return tuple((sizes / sizes.sum()).tolist()) if sizes.sum() > 0 else (1.0,)
+
+
+def lost_columns(model: MarkovRandomField, layout: HistoryLayout) -> list[str]:
+    """The columns that a released model draws with next to no regard to the row before; free of any budget."""
+    return [
+        name
+        for name in layout.varying
+        if name not in layout.schema.growing
+        and _association(model.marginal((layout.before(name), name))) < LEAST_ASSOCIATION
+    ]
+
+
+def _association(counts: NDArray[np.float64]) -> float:
+    """Cramer's V of two columns of codes."""
+    shares = counts / counts.sum()
+    expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0)
+    off = np.divide((shares - expected) ** 2, expected, out=np.zeros_like(expected), where=expected > 0)
+    return math.sqrt(max(float(off.sum()), 0.0) / max(min(shares.shape) - 1, 1))

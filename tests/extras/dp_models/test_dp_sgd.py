@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from evaluate.utility import dp_alternative
-from evaluate.utility.dp_alternative import MAX_GRAD_NORM, UnitRows, clipped_sum, fit, planned, predict
 from synth.dp.mechanisms import InjectedNoise, NoNoise, Steps
 from synth.dp.schedule import Schedule
+from understudy.extras.dp_models import regression
+from understudy.extras.dp_models.comparison import UnitRows
+from understudy.extras.dp_models.regression import MAX_GRAD_NORM, clipped_sum, fit, planned, predict
 
 
 def _units(rng, n=60, k=3, loss="binary"):
@@ -59,7 +60,7 @@ def test_no_unit_moves_the_sum_by_more_than_the_bound():
 
 
 def test_without_clipping_a_unit_moves_it_by_more(monkeypatch):
-    monkeypatch.setattr(dp_alternative, "clip_factors", lambda X, residuals: np.ones(len(X)))
+    monkeypatch.setattr(regression, "clip_factors", lambda X, residuals: np.ones(len(X)))
     assert _largest_move(np.random.default_rng(1)) > 2 * MAX_GRAD_NORM
 
 
@@ -72,11 +73,11 @@ def test_of_a_unit_with_many_rows_only_so_many_are_kept():
 def test_the_noise_is_what_the_claim_allows():
     event = planned(1.0, 1e-5, 2_000, 1)
     assert 0.99 < Schedule((event,), 1e-5).epsilon <= 1.0
-    assert event.count == dp_alternative.N_STEPS
+    assert event.count == regression.N_STEPS
 
 
 def test_the_rate_falls_with_the_rows_of_a_unit():
-    assert planned(1.0, 1e-5, 20_000, 4).sampling_rate == pytest.approx(dp_alternative.EXPECTED_ROWS / 4 / 20_000)
+    assert planned(1.0, 1e-5, 20_000, 4).sampling_rate == pytest.approx(regression.EXPECTED_ROWS / 4 / 20_000)
 
 
 def test_without_noise_it_finds_the_signal_and_with_much_it_does_not():

@@ -117,3 +117,9 @@ def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:
         return []
     along = [name for name in schema.growing if name != schema.order]
     return [order_ranks(table[schema.order], schema), *(schema.columns[name].positions(table[name]) for name in along)]
+
+
+def order_of_identifiers(schema: Schema) -> str | None:
+    """The identifier by which rows follow each other; `None`: the order is a learned column, or there is no order."""
+    name = schema.order
+    return name if name is not None and schema.columns[name].is_identifier else None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synth.constraints import Formula, Unique
 from synth.domain import numeric_scale
 from synth.errors import TableError
-from synth.histories.ordering import Histories
+from synth.row_order import Histories
 from synth.schema import Schema
 from synth.schema.counted import free_name, unordered
 from synth.schema.kinds import IntegerColumn, RealColumn
@@ -51,29 +51,29 @@ class HistoryLayout:
 
     @property
     def n_rows(self) -> str:
-        """The name of the column that holds the rows of a history."""
+        """The column that holds the rows of a history."""
         return self._names["rows of the history"]
 
     @property
     def left(self) -> str:
-        """The name of the column that holds the rows after this one."""
+        """The column that holds the rows after this one."""
         return self._names["rows left"]
 
     @property
     def place(self) -> str:
-        """The name of the column that holds the place of a row in its history, from 1 on."""
+        """The column that holds the place of a row in its history, from 1 on."""
         return self._names["place in the history"]
 
     def before(self, name: str) -> str:
-        """The name of a column's value in the row before."""
+        """The column of another's value in the row before."""
         return self._names[f"{name}, row before"]
 
     def average(self, name: str) -> str:
-        """The name of a column's average over all rows before."""
+        """The column of another's average over all rows before."""
         return self._names[f"{name}, average before"]
 
     def gain(self, name: str) -> str:
-        """The name of the gain of a column that never falls."""
+        """The column of the gain of one that never falls."""
         return self._names[f"{name}, gain"]
 
     @cached_property
@@ -89,10 +89,9 @@ class HistoryLayout:
     @cached_property
     def averaged(self) -> tuple[str, ...]:
         """Varying columns whose averages over the rows before are known, too."""
-        if not self.averages:
-            return ()
         varying = {n: self.schema.columns[n] for n in self.varying if n not in self.schema.growing}
-        return tuple(n for n, c in varying.items() if c.is_boolean or (c.is_number and not c.is_weight))
+        kinds = {n for n, c in varying.items() if c.is_boolean or (c.is_number and not c.is_weight)}
+        return tuple(name for name in varying if name in kinds) if self.averages else ()
 
     @cached_property
     def known(self) -> tuple[str, ...]:
@@ -186,11 +185,11 @@ class HistoryLayout:
         for name in self.constant:
             codes = pd.factorize(table[name], use_na_sentinel=False)[0]
             if (codes[now] != codes[before]).any():
-                raise varies(name)
+                raise breaks(name, "varies", "constant_in_entity")
         for name in self.schema.growing:
             line = self.schema.columns[name].positions(table[name])
             if (line[now] < line[before]).any():
-                raise falls(name)
+                raise breaks(name, "falls", "nondecreasing_in_entity")
 
     def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The first rows and the later rows of a table. `table`: *Sensitive*. In canonical form."""
@@ -215,9 +214,10 @@ class HistoryLayout:
             values = np.round(values / unit) if unit != 1.0 else values
             later[self.average(name)] = _averages_before(values, histories)[follows] * unit
         for name in self.varying:
-            later[self.gain(name) if name in self.schema.growing else name] = (
-                self._gains(name, rows[name], earlier[name]) if name in self.schema.growing else rows[name]
-            )
+            if name in self.schema.growing:
+                later[self.gain(name)] = self._gains(name, rows[name], earlier[name])
+            else:
+                later[name] = rows[name]
         return (
             pd.DataFrame({name: first[name] for name in self.first_rows.kept}, copy=False),
             pd.DataFrame({name: later[name] for name in self.later_rows.kept}, copy=False),
@@ -277,19 +277,10 @@ def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     return counts
 
 
-def varies(name: str) -> TableError:
-    """A column varies within an entity, and the schema says that it does not."""
+def breaks(name: str, how: str, key: str) -> TableError:
+    """A column does within an entity what the schema says that it does not."""
     return TableError(
-        f"column={name!r} varies within an entity, and constant_in_entity names it; correct the table, or take it out "
-        "there"
-    )
-
-
-def falls(name: str) -> TableError:
-    """A column falls within an entity, and the schema says that it does not."""
-    return TableError(
-        f"column={name!r} falls within an entity, and nondecreasing_in_entity names it; correct the table, or take it "
-        "out there"
+        f"column={name!r} {how} within an entity, and {key} names it; correct the table, or take it out there"
     )
 
 
@@ -312,9 +303,3 @@ def _averages_before(values: NDArray[np.float64], histories: Histories) -> NDArr
 def whole_numbers(values: NDArray[Any]) -> pd.Series:
     """A canonical column of whole numbers, none of them missing."""
     return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))
-
-
-def order_of_identifiers(schema: Schema) -> str | None:
-    """The identifier by which rows follow each other; `None`: the order is a learned column, or there is no order."""
-    name = schema.order
-    return name if name is not None and schema.columns[name].is_identifier else None

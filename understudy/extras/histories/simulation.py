@@ -6,7 +6,7 @@ put there. A history ends early where no draw keeps the constraints.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,35 +16,14 @@ from synth.chunks import Part
 from synth.domain.counted_form import to_counted
 from synth.errors import ModelError
 from synth.generators.models.constraints import Keys, completed, uniques, with_dependents
-from synth.histories.layout import HistoryLayout, whole_numbers
 from synth.progress import Progress
 from synth.schema import Schema
+from understudy.extras.histories.layout import HistoryLayout, whole_numbers
 
 TRIES = 60
 """Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
 MOST_CUT = 0.1  # share of histories that may end early for want of a lawful row
 MOST_AT_ONCE = 200_000  # histories that are simulated at a time
-
-
-class RowModel(Protocol):
-    """A distribution over rows, as the simulation asks for them."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of its rows."""
-
-    def learned_rows(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        given: Mapping[str, Any] | None = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        part: Part | None = None,
-    ) -> pd.DataFrame:
-        """Canonical rows of the learned columns that keep the constraints."""
-
-    def drawn_after(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical columns of rows, drawn given those that are known of each row."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +34,8 @@ class Simulation:
 
     schema: Schema
     layout: HistoryLayout
-    first: RowModel
-    later: RowModel | None
+    first: Any
+    later: Any | None
     rng: np.random.Generator
     part: Part | None
     progress: Progress
@@ -91,32 +70,12 @@ class Simulation:
         for start in range(0, len(parents), MOST_AT_ONCE):
             self.progress("sampling histories", start / len(parents))
             some = parents.iloc[start : start + MOST_AT_ONCE].reset_index(drop=True)
-            table, owner = self._followed(self._first_rows_of(some), start + np.arange(len(some)), keys)
+            firsts = self.first.learned_rows(len(some), self.rng, some)
+            table, owner = self._followed(firsts, start + np.arange(len(some)), keys)
             tables.append(table)
             owners.append(owner)
         keys.remember()
         return pd.concat(tables, ignore_index=True), np.concatenate(owners)
-
-    def _first_rows_of(self, parents: pd.DataFrame) -> pd.DataFrame:
-        layout = self.layout
-        known = parents[[*layout.constant, layout.n_rows]]
-
-        def draw(pending: NDArray[np.intp], _: int) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-            some = known.iloc[pending].reset_index(drop=True)
-            drawn = self.first.drawn_after(some, self.rng)
-            rows = pd.DataFrame(
-                {name: some[name] if name in some else drawn[name] for name in layout.first_rows.modeled}
-            )
-            table, unlawful = completed(with_dependents(rows, layout.first_rows), self.first.schema)
-            return table, ~unlawful
-
-        table, places = _drawn_until_kept(len(parents), draw)
-        if n_left := len(parents) - len(places):
-            raise ModelError(
-                f"no row that keeps the constraints is drawn for {n_left:,} of {len(parents):,} parents; correct "
-                "the constraints, or the parents"
-            )
-        return table
 
     def _followed(
         self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys
@@ -162,7 +121,7 @@ class Simulation:
 
         def draw(pending: NDArray[np.intp], attempt: int) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
             known = histories.known(pending)
-            drawn = later.drawn_after(known, self.rng)  # type: ignore[union-attr]
+            drawn = later.drawn_given(known, self.rng)  # type: ignore[union-attr]
             made: dict[str, Any] = {name: known[name] for name in layout.constant}
             outside = np.zeros(len(pending), dtype=bool)
             for name in layout.varying:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from evaluate.tables import StatedClaim
-from evaluate.utility import pate_alternative, study
-from evaluate.utility.dp_alternative import PublicFeatures, Target, UnitRows, units_of
-from evaluate.utility.pate_alternative import N_SHOWN, Pate, PateEvents, planned
+from evaluate.utility import study
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import InjectedNoise, NoNoise
-
-from .conftest import schema_of
+from tests.evaluate.utility.conftest import schema_of
+from understudy.extras.dp_models import pate as pate_alternative
+from understudy.extras.dp_models.comparison import PublicFeatures, Target, UnitRows, units_of
+from understudy.extras.dp_models.pate import N_SHOWN, Pate, PateEvents, planned
 
 CLAIM = StatedClaim(epsilon=10.0, delta=1e-5, n_units=600)
 SCORE, GAP = pate_alternative.MEASURES
@@ -69,7 +69,7 @@ def test_both_releases_together_cost_the_claim_and_no_more(n_classes, moved, k):
 def pate_of(tables, n_teachers):
     found = study.study_of(tables)
     target, features = Target.of(tables.declared, found.task), PublicFeatures.of(tables.declared)
-    units, _ = units_of(tables, features, target, tables.claim.max_rows_per_unit)
+    units, _ = units_of(tables, features, target)
     return Pate(features, target, planned(tables.claim, len(target.classes)), n_teachers), units
 
 

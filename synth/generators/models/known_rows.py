@@ -1,0 +1,436 @@
+"""Rows of which some cells are known: `sample(given=...)`, balanced columns, and missing cells that are filled in.
+
+A model draws the other columns given those that are known, row by row (`drawn_given`); all else is here, once for all
+models. A value lies in a cell and a cell in a code. The model is conditioned on the code, and the column then holds the
+value itself: within a code, codes of other columns are independent of it. Where two columns determine each other, the
+one that is modeled is conditioned on. A column that is computed or modeled from others is conditioned on where all of
+these are known; else rows that come to have another value are drawn again, as are those that break a constraint. Free
+of any budget: a released model is all that is read beside the known cells, which are the caller's.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pandas as pd
+
+from synth.chunks import Part
+from synth.constraints import Formula, Unique
+from synth.domain import Discretizer
+from synth.domain.constraint_checks import broken, canonical
+from synth.domain.counted_form import to_counted
+from synth.errors import JobError, nearest
+from synth.generators.models.constraints import REJECTED, Keys, completed, with_dependents
+from synth.marginals.sampling import round_counts
+from synth.schema import Schema
+from synth.table import Table, conform
+from synth.table.faults import BIT, Fault
+
+GIVEN, UNFILLED = "given", "unfilled"
+"""Keys in `attrs`: of a table sampled on conditions one of `WAYS`; of one whose missing cells were filled in, the rows
+with a cell that no draw filled in so that the constraints hold.
+"""
+WAYS = ("exact", "weights", "direct", "merged")
+"""Ways in which conditions are met, the most exact first."""
+N_SHOWN = 8  # categories that a message lists at most
+MOST_DRAWS, MOST_CANDIDATES = 1_000, 50_000
+"""Draws of a row until it is lawful, and rows that are drawn at a time beyond one for each."""
+LEAST_ACCEPTED, ENOUGH = 1e-3, 20_000
+"""Share of lawful rows below which drawing on is given up, once so many rows are drawn."""
+HOLE_DRAWS, ROWS_AT_ONCE = 200, 2_000
+"""The same for a row whose missing cells are filled in, and rows that are filled in at a time."""
+BATCHES, FIRST_OF_GROUP = 7, 64
+"""Batches of candidates for a row, each twice as large, and candidates of rows that know the same in the first one."""
+MOST_AT_ONCE = 200_000  # candidates that are in memory at a time
+
+
+class NoCandidate(JobError):
+    """Next to no row that a model draws holds what is known of one."""
+
+
+Candidates = tuple[np.ndarray, Callable[[np.ndarray], pd.DataFrame]]
+
+
+class RowModel(Protocol):
+    """A distribution over rows as they are counted."""
+
+    schema: Schema
+    discretizer: Any
+
+    def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Modeled columns of rows."""
+
+    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Modeled columns, drawn given those that are known of each row, which stay as they are."""
+
+
+def accept_by_weight(
+    groups: np.ndarray, candidates: Callable[[np.ndarray], Candidates], rng: np.random.Generator
+) -> pd.DataFrame:
+    """A row for each place, drawn among candidates by how likely these make what is known of it.
+
+    Rows that know the same bound each other's weights, and each takes the first of its own candidates that is accepted
+    (rejection). Rows for which none is, take one of the last batch by weight. None stands for two rows.
+    `groups`: a number for every row, equal where the same is known. `candidates`: their log weights for the rows at
+    some positions, which may repeat, and the function that makes a table of some of them.
+    """
+    pending, bounds = np.arange(len(groups)), np.full(int(groups.max(initial=-1)) + 1, -np.inf)
+    wanted = -(-FIRST_OF_GROUP // np.bincount(groups, minlength=len(bounds)))
+    tables: list[pd.DataFrame] = []
+    positions: list[np.ndarray] = []
+    for batch in range(BATCHES):
+        left = []
+        repeats = np.maximum(wanted[groups[pending]], 2**batch) if batch == 0 else np.full(len(pending), 2**batch)
+        for some in np.array_split(np.arange(len(pending)), -(-int(repeats.sum()) // MOST_AT_ONCE)):
+            rows = np.repeat(pending[some], repeats[some])
+            log_weights, table_of = candidates(rows)
+            np.maximum.at(bounds, groups[rows], log_weights)
+            with np.errstate(invalid="ignore"):
+                is_accepted = rng.random(len(rows)) < np.exp(log_weights - bounds[groups[rows]])
+            if batch == BATCHES - 1:  # by Gumbel noise, the largest of each row is one of its candidates by weight
+                order = np.lexsort((-(log_weights + rng.gumbel(size=len(rows))), ~is_accepted, rows))
+                chosen = order[np.unique(rows[order], return_index=True)[1]]
+            else:
+                accepted = np.flatnonzero(is_accepted)
+                chosen = accepted[np.unique(rows[accepted], return_index=True)[1]]
+            tables.append(table_of(chosen))
+            positions.append(rows[chosen])
+            left.append(np.setdiff1d(pending[some], rows[chosen], assume_unique=True))
+        pending = np.concatenate(left)
+        if len(pending) == 0:
+            break
+    if np.isneginf(bounds).any():
+        raise NoCandidate(
+            "next to no row that the model draws holds what is given; give values that go together, or fewer of them"
+        )
+    place = np.concatenate(positions)
+    return pd.concat(tables, ignore_index=True).take(np.argsort(place)).reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """Rows of which some cells are known.
+    `cells`: of learned columns, canonical. `counted`: of those that a model conditions on. `is_known`: of these cells.
+    `named`: the columns as they were asked for.
+    """
+
+    schema: Schema
+    cells: pd.DataFrame
+    counted: pd.DataFrame
+    is_known: pd.DataFrame
+    named: tuple[str, ...]
+    has_holes: bool = False
+    n_drawn: list[int] = field(default_factory=lambda: [0])
+
+    @classmethod
+    def given(
+        cls,
+        given: Any,
+        balance: Mapping[str, Mapping[Any, float] | None] | None,
+        n_rows: int,
+        model: RowModel,
+        rng: np.random.Generator,
+    ) -> Self:
+        """Rows from values by column, or a table of them with a row for each."""
+        schema, read = model.schema, read_given({} if given is None else given, model.schema)
+        cells = read if len(read) == n_rows else read.take(np.zeros(n_rows, dtype=int)).reset_index(drop=True)
+        if balance:
+            name, values, shares = _balanced(balance, cells, model.discretizer, schema)
+            counts = round_counts(np.array([shares]), np.array([n_rows]), rng)[0]
+            chosen = rng.permutation(np.repeat(np.arange(len(values)), counts))
+            cells[name] = values.take(chosen).reset_index(drop=True)
+        named = tuple(str(name) for name in cells)
+        held = _with_determinants(cells, schema)
+        for name in (n for n in named if n in schema.equivalents):
+            _check_told(held, name, schema)
+        whole = {n for n, what in schema.worked_out.items() if n in held and {*what.parents} <= {*held}}
+        known = held[[n for n in held if n not in schema.equivalents and (n not in schema.worked_out or n in whole)]]
+        counted = to_counted(known, schema)
+        counted = counted[[n for n in counted if n in model.discretizer.sizes]]
+        rows = cls(schema, held, counted, counted.isna() | True, named)
+        rows.check(model.discretizer)
+        return rows
+
+    @classmethod
+    def with_holes(cls, frame: pd.DataFrame, model: RowModel) -> Self:
+        """Rows of a canonical table whose missing cells are to be drawn. What a known column that is modeled says of
+        missing ones is not heeded.
+        """
+        cells = _with_determinants(frame[list(model.schema.learned)], model.schema)
+        counted = to_counted(cells, model.schema)[list(model.discretizer.sizes)]
+        return cls(model.schema, cells, counted, counted.notna(), tuple(map(str, cells)), has_holes=True)
+
+    def check(self, discretizer: Discretizer) -> None:
+        """Refuse values that break a constraint by themselves, or that no synthetic row has."""
+        unlawful = np.zeros(len(self.cells), dtype=bool)
+        for constraint in self.schema.constraints:
+            if not isinstance(constraint, Unique) and {*constraint.columns} <= {*self.cells}:
+                unlawful |= broken(self.cells, constraint, self.schema.columns)
+        for attribute in discretizer.attributes:
+            if attribute.name in self.counted:
+                unlawful |= np.isin(attribute.codes(self.counted[attribute.name]), attribute.impossible)
+        if unlawful.any():
+            raise JobError(no_rows(self.named))
+
+    def drawn(self, model: RowModel, rng: np.random.Generator, part: Part | None = None) -> pd.DataFrame:
+        """Lawful rows of the learned columns, in order, with exactly the cells that are known."""
+        table, kept = self._lawful(model, rng, Keys(self.schema, part), MOST_DRAWS)
+        if len(kept) < len(self.cells):
+            raise JobError(no_rows(self.named))
+        table.attrs[REJECTED] = self.n_drawn[0] - len(table)
+        return table
+
+    def filled(self, model: RowModel, rng: np.random.Generator) -> pd.DataFrame:
+        """The rows with their missing cells drawn; where no draw is lawful, those that constraints bear on stay."""
+        bound = {name for constraint in self.schema.constraints for name in constraint.columns}
+        table, kept = self._lawful(model, rng, None, HOLE_DRAWS)
+        whole, left = self.cells.copy(), np.setdiff1d(np.arange(len(self.cells)), kept)
+        names = filled_columns(self.schema)
+        for name in names:
+            whole[name] = _merged(whole[name], table[name].set_axis(kept).reindex(whole.index))
+        if len(left):
+            drawn, _ = self._judged(left, model, rng, None)
+            pool, _ = completed(model.drawn(ROWS_AT_ONCE, rng), self.schema)
+            for name in (n for n in names if n not in bound):
+                whole[name] = _merged(whole[name], drawn[name].set_axis(left).reindex(whole.index))
+                some, empty = pool[name].dropna(), whole[name].isna().to_numpy()
+                if empty.any() and len(some):  # given the others the model has them missing alone
+                    whole.loc[empty, name] = some.iloc[rng.integers(len(some), size=int(empty.sum()))].array
+        return whole
+
+    def _lawful(
+        self, model: RowModel, rng: np.random.Generator, keys: Keys | None, most: int
+    ) -> tuple[pd.DataFrame, np.ndarray]:
+        """Lawful rows, and the positions for which there is one, ascending; each is drawn anew until it is."""
+        pending, tries, n_kept = np.arange(len(self.cells)), 0, 0
+        tables: list[pd.DataFrame] = []
+        positions: list[np.ndarray] = []
+        while len(pending) and tries < most:
+            repeats = max(min(tries + 1, most - tries, MOST_CANDIDATES // len(pending)), 1)
+            rows = np.repeat(pending, repeats)
+            table, is_lawful = self._judged(rows, model, rng, keys)
+            lawful = np.flatnonzero(is_lawful)
+            chosen = lawful[np.unique(rows[lawful], return_index=True)[1]]
+            if keys is not None:
+                keys.add(table.iloc[chosen])
+                self.n_drawn[0] += len(rows) if len(chosen) < len(pending) else int(chosen.max(initial=-1)) + 1
+            tables.append(table.iloc[chosen])
+            positions.append(rows[chosen])
+            pending, tries, n_kept = np.setdiff1d(pending, rows[chosen]), tries + repeats, n_kept + len(chosen)
+            if keys is not None and self.n_drawn[0] >= ENOUGH and n_kept < LEAST_ACCEPTED * self.n_drawn[0]:
+                break
+        if keys is not None:
+            keys.remember()
+        place = np.concatenate(positions)
+        order = np.argsort(place)
+        return pd.concat(tables, ignore_index=True).take(order).reset_index(drop=True), place[order]
+
+    def _judged(
+        self, rows: np.ndarray, model: RowModel, rng: np.random.Generator, keys: Keys | None
+    ) -> tuple[pd.DataFrame, np.ndarray]:
+        """Rows drawn at some positions, which may repeat, and which of them are lawful."""
+        cells, counted, is_known = (each.iloc[rows].reset_index(drop=True) for each in (
+            self.cells, self.counted, self.is_known,
+        ))  # fmt: skip
+        drawn = self._fixed(_drawn(model, counted, is_known, rng), counted, is_known)
+        drawn = self._fixed(with_dependents(drawn, self.schema), counted, is_known)
+        table, unlawful = completed(drawn, self.schema)
+        if self.has_holes:
+            names = filled_columns(self.schema)
+            table = pd.DataFrame({name: _merged(cells[name], table[name]) for name in table.columns})
+            unlawful |= table[names].isna().any(axis=1).to_numpy()
+            for each in self.schema.constraints:
+                if not (isinstance(each, Unique) or each.looks_back) and {*each.columns} <= {*table.columns}:
+                    unlawful |= broken(table, each, self.schema.columns)
+            return table, ~unlawful
+        for name in cells:
+            if name in self.schema.worked_out or name in self.schema.equivalents:
+                unlawful |= _differ(table[name], cells[name])
+        lawful = np.flatnonzero(~unlawful)
+        if keys is not None and len(lawful):
+            unlawful[lawful] = keys.repeats(table.iloc[lawful])
+        return table.assign(**{str(name): cells[name] for name in cells}), ~unlawful
+
+    def _fixed(self, drawn: pd.DataFrame, counted: pd.DataFrame, is_known: pd.DataFrame) -> pd.DataFrame:
+        """The rows with exactly the cells that are known."""
+        held = {name: counted[name].astype(drawn[name].dtype).where(is_known[name], drawn[name]) for name in counted}
+        return pd.DataFrame({name: held.get(name, drawn[name]) for name in drawn.columns}, copy=False)
+
+
+def _drawn(model: RowModel, counted: pd.DataFrame, is_known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Modeled columns of rows, those together that know the same columns."""
+    flags = is_known.to_numpy()
+    patterns, which = np.unique(flags, axis=0, return_inverse=True)
+    if len(patterns) <= 1 and flags.all():
+        return model.drawn_given(counted, rng)
+    order = np.argsort(which.ravel(), kind="stable")
+    pieces = np.split(order, np.flatnonzero(np.diff(which.ravel()[order])) + 1)
+    tables = []
+    for some in pieces:
+        known = counted.iloc[some].loc[:, flags[some[0]]].reset_index(drop=True)
+        try:
+            tables.append(model.drawn_given(known, rng) if len(known.columns) else model.drawn(len(known), rng))
+        except NoCandidate:  # no model has such a row, which is real: its missing cells are those of any row
+            tables.append(model.drawn(len(known), rng))
+    return pd.concat(tables, ignore_index=True).take(np.argsort(order)).reset_index(drop=True)
+
+
+def fill_in(frame: pd.DataFrame, model: RowModel, seed: int | None) -> pd.DataFrame:
+    """The table in canonical form, missing cells of modeled and computed columns drawn given the others of their row.
+
+    Values are drawn as if cells were missing at random given the row. Cells of identifiers, personal data and text stay
+    missing. So do those of keys and of columns that are constant within an entity: rows are filled in one by one.
+
+    DEVIATES: Rubin 1987 draws the model's parameters anew for each imputation. Here all draws are from one model, so
+    that their spread lacks the uncertainty of the model.
+    `frame`: *Sensitive*. Rows that fit the schema, but for missing cells, which any column may have.
+    """
+    rng, names = np.random.default_rng(seed), filled_columns(model.schema)
+    table = conform(frame, with_missing(model.schema), part=True)
+    holes = np.flatnonzero(table[names].isna().any(axis=1).to_numpy())
+    for start in range(0, len(holes), ROWS_AT_ONCE):
+        some = holes[start : start + ROWS_AT_ONCE]
+        filled = KnownRows.with_holes(table.iloc[some].reset_index(drop=True), model).filled(model, rng)
+        for name in names:
+            table.loc[some, name] = filled[name].array
+    table = table.set_axis(frame.index)
+    table.attrs[UNFILLED] = int(table[names].isna().any(axis=1).sum())
+    return table
+
+
+def filled_columns(schema: Schema) -> list[str]:
+    """Columns whose cells are filled in: those that a model holds or computes, and that no other row bears on."""
+    keys = {name for c in schema.constraints if isinstance(c, Unique) for name in c.columns}
+    return [name for name in schema.learned if name not in keys | {*schema.constant_in_entity}]
+
+
+def with_missing(schema: Schema) -> Schema:
+    """The schema of rows that are to be filled in: any cell may be missing."""
+    optional = {name: column.model_copy(update={"missing": True}) for name, column in schema.columns.items()}
+    return schema.model_copy(update={"columns": optional})
+
+
+def read_given(given: Any, schema: Schema, more: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Canonical columns of what is given: one row, or a table. `more`: names beside learned ones."""
+    if isinstance(given, Mapping):
+        if not given:
+            return pd.DataFrame(index=pd.RangeIndex(1))
+        given = pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in given.items()}, index=[0])
+    table = Table.of(given, named=False)
+    for name in table.names:
+        column = schema.columns.get(name)
+        if name not in more and (column is None or column.drop or not column.is_learned or name in _computed(schema)):
+            raise JobError(_unknown(name, schema))
+    if not table.names:
+        return pd.DataFrame(index=pd.RangeIndex(1))
+    columns = {name: schema.columns[name] for name in table.names}
+    named = Schema(status=schema.status, missing_values=schema.missing_values, columns=columns)
+    chunk = table.chunk(named, clamp=False)
+    for name, bits in chunk.faults.items():
+        if (bits & BIT[Fault.MISSING]).any():
+            raise JobError(f"given={name!r} is never missing, as its schema says; give a value")
+        if bits.any():
+            raise JobError(f"given={name!r} must be {_allowed(columns[name])}; give a value that its schema allows")
+    return chunk.frame(schema, table.names)
+
+
+def _computed(schema: Schema) -> set[str]:
+    return {each.column for each in schema.constraints if isinstance(each, Formula)}
+
+
+def _balanced(
+    balance: Mapping[str, Mapping[Any, float] | None], cells: pd.DataFrame, discretizer: Discretizer, schema: Schema
+) -> tuple[str, pd.Series, list[float]]:
+    """A balanced column, its values and their shares."""
+    if len(balance) > 1 or {*cells} & balance.keys():
+        raise JobError(f"balance={sorted(balance)} must be one column that is not given; name one")
+    ((name, shares),) = balance.items()
+    asked = dict.fromkeys(_values(name, discretizer, schema), 1.0) if shares is None else dict(shares)
+    weights = list(asked.values())
+    if not asked or not all(0 <= weight < np.inf for weight in weights) or not sum(weights) > 0:
+        raise JobError(f"balance={name!r} must give each value a share of at least 0, and some more; correct them")
+    kept = [value for value, weight in asked.items() if weight > 0]
+    values = pd.concat([read_given({name: value}, schema)[name] for value in kept], ignore_index=True)
+    return name, values, [weight for weight in weights if weight > 0]
+
+
+def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
+    """The values that a balanced column has: its categories that the model holds."""
+    attribute = next((each for each in discretizer.attributes if each.name == name and name in schema.columns), None)
+    if attribute is None and name not in schema.equivalents:
+        raise JobError(_unknown(name, schema).replace("given=", "balance="))
+    if attribute is None or attribute.edges is not None:
+        raise JobError(f"balance={name!r} is no modeled column of categories; give the share of each value")
+    if (own := schema.columns[name]).modeled is not None:
+        return list(own.tokens if own.is_boolean else own.levels)
+    held = [value for value, mass in zip(attribute.column.levels, attribute.mass, strict=False) if mass > 0]
+    return [attribute.column.tokens[int(value)] for value in held] if attribute.column.is_boolean else held
+
+
+def _with_determinants(cells: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """The rows with each determinant that is missing beside a column that it would determine, and that tells it."""
+    made = {str(name): cells[name] for name in cells.columns}
+    for name, dependency in schema.equivalents.items():
+        if name in made:
+            column, inverse = schema.columns[dependency.determinant], dependency.inverse
+            values = canonical(tuple(inverse.values()), column)
+            known = pd.Index(canonical(tuple(inverse), schema.columns[name]).array)
+            places = known.get_indexer(pd.Index(made[name].array))
+            told = values.take(np.maximum(places, 0)).set_axis(cells.index)
+            told = told.where((places >= 0) & made[name].notna().to_numpy(), None if told.dtype == object else pd.NA)
+            held = made.get(dependency.determinant)
+            made[dependency.determinant] = told if held is None else held.where(held.notna(), told.astype(held.dtype))
+    return pd.DataFrame(made, index=cells.index, copy=False)
+
+
+def _check_told(cells: pd.DataFrame, name: str, schema: Schema) -> None:
+    """Refuse values of a column that another determines which are in no listed combination, or beside another one."""
+    inverse = schema.equivalents[name].inverse
+    known = pd.Index(canonical(tuple(inverse), schema.columns[name]).array)
+    if (known.get_indexer(pd.Index(cells[name].array)) < 0).any():
+        raise JobError(f"given={name!r} has a value that is in no listed combination; give another")
+
+
+def _differ(one: pd.Series, other: pd.Series) -> np.ndarray:
+    """True where two values differ; missing ones are alike."""
+    missing = one.isna().to_numpy(), other.isna().to_numpy()
+    differs = (one.astype(object) != other.astype(object)).to_numpy(dtype=bool)
+    return np.asarray(np.where(missing[0] | missing[1], missing[0] != missing[1], differs))
+
+
+def no_rows(given: tuple[str, ...]) -> str:
+    """The sentence for values that do not go together."""
+    return (
+        f"the model has no rows that meet what is given: columns={sorted(given)}; give values that go together, or "
+        "fewer of them"
+    )
+
+
+def _unknown(name: str, schema: Schema) -> str:
+    """The reason that no condition can be on a column."""
+    column = schema.columns.get(name)
+    if column is None:
+        return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
+    if column.drop:
+        return f"given={name!r} is dropped, and no model knows it; give a column that is kept"
+    if not column.is_learned:
+        return f"given={name!r} is of kind {column.kind}, which no model learns; give a learned column"
+    formula = next(c for c in schema.constraints if isinstance(c, Formula) and c.column == name)
+    return f"given={name!r} is computed by a formula; give its operands: {', '.join(formula.operands)}"
+
+
+def _allowed(column: Any) -> str:
+    """The values that a column may hold, in words."""
+    if column.is_boolean:
+        return f"one of {list(column.tokens)}"
+    if column.is_categorical:
+        shown = ", ".join(map(repr, column.levels[:N_SHOWN]))
+        more = len(column.levels) - N_SHOWN
+        return f"one of its {len(column.levels)} categories ({shown}{f' and {more} more' if more > 0 else ''})"
+    return f"of kind {column.kind} and within {column.bounds[0]} and {column.bounds[1]}"
+
+
+def _merged(known: pd.Series, drawn: pd.Series) -> pd.Series:
+    """The known cells, and drawn ones where they are missing."""
+    return known.where(known.notna(), drawn.astype(known.dtype))

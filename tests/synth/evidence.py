@@ -1,0 +1,20 @@
+"""Evidence that is the same in every row, for tests of autoregressive models."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from synth.domain.coded_rows import CodedRows, Evidence
+from synth.domain.discretizer import Discretizer
+
+
+def constant(
+    discretizer: Discretizer, n: int, codes: Mapping[int, int], ranks: Mapping[int, float] | None = None
+) -> Evidence:
+    """So many rows that know codes, and ranks within them, by place; of a refined column the middle unless told."""
+    rows = np.zeros((n, len(discretizer.attributes)), dtype=np.int32, order="F")
+    for place, code in codes.items():
+        rows[:, place] = code
+    known = {place: 0.5 for place in codes if discretizer.attributes[place].is_refined} | dict(ranks or {})
+    coded = CodedRows(rows, {place: np.full(n, rank) for place, rank in known.items()}, np.zeros(n))
+    return Evidence(coded, frozenset(codes))

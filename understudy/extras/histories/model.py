@@ -1,0 +1,202 @@
+"""The model of histories: a distribution over first rows, and one over later rows given those before them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.chunks import Part
+from synth.dp.statement import PrivacyStatement
+from synth.errors import JobError
+from synth.generators.base import Model, ModelDisplay
+from synth.generators.models.known_rows import read_given
+from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_around
+from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
+from synth.progress import Progress, quiet
+from synth.schema import Schema, build_schema
+from synth.schema.counted import measured_as
+from synth.table import conform, present
+from understudy.extras.histories.layout import LATER, HistoryLayout, whole_numbers
+from understudy.extras.histories.simulation import Simulation
+
+_NO_ROLES: dict[str, Any] = {
+    "target": None,
+    "task": None,
+    "sensitive": (),
+    "quasi_identifiers": (),
+    "parties": (),
+    "order": None,
+    "nondecreasing_in_entity": (),
+    "constraints": (),
+}
+"""Keys of a schema that name columns of the rows, as a schema of their parents alone leaves them out."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HistoryModel(ModelDisplay):
+    """Two models of rows, and the schema: rows of an entity follow each other."""
+
+    name: str
+    schema: Schema
+    statement: PrivacyStatement | None
+    default_rows: int
+    first: Any
+    later: Any | None
+    entity_shares: tuple[float, ...]
+    averages: bool
+    parameters: Mapping[str, Any] | None
+
+    @property
+    def layout(self) -> HistoryLayout:
+        """The columns of first and later rows as they are counted."""
+        return HistoryLayout(self.schema.counted, len(self.entity_shares), averages=self.averages)
+
+    def under(self, schema: Schema) -> "HistoryModel":
+        """The model, which was fitted to counted rows, as one of rows under their schema."""
+        whole = measured_as(schema, self.schema)
+        layout = HistoryLayout(whole, len(self.entity_shares), averages=self.averages)
+        first = replace(self.first, schema=measured_as(layout.first_rows, self.first.schema))
+        return replace(self, schema=whole, first=first)
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        seed: int | None = None,
+        given: Any = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        progress: Progress = quiet,
+        part: Part | None = None,
+    ) -> pd.DataFrame:
+        """A synthetic table of whole histories, as `synth.generators.base.Model` has it; the last may be cut off.
+
+        Values that are given are of columns in constant_in_entity. A table of them names the entity of each row, too:
+        its rows of an entity are one history, which follows what is given as the base's rows do.
+        """
+        if balance:
+            raise JobError(
+                "rows of histories are not balanced one by one: leave balance out, or order out of the schema"
+            )
+        if given is not None and not isinstance(given, Mapping):
+            return self._given(given, n_rows, seed, progress)
+        for name in given or {}:
+            self._check_name(str(name))
+        wanted = rows_wanted(n_rows, self.default_rows)
+        if part is not None:
+            check_part(part, len(self.entity_shares))
+        rng = np.random.default_rng(seed)
+        mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
+        simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, part, progress)
+        learned, owner = simulation.rows(wanted, mean, given)
+        return finish_histories(learned, owner, self.schema, rng, part)
+
+    def _check_name(self, name: str) -> None:
+        if name not in self.schema.constant_in_entity:
+            raise JobError(
+                f"given names what an entity holds in all of its rows: column={name!r} is not in constant_in_entity; "
+                "name one that is, or take order out of the schema"
+            )
+
+    def _given(self, given: Any, n_rows: int | None, seed: int | None, progress: Progress) -> pd.DataFrame:
+        """One row for each row of a table, in its order."""
+        entity = str(self.schema.entity)
+        unlearned = [n for n in (entity, *self.schema.constant_in_entity) if not self.schema.columns[n].is_learned]
+        table = read_given(given, self.schema, more=tuple(unlearned))
+        for name in (str(n) for n in table if n != entity):
+            self._check_name(name)
+        if entity not in table or table[entity].isna().any():
+            raise JobError(f"given has no entity for each of its rows; add the column {entity!r}")
+        if n_rows not in (None, len(table)):
+            raise JobError(f"rows={n_rows}, and given has {len(table):,} rows, one for each; leave rows out")
+        owners = pd.factorize(table[entity])[0]
+        first_of = np.unique(owners, return_index=True)[1]
+        for name in map(str, table):
+            codes = pd.factorize(table[name], use_na_sentinel=False)[0]
+            if (codes != codes[first_of][owners]).any():
+                raise JobError(f"given={name!r} varies within an entity, which holds one value; give it one")
+        counts = np.bincount(owners, minlength=len(first_of))
+        rows = self._of(table.iloc[first_of].reset_index(drop=True), counts, seed, progress)
+        if len(rows) < len(table):
+            raise JobError(
+                f"given has entities of more rows than histories have, up to {len(self.entity_shares):,}; give fewer"
+            )
+        order = np.argsort(owners, kind="stable")  # the histories come entity by entity
+        return rows.take(np.argsort(order)).reset_index(drop=True)
+
+    def rows_of(
+        self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
+    ) -> pd.DataFrame:
+        """The rows of parents that are known: each has a history of its own, under its own key.
+        `counts`: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
+        cut to it.
+        """
+        with_rows = np.flatnonzero(counts > 0)
+        if len(with_rows) == 0:
+            return self.sample(1, seed=seed, progress=progress).iloc[:0]
+        names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
+        known = conform(parents[names], self._of_parents(names), part=True).iloc[with_rows].reset_index(drop=True)
+        return self._of(known, counts[with_rows], seed, progress)
+
+    def _of_parents(self, names: list[str]) -> Schema:
+        columns = {name: self.schema.columns[name] for name in names}
+        return self.schema.model_copy(update={"columns": columns, **_NO_ROLES, "n_units": None})
+
+    def _of(
+        self, known: pd.DataFrame, counts: NDArray[np.int64], seed: int | None, progress: Progress
+    ) -> pd.DataFrame:  # fmt: skip
+        """Histories of so many rows, of canonical parents, one after another."""
+        rng, layout = np.random.default_rng(seed), self.layout
+        longest = np.minimum(counts, len(self.entity_shares)).astype(np.int64)
+        learned = {str(name): known[name] for name in known if name in self.schema.learned}
+        parents = pd.DataFrame({**learned, layout.n_rows: whole_numbers(longest)}, index=known.index)
+        simulation = Simulation(self.schema, layout, self.first, self.later, rng, None, progress)
+        rows, owner = simulation.rows_of(parents)
+        table = finish_histories(rows, owner, self.schema, rng)
+        shown = present(known, self._of_parents([str(name) for name in known]))
+        for name in known:
+            if self.schema.columns[str(name)].is_replaced:
+                table[name] = shown[name].take(owner).set_axis(table.index)
+        return table
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as a new folder, whole or not at all."""
+        content: dict[str, Any] = {
+            "generator": self.name,
+            "default_rows": self.default_rows,
+            "entity_shares": self.entity_shares,
+            "parameters": None if self.parameters is None else dict(self.parameters),
+            "averages": self.averages,
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        if self.later is not None:
+            own, arrays = self.later.taken_apart()
+            content[LATER] = {**own, "schema": self.later.schema.model_dump(mode="json")}
+        save_around(path, "histories", self.first, content, arrays, self.schema, self.statement)
+
+    @classmethod
+    def loaded(cls, first: Model, content: Mapping[str, Any], arrays: Mapping[str, Any], schema: Schema) -> Self:
+        """What `save` wrote, around a model of first rows, which was loaded with the claim of the whole."""
+        shares, averages = entity_shares_of(content, schema), content["averages"]
+        if shares is None or type(averages) is not bool:
+            raise ValueError("histories are of entities")
+        whole, counted = (HistoryLayout(each, len(shares), averages=averages) for each in (schema, schema.counted))
+        later, held = None, content.get(LATER)
+        if held is not None:
+            own = build_schema(held["schema"])
+            later = type(first).load(held, arrays, own, None)  # type: ignore[attr-defined]
+        for model, layout in ((first, whole.first_rows), (later, counted.later_rows)):
+            if model is not None and (
+                list(model.schema.columns) != list(layout.columns)
+                or model.schema.measured
+                or model.schema.spikes_measured
+            ):
+                raise ValueError("the columns of a part are those of its layout")
+        if not isinstance(content["parameters"], dict | None):
+            raise TypeError("parameters are a mapping")
+        name, rows, of_first = content["generator"], default_rows_of(content), cast("Any", first)
+        firsts, claim = replace(of_first, statement=None), first.statement
+        return cls(name, schema, claim, rows, firsts, later, shares, averages, content["parameters"])

@@ -1,0 +1,230 @@
+"""Histories beside any generator that learns columns given others: the rows of an entity are drawn one after another.
+
+The base is fitted to first rows, and to later rows given what is known before each; with epsilon each has its share of
+the budget.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from synth.dp.budget import Budget
+from synth.dp.schedule import Plan
+from synth.errors import TableError, TableNote
+from synth.generators.base import Generator, Model
+from synth.generators.fitting.counted import counted_source, find_relations
+from synth.generators.fitting.fixed_costs import with_overhead
+from synth.generators.fitting.noisy_pairs import NOISY_PAIRS, ROWS_ALONE
+from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed, start
+from synth.generators.fitting.training_data import TrainingTable, by_entity
+from synth.generators.marginal_generator import MarginalGenerator
+from synth.generators.wrapper import Wrapper
+from synth.marginals import MarkovRandomField
+from synth.marginals.measurement import estimate_total
+from synth.progress import Progress, quiet
+from synth.row_order import histories_of
+from synth.schema import Schema
+from synth.schema.counted import in_rows_alone
+from synth.table.rows import Rows
+from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories
+from understudy.extras.histories.private import (
+    PILOT_ROWS,
+    HistoryEvents,
+    ToldColumns,
+    history_plan,
+    length_shares,
+    lost_columns,
+    tells_pairs,
+)
+
+if TYPE_CHECKING:
+    from understudy.extras.histories.model import HistoryModel
+
+KEPT_ROWS = 0.9
+"""Share of the rows that a synthetic table of as many entities has at least, else a fit says what was merged."""
+
+
+class WithHistories(Wrapper):
+    """A generator whose rows of an entity follow each other."""
+
+    in_order: ClassVar[bool] = True
+
+    @classmethod
+    def wraps(cls, generator: Generator, schema: Schema) -> bool:
+        return generator.conditional and tells_pairs(schema.counted, generator)
+
+    @classmethod
+    def unused(cls, generator: Generator, schema: Schema) -> tuple[str, ...]:
+        """A caution on an order that counts for nothing."""
+        if schema.order is None or generator.in_order:
+            return ()
+        reason = "choose trees, arn, aim or mst for rows that follow each other"
+        if getattr(generator, "choices", None) == NOISY_PAIRS:
+            reason = ROWS_ALONE
+        elif generator.promises and generator.conditional and has_histories(schema.counted):
+            reason = "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
+        return (
+            f"generator={generator.name!r} draws the rows of an entity independently, and order={schema.order!r} "
+            f"counts for nothing: {reason}",
+        )
+
+    def chosen(self, schema: Schema) -> Generator:
+        return self
+
+    def check(self, schema: Schema) -> None:
+        alone = in_rows_alone(schema)
+        kept = tuple(each for each in alone.constraints if not each.looks_back)
+        super().check(alone.model_copy(update={"order": None, "constraints": kept}))
+
+    def counted(self, schema: Schema) -> Schema:
+        return schema.counted
+
+    def plan(self, schema: Schema) -> Callable[[float], HistoryEvents]:
+        """The events of first and of later rows, of rows as they are counted."""
+        assert isinstance(self.base, MarginalGenerator)
+        layout = self._layout(schema, schema.max_rows_per_unit if self.promises else max(schema.max_rows_per_unit, 2))
+        later = None if layout.longest == 1 else self.base.row_plan(layout.later_rows, len(layout.known))
+        return history_plan(self.base.row_plan(layout.first_rows), later)
+
+    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+        return with_overhead(self.plan(schema), schema, delta, sizes=False)
+
+    def _layout(self, schema: Schema, longest: int) -> HistoryLayout:
+        by_counts = isinstance(self.base, MarginalGenerator)
+        return HistoryLayout(schema, longest, reads_domains=not by_counts, averages=not by_counts)
+
+    def fit(
+        self,
+        train: Any,
+        schema: Schema,
+        *,
+        seed: int = 0,
+        progress: Progress = quiet,
+        budget: Budget | None = None,
+        place: Path | None = None,
+    ) -> Model:
+        """A model of the histories of a table. `train`: *Sensitive*. Real rows."""
+        if not self.promises:
+            train, schema = find_relations(train, schema)
+        counted = schema.counted
+        if counted is not schema:
+            train = counted_source(train, schema, promises=self.promises, mapped=False)
+        if isinstance(self.base, MarginalGenerator):
+            model = self._by_counts(self.base, start(self, train, counted, budget, progress, seed))
+        else:
+            self.check(schema)
+            model = self._column_by_column(self.base, train, counted, seed, progress, place)
+        return model if counted is schema else model.under(schema)
+
+    def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> "HistoryModel":
+        """A model of first rows, and one of later rows given what is known before each."""
+        from understudy.extras.histories.model import HistoryModel
+
+        longest = fit.schema.max_rows_per_unit if fit.promises else len(fit.train.rows_per_entity())
+        layout = self._layout(fit.schema, longest)
+        first_rows, later_rows = taken_apart(fit.train, layout, checked=not fit.promises)
+        events: HistoryEvents = fit.planned(self.plan(fit.schema))
+        of_first = replace(fit, train=first_rows, schema=layout.first_rows)
+        first, one_way = base.fitted(of_first, events.first)
+        shares = length_shares(first.discretizer, one_way, layout)
+        n_rows = estimate_total(one_way) * float(np.average(np.arange(1, len(shares) + 1), weights=shares))
+        later = None
+        if events.later is not None and (fit.promises or len(later_rows)):
+            firsts = first.learned_rows(PILOT_ROWS, fit.rng)
+            told = ToldColumns(layout, firsts, first.discretizer, base.n_bins, fit.rng)
+            whole = replace(fit, train=later_rows, schema=layout.later_rows)
+            later, _ = base.fitted(whole, events.later, told)
+            if fit.promises and isinstance(later.distribution, MarkovRandomField):
+                _note_lost(lost_columns(later.distribution, layout))
+        return HistoryModel(
+            self.name, fit.schema, fit.statement(), max(round(n_rows), 1), first, later, shares, layout.averages,
+            self.parameters(),
+        )  # fmt: skip
+
+    def _column_by_column(
+        self,
+        base: Any,
+        train: Any,
+        schema: Schema,
+        seed: int,
+        progress: Progress,
+        place: Path | None,
+    ) -> "HistoryModel":
+        """A model of first rows, and one of later rows given what is known before each."""
+        from understudy.extras.histories.model import HistoryModel
+
+        table, schema = as_it_is(train, schema)
+        if len(table) == 0:
+            raise TableError("a fit needs rows, and the table has none; give it a larger one")
+        held, rng = table.rows_per_entity().astype(np.float64), np.random.default_rng(seed)
+        shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
+        layout = self._layout(schema, len(shares))
+        parts: dict[str, Any] = {}
+        for name, rows, known in zip(
+            (FIRST, LATER), taken_apart(table, layout, checked=True), ((), layout.known), strict=True
+        ):
+            if len(rows) == 0:
+                continue
+            rows, seen = observed(rows)
+
+            def tell(label: str, share: float | None, name: str = name) -> None:
+                progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
+
+            apart = None if place is None else place / name
+            parts[name] = base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name))
+        n_rows = self._n_rows(parts[FIRST], layout, len(table), int(held.sum()))
+        return HistoryModel(
+            self.name, schema, None, n_rows, parts[FIRST], parts.get(LATER), shares, layout.averages, self.parameters()
+        )
+
+    def _n_rows(self, first: Any, layout: HistoryLayout, n_rows: int, n_entities: int) -> int:
+        """The rows of as many entities as the table has: fewer than its own where long histories are not learned."""
+        lengths = first.learned_rows(PILOT_ROWS, np.random.default_rng(0))[layout.n_rows].to_numpy(dtype=np.int64)
+        n_learned = round(n_entities * float(lengths.mean()))
+        if n_learned >= KEPT_ROWS * n_rows:
+            return n_rows
+        note = (
+            f"too few entities have the longest histories for these to be learned: synthetic ones have up to "
+            f"{int(lengths.max()):,} rows, and a table of as many entities about {n_learned / n_rows:.0%} of the rows; "
+            "split such entities, or take them out"
+        )
+        warnings.warn(TableNote(note), stacklevel=2)
+        return max(n_learned, 1)
+
+    @classmethod
+    def load(
+        cls, base: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
+        elsewhere: Mapping[str, str],
+    ) -> "HistoryModel":  # fmt: skip
+        from understudy.extras.histories.model import HistoryModel
+
+        return HistoryModel.loaded(base, content, arrays, schema)
+
+
+def taken_apart(
+    train: TrainingTable, layout: HistoryLayout, *, checked: bool
+) -> tuple[TrainingTable, TrainingTable]:  # fmt: skip
+    """The first rows and the later rows of a table."""
+    rows = train.rows
+    first, later = (Rows.from_frames((), schema, rows.folder) for schema in (layout.first_rows, layout.later_rows))
+    for frame in by_entity(rows, layout.schema):
+        histories = histories_of(frame, layout.schema).first(layout.longest)
+        if checked:
+            layout.check(frame, histories)
+        of_first, of_later = layout.taken_apart(frame, histories)
+        first, later = first.plus(of_first), later.plus(of_later)
+    return TrainingTable(first), TrainingTable(later)
+
+
+def _note_lost(names: list[str]) -> None:
+    if names:
+        note = (
+            f"noise hides how {', '.join(map(repr, names))} follow the row before: synthetic rows of an entity hardly "
+            "depend on each other there; raise epsilon, lower max_rows_per_unit, or name what an entity keeps in "
+            "constant_in_entity"
+        )
+        warnings.warn(TableNote(note), stacklevel=2)
