@@ -17,7 +17,7 @@ from evaluate.tables import Real, Tables
 from synth.schema import build_schema
 from tests.extras.text.evaluation import spoiled
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.evaluation.agreement import GAP, NAME, TSTR, WORST
+from understudy.extras.text.evaluation.utility import GAP, NAME, TSTR, WORST
 
 N = 400
 Spoil = Callable[[pd.DataFrame], pd.DataFrame]
