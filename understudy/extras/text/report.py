@@ -22,7 +22,6 @@ class TextPart:
     """One column of texts. `agreements`: by column that texts tell of, numbers by name, the worst first."""
 
     column: str
-    lengths: dict[str, Any] | None
     distances: tuple[Estimate, ...]
     shares: tuple[Estimate, ...]
     agreements: tuple[tuple[str, dict[str, Estimate]], ...]
@@ -82,7 +81,6 @@ def _part(name: str, candidate: Candidate) -> TextPart:
 
     return TextPart(
         column=name,
-        lengths=drawn.get("lengths"),
         distances=tuple(own[measure] for measure in DISTANCES if measure in own),
         shares=tuple(own[measure] for measure in SHARES if measure in own),
         agreements=tuple((column, columns[column]) for column in sorted(columns, key=worst_first)),

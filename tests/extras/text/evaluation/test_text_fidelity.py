@@ -106,6 +106,30 @@ def test_spoiled_texts_fail_the_rules_that_are_about_it_and_no_other(spoil: Spoi
         assert failed == broken, name
 
 
+def reviews(n: int, seed: int) -> pd.DataFrame:
+    """Texts of words by Zipf's law, three of which are of 150 that go with a good rating, or of 150 with a bad one."""
+    rng = np.random.default_rng([seed, 3])
+    chances = 1 / np.arange(1, 5_001)
+    plain, table = rng.choice(5_000, (n, 20), p=chances / chances.sum()), complaints(n, seed)
+    is_good = rng.random((n, 3)) < table["rating"].to_numpy()[:, None] / 6
+    told = np.where(is_good, 9_000, 8_000) + rng.integers(0, 150, (n, 3))
+    mixed = rng.permuted(np.hstack([plain, told]), axis=1)
+    return table.assign(**{TEXT: [" ".join(f"w{word}".translate(LETTERS) for word in text) for text in mixed]})
+
+
+LETTERS = str.maketrans("0123456789", "abcdefghij")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_texts_that_tell_of_their_row_by_rare_words_fail_where_they_are_dealt_to_other_rows(seed: int) -> None:
+    """As reviews do: no single word shows it, and a model of all of them does."""
+    of = Real.prepare(reviews(1_000, 10 * seed), reviews(1_000, 10 * seed + 1), OPTIONAL)
+    fresh = reviews(1_000, 10 * seed + 2)
+    for table, expected in ((fresh, "PASS"), (spoiled.dealt(fresh), "FAIL")):
+        found = measure_candidate("t", of.beside(table), measures=[NAME])
+        assert {outcomes(found, name)[AGREEMENT] for name in shipped()} == {expected}
+
+
 def test_short_texts_fail_on_their_length() -> None:
     assert outcomes(measured(spoiled.cut_short))["texts.lengths.excess"] == "FAIL"
 

@@ -22,7 +22,6 @@ Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; 
 estimate of variance", for repeated texts; `evaluate.fidelity.dependence` for shares of squares and their intervals.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,7 +39,7 @@ from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, 
 from evaluate.metrics import Counted, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from understudy.extras.text.evaluation.agreement import agreements
+from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens
 from understudy.extras.text.evaluation.word_model import WordModel, word_bases
 
@@ -83,7 +82,6 @@ NAME = "fidelity.texts"
 MISSING, REPEATED = "texts.missing.worst", "texts.repeated.excess"
 ORDER, AGREEMENT = "texts.order.floor_share", "texts.agreement.floor_share"
 MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
-MIN_TEXTS = 4 * N_GROUPS  # Texts, or entities with one, of each table that a comparison needs
 N_FOLDS = 4  # Parts of the held-out texts, each of which is looked at by a model of the others
 _CHUNK = 20_000  # Words whose shares are compared at once
 _FEW = f"it needs at least {MIN_TEXTS} texts in each table"
@@ -157,7 +155,7 @@ def measure(tables: Tables) -> MetricResult:
     return MetricResult(
         tuple(each for each in found if isinstance(each, Estimate)),
         tuple(each for each in found if isinstance(each, Failure)),
-        {"texts": [_drawn(column, tables) for column in columns]},
+        {"texts": [_examples(column.name, tables) for column in columns]},
     )
 
 
@@ -329,30 +327,16 @@ def _repeated(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
     return [*found, _largest(beyond, REPEATED)]
 
 
-N_BARS, MOST_EXAMPLES, MOST_FIELDS = 20, 5, 6
-"""Bars of lengths; synthetic texts that are shown as examples, and columns beside each."""
+MOST_EXAMPLES, MOST_FIELDS = 5, 6  # Synthetic texts that are shown, and columns beside each
 
 
-def _drawn(column: ColumnTexts, tables: Tables) -> dict[str, Any]:
-    """Shares of lengths, and a few synthetic texts with the values beside them. No real text is in it."""
-    train, synthetic = (column.tokens[side].sizes for side in (0, 1))
-    ends = np.unique(np.quantile(train, np.linspace(0, 1, N_BARS + 1)).round())
-    edges = np.append(ends if len(ends) == 1 else ends[:-1], ends[-1] + 1) - 0.5
-    shares = [
-        np.histogram(sizes.clip(edges[0], edges[-1]), edges)[0] / len(sizes) for sizes in (train, synthetic)
-    ]  # fmt: skip
-    pairs = [(int(low + 0.5), int(high - 0.5)) for low, high in itertools.pairwise(edges)]
-    labels = [f"{low}" if high <= low else f"{low} to {high}" for low, high in pairs]
-    lengths = {
-        "column": column.name, "kind": "integer", "labels": [*labels, "other", "missing"], "edges": edges.tolist(),
-        "train": [*shares[0].tolist(), 0.0, 0.0], "synthetic": [*shares[1].tolist(), 0.0, 0.0],
-        "tvd": float(np.abs(shares[0] - shares[1]).sum() / 2),
-    }  # fmt: skip
+def _examples(name: str, tables: Tables) -> dict[str, Any]:
+    """A few synthetic texts with the values beside them, in a seeded order. No real text is in it."""
     rows = tables.synthetic.iloc[tables.order("synthetic")]
-    shown = rows[rows[column.name].notna()].head(MOST_EXAMPLES)
+    shown = rows[rows[name].notna()].head(MOST_EXAMPLES)
     fields = [field for field in tables.schema.learned if field in shown][:MOST_FIELDS]
     examples = [
-        {"text": str(row[column.name]), "row": [[f, "" if pd.isna(row[f]) else str(row[f])] for f in fields]}
+        {"text": str(row[name]), "row": [[f, "" if pd.isna(row[f]) else str(row[f])] for f in fields]}
         for _, row in shown.iterrows()
     ]
-    return {"column": column.name, "lengths": lengths, "examples": examples}
+    return {"column": name, "examples": examples}

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from evaluate.figures import ColumnShares, Count, FigurePart
+from evaluate.figures import Count, FigurePart
 
 
 class Example(FigurePart):
@@ -15,10 +15,9 @@ class Example(FigurePart):
 
 
 class ColumnFigures(FigurePart):
-    """Words of a text as one column, and a few synthetic texts with values of their row."""
+    """A few synthetic texts of a column."""
 
     column: str
-    lengths: ColumnShares
     examples: list[Example]
 
 

@@ -24,7 +24,7 @@ from evaluate.privacy.pii import N_PHONE, likeness, too_many
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
-from synth.personal.formats import CARD_DIGITS, as_text, is_iban
+from synth.personal.formats import CARD_DIGITS, as_text
 from synth.schema import Schema
 from understudy.extras.text.evaluation.tokens import words
 
@@ -32,8 +32,7 @@ PERSONAL = "privacy.texts.personal"
 LEAST_DIGITS = 7  # Digits of a number that may point to one person
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _NUMBER = re.compile(r"\+?\(?\d(?:[ ()/.-]{0,2}\d){6,}")
-_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
-_NUMBERS = ("phone", "card_number", "account_number", "national_id", "iban")
+_TOLD = ("email", "phone", "card_number", "account_number", "national_id", "iban")  # Columns that texts may tell of
 
 Value = tuple[str, str]
 """Kind, and what values of the kind are compared by: `email`, `name`, or `number` with the count of its digits."""
@@ -42,32 +41,17 @@ Value = tuple[str, str]
 def values_in(text: str) -> Iterator[tuple[Value, int]]:
     """E-mail addresses and long numbers of a text, each with the place where it begins.
 
-    >>> [value for value, _ in values_in("Write to Ann@example.org or call (617) 555-0143.")]
+    >>> [value for value, _ in values_in("Write to Ann@example.org or call +1 (617) 555-0143, not 555-014.")]
     [('email', 'annexampleorg'), ('number 10', '6175550143')]
     """
     for found in _EMAIL.finditer(text):
         yield ("email", likeness(found[0], "email")), found.start()
-    at: set[int] = set()
-    for found in filter(lambda each: is_iban(each[0]), _IBAN.finditer(text)):
-        at.update(range(*found.span()))
-        yield ("iban", likeness(found[0], "iban")), found.start()
     for found in _NUMBER.finditer(text):
-        if found.start() not in at:
-            yield from ((value, found.start()) for value in number_of(found[0]))
-
-
-def number_of(text: str) -> tuple[Value, ...]:
-    """A long number by its digits; nothing where it has too few.
-
-    >>> number_of("+1 617 555 0143"), number_of("555-014")
-    ((('number 10', '6175550143'),), ())
-    """
-    digits = "".join(character for character in text if character.isdecimal() and character.isascii())
-    if len(digits) < LEAST_DIGITS:
-        return ()
-    if len(digits) < CARD_DIGITS[0]:  # a telephone number, with the code of its country or without
-        digits = digits[-N_PHONE:]
-    return ((f"number {len(digits)}", digits),)
+        digits = "".join(character for character in found[0] if character.isdecimal() and character.isascii())
+        if len(digits) < CARD_DIGITS[0]:  # a telephone number, with the code of its country or without
+            digits = digits[-N_PHONE:]
+        if len(digits) >= LEAST_DIGITS:
+            yield (f"number {len(digits)}", digits), found.start()
 
 
 @dataclass(frozen=True)
@@ -146,7 +130,7 @@ def personal_of(tables: Tables) -> tuple[Estimate, list[tuple[int, int, int]]]:
     hits = [each for each in there if each[2] in known.ours and each[2][0] in counted]
     n, n_hit = len(rows), len({row for _, row, _, _ in hits})
     note = f"{n_hit:,} of {n:,} texts repeat what one training person alone has, beyond chance"
-    plain = {"email": "e-mail addresses", "name": "full names", "iban": "IBANs"}
+    plain = {"email": "e-mail addresses", "name": "full names"}
     if kinds_hit := sorted({plain.get(value[0], "long numbers") for _, _, value, _ in hits}):
         note += f": {', '.join(kinds_hit)}"
     held_out = len({row for _, row, value, _ in there if value in known.held_out}) / max(n, 1)
@@ -167,20 +151,12 @@ def _names_in(text: str, first: set[str], last: set[str], sizes: set[int]) -> It
 
 def _of_rows(side: pd.DataFrame, schema: Schema) -> Iterator[tuple[int, Value]]:
     """*Sensitive*. Personal values of all rows, of their texts and of their columns of personal data."""
-    for name in schema.texts:
-        for row, text in enumerate(side[name].tolist()):
-            if isinstance(text, str):
-                yield from ((row, value) for value, _ in values_in(text))
     kept = {column.personal: name for name in schema.kept if (column := schema.columns[name]).is_personal}
-    for name in schema.kept:
-        kind = schema.columns[name].personal if schema.columns[name].is_personal else ""
-        for row, value in enumerate(side[name].tolist()) if kind == "email" or kind in _NUMBERS else ():
+    personal = (name for name in schema.kept if schema.columns[name].is_personal)
+    for name in (*schema.texts, *(name for name in personal if schema.columns[name].personal in _TOLD)):
+        for row, value in enumerate(side[name].tolist()):
             if not pd.isna(value):
-                plain = as_text(value)
-                by_digits = kind not in ("email", "iban")
-                yield from (
-                    (row, each) for each in (number_of(plain) if by_digits else ((kind, likeness(plain, kind)),))
-                )
+                yield from ((row, found) for found, _ in values_in(as_text(value)))
     parts = ["name"] if "name" in kept else ["first_name", "last_name"]
     if all(part in kept for part in parts):
         for row, values in enumerate(zip(*(side[kept[part]].tolist() for part in parts), strict=True)):
