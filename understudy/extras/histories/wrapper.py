@@ -17,7 +17,7 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.errors import TableError, TableNote
 from synth.generators.autoregressive_generator import FEW_UNITS
-from synth.generators.base import Generator, Model
+from synth.generators.base import Generator
 from synth.generators.fitting.counted import counted_source, find_relations
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.generators.fitting.noisy_pairs import NOISY_PAIRS, ROWS_ALONE
@@ -25,6 +25,7 @@ from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed,
 from synth.generators.fitting.training_data import TrainingTable, by_entity
 from synth.generators.marginal_generator import MarginalGenerator
 from synth.generators.models.autoregressive_model import FEWEST_MEMBERS
+from synth.generators.models.model import Model
 from synth.generators.wrapper import Wrapper, unwrapped
 from synth.marginals import MarkovRandomField
 from synth.marginals.measurement import estimate_total
