@@ -24,7 +24,7 @@ from typing import Any
 from synth.dp.noise_journal import Journal
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import Model
+from synth.generators.models.model import Model
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside
 from synth.progress import Progress, quiet
 from synth.table import write_table
