@@ -200,7 +200,6 @@ def parameters() -> str:
     for name in names():
         if generator_class(name).__module__.startswith(("synth.", "understudy.")):
             found = generator_class(name).model_json_schema()["properties"]
-            found.pop("text")
             parts.append(f"## `{name}`\n\n{_keys(found, ())}" if found else f"## `{name}`\n\nIt has none.")
     of_texts = LanguageModel.model_json_schema()["properties"]
     parts.append(f"## The option `text`\n\n{OF_TEXTS}\n\n{_keys(of_texts, ())}")

@@ -158,11 +158,6 @@ def usual_options(schema: Schema) -> dict[str, Any]:
     return {option: value for option, value in usual.items() if value is not None}
 
 
-def scorer_of(model: Model) -> Any:
-    """The loss of a model on texts; `None` where it writes none."""
-    return getattr(model, "text_losses", None)
-
-
 def unwrapped(generator: Generator) -> Generator:
     return unwrapped(generator.base) if isinstance(generator, Wrapper) else generator
 

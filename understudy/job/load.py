@@ -27,7 +27,8 @@ from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml
-from understudy.job.spec import Job, build_job
+from understudy.job.kinds import kind_of
+from understudy.job.spec import Job, JobTerms, build_job
 from understudy.job.sweep import NONE, PlannedCandidate
 
 
@@ -59,13 +60,19 @@ def read_inputs(job_path: Path) -> Inputs:
     job = build_job(parse_toml(given["job"], "job", JobError))
     given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
     schema = schema_of(given["schema"])
+    policy, waivers = read_terms(job, home, given)
+    aimed(schema, job.evaluation.target, job.evaluation.task)
+    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
+
+
+def read_terms(job: JobTerms, home: Path, given: dict[str, GivenFile]) -> tuple[Policy, tuple[Waiver, ...]]:
+    """The policy and the waivers of a job, and a look at its measures; the files are added to those that are given."""
     given["policy"] = given_policy(job.policy, home)
     policy = named_policy(given["policy"])
     waivers = read_waivers(job.waivers, home, given)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
-    aimed(schema, job.evaluation.target, job.evaluation.task)
-    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
+    return policy, waivers
 
 
 def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
@@ -103,12 +110,11 @@ def check_file(path: Path) -> str:
         if key in content:
             kind.read(path)
             return str(kind.title.lower())
-    if "tables" in content:
-        from understudy.job.related import read_related
-
-        read_related(path)
-    else:
+    of_extra = kind_of(path)
+    if of_extra is None:
         read_inputs(path)
+    else:
+        of_extra.check(path)
     return "job"
 
 

@@ -61,7 +61,7 @@ def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame 
         tables: *Sensitive*. The rows that are compared, beside the real ones.
     """
     rules = (COPYING, LEAKING)
-    if not all(isinstance(candidate.find(rule.measure), Estimate) for rule in rules):
+    if not all(isinstance(candidate.get(rule.measure), Estimate) for rule in rules):
         candidate = Candidate("", copies.measure(tables).estimates)
     said = [finding_of(candidate, rule) for rule in rules]
     if delivered is None:
