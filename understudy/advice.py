@@ -22,7 +22,7 @@ from synth.generators.fitting.fixed_costs import domain_event_name, domain_share
 from synth.generators.fitting.histograms import RARE
 from synth.generators.forecast import ASSUMED_CATEGORIES, MarginalNoise, Outlook, Planned, assumed, outlook
 from synth.generators.registry import generator
-from synth.generators.wrapper import usual_options
+from synth.generators.wrapper import usual_options, wrappers
 from synth.schema import Schema
 from understudy.console import duration
 from understudy.job.spec import SplitSpec
@@ -331,7 +331,7 @@ def _warnings_of(facts: AdviceFacts) -> Iterator[str]:
     yield from _of_categories(facts)
     yield from _of_bounds(facts)
     yield from _of_identifiers(facts)
-    yield from facts.generator.advice(facts.schema)
+    yield from (said for wrapper in wrappers(facts.generator) for said in wrapper.advice(facts.schema))
 
 
 def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
@@ -391,7 +391,9 @@ def _of_measured(facts: AdviceFacts) -> Iterator[str]:
 def _of_categories(facts: AdviceFacts) -> Iterator[str]:
     schema, found = facts.schema, facts.outlook
     many = [
-        name for name in found.sizes if schema.columns[name].is_categorical and found.sizes[name] - 2 > MANY_CATEGORIES
+        name
+        for name in found.columns
+        if schema.columns[name].is_categorical and found.sizes[name] - 2 > MANY_CATEGORIES
     ]
     if many:
         worst = max(many, key=lambda name: found.columns[name])
