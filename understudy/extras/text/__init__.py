@@ -5,7 +5,7 @@ BRINGS = {
     "wrapper": {"text": "understudy.extras.text.wrapper:WithTexts"},
     "measure": {
         "fidelity.texts": f"{_MEASURED}.fidelity",
-        "utility.texts": f"{_MEASURED}.agreement",
+        "utility.texts": f"{_MEASURED}.utility",
         "privacy.texts": f"{_MEASURED}.repeated",
         "privacy.texts.membership": f"{_MEASURED}.membership",
     },

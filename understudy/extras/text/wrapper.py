@@ -74,7 +74,7 @@ class WithTexts(Wrapper):
         return (*super().cautions(schema), *((cut,) if cut else ()))
 
     def advice(self, schema: Schema) -> tuple[str, ...]:
-        names = ", ".join(schema.texts)
+        names = ", ".join(f"column={name!r}" for name in schema.texts)
         return (
             f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for '
             "its steps of DP-SGD; their time is not in the forecast",

@@ -39,7 +39,7 @@ from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, 
 from evaluate.metrics import Counted, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from understudy.extras.text.evaluation.agreement import agreements
+from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens
 from understudy.extras.text.evaluation.word_model import WordModel, word_bases
 
@@ -82,7 +82,6 @@ NAME = "fidelity.texts"
 MISSING, REPEATED = "texts.missing.worst", "texts.repeated.excess"
 ORDER, AGREEMENT = "texts.order.floor_share", "texts.agreement.floor_share"
 MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
-MIN_TEXTS = 4 * N_GROUPS  # Texts, or entities with one, of each table that a comparison needs
 N_FOLDS = 4  # Parts of the held-out texts, each of which is looked at by a model of the others
 _CHUNK = 20_000  # Words whose shares are compared at once
 _FEW = f"it needs at least {MIN_TEXTS} texts in each table"
