@@ -15,11 +15,8 @@ is made up:
 Held-out texts are predicted by models of the other held-out ones, and every table by the same models. No generator saw
 these texts, so that one that learned its own by heart gains nothing.
 
-Texts that equal another one are a share of each table, whose variance is by a jackknife over entities: a unit that
-leaves takes its own texts away, and the twin of a text that is then alone.
-
-Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; Efron & Stein 1981, "The jackknife
-estimate of variance", for repeated texts; `evaluate.fidelity.dependence` for shares of squares and their intervals.
+Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; `evaluate.fidelity.dependence` on shares
+of squares.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -282,31 +279,15 @@ def _worst_share(
     return _largest([_share(measure, each, n, name, len(told)) for name, each in told.items()], measure)
 
 
-@dataclass(frozen=True)
-class RepeatedTexts:
-    n: int
-    n_repeated: int
-    variance: float
-
-    @classmethod
-    def of(cls, texts: Sequence[str | None], units: np.ndarray) -> "RepeatedTexts":
-        """Texts of one table, missing ones left out. `units`: the entity of each, from 0; shape (n,)."""
-        table = pd.DataFrame({"text": list(texts), "unit": units}).dropna(subset="text")
-        table["text"] = pd.factorize(table["text"])[0]
-        own = table.groupby(["text", "unit"]).size().rename("own").reset_index()
-        own["all"] = own.groupby("text")["own"].transform("sum")
-        lost = np.where(own["all"] > 1, own["own"] + (own["all"] - own["own"] == 1), 0)
-        by_unit = pd.DataFrame({"unit": own["unit"], "lost": lost, "own": own["own"]}).groupby("unit").sum()
-        n, n_repeated = len(table), int(own.loc[own["all"] > 1, "own"].sum())
-        moved = (by_unit["lost"] - by_unit["lost"].sum() / max(n, 1) * by_unit["own"]).to_numpy(dtype=np.float64)
-        return cls(n, n_repeated, float(moved @ moved) / max(n, 1) ** 2)
-
-    def rate(self, n_comparisons: int = 1) -> Rate:
-        """The share with its score interval, on as many texts as tell as much."""
-        share = self.n_repeated / max(self.n, 1)
-        alone = share * (1 - share) / max(self.n, 1)
-        effect = max(1.0, self.variance / alone) if alone > 0 else 1.0
-        return wilson(share, self.n / effect, n_comparisons)
+def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) -> Rate:
+    """The share of texts that equal another one, with its score interval, on as many texts as tell as much: those of an
+    entity come and go together, and one of two that are equal takes the other along.
+    """
+    codes = pd.factorize(texts)[0]
+    sizes = np.bincount(codes)[codes]
+    hits, pairs = sizes > 1, float((sizes == 2).sum())
+    effect = design_effect(hits, units) * (1 + pairs / max(int(hits.sum()), 1))
+    return wilson(float(hits.mean()), len(hits) / effect, n_comparisons)
 
 
 def _repeated(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
@@ -314,15 +295,13 @@ def _repeated(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
     found, beyond = list[Estimate | Failure](), []
     for column in columns:
         n = min(len(tokens) for tokens in column.tokens[1:])
-        both = []
-        for side in (1 + SYNTHETIC, 1 + FRESH):
-            rows = column.tokens[side].rows[:n]
-            both.append(RepeatedTexts.of(column.texts(side)[rows].tolist(), column.rows[side].units[rows]))
-        (share, low, high), (reference, _, _) = (each.rate() for each in both)
+        rows = {side: column.tokens[side].rows[:n] for side in (1 + SYNTHETIC, 1 + FRESH)}
+        both = [(column.texts(side)[at], column.rows[side].units[at]) for side, at in rows.items()]
+        (share, low, high), (reference, _, _) = (repeated_rate(*each) for each in both)
         found.append(Estimate(
             "texts.repeated", share, n, "lower", subject=(column.name,), low=low, high=high, reference=reference,
         ))  # fmt: skip
-        share, low, high = newcombe(*(each.rate(len(columns)) for each in both))
+        share, low, high = newcombe(*(repeated_rate(*each, len(columns)) for each in both))
         beyond.append(Estimate(REPEATED, share, n, "lower", (column.name,), low=low, high=high, reference=0.0))
     return [*found, _largest(beyond, REPEATED)]
 
