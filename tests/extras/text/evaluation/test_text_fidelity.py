@@ -166,7 +166,7 @@ def test_repeated_texts_are_counted_on_as_many_as_come_and_go_together() -> None
     """Of two equal ones, either takes the other along; of many, none does. Texts of an entity go with it."""
     units, pairs, crowd = np.arange(200), [*range(50), *range(50), *range(100, 200)], [*[0] * 100, *range(100, 200)]
     assert repeated_rate(np.array(crowd), units) == wilson(0.5, 200)
-    assert repeated_rate(np.array(pairs), units) == wilson(0.5, 100)
+    assert repeated_rate(np.array(pairs), units) == wilson(0.5, 50)
     assert repeated_rate(np.array(crowd), units // 10) == wilson(0.5, 20)
     assert repeated_rate(units, units)[0] == 0.0
 

@@ -19,6 +19,7 @@ Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; 
 of squares.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,7 +39,7 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens
-from understudy.extras.text.evaluation.word_model import WordModel, word_bases
+from understudy.extras.text.evaluation.word_model import word_bases, word_probabilities
 
 TEXTS = Counted("rows of the synthetic table and as many of the holdout", 1, 10_000)
 _SHARE, _DIFFERENCE = (0.0, 1.0), (-1.0, 1.0)
@@ -228,18 +229,18 @@ def ordered(column: ColumnTexts) -> np.ndarray:
     """
     train, synthetic, fresh = column.tokens
     shuffled = replace(train, ids=np.random.default_rng(len(train.ids)).permutation(train.ids))
-    sides = (train, synthetic, fresh, shuffled)
     sums = np.zeros((4, 2, N_GROUPS))
     for fold in range(N_FOLDS):
         learned = fresh.chosen(fresh.units % N_GROUPS % N_FOLDS != fold)
         known = np.bincount(learned.ids, minlength=len(column.vocabulary))
-        model = WordModel.fit(learned, word_bases(column.vocabulary, known))
-        for side, tokens in zip(sums, sides, strict=True):
-            asked = tokens.chosen(tokens.units % N_GROUPS % N_FOLDS == fold)
-            # Of logarithms, shuffled words would be far below zero: a model is sure of what follows.
-            gained = np.exp(model.log_probabilities(asked)) - np.exp(model.log_probabilities(asked, 1))
-            groups = asked.owners % N_GROUPS
-            side += [np.bincount(groups, weights, N_GROUPS) for weights in (gained, np.ones(len(groups)))]
+        asked = [each.chosen(each.units % N_GROUPS % N_FOLDS == fold) for each in (train, synthetic, fresh, shuffled)]
+        base = word_bases(column.vocabulary, known).log_probability
+        alone, *_, after = word_probabilities(functools.reduce(TextTokens.joined, asked), learned, base)
+        # Of logarithms, shuffled words would be far below zero: a model is sure of what follows.
+        gained = np.split(after - alone, np.cumsum([len(each.ids) for each in asked])[:-1])
+        for total, tokens, gains in zip(sums, asked, gained, strict=True):
+            groups = tokens.owners % N_GROUPS
+            total += [np.bincount(groups, weights, N_GROUPS) for weights in (gains, np.ones(len(groups)))]
     replicates = replicate_groups(N_GROUPS)[: HALVES.stop]
     totals = sums @ replicates.T
     return np.asarray((totals[:, 0] / np.maximum(totals[:, 1], 1.0))[:, :, None])
@@ -280,14 +281,14 @@ def _worst_share(
 
 
 def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) -> Rate:
-    """The share of texts that equal another one, with its score interval, on as many texts as tell as much: those of an
-    entity come and go together, and one of two that are equal takes the other along.
+    """The share of texts that equal another one, with its score interval, on as many texts as tell as much. A text that
+    leaves goes alone, or with its only twin (Efron & Stein 1981, the jackknife); those of an entity leave together.
     """
     codes = pd.factorize(texts)[0]
     sizes = np.bincount(codes)[codes]
-    hits, pairs = sizes > 1, float((sizes == 2).sum())
-    effect = design_effect(hits, units) * (1 + pairs / max(int(hits.sum()), 1))
-    return wilson(float(hits.mean()), len(hits) / effect, n_comparisons)
+    hits, lost = sizes > 1, np.where(sizes == 2, 2, sizes > 1)
+    effect = max(1.0, float(lost.var() / hits.var())) if 0 < hits.mean() < 1 else 1.0
+    return wilson(float(hits.mean()), len(hits) / effect / design_effect(hits, units), n_comparisons)
 
 
 def _repeated(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
