@@ -163,7 +163,7 @@ _MODULES = {
 _ON_REQUEST = {
     "privacy.shadow": "evaluate.privacy.shadow_models",
     "privacy.audit": "evaluate.audit_result",
-    "released": "evaluate.dp_release.numbers",
+    "released": "evaluate.dp_release",
 }
 """Measures that fit models or spend a budget of their own, run only where a job asks for them."""
 

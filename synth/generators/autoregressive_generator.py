@@ -1,4 +1,4 @@
-"""Autoregressive generators' base: columns learned one after another, without epsilon (`trees`, `arn`)."""
+"""Autoregressive generators' base: columns learned one after another, without epsilon."""
 
 import itertools
 import warnings

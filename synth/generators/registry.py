@@ -30,7 +30,6 @@ _CLASSES = {
     "aim": "synth.generators.aim:Aim",
     "latent_class": "synth.generators.latent_class:LatentClass",
     "trees": "synth.generators.trees:Trees",
-    "arn": "synth.generators.arn:Arn",
     "ctgan": "synth.generators.neural_generator:Ctgan",
     "tvae": "synth.generators.neural_generator:Tvae",
 }

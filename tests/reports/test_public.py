@@ -20,8 +20,7 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from evaluate.dp_release.numbers import Released
-from evaluate.dp_release.release import release_numbers, released_schedule
+from evaluate.dp_release import Released, release_numbers, released_schedule
 from evaluate.engine import evaluate
 from evaluate.gate.finding import Outcome
 from evaluate.gate.policy import build_policy

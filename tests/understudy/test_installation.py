@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluate.dp_release.release import released_schedule
+from evaluate.dp_release import released_schedule
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import LEAST_OPENDP, NoNoise, SystemNoise
 from synth.errors import MissingExtra

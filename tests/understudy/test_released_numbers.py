@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from evaluate.dp_release.release import released_schedule
+from evaluate.dp_release import released_schedule
 from evaluate.gate import verdict as verdicts
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from

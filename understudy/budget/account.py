@@ -180,7 +180,7 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
             f"release={job.release!r} has no epsilon: its table itself tells of single rows, which no noise on numbers "
             "about it takes back; give the generator an epsilon, or leave released_numbers out"
         )
-    from evaluate.dp_release.release import released_schedule
+    from evaluate.dp_release import released_schedule
     from evaluate.engine import aimed
 
     asked = aimed(schema, job.evaluation.target, job.evaluation.task)

@@ -18,6 +18,7 @@ from evaluate.gate.policy import (
     find_policy,
 )
 from evaluate.metrics import MODULES
+from synth import extras
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
@@ -90,7 +91,7 @@ def check_measures(measures: Iterable[str]) -> None:
 
 
 def check_file(path: Path) -> str:
-    """The kind of a file of settings that can be used: "schema", "policy", "waivers file" or "job".
+    """The kind of a file of settings that can be used: "schema", "policy", "waivers file", "job", or one of an extra.
 
     A job is checked with the schema, policy and waivers that it names, and with parameters of its generators.
     """
@@ -105,11 +106,15 @@ def check_file(path: Path) -> str:
     if set(content) == {"waivers"} and not isinstance(content["waivers"], str):
         build_waivers(content)
         return "waivers file"
-    kind = kind_of(path)
-    if kind is None:
+    for key, kind in extras.load("settings").items():
+        if key in content:
+            kind.read(path)
+            return str(kind.title.lower())
+    of_extra = kind_of(path)
+    if of_extra is None:
         read_inputs(path)
     else:
-        kind.check(path)
+        of_extra.check(path)
     return "job"
 
 

@@ -52,7 +52,7 @@ def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, p
 
 
 def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
-    from evaluate.dp_release.release import release_numbers as released
+    from evaluate.dp_release import release_numbers as released
     from evaluate.engine import aimed
 
     schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)

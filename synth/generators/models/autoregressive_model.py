@@ -1,4 +1,4 @@
-"""The model behind `trees` and `arn`: a distribution over rows of codes and ranks, drawn column by column."""
+"""The model of columns learned in turn: a distribution over rows of codes and ranks, drawn column by column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

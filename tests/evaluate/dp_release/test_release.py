@@ -10,9 +10,20 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
-from evaluate.dp_release import release
-from evaluate.dp_release.numbers import Yardstick, bounded, half_rows, right_and_wrong
-from evaluate.dp_release.release import ACCURACY, COLUMNS, PAIRS, ROWS, SHARES, release_numbers, released_schedule
+from evaluate import dp_release
+from evaluate.dp_release import (
+    ACCURACY,
+    COLUMNS,
+    PAIRS,
+    ROWS,
+    SHARES,
+    Yardstick,
+    bounded,
+    half_rows,
+    release_numbers,
+    released_schedule,
+    right_and_wrong,
+)
 from evaluate.metrics import CATALOG
 from evaluate.released import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT, Released
 from synth.dp.budget import Budget
@@ -99,9 +110,9 @@ def one_model() -> Any:
     """The model of a fixed table is the same each time it is fitted; here it is fitted once."""
     from functools import partial
 
-    from evaluate.dp_release import numbers
+    from evaluate import dp_release
 
-    fit, fitted = numbers._model, {}
+    fit, fitted = dp_release._model, {}
 
     def once(rows: pd.DataFrame, known: pd.Index, schema: Schema) -> Any:
         key = (len(rows), tuple(known))
@@ -109,9 +120,9 @@ def one_model() -> Any:
             fitted[key] = partial(fit, rows, known, schema)()
         return fitted[key]
 
-    numbers._model = once
+    dp_release._model = once
     yield
-    numbers._model = fit
+    dp_release._model = fit
 
 
 def test_the_noise_is_that_of_the_schedule(sides: Split, synthetic: pd.DataFrame) -> None:
@@ -280,4 +291,4 @@ def test_a_tiny_budget_gives_wide_intervals_and_no_nonsense(sides: Split, synthe
 
 def test_what_is_published_is_in_the_catalog_and_nothing_else() -> None:
     assert {name for name, number in CATALOG.items() if number.by == "released"} == set(MEASURES)
-    assert release.__doc__
+    assert dp_release.__doc__

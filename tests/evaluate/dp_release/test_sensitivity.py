@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.dp_release import numbers, release
-from evaluate.dp_release.numbers import Yardstick, bounded, half_rows
-from evaluate.dp_release.release import release_numbers, released_schedule
+from evaluate import dp_release
+from evaluate.dp_release import Yardstick, bounded, half_rows, release_numbers, released_schedule
 from evaluate.released import Released
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
@@ -109,7 +108,7 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows of an entity count is chosen by a key of the system's; what a fixed table makes is made once."""
     from synth.generators.fitting import training_data
 
-    fit, fitted, of, made = numbers._model, {}, Yardstick.of, {}
+    fit, fitted, of, made = dp_release._model, {}, Yardstick.of, {}
 
     def once_of(synthetic: pd.DataFrame, schema: Schema) -> Yardstick:
         if id(synthetic) not in made:
@@ -122,7 +121,7 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
         return fitted[id(rows)][1]
 
     monkeypatch.setattr(training_data, "system_words", np.zeros)
-    monkeypatch.setattr(numbers, "_model", once)
+    monkeypatch.setattr(dp_release, "_model", once)
     monkeypatch.setattr(Yardstick, "of", once_of)
 
 
@@ -146,7 +145,7 @@ def test_no_unit_of_many_tables_moves_a_release_farther_than_its_sensitivity(k: 
     assert all(distance <= k for distance in moved.values()), moved
 
 
-_rows = release._rows
+_rows = dp_release._rows
 
 
 def _at_the_exact_rows(real: list[np.ndarray], synthetic: list[np.ndarray], _n_rows: int) -> int:
@@ -185,7 +184,7 @@ def _not_bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
 def test_a_number_that_one_unit_moves_farther_is_caught(
     monkeypatch: pytest.MonkeyPatch, name: str, lie: Callable[..., Any], k: int, farther: set[str]
 ) -> None:
-    monkeypatch.setattr(release, name, lie)
+    monkeypatch.setattr(dp_release, name, lie)
     moved = over_tables(k, 1)
     assert any(moved[what] > k for what in farther), moved
 
@@ -208,9 +207,9 @@ def test_a_guess_about_one_row_does_not_depend_on_the_rows_beside_it() -> None:
     yardstick = Yardstick.of(table(300, rng), schema)
     rows = bounded(table(200, rng), yardstick)
     known = pd.Index([True, False])
-    model = numbers._model(yardstick.synthetic, known, yardstick.schema)
-    together = numbers._guesses(model, rows)
-    alone = [int(numbers._guesses(model, rows.iloc[[i]])[0]) for i in range(0, len(rows), 10)]
+    model = dp_release._model(yardstick.synthetic, known, yardstick.schema)
+    together = dp_release._guesses(model, rows)
+    alone = [int(dp_release._guesses(model, rows.iloc[[i]])[0]) for i in range(0, len(rows), 10)]
     assert together[::10].tolist() == alone
 
 

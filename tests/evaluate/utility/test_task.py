@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.dp_release.release import predicts
+from evaluate.dp_release import predicts
 from evaluate.engine import aimed
 from evaluate.tables import StatedClaim, Tables
-from evaluate.utility import dp_alternative, study, tstr
+from evaluate.utility import study, tstr
 from evaluate.utility.task import Task, public_task, public_values
 from synth.errors import SchemaError
 from synth.schema import build_schema
@@ -130,13 +130,6 @@ def test_public_values_are_those_that_bounds_and_precision_allow() -> None:
     assert public_values(RealColumn(bounds=(0, 1))) is None
     assert public_values(IntegerColumn(bounds=(0, 20))) is None
     assert public_values(IntegerColumn(bounds=(0, 1), measure=True)) is None
-
-
-def test_a_private_model_of_a_number_of_two_values_predicts_classes() -> None:
-    found = estimates(dp_alternative.measure(tables(INTEGER, coded)))["utility.dp_alternative.score"]
-    assert found.floor + 0.1 < found.value <= found.reference + 0.02
-    wide = dp_alternative.measure(tables({"kind": "integer", "bounds": [0, 90]}, coded))
-    assert {one.message for one in wide.failures} == {dp_alternative._NO_CLASSES}
 
 
 def test_outliers_that_are_cut_off_count_where_they_are_not() -> None:

@@ -7,6 +7,9 @@ from evaluate.utility.task import Task
 from synth.schema import build_schema
 from tests.evaluate.test_large_tables import real_of, sides
 from tests.evaluate.utility.conftest import COLUMNS, population, reordered, schema_of, values
+from tests.evaluate.utility.test_task import INTEGER, coded
+from tests.evaluate.utility.test_task import estimates as estimates_of
+from tests.evaluate.utility.test_task import tables as task_tables
 from tests.evaluations import stated
 from understudy.extras.dp_models import comparison, regression
 from understudy.extras.dp_models.comparison import PublicFeatures, Target, units_of
@@ -114,3 +117,10 @@ def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -
     target = Target.of(tables.declared, Task.of(tables, "smoker"))
     units, share = units_of(tables, PublicFeatures.of(tables.declared), target)
     assert (len(units), share) == (150, pytest.approx(0.1))
+
+
+def test_a_private_model_of_a_number_of_two_values_predicts_classes() -> None:
+    found = estimates_of(regression.measure(task_tables(INTEGER, coded)))["utility.dp_alternative.score"]
+    assert found.floor + 0.1 < found.value <= found.reference + 0.02
+    wide = regression.measure(task_tables({"kind": "integer", "bounds": [0, 90]}, coded))
+    assert all("its classes are not public" in failure.message for failure in wide.failures)

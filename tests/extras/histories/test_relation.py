@@ -8,6 +8,7 @@ import pytest
 
 from synth.errors import SchemaError, TableError
 from synth.generators.registry import generator
+from synth.generators.wrapper import fit_model
 from synth.schema import Schema
 from synth.split import split_table
 from tests.extras.histories.related_tables import (
@@ -35,8 +36,8 @@ def drawn(real: Pair) -> Pair:
     """Synthetic patients and visits of `trees`."""
     relation = Relation(*schemas())
     parents, rows = relation.joined(*real)
-    of_parents = generator("trees").fit(parents, relation.parents, seed=1)
-    of_rows: Any = generator("trees").fit(rows, relation.rows, seed=2)
+    of_parents = fit_model(generator("trees"), parents, relation.parents, seed=1)
+    of_rows: Any = fit_model(generator("trees"), rows, relation.rows, seed=2)
     return relation.sample(of_parents, of_rows, seed=3)
 
 
@@ -94,7 +95,7 @@ def test_a_parent_s_category_without_any_rows_is_drawn_for_all_the_same(real: Pa
     patients = patients.assign(sex=np.where(patients["who"].isin(visits["who"]), patients["sex"], "x"))
     relation = Relation(open_sex, of_rows)
     parents, rows = relation.joined(patients, visits)
-    model: Any = generator("mst").fit(rows, relation.rows, seed=0)
+    model: Any = fit_model(generator("mst"), rows, relation.rows, seed=0)
     assert "x" not in model.schema.columns["sex"].categories
     known = parents.iloc[:200].assign(**{relation.count: 2})
     made = relation.rows_of(model, known, seed=1)

@@ -19,8 +19,8 @@ from synth.schema import Schema, build_schema
 from tests.extras.local.test_survey import COLUMNS, people, schema_of
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from understudy.extras.local import survey as surveys
+from understudy.extras.local.estimation import ReportCounts
 from understudy.extras.local.generator import Local
-from understudy.extras.local.reports import Reports
 from understudy.extras.local.survey import Survey
 
 
@@ -99,7 +99,7 @@ def check_one_report(folder: Path) -> None:
         budget = Counting(survey.schedule)
         chosen.fit(rows, schema, budget=budget)
         assert budget.n_sent == n_people
-        assert Reports.of(rows, survey).n == n_people
+        assert ReportCounts.of(rows, survey).n == n_people
 
 
 MUTANTS = (
@@ -164,7 +164,7 @@ def test_a_table_is_made_of_reports_alone_and_has_the_relations_of_its_pairs() -
     frame = people(n).assign(age=pd.array(age, dtype="Int64"), sex=pd.array(age > 29, dtype="boolean"))
     schema = schema_of(n)
     survey = Survey.of(schema, 5.0, pairs=(("age", "sex"),))
-    model = Local.asking(survey).of_reports(Reports.of(frame, survey).collected())
+    model = Local.asking(survey).of_reports(ReportCounts.of(frame, survey))
     drawn = model.sample(20_000, seed=0)
     old = drawn["age"].fillna(0).astype(int) > 29
     assert abs((old == drawn["sex"].astype(bool)).mean() - 1) < 0.15
@@ -174,7 +174,7 @@ def test_a_table_is_made_of_reports_alone_and_has_the_relations_of_its_pairs() -
 
 def test_a_model_of_reports_is_saved_and_read_back(tmp_path: Path) -> None:
     survey = Survey.of(schema_of(), 2.0, pairs=(("age", "sex"),))
-    model = Local.asking(survey).of_reports(Reports.of(people(), survey).collected())
+    model = Local.asking(survey).of_reports(ReportCounts.of(people(), survey))
     model.save(tmp_path / "model")
     again = load_model(tmp_path / "model")
     pd.testing.assert_frame_equal(again.sample(20, seed=1), model.sample(20, seed=1))

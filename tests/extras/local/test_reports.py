@@ -11,30 +11,36 @@ import pytest
 from synth.errors import TableError
 from synth.schema.kinds import IdentifierColumn
 from tests.extras.local.test_survey import people, schema_of
-from understudy.extras.local.reports import HEADER, LINES, Reports, collect, read_survey
+from understudy.extras.local.estimation import ReportCounts
+from understudy.extras.local.oracles import DirectEncoding
+from understudy.extras.local.reports import HEADER, LINES, collect, write
 from understudy.extras.local.survey import Survey
 
 N = 240
 
 
-def written(folder: Path, epsilon: float = 2.0, n_answers: int = 2) -> Reports:
+def written(folder: Path, epsilon: float = 2.0, n_answers: int = 2) -> Survey:
     """Reports of both mechanisms."""
     survey = Survey.of(schema_of(N), epsilon, pairs="all", n_answers=n_answers)
     assert len({question.oracle.mechanism for question in survey.questions}) == 2
-    reports = Reports.of(people(N), survey)
     folder.mkdir()
-    reports.write(folder)
-    return reports
+    write(people(N), survey, folder)
+    return survey
 
 
 def test_what_is_written_is_read_back_without_a_table(tmp_path: Path) -> None:
-    reports = written(tmp_path / "reports")
-    survey, n = read_survey(tmp_path / "reports")
-    assert (survey.schema, survey.questions, n) == (reports.survey.schema, reports.survey.questions, N)
-    one, other = reports.collected(), collect(tmp_path / "reports")
-    assert one.n_each == other.n_each and sum(one.n_each) == 2 * N
-    for mine, theirs in zip(one.supports, other.supports, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    asked, counts = written(tmp_path / "reports"), collect(tmp_path / "reports")
+    assert (counts.survey.schema, counts.survey.questions, counts.n) == (asked.schema, asked.questions, N)
+    lines = pd.read_csv(tmp_path / "reports" / LINES, dtype=str)
+    assert len(lines) == sum(counts.n_each) == 2 * N
+    for number, (question, support) in enumerate(zip(asked.questions, counts.supports, strict=True)):
+        answers, k = lines["answer"][lines["question"] == str(number)], question.oracle.n_cells
+        assert len(answers) == counts.n_each[number]
+        if isinstance(question.oracle, DirectEncoding):
+            expected = [int((answers == str(cell)).sum()) for cell in range(k)]
+        else:
+            expected = [sum(f"{int(bits, 16):0{4 * len(bits)}b}"[cell] == "1" for bits in answers) for cell in range(k)]
+        assert support.tolist() == expected
 
 
 def test_the_header_says_how_every_answer_was_randomized(tmp_path: Path) -> None:
@@ -55,8 +61,8 @@ def test_one_who_has_many_rows_sends_one_report() -> None:
     schema = schema_of(N)
     columns = {**schema.columns, "who": IdentifierColumn(template="P-######")}
     schema = schema.model_copy(update={"columns": columns, "entity": "who", "max_rows_per_unit": 1})
-    reports = Reports.of(rows, Survey.of(schema, 2.0, pairs="none", n_answers=1))
-    assert reports.n == N == sum(len(answers) for answers in reports.answers)
+    counts = ReportCounts.of(rows, Survey.of(schema, 2.0, pairs="none", n_answers=1))
+    assert counts.n == N == sum(counts.n_each)
 
 
 @pytest.mark.statistical
@@ -68,7 +74,7 @@ def test_no_line_stands_where_its_row_stood(tmp_path: Path) -> None:
     for repeat in range(3):
         folder = tmp_path / str(repeat)
         folder.mkdir()
-        Reports.of(frame, survey).write(folder)
+        write(frame, survey, folder)
         lines = pd.read_csv(folder / LINES)
         asked = lines.index[lines["question"] == 2].to_numpy()
         correlation = np.corrcoef(asked, lines.loc[asked, "answer"].astype(int))[0, 1]

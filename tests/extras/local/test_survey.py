@@ -13,7 +13,6 @@ from synth.schema import Schema, build_schema
 from tests.synth.test_modeled import modeled
 from tests.synth.test_modeled import table as modeled_table
 from understudy.extras.local.estimation import ReportCounts, half_width, respondents_needed
-from understudy.extras.local.reports import Reports
 from understudy.extras.local.survey import Plan, Survey
 
 COLUMNS: dict[str, Any] = {
@@ -118,7 +117,7 @@ def test_intervals_cover_the_shares_of_all_respondents_and_estimates_vary_as_is_
     for question in survey.questions:
         truths.append(np.bincount(question.cells(codes), minlength=question.oracle.n_cells) / len(frame))
     for _ in range(repeats):
-        known = Reports.of(frame, survey).collected()
+        known = ReportCounts.of(frame, survey)
         for place, true in enumerate(truths):
             low, high = known.intervals(place)
             common = true > 0.02  # a rare answer's interval is as wide as if it were estimated at zero

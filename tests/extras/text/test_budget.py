@@ -114,7 +114,6 @@ def test_a_run_goes_on_with_the_public_texts_that_it_began_with_and_names_no_pla
         ({"independent": {"epsilon": 1.0}}, "free text to be learned, and the generator has no option text"),
         ({"independent": {"text": {"rank": 4}}}, "rank is of adapters"),
         ({"independent": {"text": {"public_text": "absent.txt"}}}, "cannot be read"),
-        ({"pategan": {"epsilon": 1.0, "text": "lm"}}, "has no language model beside it"),
     ],
 )
 def test_a_job_whose_texts_cannot_be_learned_is_refused_before_a_row_is_read(

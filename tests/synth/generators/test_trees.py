@@ -22,7 +22,7 @@ from synth.schema import Schema, build_schema
 from synth.table import present, violations
 from tests.damaging import damaged
 from tests.synth.conftest import CONTENT, make_frame
-from tests.synth.generators.test_autoregressive import CHAIN, N_CHAIN, chain
+from tests.synth.generators.chain import CHAIN, N_CHAIN, chain
 from understudy.run.preflight import Intent, cautions
 
 QUICK: dict[str, Any] = {"rounds": 20}

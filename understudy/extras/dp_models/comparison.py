@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -24,17 +24,6 @@ LESS_NOISE = math.sqrt(2 / N_RUNS) / 2
 """On half the units. Half the noise would be as noisy as one fit; the score is the mean of several."""
 MAX_UNITS = 100_000  # Units that are learned from at most, so that a large table fits in memory
 Loss = Literal["binary", "softmax", "squared"]
-
-
-class Halved(Protocol):
-    def __len__(self) -> int:
-        """Number of units."""
-
-    def halves(self, rng: np.random.Generator) -> "tuple[Any, Any]":
-        """The units in two, at random."""
-
-
-UnitsT = TypeVar("UnitsT", bound=Halved)
 
 
 @dataclass(frozen=True)
@@ -187,11 +176,11 @@ def units_of(tables: Tables, features: PublicFeatures, target: Target) -> tuple[
 
 
 def repeated(
-    units: UnitsT, fit: Callable[[UnitsT, float, float], Any], rng: np.random.Generator
-) -> tuple[list[Any], list[Any]]:
+    units: Any, fit: Callable[[Any, float, float], Any], rng: np.random.Generator
+) -> tuple[list[Any], list[list[Any]]]:
     """What fits give on all units, and on both halves of some splits; a fit takes units, its noise and their part."""
     whole = [fit(units, 1.0, 1.0) for _ in range(N_RUNS)]
-    splits = (units.halves(rng) for _ in range(N_SPLITS if len(units) > 1 else 0))
+    splits = [units.halves(rng) for _ in range(N_SPLITS if len(units) > 1 else 0)]
     return whole, [[fit(half, LESS_NOISE, 0.5) for half in both] for both in splits]
 
 

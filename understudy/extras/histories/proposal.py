@@ -18,22 +18,15 @@ from synth.row_order import Histories, histories_of, order_ranks
 from synth.schema import Schema
 
 LEAST_HISTORIES = 30  # entities with several rows, below which nothing is told from chance
+# Entities that follow a column proposed as the order. Of 30 entities with two rows each, so many ascend in the file, or
+# descend in it, by chance once in 17 million tables.
 NEARLY_ALL = 0.95
-"""Share of the entities with several rows that follow a column proposed as the order.
-
-Of 30 entities with two rows each, so many ascend in the file, or descend in it, by chance once in 17 million tables.
-"""
-MOST_TIED = 0.05
-"""Share of the rows of an entity, behind its first ones, that may have the order of the row before in a proposal."""
-MOST_TIED_NAMED = 0.5  # the same of an order that somebody named
-MOST_CHANCE = 1e-6
-"""Chance of a fact, if values were dealt to rows in any order, above which it is not proposed."""
-LEAST_RISES = 0.05
-"""Share of the entities with several rows in which a column that never falls rises."""
+MOST_TIED, MOST_TIED_NAMED = 0.05, 0.5  # Rows that may have the order of the row before: proposed, or named by somebody
+MOST_CHANCE = 1e-6  # Chance of a fact, if values were dealt to rows in any order, above which it is not proposed
+LEAST_RISES = 0.05  # Entities in which a column that never falls rises
 
 Floats = NDArray[np.float64]
-_BIRTH = re.compile(r"birth|(^|[^a-z])(born|dob)", re.IGNORECASE)
-"""Names of dates that say nothing of when a row was written."""
+_BIRTH = re.compile(r"birth|(^|[^a-z])(born|dob)", re.IGNORECASE)  # names of dates of no use as an order
 
 
 def propose(
@@ -45,7 +38,12 @@ def propose(
     """
     rows = _EntityRows(table, schema)
     if order is not None:
-        _refuse_ties(rows, order)
+        # A missing value is no tie: the schema refuses it in a sentence of its own.
+        if rows.n_entities and not rows.table[order].isna().any() and rows.tied(rows.ranks(order)) > MOST_TIED_NAMED:
+            raise TableError(
+                f"an order tells the rows of an entity apart: most rows have the same value of order={order!r} as the "
+                "row before; name a column that differs, or leave the order out"
+            )
     elif rows.n_entities >= LEAST_HISTORIES:
         order = _order(rows, counters)
     if order is None or rows.n_entities < LEAST_HISTORIES:
@@ -105,16 +103,6 @@ class _EntityRows:
             return False
         alike = float(np.sum((np.bincount(codes) / len(codes)) ** 2))
         return int(self.follows.sum()) * math.log(alike) <= math.log(MOST_CHANCE)
-
-
-def _refuse_ties(rows: _EntityRows, order: str) -> None:
-    """Refuse an order that most rows of an entity have in common."""
-    # A missing value is no tie: the schema refuses it in a sentence of its own.
-    if rows.n_entities and not rows.table[order].isna().any() and rows.tied(rows.ranks(order)) > MOST_TIED_NAMED:
-        raise TableError(
-            f"an order tells the rows of an entity apart: most rows have the same value of order={order!r} as the "
-            "row before; name a column that differs, or leave the order out"
-        )
 
 
 def _order(rows: _EntityRows, counters: Collection[str]) -> str | None:

@@ -31,7 +31,7 @@ from evaluate.text import typed_loss
 from synth import extras
 from synth.dp.schedule import EPSILON_RANGE, Schedule
 from synth.errors import BudgetError, JobError, SchemaError
-from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.base import PrivateGenerator
 from synth.generators.wrapper import draws_in_order
 from synth.output import check_new_folder, whole_file
 from synth.parsing import GivenFile, read_given
@@ -63,11 +63,9 @@ if TYPE_CHECKING:
     from understudy.console import Console
 
 TABLES = "tables.json"
-FIRST_SHARE = 0.68
-"""Share of epsilon of the first guess for either table: of small epsilons it is about 1/sqrt(2), and less of others."""
-LEAST_USED = 0.98
-"""Share of the job's epsilon that both fits compose to at least, where one more guess comes nearer."""
-MOST_GUESSES = 8
+# Share of epsilon of the first guess for either table: of small epsilons it is about 1/sqrt(2), and less of others.
+# Both compose to `LEAST_USED` of the job's epsilon at least, where one more guess comes nearer.
+FIRST_SHARE, LEAST_USED, MOST_GUESSES = 0.68, 0.98, 8
 
 
 class RelatedTableSpec(Frozen):
@@ -183,7 +181,12 @@ def _shared(point: PlannedCandidate, schemas: Mapping[Role, Schema]) -> tuple[fl
     share, best = FIRST_SHARE * epsilon, None
     for _ in range(MOST_GUESSES):
         share = max(share, EPSILON_RANGE[0])
-        both = composed({role: _schedule(point, role, schema, share) for role, schema in schemas.items()})
+        schedules: dict[str, Schedule] = {}
+        for role, schema in schemas.items():
+            chosen = generator_of(point, schema, f"generators.{point.label} of the {role}", Path(), epsilon=share)
+            if isinstance(chosen, PrivateGenerator) and (schedule := chosen.schedule(schema)) is not None:
+                schedules[role] = schedule
+        both = composed(schedules)
         reached = epsilon if both is None else both.epsilon
         if both is not None and reached <= epsilon and (best is None or share > best[0]):
             best = (share, both)
@@ -196,14 +199,6 @@ def _shared(point: PlannedCandidate, schemas: Mapping[Role, Schema]) -> tuple[fl
             "two fits; choose a larger epsilon"
         )
     return best
-
-
-def _schedule(point: PlannedCandidate, role: Role, schema: Schema, epsilon: float) -> Schedule:
-    chosen: Generator = generator_of(point, schema, f"generators.{point.label} of the {role}", Path(), epsilon=epsilon)
-    schedule = chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
-    if schedule is None:
-        raise JobError(f"generators.{point.label}: generator={chosen.name!r} takes no epsilon; leave it out")
-    return schedule
 
 
 @dataclass(frozen=True)
@@ -227,7 +222,6 @@ class PreparedTable:
     def read_both(
         self, outside: Outside, tell: Callable[[str], None] | None = None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The real tables as both runs fit them; *Sensitive*."""
         frames = []
         for role, schema in zip(ROLES, (self.relation.parent_schema, self.relation.child_schema), strict=True):
             if outside == "refuse":

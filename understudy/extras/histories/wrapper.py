@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.errors import TableError, TableNote
+from synth.generators.autoregressive_generator import FEW_UNITS, LEAST_UNITS
 from synth.generators.base import Generator, Model
 from synth.generators.fitting.counted import counted_source, find_relations
 from synth.generators.fitting.fixed_costs import with_overhead
@@ -30,7 +32,7 @@ from synth.row_order import histories_of
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table.rows import Rows
-from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories
+from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories, step_codes
 from understudy.extras.histories.private import (
     PILOT_ROWS,
     HistoryEvents,
@@ -44,6 +46,7 @@ from understudy.extras.histories.private import (
 if TYPE_CHECKING:
     from understudy.extras.histories.model import HistoryModel
 
+MOST_STEPS, PRIOR = 50_000, 0.1  # rows that steps are counted in at most, and what is added to each count
 KEPT_ROWS = 0.9
 """Share of the rows that a synthetic table of as many entities has at least, else a fit says what was merged."""
 
@@ -159,6 +162,7 @@ class WithHistories(Wrapper):
         shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
         layout = self._layout(schema, len(shares))
         parts: dict[str, Any] = {}
+        chances: dict[str, np.ndarray] = {}
         for name, rows, known in zip(
             (FIRST, LATER), taken_apart(table, layout, checked=True), ((), layout.known), strict=True
         ):
@@ -171,10 +175,13 @@ class WithHistories(Wrapper):
 
             apart = None if place is None else place / name
             parts[name] = base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name))
+            if name == LATER:
+                chances = step_chances(parts[LATER], rows, layout, rng)
         n_rows = self._n_rows(parts[FIRST], layout, len(table), int(held.sum()))
         return HistoryModel(
-            self.name, schema, None, n_rows, parts[FIRST], parts.get(LATER), shares, layout.averages, self.parameters()
-        )
+            self.name, schema, None, n_rows, parts[FIRST], parts.get(LATER), shares, layout.averages,
+            self.parameters(), chances,
+        )  # fmt: skip
 
     def _n_rows(self, first: Any, layout: HistoryLayout, n_rows: int, n_entities: int) -> int:
         """The rows of as many entities as the table has: fewer than its own where long histories are not learned."""
@@ -223,6 +230,32 @@ def taken_apart(
         of_first, of_later = layout.taken_apart(frame, histories)
         first, later = first.plus(of_first), later.plus(of_later)
     return TrainingTable(first), TrainingTable(later)
+
+
+def step_chances(later: Any, rows: TrainingTable, layout: HistoryLayout, rng: np.random.Generator) -> dict[str, Any]:
+    """The chance that a drawn step of a category is kept: less than one where it is drawn more often than it happens.
+
+    Steps of fewer than `FEW_UNITS` entities count as none. So what hardly happens hardly is drawn: who is dead stays
+    so, and what nearly all entities keep is kept. `rows`: *Sensitive*. Later rows; a unit weighs one.
+    """
+    n = len(rows)
+    chosen = np.arange(n) if n <= MOST_STEPS else np.sort(rng.choice(n, MOST_STEPS, replace=False))
+    frame = rows.rows.take(chosen)
+    drawn = later.drawn_given(frame[list(layout.known)], rng)
+    owners = pd.factorize(frame[layout.schema.entity])[0]
+    weights = 1.0 / np.bincount(owners)[owners]
+    chances = {}
+    for name in (each for each in layout.varying if layout.schema.columns[each].is_categorical):
+        levels = layout.schema.columns[name].levels
+        counts = []
+        for now in (frame[name], drawn[name]):
+            steps = step_codes(frame[layout.before(name)], now, levels)
+            counts.append(np.bincount(steps, weights, (len(levels) + 1) ** 2))
+        happened, was_drawn = np.where(counts[0] < FEW_UNITS, 0.0, counts[0]), counts[1]
+        kept = np.minimum((happened + PRIOR) / (was_drawn + PRIOR), 1.0).reshape(len(levels) + 1, -1)
+        kept[counts[0].reshape(kept.shape).sum(axis=1) < LEAST_UNITS] = 1.0
+        chances[name] = kept.astype(np.float32)
+    return chances
 
 
 def _note_lost(names: list[str]) -> None:

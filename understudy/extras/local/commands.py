@@ -112,11 +112,11 @@ def randomize(  # noqa: PLR0913 - options of the command line
     """
     from synth.output import whole_folder
     from synth.table import read_table
-    from understudy.extras.local.reports import Reports
+    from understudy.extras.local.reports import write
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
     with whole_folder(out) as folder, console.stage("randomize"):
-        Reports.of(read_table(table, asked.schema, outside=outside_of(clamp)), asked).write(folder)
+        write(read_table(table, asked.schema, outside=outside_of(clamp)), asked, folder)
     console.say(_guarantee(asked))
     console.warn(SEEN)
     console.say(f"Reports: {out}")
@@ -130,10 +130,12 @@ def collect(
     out: OutFolder,
 ) -> int:
     """Make a model of reports alone: no table is read. `understudy sample` draws rows from it."""
+    from synth.output import check_new_folder
     from understudy.extras.local.generator import Local
     from understudy.extras.local.reports import collect as count
 
     console = console_of(ctx)
+    check_new_folder(out)
     with console.stage("count reports"):
         counts = count(reports)
     asked = counts.survey

@@ -1,9 +1,10 @@
 """The estimation of shares from reports: without bias, with a known variance, and as measurements of marginals."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any, Self
 
 import numpy as np
 from scipy import special
@@ -14,6 +15,7 @@ from synth.marginals.junction_tree import pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from understudy.extras.local.survey import Question, Survey
 
+Respond = Callable[[Sequence[tuple[np.ndarray, Any]], Any], list[np.ndarray]]
 _SHARES = np.linspace(0.0, 1.0, 101)  # among which the one with the widest interval is looked for
 _QUANTILE = float(special.ndtri(0.975))
 
@@ -28,6 +30,16 @@ class ReportCounts:
     supports: tuple[np.ndarray, ...]
     n_each: tuple[int, ...]
     n: int
+
+    @classmethod
+    def of(cls, table: Any, survey: Survey, n_slots: int | None = None, respond: Respond | None = None) -> Self:
+        """The reports of the respondents of a table, randomized and counted; nothing but these leaves.
+        `table`: *Sensitive*. `n_slots`: as of `Survey.asked`. `respond`: of a budget; `None`: by the system's noise.
+        """
+        cells, n = survey.asked(table, n_slots)
+        asked = [(each, question.oracle) for each, question in zip(cells, survey.questions, strict=True)]
+        supports = [oracle.support(each) for each, oracle in asked] if respond is None else respond(asked, survey.event)
+        return cls(survey, tuple(supports), tuple(map(len, cells)), n)
 
     def shares(self, question: int) -> np.ndarray:
         """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,)."""

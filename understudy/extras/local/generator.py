@@ -117,11 +117,8 @@ class Local(PrivateGenerator):
 
     @staticmethod
     def reported(train: Any, survey: Survey, budget: Budget) -> ReportCounts:
-        """The reports of all slots, counted; nothing but these leaves. `train`: *Sensitive*."""
-        cells, n_slots = survey.asked(train, require_declared(survey.schema))
-        asked = [(each, question.oracle) for each, question in zip(cells, survey.questions, strict=True)]
-        supports = budget.respond(asked, survey.event)
-        return ReportCounts(survey, tuple(supports), tuple(len(each) for each in cells), n_slots)
+        """The reports of all slots, counted. `train`: *Sensitive*."""
+        return ReportCounts.of(train, survey, require_declared(survey.schema), budget.respond)
 
     def of_reports(
         self, counts: ReportCounts, statement: PrivacyStatement | None = None, progress: Progress = quiet

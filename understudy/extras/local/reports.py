@@ -10,7 +10,6 @@ nothing in common: the estimation needs no link between them, and none that is n
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,43 +29,21 @@ COLUMNS = ["question", "answer"]
 LINES_AT_ONCE = 500_000
 
 
-@dataclass(frozen=True, eq=False)
-class Reports:
-    """The reports of all respondents, by question, each in an order that says nothing.
-    `answers`: for each question symbols, shape (n,), or packed bits, shape (n, n_bytes).
-    """
-
-    survey: Survey
-    answers: tuple[np.ndarray, ...]
-    n: int
-
-    @classmethod
-    def of(cls, table: Any, survey: Survey, words: Words = system_words) -> "Reports":
-        """The reports of the respondents of a table. `table`: *Sensitive*. Of several rows of one entity one counts."""
-        answers, n = survey.asked(table)
-        randomized = []
-        for question, cells in zip(survey.questions, answers, strict=True):
-            parts = [question.oracle.randomize(part, words) for part in question.oracle.chunks(cells)]
-            if not isinstance(question.oracle, DirectEncoding):
-                parts = [np.packbits(part, axis=1) for part in parts]
-            randomized.append(np.concatenate(parts) if parts else _parsed(question.oracle, np.zeros(0, dtype=object)))
-        return cls(survey, tuple(randomized), n)
-
-    def collected(self) -> ReportCounts:
-        """The reports, counted."""
-        counted = zip(self.survey.questions, self.answers, strict=True)
-        supports = tuple(_supported(question.oracle, answers) for question, answers in counted)
-        return ReportCounts(self.survey, supports, tuple(len(answers) for answers in self.answers), self.n)
-
-    def write(self, folder: Path, words: Words = system_words) -> None:
-        """Header and lines into a folder that is there, and empty."""
-        content = json.dumps(_header(self.survey, self.n), indent=1)
-        (folder / HEADER).write_text(content + "\n", encoding="utf-8")
-        numbers = np.repeat(np.arange(len(self.answers)), [len(answers) for answers in self.answers])
-        texts = np.array([text for answers in self.answers for text in _texts(answers)], dtype=object)
-        order = np.argsort(words(len(numbers), np.uint64), kind="stable")
-        lines = pd.DataFrame(dict(zip(COLUMNS, (numbers[order], texts[order]), strict=True)))
-        lines.to_csv(folder / LINES, index=False)
+def write(table: Any, survey: Survey, folder: Path, words: Words = system_words) -> None:
+    """Header and lines of the respondents of a table, into a folder that is there, and empty. `table`: *Sensitive*."""
+    answers, n = survey.asked(table)
+    content = json.dumps(_header(survey, n), indent=1)
+    (folder / HEADER).write_text(content + "\n", encoding="utf-8")
+    texts: list[str] = []
+    for question, cells in zip(survey.questions, answers, strict=True):
+        for part in question.oracle.chunks(cells):
+            reports = question.oracle.randomize(part, words)
+            direct = isinstance(question.oracle, DirectEncoding)
+            texts += map(str, reports) if direct else (row.tobytes().hex() for row in np.packbits(reports, axis=1))
+    numbers = np.repeat(np.arange(len(answers)), [len(cells) for cells in answers])
+    order = np.argsort(words(len(numbers), np.uint64), kind="stable")
+    lines = {"question": numbers[order], "answer": np.array(texts, dtype=object)[order]}
+    pd.DataFrame(lines).to_csv(folder / LINES, index=False)
 
 
 def collect(folder: Path) -> ReportCounts:
@@ -138,16 +115,9 @@ def _header(survey: Survey, n: int) -> dict[str, Any]:
 
 
 def _supported(oracle: Oracle, answers: np.ndarray) -> np.ndarray:
-    total = np.zeros(oracle.n_cells, dtype=np.int64)
-    for part in oracle.chunks(answers):
-        is_packed = part.ndim > 1
-        total += oracle.supported(np.unpackbits(part, axis=1, count=oracle.n_cells) if is_packed else part)
-    return total
-
-
-def _texts(answers: np.ndarray) -> list[str]:
-    """One text for each answer: a symbol's number, or bits in hexadecimal."""
-    return [str(answer) if answers.ndim == 1 else answer.tobytes().hex() for answer in answers]
+    parts = oracle.chunks(answers)
+    bits = (np.unpackbits(part, axis=1, count=oracle.n_cells) if part.ndim > 1 else part for part in parts)
+    return sum(map(oracle.supported, bits), np.zeros(oracle.n_cells, dtype=np.int64))
 
 
 def _parsed(oracle: Oracle, texts: np.ndarray) -> np.ndarray:

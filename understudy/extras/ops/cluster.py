@@ -88,9 +88,7 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         """The same, connected to workers that were found fit."""
-        if importlib.util.find_spec("distributed") is None:
-            raise missing_extra("--executor", "dask")
-        self._client = self._connected()
+        self._client = connected(self.address)
         try:
             self._session = self.service.locks / f"{token_hex(8)}{SESSION}"
             self._session.touch()
@@ -186,18 +184,21 @@ class Cluster:
                     "all machines share under the same names, or the table into a database"
                 )
 
-    def _connected(self) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of versions: ours are compared
-            from distributed import Client
 
-            try:
-                return Client(self.address, timeout=CONNECT_S, set_as_default=False)
-            except (OSError, ValueError, RuntimeError, TimeoutError):
-                raise JobError(
-                    f"no Dask scheduler answers at --executor {self.address!r}; start one (`dask scheduler`), or "
-                    "correct the address"
-                ) from None
+def connected(address: str) -> Any:
+    """Dask's client at an address."""
+    if importlib.util.find_spec("distributed") is None:
+        raise missing_extra("--executor", "dask")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of versions: ours are compared
+        from distributed import Client
+
+        try:
+            return Client(address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, ValueError, RuntimeError, TimeoutError):
+            raise JobError(
+                f"no Dask scheduler answers at --executor {address!r}; start one (`dask scheduler`), or correct it"
+            ) from None
 
 
 def _compared(found: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,15 @@ from synth.schema import build_schema
 
 pytest.importorskip("torch")
 
-GENERATORS = ("independent", "mst", "aim", "latent_class", "ctgan", "tvae", "pategan")
+GENERATORS = (
+    "independent",
+    "mst",
+    "aim",
+    "latent_class",
+    "ctgan",
+    "tvae",
+    *(name for name in ("pategan",) if name in registry.names()),
+)
 SCHEMA = build_schema({"status": "declared", "n_units": 20_000, "columns": {"a": {"kind": "boolean"}}})
 _gaussian, _floats = SystemNoise.gaussian, SystemNoise.floats
 

@@ -1,0 +1,193 @@
+"""`arn`: its fit on a chain of columns, and what it draws given some."""
+
+import json
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from synth.errors import JobError, ModelError
+from synth.generators import registry
+from synth.generators.models.autoregressive_model import AutoregressiveModel
+from synth.generators.models.known_rows import GIVEN
+from synth.neural import training
+from synth.neural.training import CHECKPOINT
+from synth.schema import Schema
+from tests.synth.evidence import constant
+from tests.synth.generators.chain import CHAIN, chain
+from understudy.extras.arn.generator import Arn, ArnDistribution, ArnModel, RankLevels
+from understudy.extras.arn.network import to_arrays
+
+ORDERS = ("fixed", "any")
+
+
+@pytest.fixture(scope="module")
+def fixed() -> AutoregressiveModel:
+    return Arn(order="fixed", epochs=24).fit(chain(), CHAIN, seed=0)
+
+
+@pytest.fixture(scope="module")
+def any_order() -> AutoregressiveModel:
+    return Arn(epochs=24).fit(chain(), CHAIN, seed=0)
+
+
+@pytest.fixture(params=["fixed", "any_order"])
+def model(request: pytest.FixtureRequest) -> AutoregressiveModel:
+    found: AutoregressiveModel = request.getfixturevalue(request.param)
+    return found
+
+
+def distribution_of(model: AutoregressiveModel) -> ArnDistribution:
+    assert isinstance(model.distribution, ArnDistribution)
+    return model.distribution
+
+
+@pytest.mark.statistical
+def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
+    drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
+    shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
+    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.03
+    for value in "abc":
+        amounts, expected = (table.loc[table["first"] == value, "amount"] for table in (drawn, real))
+        for share in (0.1, 0.5, 0.9):
+            assert amounts.quantile(share) == pytest.approx(expected.quantile(share), abs=0.7)
+
+
+@pytest.mark.parametrize(
+    "given", [{"first": "c"}, {"last": "y"}, {"amount": 25.0}, {"first": "a", "last": "z"}], ids=str
+)
+def test_conditions_on_any_columns_are_met_in_any_order(any_order: AutoregressiveModel, given: dict[str, Any]) -> None:
+    drawn = any_order.sample(4_000, seed=2, given=given)
+    assert drawn.attrs[GIVEN] in ("exact" if given.keys() == {"first"} else "direct",)
+    assert all((drawn[name] == value).all() for name, value in given.items())
+    real = chain(200_000, seed=2)
+    near = {name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in given.items()}
+    real = real[np.logical_and.reduce(list(near.values()))]
+    for name in {"first", "last"} - {*given}:
+        shares = [table[name].value_counts(normalize=True) for table in (drawn, real)]
+        assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
+
+
+def test_a_fixed_order_weighs_rows_where_what_is_given_does_not_come_first(fixed: AutoregressiveModel) -> None:
+    assert fixed.sample(100, seed=1, given={"first": "b"}).attrs[GIVEN] == "exact"
+    drawn = fixed.sample(2_000, seed=1, given={"last": "y"})
+    assert drawn.attrs[GIVEN] == "weights"
+    assert (drawn["last"] == "y").all()
+    real = chain(100_000, seed=3).query("last == 'y'")
+    assert (drawn["first"] == "b").mean() == pytest.approx((real["first"] == "b").mean(), abs=0.05)
+
+
+def test_evidence_is_kept(model: AutoregressiveModel) -> None:
+    distribution = distribution_of(model)
+    first, amount, last = distribution.discretizer.attributes
+    cell = 40
+    code, rank = int(amount.group[cell]), float(amount.middle_ranks[cell])
+    together = np.ones((first.size, last.size), dtype=bool)
+    together[0, 0] = False
+    allowed = np.array([True, True, False, False, False])
+    known = constant(distribution.discretizer, 2_000, {1: code}, {1: rank})
+    evidence = replace(known, zeros=(((0,), allowed), ((0, 2), together)))
+    drawn = distribution.draw(2_000, np.random.default_rng(0), evidence)
+    assert (drawn.codes[:, 1] == code).all()
+    assert (drawn.ranks[1] == rank).all()
+    assert set(drawn.codes[:, 0]) <= {0, 1}
+    assert not ((drawn.codes[:, 0] == 0) & (drawn.codes[:, 2] == 0)).any()
+
+
+def test_codes_that_no_value_may_have_are_not_drawn(frame: pd.DataFrame, schema: Schema) -> None:
+    distribution = distribution_of(Arn(epochs=1).fit(frame, schema, seed=0))
+    drawn = distribution.draw(3_000, np.random.default_rng(0))
+    for place, attribute in enumerate(distribution.discretizer.attributes):
+        assert not {*drawn.codes[:, place]} & {*attribute.impossible.tolist()}
+
+
+# Ranks
+
+
+@pytest.mark.parametrize("n_levels", [1, 4, 12])
+def test_levels_of_ranks_keep_the_mass_of_cells(any_order: AutoregressiveModel, n_levels: int) -> None:
+    distribution = distribution_of(any_order)
+    attribute = distribution.discretizer.attributes[1]
+    levels, rng = RankLevels(attribute, n_levels), np.random.default_rng(0)
+    n = 200_000
+    cells = rng.choice(attribute.n_cells, n, p=attribute.mass / attribute.mass.sum())
+    codes, ranks = attribute.group[cells].astype(np.int32), attribute.middle_ranks[cells]
+    found = levels.of(codes, ranks)
+    assert levels.is_open[codes, found].all()
+    drawn = levels.draw(codes, found.astype(np.int32), rng)
+    np.testing.assert_array_equal(levels.of(codes, drawn), found)
+    counts = [np.bincount(each, minlength=attribute.n_cells) for each in (cells, attribute.ranked(codes, drawn))]
+    assert (np.abs(counts[0] - counts[1]) <= 6 * np.sqrt(counts[0] + 1)).all()
+
+
+def test_a_code_of_one_cell_has_one_level(any_order: AutoregressiveModel) -> None:
+    attribute = distribution_of(any_order).discretizer.attributes[1]
+    levels = RankLevels(attribute, 12)
+    assert levels.is_open[attribute.size - 1].sum() == 1
+    assert levels.is_open.any(1).all()
+
+
+# Checkpoints and damage
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_fit_that_was_cut_short_ends_where_it_would_have(
+    order: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
+
+    def cut(text: str, _: float | None) -> None:
+        if text == "epoch 3 of 4":
+            raise KeyboardInterrupt
+
+    chosen = Arn.model_validate({"order": order, "epochs": 4})
+    whole = chosen.fit(frame, schema, seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        chosen.fit(frame, schema, seed=0, place=tmp_path, progress=cut)
+    assert (tmp_path / CHECKPOINT).exists()
+    again = chosen.fit(frame, schema, seed=0, place=tmp_path)
+    arrays = [to_arrays(distribution_of(model).network) for model in (whole, again)]
+    for name, array in arrays[0].items():
+        np.testing.assert_array_equal(arrays[1][name], array)
+    with pytest.raises(ModelError, match="of another fit"):
+        chosen.fit(frame, schema, seed=1, place=tmp_path)
+
+
+WRONG: dict[str, Any] = {
+    "order": ["none", None, 1],
+    "places": [[0, 1], [0, 1, 1], [0, 1, 2.0], "012", None],
+    "n_levels": [0, 12.0, "12", 10**9, 11],
+}
+
+
+@pytest.mark.parametrize(("key", "wrong"), [pair for key, each in WRONG.items() for pair in product([key], each)])
+def test_a_damaged_description_is_refused(any_order: AutoregressiveModel, key: str, wrong: Any) -> None:
+    content, arrays = any_order.distribution.to_arrays()
+    with pytest.raises((ValueError, TypeError)):
+        ArnModel.restored({**content, key: wrong}, arrays, any_order.discretizer)
+    del content[key]
+    with pytest.raises(KeyError):
+        ArnModel.restored(content, arrays, any_order.discretizer)
+
+
+def test_parameters_come_back_as_the_same_generator() -> None:
+    made = Arn(order="fixed", epochs=3)
+    assert registry.generator("arn", **json.loads(json.dumps(made.parameters()))) == made
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(schema: Schema) -> None:
+    with pytest.raises(JobError, match="needs a GPU"):
+        Arn(device="cuda").check(schema)
+
+
+@pytest.mark.parametrize("wrong", [{"order": "random"}, {"epochs": 0}, {"device": "tpu"}, {"epsilon": 1.0}], ids=str)
+def test_a_parameter_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(JobError):
+        registry.generator("arn", **wrong)

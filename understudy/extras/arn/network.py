@@ -1,0 +1,240 @@
+"""The autoregressive network: each column's softmax given the columns before it, in one order or in any.
+
+The columns before are known by the sum of their embeddings alone. So all columns of a batch are trained in one pass,
+and a row is drawn without computing anything twice. A network of any order learns most from the sets of columns that
+draws have before them. These are the columns before by place, and any others that are known.
+
+Source: Germain et al. 2015 (1502.03509) for one pass over all columns; Uria et al. 2014 (1310.1757) for any order;
+Tiwald et al. 2025 (2501.12012) for tables.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+Order = Literal["fixed", "any"]
+"""The orders of columns that a network learns: the one they are in, or all."""
+Mask = Callable[[int, NDArray[np.int32]], NDArray[np.bool_] | None]
+"""Called with a column and the codes of rows so far, shape (n, d). It returns which codes the column may take in each
+row, shape (n, size), or `None` where it may take all."""
+RANDOM, BY_PLACE = 0.3, 0.3
+"""Shares of rows that a network of any order learns in an order of their own, and in that of the columns' places."""
+UNDRAWN = -1  # code of a cell that is not drawn yet
+Codes = NDArray[np.int32]
+CHUNK_ROWS = 8_192  # rows that are drawn at once
+
+
+class AutoregressiveNetwork(nn.Module):
+    """The softmax of each column given any columns before it.
+
+    A leader and its followers are a unit: no other column comes between them, in any order.
+    """
+
+    before: Tensor
+    unit_of: Tensor
+    starts: Tensor
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        leaders: Sequence[int | None],
+        order: Order,
+        *,
+        d_state: int = 128,
+        d_hidden: int = 96,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.sizes, self.leaders, self.order, self.dropout = tuple(sizes), tuple(leaders), order, dropout
+        if order not in get_args(Order):
+            raise ValueError(f"a network has a fixed order or any, not order={order!r}")
+        self.units = units_of(self.leaders)
+        unit_of = torch.tensor(self.units)
+        d, n_codes = len(self.sizes), sum(self.sizes)
+        before = torch.ones(d, d, dtype=torch.bool).tril(-1)
+        if order == "any":
+            before &= unit_of[:, None] == unit_of
+        self.register_buffer("before", before, persistent=False)
+        self.register_buffer("unit_of", unit_of, persistent=False)
+        starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
+        self.register_buffer("starts", starts, persistent=False)
+        self.embeddings = nn.Parameter(torch.zeros(n_codes, d_state))
+        self.biases = nn.Parameter(torch.zeros(d, d_state))
+        self.layers = nn.Parameter(torch.zeros(d, d_state, d_hidden))
+        self.layer_biases = nn.Parameter(torch.zeros(d, d_hidden))
+        self.heads = nn.Parameter(torch.zeros(n_codes, d_hidden))
+        self.head_biases = nn.Parameter(torch.zeros(n_codes))
+
+    def draw_weights(self) -> None:
+        """First weights, from torch's own generator; every column is uniform."""
+        nn.init.normal_(self.embeddings, std=1 / math.sqrt(len(self.sizes)))
+        nn.init.normal_(self.biases, std=0.5)
+        nn.init.normal_(self.layers, std=math.sqrt(2 / self.layers.shape[1]))
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Negative log-likelihood of rows; of a network of any order, the sum over columns given some others each.
+
+        Shape: int64 (n, d), to (n,).
+        """
+        outputs = self._outputs(self.states(codes))
+        logits = zip(outputs, self.heads.split(self.sizes), self.head_biases.split(self.sizes), strict=True)
+        losses = [
+            functional.cross_entropy(torch.addmm(bias, output, head.T), column, reduction="none")
+            for (output, head, bias), column in zip(logits, codes.T.contiguous(), strict=True)
+        ]
+        return torch.stack(losses).sum(0)
+
+    def states(self, codes: Tensor) -> Tensor:
+        """For each column the sum of the embeddings before it; of those that it is learned from where the order is any.
+
+        Shape: int64 (n, d), to (d, n, d_state).
+        """
+        if self.order == "fixed":
+            embedded = functional.embedding(codes.T + self.starts[:, None], self.embeddings)
+            # A product is faster than `cumsum` along the first axis, and its gradient is, too.
+            return (self.before.to(embedded.dtype) @ embedded.flatten(1)).view(embedded.shape)
+        embedded = functional.embedding(codes + self.starts, self.embeddings)
+        return torch.bmm(self._contexts(len(codes)).to(embedded.dtype), embedded).transpose(0, 1)
+
+    def _contexts(self, n_rows: int) -> Tensor:
+        """The columns that each column of each row is learned from, shape (n, d, d): those that draws have before it.
+
+        A part of the rows has an order of its own. In the others those before it by place are known, and any columns
+        beside: rows are drawn so on conditions, and cells imputed.
+        """
+        # DEVIATES: Uria et al. draw all orders alike, so that the one in which tables are drawn is hardly ever learned.
+        device, units = self.starts.device, self.unit_of
+        turns = torch.rand(n_rows, len(units), device=device)[:, units]
+        is_known = torch.rand(n_rows, len(units), device=device)[:, units]
+        shares = torch.rand(n_rows, 1, 1, device=device)
+        kinds = torch.rand(n_rows, 1, 1, device=device)
+        shuffled = turns[:, :, None] > turns[:, None, :]
+        beside = (is_known[:, None, :] < shares) & (kinds >= RANDOM + BY_PLACE)
+        found = torch.where(kinds < RANDOM, shuffled, (units[:, None] > units) | beside)
+        return found & (units[:, None] != units) | self.before
+
+    def _outputs(self, states: Tensor) -> Tensor:
+        """Of each column's layer, shape (d, n, d_hidden)."""
+        active = functional.silu(states + self.biases[:, None])
+        outputs = torch.baddbmm(self.layer_biases[:, None], active, self.layers).relu()
+        return functional.dropout(outputs, self.dropout, self.training)
+
+    def logits(self, column: int, state: Tensor) -> Tensor:
+        """Of one column's codes, given the sum of the embeddings before it; no dropout.
+
+        Shape: (n, d_state), to (n, size).
+        """
+        active = functional.silu(state + self.biases[column])
+        outputs = torch.addmm(self.layer_biases[column], active, self.layers[column]).relu()
+        rows = self.rows_of(column)
+        return torch.addmm(self.head_biases[rows], outputs, self.heads[rows].T)
+
+    def rows_of(self, column: int) -> slice:
+        """The place of a column's codes among all codes."""
+        start = sum(self.sizes[:column])
+        return slice(start, start + self.sizes[column])
+
+
+def units_of(leaders: Sequence[int | None]) -> tuple[int, ...]:
+    """Of each column, the place of the first column of its unit: a leader comes before its followers."""
+    units: list[int] = []
+    for place, leader in enumerate(leaders):
+        units.append(place if leader is None else units[leader])
+    return tuple(units)
+
+
+@torch.inference_mode()
+def draw(
+    network: AutoregressiveNetwork,
+    codes: NDArray[np.integer[Any]],
+    known: NDArray[np.bool_],
+    generator: torch.Generator,
+    *,
+    allowed: Mapping[int, NDArray[np.bool_]] | None = None,
+    mask: Mask | None = None,
+    weigh: bool = False,
+) -> tuple[Codes, NDArray[np.float64]]:
+    """Rows on condition of the columns that are known, and their log weights; shapes (n, d) and (n,).
+
+    A network of any order draws from the distribution given them. One of a fixed order weighs its rows instead, by how
+    likely each known code is given the columns before it. Known columns that come first weigh nothing.
+    `known`: true for known columns, shape (d,); a follower is known only where its leader is.
+    `allowed`: codes that a column may take, by its place, shape (size,).
+    """
+    rows, weights = np.where(known, codes, UNDRAWN).astype(np.int32), np.zeros(len(codes))
+    columns = list(range(len(known)))
+    if network.order == "any" and not weigh:
+        # What is known, then by place, the order that is learned best, but each follower directly after its leader.
+        columns.sort(key=lambda place: (not known[place], network.units[place], place))
+    n_leading = next((rank for rank, column in enumerate(columns) if not known[column]), len(columns))
+    for start in range(0, len(rows), CHUNK_ROWS):
+        chunk = slice(start, start + CHUNK_ROWS)
+        made, everyone = rows[chunk], np.arange(len(rows[chunk]))
+        states = torch.zeros(len(made), network.embeddings.shape[1])
+        # A mask sees what comes before a column alone: else rows would not be drawn from what their weights are for.
+        so_far = np.full_like(made, UNDRAWN)
+        for rank, column in enumerate(columns):
+            if rank >= n_leading:
+                logits = network.logits(column, states).double()
+                support = _support(None if allowed is None else allowed.get(column), mask and mask(column, so_far))
+                log_shares = (logits if support is None else logits.masked_fill(~support, -math.inf)).log_softmax(1)
+                if known[column]:
+                    weights[chunk] += log_shares.numpy()[everyone, made[:, column]]
+                else:
+                    made[:, column] = _one_code(log_shares, generator)
+            so_far[:, column] = made[:, column]
+            embeddings = network.embeddings[network.rows_of(column)]
+            states += functional.embedding(torch.from_numpy(made[:, column].copy()), embeddings)
+    return rows, weights
+
+
+def _support(allowed: NDArray[np.bool_] | None, narrow: NDArray[np.bool_] | None) -> Tensor | None:
+    """Codes that a column may take, at least one in each row: a mask that leaves none gives way to what is allowed."""
+    if narrow is not None:
+        wide = np.ones_like(narrow) if allowed is None else np.broadcast_to(allowed, narrow.shape)
+        both = narrow & wide
+        return torch.from_numpy(np.where(both.any(1, keepdims=True), both, wide))
+    return None if allowed is None else torch.from_numpy(allowed)
+
+
+def _one_code(log_shares: Tensor, generator: torch.Generator) -> Codes:
+    """A code for each row, by where a uniform number falls among cumulative probabilities."""
+    cumulative = log_shares.exp().cumsum(1)
+    uniform = torch.rand(len(log_shares), 1, generator=generator, dtype=torch.float64)
+    # A last code of probability zero cannot be drawn: what is looked up is below the last cumulative probability.
+    sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
+    codes: Codes = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
+    return codes
+
+
+def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:
+    """Everything that rows are drawn from, by name; sizes, leaders and order are the caller's to keep."""
+    return {name: weight.detach().cpu().numpy() for name, weight in network.named_parameters()}
+
+
+def from_arrays(
+    arrays: Mapping[str, NDArray[Any]], sizes: Sequence[int], leaders: Sequence[int | None], order: Order
+) -> AutoregressiveNetwork:
+    """A network from what `to_arrays` gave; its widths are those of the arrays."""
+    layers = arrays.get("layers")
+    if layers is None or layers.ndim != 3 or layers.size == 0:
+        raise ValueError("a network has a layer for each column")
+    d_state, d_hidden = layers.shape[1:]
+    if any(array.size > layers.size * sum(sizes) for array in arrays.values()):
+        raise ValueError("weights fit the network")
+    network = AutoregressiveNetwork(sizes, leaders, order, d_state=d_state, d_hidden=d_hidden)
+    weights = dict(network.named_parameters())
+    if set(arrays) != set(weights):
+        raise ValueError(f"a network has the arrays {sorted(weights)}")
+    for name, weight in weights.items():
+        array = arrays[name]
+        if array.dtype != np.float32 or array.shape != tuple(weight.shape) or not np.isfinite(array).all():
+            raise ValueError(f"array={name!r} is damaged: it has float32 of shape {tuple(weight.shape)}, all finite")
+        weight.data.copy_(torch.from_numpy(array))
+    return network.eval().requires_grad_(False)  # type: ignore[no-any-return]
