@@ -30,6 +30,7 @@ from benchmarks.history_tables import patients, patients_schema, shoppers, shopp
 from evaluate.fidelity.samples import SYNTHETIC
 from evaluate.tables import Tables
 from synth.generators import registry
+from synth.generators.wrapper import fit_model
 from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
@@ -150,7 +151,7 @@ def _made(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema, se
     if generator.promises:
         known = known.model_copy(update={"n_units": train[schema.entity].nunique()})
     rows = conform(train, schema.model_copy(update={"n_units": None}), outside="clamp")
-    return generator.fit(rows, known, seed=seed).sample(seed=seed)
+    return fit_model(generator, rows, known, seed=seed).sample(seed=seed)
 
 
 def _par(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -20,7 +20,7 @@ import tomli_w
 
 from benchmarks.adult_table import DELTA, SCHEMA, Adult, read_adult
 from benchmarks.scoring import Scorer
-from synth.generators.base import Model
+from synth.generators.models.model import Model
 from synth.generators.registry import generator
 from understudy.extras.sites.channel import LocalChannel
 from understudy.extras.sites.job import read_sites_job

@@ -18,7 +18,7 @@ from synth import extras
 
 if TYPE_CHECKING:
     from synth.declare import declare_schema
-    from synth.generators.base import Model
+    from synth.generators.models.model import Model
     from synth.generators.registry import generator, load_model
     from synth.infer import infer_schema
     from synth.progress import Progress, quiet

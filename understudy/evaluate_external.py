@@ -18,7 +18,8 @@ from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Ge
 from evaluate.result_io import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError, SchemaError
-from synth.generators.base import Generator, Model
+from synth.generators.base import Generator
+from synth.generators.models.model import Model
 from synth.generators.registry import load_model
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress

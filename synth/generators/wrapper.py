@@ -15,7 +15,8 @@ from synth import extras
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
 from synth.errors import JobError, ModelError
-from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -18,7 +18,7 @@ from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
-from synth.generators.base import Model
+from synth.generators.models.model import Model
 from synth.generators.registry import load_model
 from synth.output import whole_file
 from synth.progress import Progress

@@ -117,3 +117,20 @@ def test_rows_given_with_their_entity_are_whole_histories() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             made.sample(given=wrong)
+
+
+def test_what_nearly_all_entities_keep_is_kept_as_often() -> None:
+    rng = np.random.default_rng(0)
+    who, place = np.repeat(np.arange(1200), 4), np.tile(np.arange(4), 1200)
+    group = rng.integers(0, 2, 1200)
+    changes = (rng.random(1200) < 0.03)[who] & (place >= 2)
+    names = np.array(["a", "b"], dtype=object)
+    table = pd.DataFrame({"who": who, "day": place, "group": names[group[who] ^ changes]})
+    table["size"] = rng.integers(0, 50, len(table))
+    columns: dict[str, Any] = {"who": {"kind": "identifier", "bounds": [0, 10**6]}}
+    columns |= {name: {"kind": "integer", "bounds": [0, 50]} for name in ("day", "size")}
+    columns["group"] = {"kind": "categorical", "categories": [*names]}
+    schema = build_schema({"status": "inferred", "entity": "who", "order": "day", "columns": columns})
+    made = fit_model(registry.generator("trees", rounds=30), table, schema).sample(seed=1)
+    shares = [(rows.groupby("who")["group"].agg(lambda of_one: len({*of_one})) > 1).mean() for rows in (table, made)]
+    assert abs(shares[0] - shares[1]) < 0.012, shares

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import Model, ModelDisplay
 from synth.generators.models.known_rows import read_given
+from synth.generators.models.model import Model, ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
 from synth.progress import Progress, quiet
@@ -74,7 +74,7 @@ class HistoryModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table of whole histories, as `synth.generators.base.Model` has it; the last may be cut off.
+        """A synthetic table of whole histories, as of any model; the last may be cut off.
 
         Values that are given are of columns in constant_in_entity. A table of them names the entity of each row, too:
         its rows of an entity are one history, which follows what is given as the base's rows do.

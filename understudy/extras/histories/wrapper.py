@@ -16,14 +16,16 @@ import pandas as pd
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.errors import TableError, TableNote
-from synth.generators.autoregressive_generator import FEW_UNITS, LEAST_UNITS
-from synth.generators.base import Generator, Model
+from synth.generators.autoregressive_generator import FEW_UNITS
+from synth.generators.base import Generator
 from synth.generators.fitting.counted import counted_source, find_relations
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.generators.fitting.noisy_pairs import NOISY_PAIRS, ROWS_ALONE
 from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed, start
 from synth.generators.fitting.training_data import TrainingTable, by_entity
 from synth.generators.marginal_generator import MarginalGenerator
+from synth.generators.models.autoregressive_model import FEWEST_MEMBERS
+from synth.generators.models.model import Model
 from synth.generators.wrapper import Wrapper, unwrapped
 from synth.marginals import MarkovRandomField
 from synth.marginals.measurement import estimate_total
@@ -253,7 +255,7 @@ def step_chances(later: Any, rows: TrainingTable, layout: HistoryLayout, rng: np
             counts.append(np.bincount(steps, weights, (len(levels) + 1) ** 2))
         happened, was_drawn = np.where(counts[0] < FEW_UNITS, 0.0, counts[0]), counts[1]
         kept = np.minimum((happened + PRIOR) / (was_drawn + PRIOR), 1.0).reshape(len(levels) + 1, -1)
-        kept[counts[0].reshape(kept.shape).sum(axis=1) < LEAST_UNITS] = 1.0
+        kept[counts[0].reshape(kept.shape).sum(axis=1) < FEWEST_MEMBERS] = 1.0
         chances[name] = kept.astype(np.float32)
     return chances
 

@@ -22,6 +22,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # read when Flower is imported: it reports to nobody
@@ -61,19 +62,13 @@ from understudy.extras.sites.credentials import ServerFiles, SiteFiles
 
 logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what goes wrong is raised, or is no reply
 
-REQUEST, END = "query.request", "query.end"
-"""Kinds of messages: one that the site answers; the end of the run."""
-HEARTBEAT_S = 45
-"""Seconds for which a site promises the next sign of life; it sends one three times as often."""
+REQUEST, END = "query.request", "query.end"  # kinds of messages: one that the site answers; the end of the run
+# Seconds: for which a site promises the next sign of life, and it sends one three times as often; after which without
+# any it counts as gone, while one that works for hours sends them all the same; for which its question for messages is
+# held until there is one; after which a call that moves no byte has failed, more than a loaded server needs.
+HEARTBEAT_S, HOLD_S, CALL_S = 45, 10.0, 300.0
 SILENCE_S = constant.HEARTBEAT_PATIENCE * HEARTBEAT_S
-"""Seconds without one after which a site counts as gone. One that works for hours sends them all the same."""
-HOLD_S = 10.0
-"""Seconds for which a site's question for messages is held until there is one."""
-CALL_S = 300.0
-"""Seconds after which a call that moves no byte has failed; well above `HOLD_S`, and what a loaded server needs."""
-RETRY_S = 1.0
-END_S = 5.0
-"""Seconds between two tries to join; seconds that sites have to leave at the end."""
+RETRY_S, END_S = 1.0, 5.0  # seconds between two tries to join; seconds that sites have to leave at the end
 
 
 class _State(InMemoryLinkState):  # type: ignore[misc]
@@ -107,10 +102,7 @@ class _State(InMemoryLinkState):  # type: ignore[misc]
 
 
 class FlowerChannel(Channel):
-    """A `Channel` to sites in processes of their own, on this machine or others, as long as the block lasts.
-
-    Sites join with `serve_site` from its entry on. One that left may join again with its key.
-    """
+    """A `Channel` to sites in processes of their own, which join with `serve_site` as long as the block lasts."""
 
     def __init__(
         self, files: ServerFiles, site_keys: Mapping[str, Path], *, host: str = "127.0.0.1", port: int = 0,
@@ -182,15 +174,12 @@ class FlowerChannel(Channel):
 
         Flower then verifies the signature, and that a site asks for its own messages alone.
         """
-        parts = [
-            Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
-            Middleware(ProtobufTranslationMiddleware),
-            Middleware(NodeAuthMiddleware),
-        ]
+        parts = [Middleware(BaseHTTPMiddleware, dispatch=http_error_translator)]
+        parts += [Middleware(part) for part in (ProtobufTranslationMiddleware, NodeAuthMiddleware)]
         app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, middleware=parts)
         app.include_router(fleet)
         app.state.enable_supernode_auth = True
-        app.state.linkstate_factory = self
+        app.state.linkstate_factory = SimpleNamespace(state=lambda: self._state)
         key_header = core.FLEET_HTTP_PUBLIC_KEY_HEADER.encode()
 
         async def admit(scope: Any, receive: Any, send: Any) -> None:
@@ -203,9 +192,6 @@ class FlowerChannel(Channel):
 
         return admit
 
-    def state(self) -> _State:
-        return self._state
-
     def _joined(self) -> dict[str, Any]:
         nodes = {node.node_id: node for node in self._state.get_node_info(statuses=[core.NodeStatus.ONLINE])}
         return {site: nodes[node].last_activated_at for site, node in self._nodes.items() if node in nodes}
@@ -215,8 +201,8 @@ class FlowerChannel(Channel):
         sent = {}
         for site, payload in requests.items():
             about = _metadata(self._run_id, constant.SUPERLINK_NODE_ID, self._nodes[site], kind, time.time(), ttl_s)
-            session = self._state.start_session(self._run_id)
-            self._state.store_message_and_object_tree(_message(about, payload), _tree(about), session)
+            session, tree = self._state.start_session(self._run_id), ObjectTree(object_id=about.message_id)
+            self._state.store_message_and_object_tree(_message(about, payload), tree, session)
             sent[about.message_id] = site
         return sent
 
@@ -286,7 +272,7 @@ class FlowerNode:
             reply = _metadata(
                 about.run_id, self._node.node_id, about.src_node_id, REQUEST, sent, left_s, about.message_id
             )
-            message, trees = message_to_proto(_message(reply, payload)), [_tree(reply)]
+            message, trees = message_to_proto(_message(reply, payload)), [ObjectTree(object_id=reply.message_id)]
             request = PushMessagesRequest(node=self._node, messages_list=[message], message_object_trees=trees)
             self._client.PushMessages(request)
         return True
@@ -302,11 +288,6 @@ def _message(about: Metadata, payload: bytes | None) -> Message:
     if payload is None:
         return make_message(about, error=Error(constant.ErrorCode.CLIENT_APP_RAISED_EXCEPTION))
     return make_message(about, RecordDict({"payload": ConfigRecord({"bytes": payload})}))
-
-
-def _tree(about: Metadata) -> ObjectTree:
-    """The registration of a message at Flower, which forgets those that it does not know by their tree."""
-    return ObjectTree(object_id=about.message_id)
 
 
 def _payload(received: Message) -> bytes | None:

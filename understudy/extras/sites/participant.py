@@ -1,14 +1,8 @@
 """A site's part in a run: its table read and split, its ledger asked, its answers kept, the table judged on its rows.
 
-::
-
-    OUT/                the site's own output
-        synthetic.csv   the table of all sites, as the server sent it
-        statement.json  its privacy statement, by this site's own books
-        report.html ... the evaluation on the site's own rows, which stays here
-
-Until it has its table, the hidden folder beside OUT holds the site's reservation and its noisy answers. The same
-command goes on from there; another job or table begins anew.
+OUT holds synthetic.csv as the server sent it, statement.json by this site's own books, and the evaluation on the site's
+own rows, which stays here. Until it has its table, the hidden folder beside OUT holds the site's reservation and its
+noisy answers. The same command goes on from there; another job or table begins anew.
 """
 
 import json
@@ -17,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evaluate.engine import evaluate_beside
 from evaluate.gate.verdict import judge
@@ -55,8 +49,7 @@ SITE_WARNING = (
 )
 
 
-@dataclass(frozen=True)
-class SitePart:
+class SitePart(NamedTuple):
     name: str
     inputs: SitesInputs
     table: RealTable

@@ -1,16 +1,9 @@
 """The server's part in a run of several sites: fit to sums, draw, hand the table to the sites, hear their verdicts.
 
-::
-
-    OUT/
-        synthetic.csv   one table of all sites
-        model/          the model, as every fit saves it
-        statement.json  its privacy statement
-        sites.json      verdicts, sums and seconds. Verdicts, seconds and who was late follow from real rows outside the
-                        guarantee: it stays inside
-
-Until it is whole, the hidden folder beside OUT holds the sums that were shown, and the same command goes on from these.
-A sum that was lost is asked for again: sites show the same answers in a sum of the same sites alone.
+OUT holds synthetic.csv, model/, statement.json and sites.json, in which verdicts, seconds and who was late follow from
+real rows outside the guarantee: it stays inside. Until it is whole, the hidden folder beside OUT holds the sums that
+were shown, and the same command goes on from these. A sum that was lost is asked for again: sites show the same answers
+in a sum of the same sites alone.
 """
 
 import json
@@ -24,7 +17,7 @@ from typing import Any
 from synth.dp.noise_journal import Journal
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import Model
+from synth.generators.models.model import Model
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside
 from synth.progress import Progress, quiet
 from synth.table import write_table

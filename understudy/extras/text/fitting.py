@@ -27,7 +27,7 @@ from understudy.extras.text.specification import LanguageModel, missing_name
 from understudy.extras.text.themes import cut
 
 if TYPE_CHECKING:
-    from synth.generators.base import Model
+    from synth.generators.models.model import Model
     from understudy.extras.text.themes import Themes
     from understudy.extras.text.writer import TextWriter
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import Model, ModelDisplay
+from synth.generators.models.model import Model, ModelDisplay
 from synth.generators.models.model_folder import save_around
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -83,7 +83,7 @@ class TextModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.base.Model` has it: rows first, then their texts."""
+        """A synthetic table, as `synth.generators.models.model.Model` has it: rows first, then their texts."""
         named = () if given is None else getattr(given, "columns", given)
         beside = self.rows.schema.columns.keys() - self.schema.columns.keys()
         for name in sorted({*named, *(balance or {})} & beside):

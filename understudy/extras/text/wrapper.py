@@ -10,8 +10,9 @@ from pydantic import Field
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.errors import ModelError, SchemaError
-from synth.generators.base import Generator, Model
+from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import planned_budget
+from synth.generators.models.model import Model
 from synth.generators.wrapper import Wrapper, compose, fit_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
