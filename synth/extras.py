@@ -17,7 +17,6 @@ Who reads a kind says what its objects are:
 """
 
 import importlib
-import importlib.util
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
@@ -30,12 +29,11 @@ PACKAGE = "understudy.extras"
 @cache
 def entries(kind: str) -> Mapping[str, str]:
     """Where the objects of a kind are, as "module:attribute" by name, in the order of the extras' names."""
-    if (
-        importlib.util.find_spec(PACKAGE.partition(".")[0]) is None
-        or (spec := importlib.util.find_spec(PACKAGE)) is None
-    ):
+    try:
+        package = importlib.import_module(PACKAGE)
+    except ModuleNotFoundError:  # the libraries without the application
         return MappingProxyType({})
-    folders = sorted(module.name for module in pkgutil.iter_modules(spec.submodule_search_locations))
+    folders = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     brought = [importlib.import_module(f"{PACKAGE}.{name}").BRINGS.get(kind, {}) for name in folders]
     return MappingProxyType({name: where for each in brought for name, where in each.items()})
 

@@ -22,7 +22,7 @@ from synth.generators.fitting.fixed_costs import domain_event_name, domain_share
 from synth.generators.fitting.histograms import RARE
 from synth.generators.forecast import ASSUMED_CATEGORIES, MarginalNoise, Outlook, Planned, assumed, outlook
 from synth.generators.registry import generator
-from synth.generators.wrapper import usual_options
+from synth.generators.wrapper import usual_options, wrappers
 from synth.schema import Schema
 from understudy.console import duration
 from understudy.job.spec import SplitSpec
@@ -323,7 +323,7 @@ def _warnings_of(option: Option, schema: Schema, epsilon: float) -> Iterator[str
     yield from _of_categories(option.outlook, schema)
     yield from _of_bounds(schema)
     yield from _of_identifiers(schema)
-    yield from option.generator.advice(schema)
+    yield from (said for wrapper in wrappers(option.generator) for said in wrapper.advice(schema))
 
 
 def _of_entity(option: Option, schema: Schema) -> Iterator[str]:
@@ -362,7 +362,9 @@ def _of_measured(option: Option, schema: Schema) -> Iterator[str]:
 
 def _of_categories(found: Outlook, schema: Schema) -> Iterator[str]:
     many = [
-        name for name in found.sizes if schema.columns[name].is_categorical and found.sizes[name] - 2 > MANY_CATEGORIES
+        name
+        for name in found.columns
+        if schema.columns[name].is_categorical and found.sizes[name] - 2 > MANY_CATEGORIES
     ]
     if many:
         worst = max(many, key=lambda name: found.columns[name])

@@ -1,6 +1,5 @@
 """Generators: frozen specifications with `fit`, which gives a model with `sample` and `save`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -44,11 +43,6 @@ class Generator(BaseModel):
         """True if a fit gives a formal guarantee."""
         return False
 
-    @property
-    def reads(self) -> Mapping[str, Path]:
-        """Files that a fit reads beside the table, by their parameters."""
-        return {}
-
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, a fit that the schema or the installation rules out."""
         schema.refuse_unlearned()
@@ -74,24 +68,6 @@ class Generator(BaseModel):
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Sentences on settings that are allowed and leak; without a final stop."""
-        return ()
-
-    def advice(self, schema: Schema) -> tuple[str, ...]:
-        """What to know before such a fit; sentences without a final stop."""
-        return ()
-
-    @property
-    def shortcuts(self) -> dict[str, Any]:
-        """Parameters that change no noise and make a fit short, for audits; of wrappers."""
-        return {}
-
-    @property
-    def clips(self) -> dict[str, float]:
-        """The norm that steps of DP-SGD clip to, by their name; of wrappers."""
-        return {}
-
-    def unaudited(self, schema: Schema) -> tuple[str, ...]:
-        """What of a claim under a schema no stand-in of an audit has, in words."""
         return ()
 
     def check_saving(self) -> None:

@@ -11,6 +11,7 @@ from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from synth.distribution import VERSION
 from synth.dp.statement import PrivacyStatement
+from synth.generators.wrapper import wrappers
 from synth.output import whole_file
 from synth.split import Split
 from understudy import provenance
@@ -125,7 +126,8 @@ def _files_read(plan: Plan) -> dict[str, str | None]:
     return {
         f"{key} of generators.{label}": provenance.sha256(path)
         for label, chosen in plan.generators.items()
-        for key, path in chosen.reads.items()
+        for wrapper in wrappers(chosen)
+        for key, path in wrapper.reads.items()
     }
 
 

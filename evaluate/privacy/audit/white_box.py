@@ -80,7 +80,7 @@ from synth.dp.events import GaussianEvent, SelectionEvent, SubsampledGaussianEve
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.marginal_selection import column_weights
-from synth.generators.wrapper import compose, draws_in_order, unwrapped
+from synth.generators.wrapper import compose, draws_in_order, unwrapped, wrappers
 from synth.progress import Progress, quiet
 from synth.row_order import FIRST_ROWS, LATER_ROWS
 from synth.schema import Schema
@@ -312,6 +312,7 @@ def audit(
     # Names need no calibration, which costs more than the checks do.
     named = [event.what for event in generator.whole_plan(counted, schedule.delta)(1.0)]
     _check_coverage(named, covered, histories=histories)
+    unseen = [each for wrapper in wrappers(generator) for each in wrapper.unaudited(schema)]
     return replace(
         found,
         confidence=confidence,
@@ -319,7 +320,7 @@ def audit(
         checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
         not_covered=(
-            *(what for what in named if what not in covered), *generator.unaudited(schema), *OUTSIDE
+            *(what for what in named if what not in covered), *unseen, *OUTSIDE
         ),
     )  # fmt: skip
 
@@ -379,7 +380,7 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
     for name in (name for name in WIDTHS if name in known):
         widths = getattr(inmost, name) or (WIDEST, WIDEST)
         short[name] = tuple(min(width, WIDEST) for width in widths)
-    return {**short, **generator.shortcuts}
+    return short | {name: each for wrapper in wrappers(generator) for name, each in wrapper.shortcuts.items()}
 
 
 def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 The attacker gets the reports of one respondent, as they leave. They know that these are of one of two rows, and want to
 say of which. Under pure epsilon no set of reports is more than e^epsilon times as likely after the one row as after the
 other. So Clopper-Pearson ends of two rates bound epsilon from below. Respondents are made up, all alike, with answers
-from the declared domain: no real row is read, and no budget is charged. The generator's own fit randomizes them by the
-system's randomness, up to its counts, and a `Wire` holds every count against the reports that passed.
+from the declared domain: no real row is read, and no budget is charged. A survey and a budget randomize them as in a
+fit, up to its counts, and a `Wire` holds every count against the reports that passed.
 
 Fits of four such tables are compared: rows whose answers are furthest apart in every column, rows of answers at random,
 and no rows at all, so that every slot is silent.
@@ -62,8 +62,8 @@ ATTACK_SHARE = 0.5  # Of the error that the confidence leaves, for the whole; th
 NEEDED, RARE = 1_000.0, 60.0
 """Reports to tell twice a small epsilon from one: so many over its square. Where it is large: so many times the odds of
 twice as much."""
-LEAST_ANSWERS, MOST_ANSWERS = 50_000, 400_000  # of one fit
-LEAST_EACH = 2_000  # reports to one question of one fit, where time allows
+ANSWERS_OF_FIT, REPORTS_EACH = (50_000, 400_000), (2_000, 100_000)
+"""Answers of one fit, and reports to one of its questions, at least and at most."""
 MOST_WORDS = 20_000_000  # random words of one fit: what takes seconds
 N_ALONE, ROOM = 24, 4
 """Fits with a single respondent, and slots for each question: several rows of one respondent have room."""
@@ -107,10 +107,10 @@ def audit_local(
 def _n_slots(survey: Survey) -> int:
     """Respondents of one fit: enough to tell twice epsilon from once."""
     epsilon, n_questions = survey.event.epsilon, len(survey.questions)
-    wanted = max(NEEDED / epsilon**2, RARE * math.exp(min(2 * epsilon, 40.0)), LEAST_EACH * n_questions)
+    wanted = max(NEEDED / epsilon**2, RARE * math.exp(min(2 * epsilon, 40.0)))
     words = float(np.mean([question.oracle.n_words for question in survey.questions]))
-    n_answers = min(float(np.clip(wanted, LEAST_ANSWERS, MOST_ANSWERS)), MOST_WORDS / words)
-    return max(math.ceil(n_answers / survey.n_answers), n_questions)
+    n_answers = max(float(np.clip(wanted, *ANSWERS_OF_FIT)), n_questions * float(np.clip(wanted, *REPORTS_EACH)))
+    return max(math.ceil(min(n_answers, MOST_WORDS / words) / survey.n_answers), n_questions)
 
 
 class Wire(SystemNoise):
@@ -146,6 +146,10 @@ class Wire(SystemNoise):
         self.counts.append(counted)
         self.carried &= len(self.reports[-1]) == len(cells) and np.array_equal(counted, carried)
         return counted
+
+    def hold(self, heard: Sequence[np.ndarray]) -> None:
+        """Hold what a fit heard against the counts that passed."""
+        self.carried &= len(self.counts) == len(heard) and all(map(np.array_equal, self.counts, heard))
 
 
 @dataclass(frozen=True)
@@ -199,8 +203,12 @@ class Respondents:
         sizes = [getattr(question.oracle, "n_symbols", 1 << len(worlds)) for question in self.survey.questions]
         counts = [np.zeros((len(worlds), max(size, len(worlds))), dtype=np.int64) for size in sizes]
         for world, codes in enumerate(worlds):
-            frame = self.rows(worlds[0] or {}, 0) if codes is None else self.rows(codes, n_slots)
-            wire = self.fitted(frame, n_slots, compared)
+            # Rows that are all alike need no table; those of one respondent come in one.
+            rows = {name: np.full(n_slots, 0 if codes is None else codes[name]) for name in worlds[0] or {}}
+            order = np.full(n_slots, -1) if codes is None else np.arange(n_slots)
+            asked = zip(self.survey.answers(rows, order), (each.oracle for each in self.survey.questions), strict=True)
+            wire = Wire(compared)
+            wire.hold(Budget(self.survey.schedule, wire).respond(list(asked), self.survey.event))
             for number, table in enumerate(counts):
                 # Counts that no report carries tell the answers themselves.
                 passed = wire.reports[number] if wire.carried else np.full(n_slots, world)
@@ -211,8 +219,7 @@ class Respondents:
         """The reports of a fit up to its counts, by question; `carried` says whether these are all that it heard."""
         survey = replace(self.survey, schema=self.survey.schema.model_copy(update={"n_units": n_slots}))
         wire = Wire(compared)
-        heard = self.generator.reported(frame, survey, Budget(survey.schedule, wire)).supports
-        wire.carried &= len(wire.counts) == len(heard) and all(map(np.array_equal, wire.counts, heard))
+        wire.hold(self.generator.reported(frame, survey, Budget(survey.schedule, wire)).supports)
         return wire
 
 

@@ -45,7 +45,7 @@ class WithTexts(Wrapper):
     @property
     def reads(self) -> Mapping[str, Path]:
         public = self.text.public_text
-        return self.base.reads if public is None else {**self.base.reads, "public_text": Path(public)}
+        return {} if public is None else {"public_text": Path(public)}
 
     def chosen(self, schema: Schema) -> Generator:
         # Columns that are counted for texts do not choose the generator, and have their part of the budget.
@@ -75,27 +75,25 @@ class WithTexts(Wrapper):
         return (*super().cautions(schema), *((cut,) if cut else ()))
 
     def advice(self, schema: Schema) -> tuple[str, ...]:
-        names = ", ".join(schema.texts)
+        names = ", ".join(f"column={name!r}" for name in schema.texts)
         return (
-            *super().advice(schema),
             f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for '
             "its steps of DP-SGD; their time is not in the forecast",
             "public texts of the same kind have themes, which do more: with steps = 0 all of the budget is for rows",
         )
 
     @property
-    def shortcuts(self) -> dict[str, Any]:
+    def shortcuts(self) -> Mapping[str, Any]:
         """Without public texts a stand-in has no themes: it has columns enough that are counted as they are."""
         smaller = SMALLEST if self.text.model is None else {}
-        return {**super().shortcuts, "text": self.text.model_copy(update={**smaller, "public_text": None})}
+        return {"text": self.text.model_copy(update={**smaller, "public_text": None})}
 
     @property
-    def clips(self) -> dict[str, float]:
-        return {**super().clips, fitting.STEPS: self.text.max_grad_norm}
+    def clips(self) -> Mapping[str, float]:
+        return {fitting.STEPS: self.text.max_grad_norm}
 
     def unaudited(self, schema: Schema) -> tuple[str, ...]:
-        has_themes = fitting.has_themes(self.text, schema, self.promises)
-        return (*super().unaudited(schema), *((THEMES,) if has_themes else ()))
+        return (THEMES,) if fitting.has_themes(self.text, schema, self.promises) else ()
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         """The plan of the rows with their share of rho, then the steps on texts with theirs."""

@@ -11,6 +11,7 @@ import pytest
 from evaluate.engine import measure_candidate
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
+from evaluate.intervals import wilson
 from evaluate.metrics import CATALOG
 from evaluate.real_facts import Duplicates, RealFacts
 from evaluate.result import UNASKED, Candidate, Estimate, Failure
@@ -26,9 +27,9 @@ from understudy.extras.text.evaluation.fidelity import (
     ORDER,
     REPEATED,
     ColumnTexts,
-    RepeatedTexts,
     compared,
     ordered,
+    repeated_rate,
 )
 from understudy.extras.text.evaluation.tokens import words
 
@@ -161,13 +162,13 @@ def test_order_is_looked_at_by_models_of_other_held_out_texts_alone() -> None:
     assert abs(found[:, 0, 0]).max() < 0.01
 
 
-def test_repeated_texts_are_counted_with_what_a_unit_that_leaves_takes_away() -> None:
-    """Unit 0 wrote a twice, unit 1 once and b, unit 2 wrote c."""
-    one = RepeatedTexts.of(["a", "a", "a", "b", "c", None], np.array([0, 0, 1, 1, 2, 3]))
-    assert (one.n, one.n_repeated) == (5, 3)
-    # Without unit 0 its two go, and the last a is alone; without unit 1 one of three a goes, and two are left.
-    lost, own = np.array([3, 1, 0]), np.array([2, 2, 1])
-    assert one.variance == pytest.approx((((lost - lost.sum() / 5 * own) ** 2).sum()) / 25)
+def test_repeated_texts_are_counted_on_as_many_as_come_and_go_together() -> None:
+    """Of two equal ones, either takes the other along; of many, none does. Texts of an entity go with it."""
+    units, pairs, crowd = np.arange(200), [*range(50), *range(50), *range(100, 200)], [*[0] * 100, *range(100, 200)]
+    assert repeated_rate(np.array(crowd), units) == wilson(0.5, 200)
+    assert repeated_rate(np.array(pairs), units) == wilson(0.5, 50)
+    assert repeated_rate(np.array(crowd), units // 10) == wilson(0.5, 20)
+    assert repeated_rate(units, units)[0] == 0.0
 
 
 def test_every_number_has_an_interval_its_unit_and_its_place_in_the_catalog() -> None:

@@ -1,6 +1,6 @@
 """The model of runs of words: it sums to 1, knows what it saw, and prices numbers by their digits."""
 
-from dataclasses import replace
+from collections import Counter, defaultdict
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ import pytest
 
 from tests.text_tables import TEXT
 from understudy.extras.text.evaluation.tokens import TextTokens, shared_windows
-from understudy.extras.text.evaluation.word_model import RunPrices, WordBases, WordModel, word_bases
+from understudy.extras.text.evaluation.word_model import RunPrices, WordBases, word_bases, word_probabilities
 
 Vocabulary = dict[str, int]
 
@@ -22,13 +22,35 @@ def bases(vocabulary: Vocabulary, tokens: TextTokens) -> WordBases:
     return word_bases(words, np.bincount(tokens.ids, minlength=len(words)))
 
 
+def logs(vocabulary: Vocabulary, learned: TextTokens, asked: TextTokens) -> np.ndarray:
+    return np.log(word_probabilities(asked, learned, bases(vocabulary, learned).log_probability)[-1])
+
+
+def by_hand(texts: list[str], asked: str, base: float) -> list[float]:
+    """Witten and Bell's probabilities of the words of one text, counted one by one."""
+    counts: list[dict[tuple[str, ...], Counter[str]]] = [defaultdict(Counter) for _ in range(3)]
+    runs = [["<"] * 2 + text.split() for text in texts]
+    for run in runs:
+        for at in range(2, len(run)):
+            for k in range(3):
+                counts[k][tuple(run[at - k : at])][run[at]] += 1
+    found, run = [], ["<"] * 2 + asked.split()
+    for at in range(2, len(run)):
+        probability = base
+        for k in range(3):
+            seen = counts[k][tuple(run[at - k : at])]
+            if seen:
+                probability = (seen[run[at]] + len(seen) * probability) / (seen.total() + len(seen))
+        found.append(probability)
+    return found
+
+
 def test_probabilities_after_a_context_sum_to_one() -> None:
     known: Vocabulary = {}
     tokens = read(known, "a b c a b d", "b c b c a", "a b a b c d")
-    model = WordModel.fit(tokens, bases(known, tokens))
     for context in ("a b", "c a", "d d"):
         asked = read(known, *(f"{context} {word}" for word in "abcd"))
-        last = model.log_probabilities(asked)[asked.ends - 1]
+        last = logs(known, tokens, asked)[asked.ends - 1]
         assert 0.75 < np.exp(last).sum() <= 1.0 + 1e-9  # the rest is for words that were not seen
 
 
@@ -36,7 +58,7 @@ def test_a_word_that_follows_always_costs_less_than_one_that_never_did() -> None
     known: Vocabulary = {}
     tokens = read(known, *["the cat sat here"] * 9, "the dog ran here")
     asked = read(known, "the cat sat", "the cat ran")
-    found = WordModel.fit(tokens, bases(known, tokens)).log_probabilities(asked)
+    found = logs(known, tokens, asked)
     assert found[2] > np.log(0.8)
     assert found[5] < found[2] - 2
 
@@ -73,13 +95,12 @@ def test_prices_by_others_are_those_of_brute_force() -> None:
     prices = RunPrices.of(read(known, *made), list(known))
     whole = read(known, *made)
     for left_out in range(30):
-        rest = read(known, *(text for at, text in enumerate(made) if at != left_out))
-        plain = word_bases(list(known), np.ones(4, dtype=np.int64))
-        base = replace(plain, log_probability=np.full(4, -np.log(5.0)))
-        expected = -WordModel.fit(rest, base).log_probabilities(read(known, made[left_out]))
-        start, end = whole.starts[left_out], whole.ends[left_out]
-        got = np.diff(prices.sums)[start:end]
-        assert got == pytest.approx(np.minimum(expected, np.log(32)), abs=1e-9)
+        rest = [text for at, text in enumerate(made) if at != left_out]
+        expected = by_hand(rest, made[left_out], 1 / 5)
+        plain = word_probabilities(read(known, made[left_out]), read(known, *rest), np.log(np.full(4, 1 / 5)))[-1]
+        assert plain == pytest.approx(expected, abs=1e-9)
+        got = np.diff(prices.sums)[whole.starts[left_out] : whole.ends[left_out]]
+        assert got == pytest.approx(np.minimum(-np.log(expected), np.log(32)), abs=1e-9)
 
 
 def test_shared_runs_are_those_of_brute_force() -> None:

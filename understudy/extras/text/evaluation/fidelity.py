@@ -15,13 +15,11 @@ is made up:
 Held-out texts are predicted by models of the other held-out ones, and every table by the same models. No generator saw
 these texts, so that one that learned its own by heart gains nothing.
 
-Texts that equal another one are a share of each table, whose variance is by a jackknife over entities: a unit that
-leaves takes its own texts away, and the twin of a text that is then alone.
-
-Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; Efron & Stein 1981, "The jackknife
-estimate of variance", for repeated texts; `evaluate.fidelity.dependence` for shares of squares and their intervals.
+Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; `evaluate.fidelity.dependence` on shares
+of squares.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,7 +39,7 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens
-from understudy.extras.text.evaluation.word_model import WordModel, word_bases
+from understudy.extras.text.evaluation.word_model import word_bases, word_probabilities
 
 TEXTS = Counted("rows of the synthetic table and as many of the holdout", 1, 10_000)
 _SHARE, _DIFFERENCE = (0.0, 1.0), (-1.0, 1.0)
@@ -231,18 +229,18 @@ def ordered(column: ColumnTexts) -> np.ndarray:
     """
     train, synthetic, fresh = column.tokens
     shuffled = replace(train, ids=np.random.default_rng(len(train.ids)).permutation(train.ids))
-    sides = (train, synthetic, fresh, shuffled)
     sums = np.zeros((4, 2, N_GROUPS))
     for fold in range(N_FOLDS):
         learned = fresh.chosen(fresh.units % N_GROUPS % N_FOLDS != fold)
         known = np.bincount(learned.ids, minlength=len(column.vocabulary))
-        model = WordModel.fit(learned, word_bases(column.vocabulary, known))
-        for side, tokens in zip(sums, sides, strict=True):
-            asked = tokens.chosen(tokens.units % N_GROUPS % N_FOLDS == fold)
-            # Of logarithms, shuffled words would be far below zero: a model is sure of what follows.
-            gained = np.exp(model.log_probabilities(asked)) - np.exp(model.log_probabilities(asked, 1))
-            groups = asked.owners % N_GROUPS
-            side += [np.bincount(groups, weights, N_GROUPS) for weights in (gained, np.ones(len(groups)))]
+        asked = [each.chosen(each.units % N_GROUPS % N_FOLDS == fold) for each in (train, synthetic, fresh, shuffled)]
+        base = word_bases(column.vocabulary, known).log_probability
+        alone, *_, after = word_probabilities(functools.reduce(TextTokens.joined, asked), learned, base)
+        # Of logarithms, shuffled words would be far below zero: a model is sure of what follows.
+        gained = np.split(after - alone, np.cumsum([len(each.ids) for each in asked])[:-1])
+        for total, tokens, gains in zip(sums, asked, gained, strict=True):
+            groups = tokens.owners % N_GROUPS
+            total += [np.bincount(groups, weights, N_GROUPS) for weights in (gains, np.ones(len(groups)))]
     replicates = replicate_groups(N_GROUPS)[: HALVES.stop]
     totals = sums @ replicates.T
     return np.asarray((totals[:, 0] / np.maximum(totals[:, 1], 1.0))[:, :, None])
@@ -282,31 +280,15 @@ def _worst_share(
     return _largest([_share(measure, each, n, name, len(told)) for name, each in told.items()], measure)
 
 
-@dataclass(frozen=True)
-class RepeatedTexts:
-    n: int
-    n_repeated: int
-    variance: float
-
-    @classmethod
-    def of(cls, texts: Sequence[str | None], units: np.ndarray) -> "RepeatedTexts":
-        """Texts of one table, missing ones left out. `units`: the entity of each, from 0; shape (n,)."""
-        table = pd.DataFrame({"text": list(texts), "unit": units}).dropna(subset="text")
-        table["text"] = pd.factorize(table["text"])[0]
-        own = table.groupby(["text", "unit"]).size().rename("own").reset_index()
-        own["all"] = own.groupby("text")["own"].transform("sum")
-        lost = np.where(own["all"] > 1, own["own"] + (own["all"] - own["own"] == 1), 0)
-        by_unit = pd.DataFrame({"unit": own["unit"], "lost": lost, "own": own["own"]}).groupby("unit").sum()
-        n, n_repeated = len(table), int(own.loc[own["all"] > 1, "own"].sum())
-        moved = (by_unit["lost"] - by_unit["lost"].sum() / max(n, 1) * by_unit["own"]).to_numpy(dtype=np.float64)
-        return cls(n, n_repeated, float(moved @ moved) / max(n, 1) ** 2)
-
-    def rate(self, n_comparisons: int = 1) -> Rate:
-        """The share with its score interval, on as many texts as tell as much."""
-        share = self.n_repeated / max(self.n, 1)
-        alone = share * (1 - share) / max(self.n, 1)
-        effect = max(1.0, self.variance / alone) if alone > 0 else 1.0
-        return wilson(share, self.n / effect, n_comparisons)
+def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) -> Rate:
+    """The share of texts that equal another one, with its score interval, on as many texts as tell as much. A text that
+    leaves goes alone, or with its only twin (Efron & Stein 1981, the jackknife); those of an entity leave together.
+    """
+    codes = pd.factorize(texts)[0]
+    sizes = np.bincount(codes)[codes]
+    hits, lost = sizes > 1, np.where(sizes == 2, 2, sizes > 1)
+    effect = max(1.0, float(lost.var() / hits.var())) if 0 < hits.mean() < 1 else 1.0
+    return wilson(float(hits.mean()), len(hits) / effect / design_effect(hits, units), n_comparisons)
 
 
 def _repeated(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
@@ -314,15 +296,13 @@ def _repeated(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
     found, beyond = list[Estimate | Failure](), []
     for column in columns:
         n = min(len(tokens) for tokens in column.tokens[1:])
-        both = []
-        for side in (1 + SYNTHETIC, 1 + FRESH):
-            rows = column.tokens[side].rows[:n]
-            both.append(RepeatedTexts.of(column.texts(side)[rows].tolist(), column.rows[side].units[rows]))
-        (share, low, high), (reference, _, _) = (each.rate() for each in both)
+        rows = {side: column.tokens[side].rows[:n] for side in (1 + SYNTHETIC, 1 + FRESH)}
+        both = [(column.texts(side)[at], column.rows[side].units[at]) for side, at in rows.items()]
+        (share, low, high), (reference, _, _) = (repeated_rate(*each) for each in both)
         found.append(Estimate(
             "texts.repeated", share, n, "lower", subject=(column.name,), low=low, high=high, reference=reference,
         ))  # fmt: skip
-        share, low, high = newcombe(*(each.rate(len(columns)) for each in both))
+        share, low, high = newcombe(*(repeated_rate(*each, len(columns)) for each in both))
         beyond.append(Estimate(REPEATED, share, n, "lower", (column.name,), low=low, high=high, reference=0.0))
     return [*found, _largest(beyond, REPEATED)]
 

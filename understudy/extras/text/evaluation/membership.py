@@ -20,7 +20,7 @@ from evaluate.privacy.membership import AREA, AUC_NOTE, MIN_TARGETS, Both, area_
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides, shared_windows
-from understudy.extras.text.evaluation.word_model import WordModel, word_bases
+from understudy.extras.text.evaluation.word_model import word_bases, word_probabilities
 
 METRICS = (
     Metric("privacy.texts.membership.auc", "lower", "Membership by texts, AUC", "How well an attacker who reads the "
@@ -62,15 +62,15 @@ def measure(tables: Tables) -> MetricResult:
 def by_texts(targets: list[TextTokens], sides: TokenSides) -> Mapping[str, Both]:
     """Scores by each attack. `targets`: *Sensitive*. Texts of members, then of controls."""
     known = np.bincount(np.r_[sides.fresh.ids, sides.synthetic.ids], minlength=len(sides.vocabulary))
-    bases = word_bases(sides.words, known)
-    theirs, own = (WordModel.fit(texts, bases) for texts in (sides.synthetic, sides.fresh))
+    base = word_bases(sides.words, known).log_probability
+    both, n = targets[0].joined(targets[1]), len(targets[0].ids)
+    by_theirs, by_own = (np.log(word_probabilities(both, texts, base)[-1]) for texts in (sides.synthetic, sides.fresh))
     likelier, dearest = [], []
-    for side in targets:
+    for side, theirs, own in zip(targets, np.split(by_theirs, [n]), np.split(by_own, [n]), strict=True):
         units, at = np.unique(side.units, return_inverse=True)
-        by_own = own.log_probabilities(side)
-        of_texts = np.bincount(side.text, theirs.log_probabilities(side) - by_own, len(side)) / side.sizes.clip(1)
+        of_texts = np.bincount(side.text, theirs - own, len(side)) / side.sizes.clip(1)
         likelier.append(np.bincount(at, of_texts) / np.bincount(at))
-        sums, prices = np.r_[0.0, np.cumsum(-by_own)], np.zeros(len(units))
+        sums, prices = np.r_[0.0, np.cumsum(-own)], np.zeros(len(units))
         for shared in shared_windows(side, sides.synthetic):
             np.maximum.at(prices, at[side.text[shared.ours]], sums[shared.ours + shared.length] - sums[shared.ours])
         dearest.append(prices)

@@ -5,8 +5,8 @@ a probability by its form (`word_bases`): of a number that of each of its digits
 their places. So a number of seven digits that was never seen costs about what it takes to guess it, and one whose first
 digits are always the same costs less.
 
-`WordModel` is fitted on some texts and gives likelihoods of others. `RunPrices` are likelihoods of the real texts
-themselves, each by those of all other units, so that what several people write is cheap whoever writes it.
+`word_probabilities` are of some texts by others. `RunPrices` are of the real texts themselves, each by those of all
+other units, so that what several people write is cheap whoever writes it.
 
 Source: Witten & Bell 1991, "The zero-frequency problem"; Chen & Goodman 1999, "An empirical study of smoothing
 techniques for language modeling", section 2.6.
@@ -65,45 +65,16 @@ def shape_of(word: str) -> str:
     return "".join("#" if character.isdigit() else character for character in word)
 
 
-@dataclass(frozen=True)
-class _Counts:
-    contexts: np.ndarray  # hashes of words before, ascending, with how many words and kinds of words follow each
-    totals: np.ndarray
-    kinds: np.ndarray
-    runs: np.ndarray  # hashes of the same with the word itself, ascending, with how often each stands
-    counts: np.ndarray
-
-    @classmethod
-    def of(cls, contexts: np.ndarray, runs: np.ndarray) -> "_Counts":
-        different, first, counts = np.unique(runs, return_index=True, return_counts=True)
-        known, at = np.unique(contexts[first], return_inverse=True)
-        totals, kinds = np.bincount(at, weights=counts, minlength=len(known)), np.bincount(at, minlength=len(known))
-        return cls(known, totals, kinds, different, counts)
-
-    def blended(self, contexts: np.ndarray, runs: np.ndarray, lower: np.ndarray) -> np.ndarray:
-        """Probabilities after these contexts, by Witten-Bell, from those after shorter ones."""
-        n = _looked_up(self.runs, self.counts, runs)
-        total, kinds = (_looked_up(self.contexts, numbers, contexts) for numbers in (self.totals, self.kinds))
-        return np.where(total > 0, (n + kinds * lower) / np.maximum(total + kinds, 1.0), lower)
-
-
-@dataclass(frozen=True)
-class WordModel:
-    """A model of texts. *Sensitive* where these are real."""
-
-    levels: tuple[_Counts, ...]
-    bases: WordBases
-
-    @classmethod
-    def fit(cls, tokens: TextTokens, bases: WordBases) -> "WordModel":
-        return cls(tuple(_Counts.of(*_hashes(tokens, k)) for k in range(ORDER)), bases)
-
-    def log_probabilities(self, tokens: TextTokens, most: int = ORDER) -> np.ndarray:
-        """The logarithm of the probability of each word after those before it, shape (n,)."""
-        probability = np.exp(self.bases.log_probability[tokens.ids])
-        for k, level in enumerate(self.levels[:most]):
-            probability = level.blended(*_hashes(tokens, k), probability)
-        return np.asarray(np.log(probability))
+def word_probabilities(asked: TextTokens, learned: TextTokens, log_base: np.ndarray) -> list[np.ndarray]:
+    """Of each word of some texts after none, one and two of those before it, by the counts of others, each of shape
+    (n,). `log_base`: of words that no count knows, shape (n_words,).
+    """
+    units = [replace(texts, units=np.zeros(len(texts), dtype=np.int64), n_units=1) for texts in (asked, learned)]
+    both = units[0].joined(units[1])
+    probabilities = [np.exp(log_base[both.ids])]
+    for k in range(ORDER):
+        probabilities.append(_by_others(both, k, probabilities[-1], without_pairs=False))
+    return [probability[: len(asked.ids)] for probability in probabilities[1:]]
 
 
 @dataclass(frozen=True)
@@ -195,10 +166,3 @@ def _hashes(tokens: TextTokens, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     joined = (first ^ (first >> np.uint64(29))) * _FACTOR + second
     return np.asarray((joined ^ (joined >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9))
-
-
-def _looked_up(known: np.ndarray, numbers: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    if not len(known):
-        return np.zeros(len(asked))
-    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    return np.where(known[at] == asked, numbers[at], 0).astype(np.float64)
