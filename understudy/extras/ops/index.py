@@ -119,8 +119,7 @@ def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = qu
         rows += _of_bundle(path, name, page, demand)
     if not rows:
         raise JobError(
-            f"no output is in folder={str(folder)!r}; name one that `understudy run`, `batch`, `try` or `compare` wrote "
-            "into"
+            f"no output is in folder={str(folder)!r}; name one that `understudy run`, `batch`, `try` or `compare` made"
         )
     notes = []
     if not demand.keys and any(row.is_measured for row in rows):
@@ -203,9 +202,8 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
         return [replace(base, state=NOT_SOUND, reason=f"{VERDICT} and {MANIFEST} do not tell of the same verdicts.")]
     try:
-        rows = _measured_rows(
-            base, evaluation_from(read_plain(folder / EVALUATION, LIMIT_BYTES).decode("utf-8")), judged
-        )
+        read = evaluation_from(read_plain(folder / EVALUATION, LIMIT_BYTES).decode("utf-8"))
+        rows = _measured_rows(base, read, judged)
     except (UnderstudyError, UnicodeDecodeError) as error:  # of another version: its verdicts count all the same
         why = f"No figures: {_sentence(str(error))}"
         rows = [replace(row, reason=row.reason or why) for row in judged or [base]]
