@@ -27,12 +27,15 @@ import pandas as pd
 
 import synth
 from benchmarks.history_tables import patients, patients_schema, shoppers, shoppers_schema
-from evaluate.histories import fidelity, next_event
+from evaluate.fidelity.samples import SYNTHETIC
 from evaluate.tables import Tables
 from synth.generators import registry
+from synth.generators.wrapper import fit_model
 from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
+from understudy.extras.histories import fidelity, next_event
+from understudy.extras.histories.samples import HistorySamples
 
 N_ENTITIES = 6_000
 PAR_ENTITIES = 3_000
@@ -120,8 +123,16 @@ def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema
     made = fresh[~held].reset_index(drop=True) if run == "fresh" else made
     open_units = schema.model_copy(update={"n_units": None})
     tables = Tables.prepare(train, fresh[held].reset_index(drop=True), made, open_units, seed=seed, outside="clamp")
-    found = [*fidelity.measure(tables).estimates, *next_event.measure(tables).estimates]
-    figures = {each.measure: each.value for each in found if not each.subject}
+    of_histories = fidelity.measure(tables)
+    found = [*of_histories.estimates, *next_event.measure(tables).estimates]
+    samples = HistorySamples.of(tables)
+    lags = fidelity.lag_distance(samples, tables.schema)
+    gaps = None if schema.columns[str(schema.order)].is_identifier else fidelity.gap_distance(samples)
+    distances = {"lengths": fidelity.length_distance(samples), "gaps": gaps, "lag.mean": lags}
+    figures = {f"histories.{name}": float(each.replicates[SYNTHETIC, 0]) for name, each in distances.items() if each}
+    steps = of_histories.figures["histories"]["transitions"]
+    figures["histories.transitions.mean"] = statistics.mean(column["tvd"] for column in steps)
+    figures |= {each.measure: each.value for each in found}
     return {"cpu_s": seconds, **{name: figures[name] for name in SHOWN if name in figures}}
 
 
@@ -140,7 +151,7 @@ def _made(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema, se
     if generator.promises:
         known = known.model_copy(update={"n_units": train[schema.entity].nunique()})
     rows = conform(train, schema.model_copy(update={"n_units": None}), outside="clamp")
-    return generator.fit(rows, known, seed=seed).sample(seed=seed)
+    return fit_model(generator, rows, known, seed=seed).sample(seed=seed)
 
 
 def _par(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:

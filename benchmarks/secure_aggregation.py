@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.sites.secure_aggregation import AggregationPlan
-from understudy.sites.server_aggregation import ServerAggregation
-from understudy.sites.site_aggregation import SiteAggregation
+from understudy.extras.sites.secure_aggregation import AggregationPlan
+from understudy.extras.sites.server_aggregation import ServerAggregation
+from understudy.extras.sites.site_aggregation import SiteAggregation
 
 
 class Costs(NamedTuple):

@@ -19,10 +19,13 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +40,11 @@ from benchmarks.shelf import TARGETS
 from synth.generators.registry import generator
 from synth.schema import Schema
 from synth.schema_file import to_toml
-from understudy.sites.channel import LocalChannel
-from understudy.sites.job import read_sites_job
-from understudy.sites.remote_table import RemoteTable, SitesBudget
-from understudy.sites.secure_sum import SecureSums
-from understudy.sites.site import Site
+from understudy.extras.sites.channel import LocalChannel
+from understudy.extras.sites.job import read_sites_job
+from understudy.extras.sites.remote_table import RemoteRows, SitesBudget
+from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.site import Site
 
 EPSILON = 1.0
 FIGURES = ("tv1", "tv2", "tv3", "tstr")
@@ -79,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
                 found = {**run, **_measured(options.folder, run)}
                 content["runs"].append(found)
                 options.out.write_text(json.dumps(content, indent=1))
-                print({key: value for key, value in found.items() if key != "traffic"}, file=sys.stderr)
+                print({key: value for key, value in found.items() if key != "bytes"}, file=sys.stderr)
     print(draw(content["runs"]))
 
 
@@ -171,27 +174,39 @@ def _largest(dealt: Dealt, name: str, seed: int) -> tuple[pd.DataFrame, dict[str
 def _sites(dealt: Dealt, name: str, seed: int, colluding: int = 1) -> tuple[pd.DataFrame, dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         inputs = read_sites_job(_written(Path(folder), dealt, name, colluding))
-        sites = {site: Site(site, inputs, rows) for site, rows in dealt.sites.items()}
-        channel = LocalChannel(sites)
-        sums = SecureSums(channel, inputs)
-        assert inputs.schedule is not None
-        budget = SitesBudget(inputs.schedule, sums)
-        model = inputs.generator.fit(RemoteTable(), inputs.schema, seed=seed, budget=budget)  # type: ignore[arg-type]
-    traffic = {site: vars(counts) for site, counts in channel.traffic.items()}
-    return model.sample(len(dealt.train), seed=seed), {"n_sums": len(sums.records), "traffic": traffic}
+        sites, sent = {site: Site(site, inputs, rows) for site, rows in dealt.sites.items()}, Counter[str]()
+        sums = SecureSums(LocalChannel(sites, lambda site, _, payload: sent.update({site: len(payload)})), inputs)
+        budget, rows = SitesBudget(inputs.schedule, sums), RemoteRows(inputs.schema)
+        model = inputs.generator.fit(rows, inputs.schema, seed=seed, budget=budget)
+    return model.sample(len(dealt.train), seed=seed), {"n_sums": sums.n_sums, "bytes": dict(sent)}
 
 
 def _processes(dealt: Dealt, name: str, seed: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Every site in a process of its own; its evaluation is of columns alone, and outside the seconds of the fit."""
-    from understudy.sites.run import plan_run, run_here
+    from understudy.extras.sites.credentials import make_server_files, make_site_files
+    from understudy.extras.sites.flower import FlowerChannel
+    from understudy.extras.sites.server import serve
 
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        home, sent = Path(folder), Counter[str]()
         job = _written(home, dealt, name, 1, tables=True)
-        inputs = read_sites_job(job)
-        outcome = run_here(plan_run(job, inputs, home / "out"))
-        synthetic = synth.read_table(home / "out" / "server" / "synthetic.csv", dealt.schema)
-    return synthetic, {"fit_s": outcome.seconds, "n_sums": outcome.n_sums, "traffic": dict(outcome.traffic)}
+        files = make_server_files(home / "keys")
+        keys = {site: make_site_files(home / "keys", site, files.ca) for site in dealt.sites}
+        public = {site: of_site.public_key for site, of_site in keys.items()}
+        recorder = lambda site, _, payload: sent.update({site: len(payload)})  # noqa: E731
+        processes = stack.enter_context(ExitStack())
+        channel = stack.enter_context(FlowerChannel(files, public, recorder=recorder))
+        for site, of_site in keys.items():
+            command = ["sites", "join", str(job), "--site", site, "--table", str(home / f"{site}.csv")]
+            command += ["--server", channel.address, "--ca", str(files.ca), "--key", str(of_site.key)]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "understudy", *command, "--out", str(home / f"at-{site}")]
+            )
+            processes.callback(process.wait)
+        channel.wait(len(keys), 600.0)
+        outcome = serve(read_sites_job(job), channel, home / "server")
+        synthetic = synth.read_table(home / "server" / "synthetic.csv", dealt.schema)
+    return synthetic, {"fit_s": outcome.seconds, "n_sums": outcome.n_sums, "bytes": dict(sent)}
 
 
 def _written(home: Path, dealt: Dealt, name: str, colluding: int, *, tables: bool = False) -> Path:
@@ -246,11 +261,9 @@ def draw(runs: Sequence[Mapping[str, Any]]) -> str:
         if pooled:
             ratio = f"{statistics.median(r['tv2'] for r in these) / statistics.median(r['tv2'] for r in pooled):.3f}"
         lines.append(f"{table:<18} {name:<9} {way:<23} {cells} {ratio}")
-        costs = [run for run in these if "traffic" in run]
+        costs = [run for run in these if "bytes" in run]
         if costs:
-            sent = statistics.median(
-                counts["request_bytes"] + counts["reply_bytes"] for run in costs for counts in run["traffic"].values()
-            )
+            sent = statistics.median(size for run in costs for size in run["bytes"].values())
             seconds = statistics.median(run.get("fit_s", run["seconds"]) for run in costs)
             lines.append(f"{'':<28} {costs[0]['n_sums']} sums, {sent / 1e6:.2f} MB a site, {seconds:.0f} s")
     return "\n".join(lines)

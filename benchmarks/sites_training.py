@@ -20,15 +20,14 @@ import tomli_w
 
 from benchmarks.adult_table import DELTA, SCHEMA, Adult, read_adult
 from benchmarks.scoring import Scorer
-from synth.generators.base import Model
+from synth.generators.models.model import Model
 from synth.generators.registry import generator
-from understudy.sites.channel import LocalChannel
-from understudy.sites.job import read_sites_job
-from understudy.sites.remote_table import SitesBudget
-from understudy.sites.secure_sum import SecureSums
-from understudy.sites.server_training import fit_network
-from understudy.sites.site import Site
-from understudy.sites.training_plan import training_plan
+from understudy.extras.sites.channel import LocalChannel
+from understudy.extras.sites.job import read_sites_job
+from understudy.extras.sites.remote_table import SitesBudget
+from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.site import Site
+from understudy.extras.sites.training import fit_network
 
 SHARES = {"first": 0.4, "second": 0.25, "third": 0.2, "fourth": 0.1, "fifth": 0.05}
 """Of the train part, by site."""
@@ -89,11 +88,11 @@ def over_sites(
         content = {"schema": "adult.toml", "generator": dict(parameters), "sites": {site: {} for site in parts}}
         (home / "job.toml").write_text(tomli_w.dumps({**content, "training": dict(training)}))
         inputs = read_sites_job(home / "job.toml")
-        channel = LocalChannel({site: Site(site, inputs, rows) for site, rows in parts.items()})
-        sums = SecureSums(channel, inputs)
-        model = fit_network(sums, SitesBudget(training_plan(inputs).schedule, sums))
-    n_bytes = sum(each.request_bytes + each.reply_bytes for each in channel.traffic.values())
-    return model, {"n_sums": len(sums.records), "megabytes": round(n_bytes / 1e6, 1)}
+        sizes: list[int] = []
+        sites = {site: Site(site, inputs, rows) for site, rows in parts.items()}
+        sums = SecureSums(LocalChannel(sites, lambda site, way, payload: sizes.append(len(payload))), inputs)
+        model = fit_network(sums, SitesBudget(inputs.schedule, sums))
+    return model, {"n_sums": sums.n_sums, "megabytes": round(sum(sizes) / 1e6, 1)}
 
 
 def measured(

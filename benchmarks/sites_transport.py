@@ -1,7 +1,7 @@
 """Seconds of one exchange between a server and its sites over Flower, with real processes and TLS on loopback.
 
 Every site is a process that sends back what it is sent; nothing else is computed. The seconds are therefore those of
-the transport. Processors' seconds are those of the SuperLink, which all messages pass, and of the server's process.
+the transport. Processors' seconds are those of the server's process, which all messages pass.
 
 Run as ``python -m benchmarks.sites_transport --sites 10 --bytes 1000000``.
 """
@@ -16,9 +16,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from understudy.sites.flower.credentials import SiteFiles, make_server_files, make_site_files
-from understudy.sites.flower.server import FlowerChannel
-from understudy.sites.flower.site import serve_site
+from understudy.extras.sites.credentials import SiteFiles, make_server_files, make_site_files
+from understudy.extras.sites.flower import FlowerChannel
+from understudy.extras.sites.joining import serve_site
 
 TIMEOUT_S = 120.0
 
@@ -42,7 +42,7 @@ def main() -> None:
     if chosen.site:
         folder, name, address = Path(chosen.site[0]), chosen.site[1], chosen.site[2]
         files = SiteFiles(folder / "ca.pem", folder / f"{name}.key", folder / f"{name}.pub")
-        serve_site(Echo(), files, address, folder / name)
+        serve_site(Echo(), files, address, wait_s=TIMEOUT_S)
         return
     with tempfile.TemporaryDirectory() as folder:
         measure(Path(folder), chosen.sites, chosen.bytes, chosen.exchanges)
@@ -54,24 +54,23 @@ def measure(folder: Path, n_sites: int, n_bytes: int, n_exchanges: int) -> None:
     keys = {name: make_site_files(folder, name, files.ca) for name in (f"site{number}" for number in range(n_sites))}
     began = time.monotonic()
     with ExitStack() as until_the_end:
-        channel = FlowerChannel(files, {name: site.public_key for name, site in keys.items()}, folder / "server")
+        channel = FlowerChannel(files, {name: site.public_key for name, site in keys.items()})
         until_the_end.enter_context(channel)
         up_s = time.monotonic() - began
         for name in keys:
             command = [sys.executable, "-m", "benchmarks.sites_transport", "--site", str(folder), name, channel.address]
             site = subprocess.Popen(command)
             until_the_end.callback(site.kill)
-        channel.wait_for_sites(TIMEOUT_S)
+        channel.wait(len(keys), TIMEOUT_S)
         joined_s = time.monotonic() - began
         exchange(channel, n_bytes)
-        link = channel.superlink_pid
-        cpu_before, own_before = cpu_s(link), time.process_time()
+        before = time.process_time()
         took = [exchange(channel, n_bytes) for _ in range(n_exchanges)]
-        link_s, own_s = (cpu_s(link) - cpu_before) / n_exchanges, (time.process_time() - own_before) / n_exchanges
+        own_s = (time.process_time() - before) / n_exchanges
     print(f"sites {n_sites}, bytes each way {n_bytes:,}, exchanges {n_exchanges}, cores {os.cpu_count()}")
-    print(f"SuperLink up after {up_s:.1f} s, all sites after {joined_s:.1f} s")
+    print(f"server up after {up_s:.1f} s, all sites after {joined_s:.1f} s")
     print(f"an exchange: median {statistics.median(took):.3f} s, longest {max(took):.3f} s")
-    print(f"of processors: SuperLink {link_s:.3f} s, server {own_s:.3f} s; the machine's load {os.getloadavg()[0]:.1f}")
+    print(f"of processors: {own_s:.3f} s; the machine's load {os.getloadavg()[0]:.1f}")
 
 
 def exchange(channel: FlowerChannel, n_bytes: int) -> float:
@@ -81,12 +80,6 @@ def exchange(channel: FlowerChannel, n_bytes: int) -> float:
     if channel.ask(requests, TIMEOUT_S) != requests:
         raise RuntimeError("a site did not send back what it was sent")
     return time.monotonic() - began
-
-
-def cpu_s(pid: int) -> float:
-    """Seconds that a process has had of the processors, and a process may read of another."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import roc_auc_score
 
 import synth
 from benchmarks.neural_point import Watch
 from benchmarks.public_texts import like, unlike, written
+from benchmarks.text_canaries import Canary, exposures, find_canaries, plant
 from evaluate.engine import evaluate_beside
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG
-from evaluate.privacy.texts.canaries import Canary, exposures, find_canaries, plant
 from evaluate.result import UNASKED
-from evaluate.tables import Real, TextScorer
+from evaluate.tables import Real
 from synth.dp.schedule_file import stated_schedule
-from synth.generators.wrapper import scorer_of
 from synth.schema import Schema
 from tests.text_tables import TEXT, complaint_schema, complaints
 
@@ -134,11 +134,13 @@ def fitted(case: Case, epsilon: float | None, public: str, sizes: Sizes, place: 
     _, fit_s = watch.read()
     synthetic = model.sample(len(case.train), seed=case.seed)
     _, sample_s = watch.read()
-    scorer = scorer_of(model)
-    assert scorer is not None
-    scores = scored(case, synthetic, scorer, model.statement)
+    scores = scored(case, synthetic, model.statement)
+    losses = [model.text_losses(rows, TEXT) for rows in (case.train, case.holdout)]
+    scores["by loss"] = round(
+        float(roc_auc_score(np.repeat([0, 1], [len(each) for each in losses]), np.r_[*losses])), 4
+    )
     for name, canaries in (("single", case.single), ("repeated", case.repeated)):
-        bits = exposures(canaries, case.train, scorer, case.seed, n_others=255)
+        bits = exposures(canaries, case.train, model.text_losses, case.seed, n_others=255)
         scores[f"exposure, {name}"] = [round(float(one), 2) for one in bits]
     _, scored_s = watch.read()
     examples = [str(one) for one in synthetic[TEXT].dropna()[:3]]
@@ -174,14 +176,14 @@ def pairs_off(rows: int, seed: int, epsilon: float, sizes: Sizes, place: Path) -
 def landmark(case: Case, name: str) -> dict[str, Any]:
     """The scores of a table that no model made."""
     if name == LANDMARKS[0]:
-        return scored(case, case.train, None, None)
+        return scored(case, case.train, None)
     fresh = complaints(len(case.train), case.seed + 700, N_SECRETS)
     if name == LANDMARKS[2]:
         fresh[TEXT] = fresh[TEXT].to_numpy()[np.random.default_rng(case.seed).permutation(len(fresh))]
-    return scored(case, fresh, None, None)
+    return scored(case, fresh, None)
 
 
-def scored(case: Case, synthetic: pd.DataFrame, scorer: TextScorer | None, statement: Any) -> dict[str, Any]:
+def scored(case: Case, synthetic: pd.DataFrame, statement: Any) -> dict[str, Any]:
     """Secrets in the synthetic texts, the evaluation's numbers, and what the policy says of them."""
     joined = "\n".join(text for text in synthetic[TEXT] if isinstance(text, str))
     single, repeated = (find_canaries(canaries, synthetic) for canaries in (case.single, case.repeated))
@@ -192,7 +194,7 @@ def scored(case: Case, synthetic: pd.DataFrame, scorer: TextScorer | None, state
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return found | _evaluated(case, synthetic, scorer, statement)
+        return found | _evaluated(case, synthetic, statement)
 
 
 def _number(secret: str) -> str:
@@ -200,11 +202,11 @@ def _number(secret: str) -> str:
     return secret.partition(" at ")[2].partition(",")[0]
 
 
-def _evaluated(case: Case, synthetic: pd.DataFrame, scorer: TextScorer | None, statement: Any) -> dict[str, Any]:
+def _evaluated(case: Case, synthetic: pd.DataFrame, statement: Any) -> dict[str, Any]:
     real = Real.prepare(case.train, case.holdout, case.schema, seed=case.seed, outside="clamp")
     evaluation = evaluate_beside(
         real, {"it": synthetic}, measures=MEASURES, self_tested=False,
-        statements={} if statement is None else {"it": statement}, scorers={} if scorer is None else {"it": scorer},
+        statements={} if statement is None else {"it": statement},
     )  # fmt: skip
     (candidate,) = evaluation.candidates
     policy = load_policy("internal")

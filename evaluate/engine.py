@@ -12,8 +12,6 @@ name of the figure, is plain data:
 * "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
 * "triples": the worst triples with their landmarks, how many were measured, and their share among all;
 * "relations": relations between columns, the share of rows that keep each, and what is left of it;
-* "histories": rows per entity, and each column's transitions with their landmarks, the worst first;
-* "texts": for each column of free text how many words its texts have, and a few synthetic ones with their rows;
 * "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;
 * "singling_out", "linkability": rates of success on members, controls and by guessing, for one and several columns, and
   for each split of the columns;
@@ -39,7 +37,7 @@ from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, nu
 from evaluate.real_facts import Duplicates, RealFacts, SampleSizes, Shift
 from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.self_tests import self_tests_of
-from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables, TextScorer
+from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
 from evaluate.validity.shares import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
@@ -205,7 +203,6 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     progress: Progress = quiet,
     statements: Mapping[str, PrivacyStatement] | None = None,
     generators: Mapping[str, GeneratorRecord] | None = None,
-    scorers: Mapping[str, TextScorer] | None = None,
     self_tested: bool = True,
 ) -> Evaluation:
     """The evaluation of synthetic tables beside real rows that may serve others, too.
@@ -214,10 +211,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
         real: *Sensitive*. What is measured of real rows alone is measured once and kept with them.
     """
     chosen = _chosen(measures)
-    prepared = {
-        name: real.beside(table, (statements or {}).get(name), (scorers or {}).get(name))
-        for name, table in synthetic.items()
-    }
+    prepared = {name: real.beside(table, (statements or {}).get(name)) for name, table in synthetic.items()}
     candidates = []
     for name, tables in prepared.items():
         measured = measure_candidate(

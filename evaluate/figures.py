@@ -10,6 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from synth import extras
+
 LARGEST = 1e15  # No number in a picture is larger
 _SLACK = 1e-6  # By how much a share may lie beyond its range, for rounding
 
@@ -162,27 +164,6 @@ class GroupModels(FigurePart):
     levels: list[Level]
 
 
-class HistoryFigures(FigurePart):
-    """Rows per entity as one column, and the distance of each column's transitions."""
-
-    lengths: ColumnShares
-    transitions: list[Clique]
-
-
-class TextFigures(FigurePart):
-    """Words of a text as one column, and a few synthetic texts with values of their row, for one column of texts."""
-
-    class Example(FigurePart):
-        """A synthetic text, and columns of its row with their values as texts."""
-
-        text: str
-        row: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
-
-    column: str
-    lengths: ColumnShares
-    examples: list[Example]
-
-
 class Distances(FigurePart):
     class Pair(FigurePart):
         synthetic: list[Number]
@@ -212,24 +193,6 @@ class Membership(FigurePart):
         if len(self.fpr) != len(self.tpr):
             raise ValueError("there is a rate of true alarms for each of false ones")
         return self
-
-
-class TextCopies(FigurePart):
-    """Sentences of training texts that synthetic texts repeat, as they stand there; the worst of each column first."""
-
-    class Column(FigurePart):
-        class Sentence(FigurePart):
-            """One sentence, with how many rows of either table hold it."""
-
-            sentence: str
-            n_words: Count
-            synthetic_rows: Count
-            train_rows: Count
-
-        column: str
-        sentences: list[Sentence]
-
-    columns: list[Column]
 
 
 class Validity(FigurePart):
@@ -277,27 +240,28 @@ _SHAPES: Mapping[str, Any] = {
     "utility": Utility,
     "fairness_columns": list[GroupShares],
     "fairness_models": list[GroupModels],
-    "histories": HistoryFigures,
-    "texts": list[TextFigures],
     "distance": Distances,
     "membership": Membership,
-    "text_copies": TextCopies,
     "validity": Validity,
 }
 
 
-OURS = frozenset({*_SHAPES, "inference", "linkability", "quasi_identifiers", "singling_out", "vulnerable"})
-"""Names of figures that a report draws, and that no other package may give."""
+OURS = frozenset(
+    {*_SHAPES, *extras.entries("figure"), "inference", "linkability", "quasi_identifiers", "singling_out", "vulnerable"}
+)
+"""Names of figures that a report draws, those of extras by the registry kind "figure" among them; no other package may
+give them."""
 
 
 def check_figures(figures: Mapping[str, Any]) -> None:
     """Refuse figures that cannot be drawn."""
-    _reader().validate_python({name: figure for name, figure in figures.items() if name in _SHAPES})
+    _reader().validate_python(dict(figures))
 
 
 @cache
 def _reader() -> TypeAdapter[Any]:
     from pydantic import create_model
 
-    fields: dict[str, Any] = {name: (shape, Field(default=None)) for name, shape in _SHAPES.items()}
+    shapes = {**_SHAPES, **extras.load("figure")}
+    fields: dict[str, Any] = {name: (shape, Field(default=None)) for name, shape in shapes.items()}
     return TypeAdapter(create_model("Figures", __base__=FigurePart, **fields))

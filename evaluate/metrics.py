@@ -30,20 +30,19 @@ V = TypeVar("V")
 
 _SHARE = (
     r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
-    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|histories\.(lengths|gaps|transitions|\w+\.broken)"
-    r"|texts\.(missing|lengths|words|bigrams|trigrams|repeated)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
-    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?|histories\.copied"
-    r"|texts\.(copied|personal)|quasi_identifiers|dcr\.share_closer|nndr\.median)"
+    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
+    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?"
+    r"|quasi_identifiers|dcr\.share_closer|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
     (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
-    (r"privacy\.(singling_out\.\w+|histories\.singling_out|linkability(\.split)?|inference(\.\w+)?)"
+    (r"privacy\.(singling_out\.\w+|linkability(\.split)?|inference(\.\w+)?)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
     (r"columns\.(wasserstein|chi2|mean|std)(\.mean|\.worst)?|joint\.density|utility\.queries"
-     r"|privacy\.(dcr\.median|texts\.longest)", (0.0, math.inf)),
+     r"|privacy\.dcr\.median", (0.0, math.inf)),
 )  # fmt: skip
 """The least and the most that numbers come to, by name: shares, differences of two, scores, losses, distances."""
 
@@ -102,6 +101,14 @@ class Metric:
     needs: Literal["", "order", "texts"] = ""
     ends: tuple[float, float] | None = None
     anchor: str = ""
+    spoiled_by: tuple[str, ...] = ()
+    """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
+    sampled: Literal["", "copied", "alone", "counted"] = ""
+    """What a sample of a large table shows of it (`evaluate.sample_notes`)."""
+    bounded: bool = False
+    """Whether it is a rate or an area of a test of who is in the table, which a privacy claim limits."""
+    never_waived: str = ""
+    """Why nobody may answer for its FAIL."""
     by: str = ""
 
     @property
@@ -136,11 +143,7 @@ _MODULES = {
     "fidelity.relations": "evaluate.fidelity.relations",
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.support": "evaluate.fidelity.support",
-    "fidelity.histories": "evaluate.histories.fidelity",
-    "fidelity.texts": "evaluate.free_text.fidelity",
     "utility.tstr": "evaluate.utility.tstr",
-    "utility.next_event": "evaluate.histories.next_event",
-    "utility.texts": "evaluate.free_text.utility",
     "utility.queries": "evaluate.utility.queries",
     "utility.clusters": "evaluate.utility.clusters",
     "fairness.models": "evaluate.fairness.models",
@@ -152,9 +155,6 @@ _MODULES = {
     "privacy.membership": "evaluate.privacy.membership",
     "privacy.vulnerable": "evaluate.privacy.vulnerable",
     "privacy.singling_out": "evaluate.privacy.singling_out",
-    "privacy.histories": "evaluate.privacy.histories",
-    "privacy.texts": "evaluate.privacy.texts.repeated",
-    "privacy.texts.membership": "evaluate.privacy.texts.membership",
     "privacy.linkability": "evaluate.privacy.linkability",
     "privacy.inference": "evaluate.privacy.attribute_inference",
     "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -35,7 +35,8 @@ NOTICE = "Internal: this file holds numbers computed from real rows, outside any
 
 MOST_SHOWN = 10  # Candidates whose figures are shown at once
 
-Case = Literal["honest", "copy", "some copies", "shuffled", "sorted", "dealt"]
+Case = str  # of a self-test: one of `CASES`, or one that an extra brings
+CASES: tuple[Case, ...] = ("honest", "copy", "some copies", "shuffled", "sorted")
 
 
 @dataclass(frozen=True)
@@ -137,16 +138,17 @@ class Candidate:
         Raises:
             EvaluationError: there is no such measure.
         """
-        subject = (subject,) if isinstance(subject, str) else subject
+        found = self.get(measure, (subject,) if isinstance(subject, str) else subject)
+        if found is None and measure not in CATALOG and measure not in MODULES and not is_ours(measure):
+            raise EvaluationError(f"there is no measure {measure!r}; {nearest(measure, [*CATALOG, *MODULES])}")
+        return found
+
+    def get(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
+        """The same, `None` also where no such measure is installed."""
         for estimate in self.estimates:
             if estimate.measure == measure and estimate.subject == subject:
                 return estimate
-        for failure in self.failures:
-            if failure.measure == measure and failure.subject in (subject, ()):
-                return failure
-        if measure not in CATALOG and measure not in MODULES and not is_ours(measure):
-            raise EvaluationError(f"there is no measure {measure!r}; {nearest(measure, [*CATALOG, *MODULES])}")
-        return None
+        return next((one for one in self.failures if one.measure == measure and one.subject in (subject, ())), None)
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ class SelfTest:
 
     Attributes:
         case: "honest" is a half of the holdout, "copy" is train itself, "some copies" are honest rows with a few of
-            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise. "dealt"
-            are train's rows dealt at random to its entities, where the schema names an order.
+            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise;
+            or a case that an extra brings.
         candidate: what was measured of it; `None` where the case says nothing about this table.
         absent: why it says nothing, as a sentence; empty where there is a candidate.
     """

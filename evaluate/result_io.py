@@ -47,7 +47,7 @@ def evaluation_from(text: str) -> Evaluation:
         )
     content.pop("notice", None)
     try:
-        return _consistent(_typed(_with_texts(_with_trust(content))))
+        return _consistent(_typed(_with_trust(content)))
     except _DamagedError as damage:
         raise _damaged(str(damage)) from None
     except ValidationError as error:
@@ -77,12 +77,6 @@ def _with_trust(content: Any) -> Any:
         return content
     whole = {key: _with_trust(one) for key, one in content.items()}
     return with_trust(whole) if set(whole) >= _STATEMENT else whole
-
-
-def _with_texts(content: Any) -> Any:
-    """The content, in which facts of older versions, whose tables kept no free text, say so."""
-    real = content.get("real") if isinstance(content, dict) else None
-    return {**content, "real": {"texts": [], **real}} if isinstance(real, dict) else content
 
 
 def _typed(content: dict[str, Any]) -> Evaluation:
@@ -167,7 +161,6 @@ def evaluation_json() -> dict[str, Any]:
         if name in _EITHER:
             definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
     definitions["PrivacyStatement"]["required"].remove("trust")  # older versions wrote neither
-    definitions["RealFacts"]["required"].remove("texts")
     head = {
         "schema_version": {
             "const": SCHEMA_VERSION,

@@ -7,10 +7,10 @@ several rows together shows even less of itself; nothing that was not searched i
 
 Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
 
-* one real person's data may stand in most synthetic rows, and that person not be in the sample (`privacy.personal`,
-  `privacy.texts.personal`);
+* one real person's data may stand in most synthetic rows, and that person not be in the sample (`Metric.sampled`
+  "counted");
 * a description that is alone in a sample of the synthetic table need not be alone in the table. So those which single
-  somebody out may be few among those tried (`privacy.singling_out`, `privacy.histories.singling_out`).
+  somebody out may be few among those tried ("alone").
 """
 
 from collections.abc import Collection
@@ -18,17 +18,13 @@ from dataclasses import replace
 
 from evaluate.gate.finding import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.copied_parts import NEAR, PARTS, VALUES
-from evaluate.privacy.histories import SINGLED_OUT
+from evaluate.metrics import CATALOG
 from evaluate.result import Estimate
 from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
 
 ON_ALL_ROWS = ("validity", "privacy.copies")  # Measures that count all rows
 _SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
-_COUNTED = (_PERSONAL, "privacy.texts.personal")
-"""Numbers that are counted in this very table, so that their interval is the number itself."""
-_PEOPLE = (VALUES, PARTS, NEAR, "privacy.texts.copied")
 _CHANCE = {".auc": 0.5, ".tpr_at_0.01": 0.01, ".tpr_at_0.001": 0.001}
 """The score of an attack without any success, by the end of its name; 0 for all others."""
 _AMONG = {
@@ -68,10 +64,13 @@ def sampled_rows(tables: Tables, sides: Collection[Side] = tuple(_NAMES)) -> str
 
 
 def _attack(measure: str, one: Estimate) -> str:
-    """The measure whose samples a number depends on: histories are singled out as rows are."""
-    if one.measure in _COUNTED:
-        return _PERSONAL
-    return _SINGLED_OUT if one.measure == SINGLED_OUT else measure
+    """The measure whose samples a number depends on."""
+    return {"counted": _PERSONAL, "alone": _SINGLED_OUT}.get(_sampled(one), measure)
+
+
+def _sampled(one: Estimate) -> str:
+    metric = CATALOG.get(one.measure)
+    return "" if metric is None else metric.sampled
 
 
 def _share(measure: str, tables: Tables) -> float:
@@ -93,10 +92,10 @@ def _allowed(one: Estimate, share: float, tables: Tables) -> Estimate:
     """The number with an upper end that allows for what was not searched."""
     if one.direction != "lower" or one.low is None or one.high is None:
         return one
-    if one.measure in _COUNTED and tables.share_at_hand("synthetic") < 1.0:
+    if _sampled(one) == "counted" and tables.share_at_hand("synthetic") < 1.0:
         # As a sample, it has a sampling error; the rows that were found are in the table all the same.
         one = replace(one, low=one.value * tables.share_at_hand("synthetic"), high=_beyond(one))
-    if one.measure in _PEOPLE and min(tables.share_at_hand("synthetic"), _real_share(tables)) < 1.0:
+    if _sampled(one) == "copied" and min(tables.share_at_hand("synthetic"), _real_share(tables)) < 1.0:
         one = replace(one, high=max(one.high or 0.0, clopper_pearson((one.high or 0.0) * one.n, one.n)[1]))
     if share == 1.0:
         return one

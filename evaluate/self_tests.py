@@ -6,8 +6,7 @@
 * shuffled: the training rows with every column shuffled, which must fail on what holds between columns, or between
   texts and their rows;
 * sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise;
-* dealt: the training rows dealt at random to their entities, which must fail on what depends on the row before. Where
-  the schema names no order there is no such case.
+* those that extras bring by the registry kind "self-test" (`evaluate.gate.spoiled_cases`).
 
 They are measured like every other table, on at most `MAX_ROWS` rows in all, and on some columns of wide tables. The
 measures are those that tell most for their time, and none that was not asked for. Work is limited and time is not, so
@@ -21,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 from evaluate.gate.checks import COPIED
-from evaluate.metrics import GATEABLE
+from evaluate.gate.spoiled_cases import SpoiledCase, brought_cases
+from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
@@ -34,16 +34,14 @@ MAX_COLUMNS = 32
 counted."""
 
 COPIES, MEMBERSHIP, COLUMNS, PAIRS = "privacy.copies", "privacy.membership", "fidelity.columns", "fidelity.pairs"
-HISTORIES, TEXTS = "fidelity.histories", "fidelity.texts"
 TELLING: dict[Case, tuple[str, ...]] = {
-    "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP, TEXTS),
+    "honest": (COPIES, COLUMNS, PAIRS, MEMBERSHIP),
     "copy": (COPIES, MEMBERSHIP),
     "some copies": (COPIES,),
-    "shuffled": (PAIRS, TEXTS),
+    "shuffled": (PAIRS,),
     "sorted": (PAIRS,),
-    "dealt": (HISTORIES,),
 }
-"""The measures of each case; that of texts only where the schema keeps some."""
+"""The measures of each case, beside those of extras whose numbers say that the case spoils them."""
 NARROWED = (PAIRS, MEMBERSHIP)  # Measures that look at `MAX_COLUMNS` at most
 
 Run = Callable[[str, Tables], MetricResult]  # A measurement of one table by a measure's name; errors become failures
@@ -61,8 +59,7 @@ class _Sample:
         made: dict[Case, pd.DataFrame] = {
             "copy": self.real.train, "shuffled": self.real.shuffled, "sorted": _sorted(self.real.train),
         }  # fmt: skip
-        if self.real.schema.order is not None:
-            made["dealt"] = _dealt(self.real)
+        made |= {case: spoiled.spoil(self.real) for case, spoiled in _brought(self.real).items()}
         if self.honest is None:
             return made
         n_copied = round(COPIED * len(self.honest))
@@ -99,10 +96,9 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers.
     `real`: *Sensitive*. The rows of the evaluation.
     """
-    cases = [case for case in TELLING if case != "dealt" or real.schema.order is not None]
-    there = {name for name in measures if name != TEXTS or real.schema.texts}
-    asked = {case: [name for name in TELLING[case] if name in there] for case in cases}
-    absent = {case: _unasked(case) for case, names in asked.items() if not names}
+    cases = _telling(real)
+    asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
+    absent = {case: _unasked(cases[case]) for case, names in asked.items() if not names}
     sample = None if len(absent) == len(asked) else _sampled(real)
     if sample is None:
         few = f"Fewer than {MIN_TRAIN_ROWS} rows are left where entities are kept whole."
@@ -113,12 +109,25 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     return tuple(SelfTest(case, found.get(case), absent.get(case, "")) for case in cases)
 
 
+def _telling(real: Real) -> dict[Case, tuple[str, ...]]:
+    """The measures of each case; one that a case spoils has to keep honest rows, too."""
+    cases: dict[Case, tuple[str, ...]] = {
+        **TELLING, **{case: (spoiled.measure,) for case, spoiled in _brought(real).items()}
+    }  # fmt: skip
+    for metric in CATALOG.values():
+        spoiled = [case for case in metric.spoiled_by if case in TELLING]
+        if spoiled and (not metric.needs or getattr(real.schema, metric.needs)):
+            cases |= {case: (*cases[case], metric.by) for case in ("honest", *spoiled)}
+    return cases
+
+
 def _measured(
     tables: Mapping[Case, Tables], asked: Mapping[Case, Collection[str]], run: Run
 ) -> dict[Case, Candidate]:  # fmt: skip
     """The numbers of each table that a rule may rest on, without what a report draws."""
     found: dict[Case, list[MetricResult]] = {case: [] for case in tables}
-    for name in (COPIES, COLUMNS, PAIRS, MEMBERSHIP, HISTORIES, TEXTS):
+    brought = (name for names in asked.values() for name in names)
+    for name in dict.fromkeys((COPIES, COLUMNS, PAIRS, MEMBERSHIP, *brought)):
         for case, given in tables.items():
             if name in asked[case]:
                 found[case].append(run(name, _narrowed(given) if name in NARROWED else given))
@@ -134,8 +143,12 @@ def _candidate(case: Case, measured: Iterable[MetricResult]) -> Candidate:
     )
 
 
-def _unasked(case: Case) -> str:
-    return f"It takes one of {', '.join(TELLING[case])}, and none was asked for."
+def _unasked(telling: Iterable[str]) -> str:
+    return f"It takes one of {', '.join(telling)}, and none was asked for."
+
+
+def _brought(real: Real) -> dict[Case, SpoiledCase]:
+    return brought_cases(lambda need: bool(getattr(real.schema, need)))
 
 
 def _sampled(real: Real) -> _Sample | None:
@@ -172,13 +185,6 @@ def _sorted(train: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {name: train[name].take(np.argsort(ranks[name], kind="stable")).reset_index(drop=True) for name in ranks}
     )
-
-
-def _dealt(real: Real) -> pd.DataFrame:
-    """The training rows, dealt at random to the entities; each has as many rows as before."""
-    entity = str(real.schema.entity)
-    turns = np.random.default_rng([real.seed, 5]).permutation(len(real.train))
-    return real.train.assign(**{entity: real.train[entity].take(turns).set_axis(real.train.index)})
 
 
 def _narrowed(tables: Tables) -> Tables:

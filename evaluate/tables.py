@@ -34,9 +34,6 @@ from synth.table.table import Table
 from synth.table.translating import TranslatedTable, Translations
 
 T = TypeVar("T")
-TextScorer = Callable[[str, pd.DataFrame], np.ndarray]
-"""A fitted model's loss at texts: of a column's name and some rows, the mean loss per token of each, in nats, shape
-(n,); not a number where the text is missing."""
 
 N_TARGETS = 8_000
 """Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
@@ -218,9 +215,7 @@ class Real(_Sides):
                 made.kept.once(("hashes", side), partial(hashes[side].take, at[side]))
         return made
 
-    def beside(
-        self, synthetic: Any, statement: PrivacyStatement | None = None, scorer: TextScorer | None = None
-    ) -> "Tables":
+    def beside(self, synthetic: Any, statement: PrivacyStatement | None = None) -> "Tables":
         """These rows and a synthetic table, whatever it comes from; what is kept of real rows is shared by all."""
         rows, table = _offered(synthetic, self.schema, self.declared)
         if len(rows) < MIN_SYNTHETIC_ROWS:
@@ -236,7 +231,7 @@ class Real(_Sides):
         whole: dict[Side, Whole] = {} if len(at) == len(rows) else {"synthetic": Whole(fitted, hashes, len(at))}
         real = {one.name: getattr(self, one.name) for one in fields(self)} | {"whole": {**self.whole, **whole}}
         made = Tables(
-            **real, synthetic=frame, offered=rows, ranks=ranks, claim=StatedClaim.of(statement), scorer=scorer,
+            **real, synthetic=frame, offered=rows, ranks=ranks, claim=StatedClaim.of(statement),
             unjudged=_unjudged(synthetic, table, self.schema, at),
             translated={} if table is None else dict(table.counted),
         )  # fmt: skip
@@ -270,7 +265,6 @@ class Tables(_Sides):
     n_targets: int | None = N_TARGETS
     n_rows: int | None = N_ROWS
     sample_rows: int = SAMPLE_ROWS
-    scorer: TextScorer | None = field(default=None, repr=False, compare=False)
     translated: Translations = field(default_factory=dict)
     # *Sensitive*. As in `Real`.
     faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False, compare=False)

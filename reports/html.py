@@ -32,7 +32,7 @@ from reports.sections.privacy_budget import OUTSIDE, exact
 from reports.sections.provenance import UNVERIFIED
 from reports.sections.utility import subgroups, utility_absent, utility_rows
 from reports.sections.verdicts import bound_of, first_sentence
-from synth.dp.statement import IN_LEDGER, RELATIONS, TRUST
+from synth.dp.statement import IN_LEDGER, RELATIONS, trust_words
 from synth.output import whole_file
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def environment() -> "Environment":
     made.globals.update(
         ways=ways, exposed=exposed, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS, WIDE=WIDE
     )
-    made.globals.update(RELATIONS=RELATIONS, TRUST=TRUST, bounded=bounded)
+    made.globals.update(RELATIONS=RELATIONS, trust_words=trust_words, bounded=bounded)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     made.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return made

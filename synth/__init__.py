@@ -14,11 +14,12 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from synth import extras
+
 if TYPE_CHECKING:
     from synth.declare import declare_schema
-    from synth.generators.base import Model
+    from synth.generators.models.model import Model
     from synth.generators.registry import generator, load_model
-    from synth.histories.relation import Relation
     from synth.infer import infer_schema
     from synth.progress import Progress, quiet
     from synth.schema import Schema
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from synth.table import read_table, write_table
 
 _HOMES = {
-    "Relation": "synth.histories.relation",
     "Schema": "synth.schema",
     "declare_schema": "synth.declare",
     "generator": "synth.generators.registry",
@@ -42,7 +42,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "Relation",
     "Schema",
     "declare_schema",
     "fit",
@@ -119,7 +118,9 @@ def fit(
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported when first used."""
+    """The public names, imported when first used, and those of extras, by the registry kind "public name"."""
+    if name in extras.entries("public name"):
+        return extras.load("public name")[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'synth' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synth.constraints import Constraint, FixedCombinations, Formula, Unique
+from synth.constraints import Constraint, FixedCombinations, Formula, Steps, Unique
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema
 from synth.schema.counted import modeled_in
@@ -103,7 +103,7 @@ def measurable(schema: Schema) -> tuple[str, ...]:
     """
     kept = [constraint for constraint in schema.constraints if constraint.proposed is None]
     named = {name for c in kept if isinstance(c, FixedCombinations) for name in c.columns}
-    named |= {constraint.column for constraint in kept if isinstance(constraint, Formula)}
+    named |= {constraint.column for constraint in kept if isinstance(constraint, Formula | Steps)}
     for name, modeled in modeled_in(schema).items():
         named |= {name, str(modeled.by)} if modeled.proposed is None else set()
     return tuple(name for name in schema.learned if schema.columns[name].domain is not None and name not in named)
@@ -122,7 +122,7 @@ def _values_named(constraint: Constraint) -> tuple[str, ...]:
     """Columns that cannot be measured beside the constraint: it lists their values, or computes them."""
     if isinstance(constraint, FixedCombinations):
         return constraint.columns
-    return (constraint.column,) if isinstance(constraint, Formula) else ()
+    return (constraint.column,) if isinstance(constraint, Formula | Steps) else ()
 
 
 def _to_measure(schema: Schema, name: str) -> Any:

@@ -9,13 +9,14 @@ Who reads a kind says what its objects are:
 - "generator" `synth.generators.registry`, "measure" and "measure on request" `evaluate.metrics`, "section"
   `reports.document`, "command" `understudy.cli`, "schema command" `understudy.cli.schemas`
 - "wrapper" `synth.generators.wrapper`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`
+- "trust" (a sentence) `synth.dp.statement`, "settings" (`Described`, by the key that tells such a file from others)
+  `understudy.json_schemas`
 - "tracker" `understudy.job.tracking`, "executor" and "counting" `understudy.executors`
 - "export": a function that writes a `Delivery` into its folder; "library": a package whose version provenance notes;
   "index page": the name of a page, and a function of a folder of outputs and the page's path
 """
 
 import importlib
-import importlib.util
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
@@ -28,12 +29,11 @@ PACKAGE = "understudy.extras"
 @cache
 def entries(kind: str) -> Mapping[str, str]:
     """Where the objects of a kind are, as "module:attribute" by name, in the order of the extras' names."""
-    if (
-        importlib.util.find_spec(PACKAGE.partition(".")[0]) is None
-        or (spec := importlib.util.find_spec(PACKAGE)) is None
-    ):
+    try:
+        package = importlib.import_module(PACKAGE)
+    except ModuleNotFoundError:  # the libraries without the application
         return MappingProxyType({})
-    folders = sorted(module.name for module in pkgutil.iter_modules(spec.submodule_search_locations))
+    folders = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     brought = [importlib.import_module(f"{PACKAGE}.{name}").BRINGS.get(kind, {}) for name in folders]
     return MappingProxyType({name: where for each in brought for name, where in each.items()})
 

@@ -12,6 +12,9 @@ from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.split import row_keys
 
+FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
+"""The ends of events' names in statements, where the first rows of units are counted apart from those after them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Histories:

@@ -3,18 +3,18 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from evaluate.provenance import Provenance
 from evaluate.real_facts import Duplicates, RealFacts
-from evaluate.result import Candidate, Case, Evaluation, SelfTest
+from evaluate.result import CASES, Candidate, Evaluation, SelfTest
 from synth.dp.statement import PrivacyStatement
 from synth.schema import Schema, build_schema
 
 SCHEMA = build_schema({"status": "declared", "n_units": 900, "columns": {"a": {"kind": "boolean"}}})
-ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in CASES)
 EVENT: dict[str, Any] = {
     "what": "counts", "mechanism": "Gaussian", "noise": {"sigma": 9.0, "sensitivity": 1, "whole": True}, "count": 1,
     "rho": 0.01, "delta": 0.0,

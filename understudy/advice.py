@@ -22,7 +22,7 @@ from synth.generators.fitting.fixed_costs import domain_event_name, domain_share
 from synth.generators.fitting.histograms import RARE
 from synth.generators.forecast import ASSUMED_CATEGORIES, MarginalNoise, Outlook, Planned, assumed, outlook
 from synth.generators.registry import generator
-from synth.generators.wrapper import usual_options
+from synth.generators.wrapper import usual_options, wrappers
 from synth.schema import Schema
 from understudy.console import duration
 from understudy.job.spec import SplitSpec
@@ -77,6 +77,10 @@ class Option:
         """True where it measures a tree's worth of pairs, of which the smallest stand out from the noise."""
         tree, needed = self.outlook.tree, len(self.outlook.sizes) - 1
         return tree is not None and tree.error <= DROWNED and self.outlook.n_marginals >= needed
+
+    def under(self, schema: Schema) -> Outlook:
+        """The outlook under another schema, all else alike."""
+        return outlook(self.generator, schema, train_share=self.train_share)
 
     def with_settings(self, schema: Schema, settings: Mapping[str, Any]) -> "Option":
         """The same generator, set otherwise in what changes no noise, with an outlook of its own."""
@@ -148,8 +152,7 @@ def advise(
     shown = list(options.values())
     if chosen.settings:
         shown.append(chosen)
-    facts = AdviceFacts(schema, epsilon, chosen.generator, chosen.outlook, chosen.train_share, chosen.schedule)
-    warnings = tuple(_warnings_of(facts))
+    warnings = tuple(_warnings_of(chosen, schema, epsilon))
     if policies and holdout_share > 0 and schema.n_units is not None:
         from evaluate.tables import N_TARGETS
         from understudy.reach import Size, beyond_reach
@@ -180,16 +183,16 @@ def _choice(options: Mapping[str, Option], schema: Schema) -> tuple[Option, list
     if suited.name == "latent_class":
         classes = options["latent_class"]
         fewer = _variants(classes, schema, FEWER_CLASSES)
-        fit = _first(option for option in fewer if _affordable(option, alone, MOST_SECONDS))
+        fit = next((option for option in fewer if _affordable(option, alone, MOST_SECONDS)), None)
         if fit is not None:
             return fit, [*_for_classes(fit), *_limited(classes, fit)]
     smaller = _variants(rounds, schema, SMALLER_MODELS) if rounds.joins else ()
-    fitting = _first(option for option in smaller if _affordable(option, alone, MOST_SECONDS))
+    fitting = next((option for option in smaller if _affordable(option, alone, MOST_SECONDS)), None)
     if fitting is not None:
         return fitting, [*_for_aim(fitting), *_limited(rounds, fitting)]
     against = _against_aim(rounds)
     coarser = _variants(tree, schema, COARSER)
-    usable = _first(option for option in coarser if option.joins and _affordable(option, alone, LONGEST_SECONDS))
+    usable = next((option for option in coarser if option.joins and _affordable(option, alone, LONGEST_SECONDS)), None)
     if usable is not None:
         return usable, [*against, *_for_mst(usable, tree)]
     return alone, [*against, *_against_mst(tree)]
@@ -204,10 +207,6 @@ def _variants(option: Option, schema: Schema, settings: Iterable[Mapping[str, An
     """The generator as it comes, then set otherwise, one after the other."""
     yield option
     yield from (option.with_settings(schema, one) for one in settings)
-
-
-def _first(options: Iterable[Option]) -> Option | None:
-    return next(iter(options), None)
 
 
 def _plain(option: Option) -> dict[str, Any]:
@@ -279,14 +278,11 @@ def _against_mst(option: Option) -> list[str]:
 def _drowned(noise: MarginalNoise | None) -> str:
     if noise is None:
         return "it measures no pair"
+    codes = " x ".join(map(str, noise.codes))
     return (
-        f"a pair of {_shape(noise)}, as in the tree with the fewest cells, has an expected total variation of "
+        f"a pair of {codes} codes, as in the tree with the fewest cells, has an expected total variation of "
         f"{noise.error:.2g} from noise alone (limit {DROWNED:g})"
     )
-
-
-def _shape(noise: MarginalNoise) -> str:
-    return f"{' x '.join(str(codes) for codes in noise.codes)} codes"
 
 
 def settings_of(option: Option) -> str:
@@ -307,70 +303,46 @@ SHOWN = 3
 """Columns that one sentence names at most."""
 
 
-@dataclass(frozen=True)
-class AdviceFacts:
-    """The recommendation and its grounds, all of them public."""
-
-    schema: Schema
-    epsilon: float
-    generator: PrivateGenerator
-    outlook: Outlook
-    train_share: float
-    schedule: Schedule
-
-    def under(self, schema: Schema) -> Outlook:
-        return outlook(self.generator, schema, train_share=self.train_share)
-
-
-def _warnings_of(facts: AdviceFacts) -> Iterator[str]:
+def _warnings_of(option: Option, schema: Schema, epsilon: float) -> Iterator[str]:
     """Sentences without a final stop, each with its reason and what would help."""
-    yield from _of_epsilon(facts)
-    yield from _of_units(facts)
-    yield from _of_entity(facts)
-    yield from _of_measured(facts)
-    yield from _of_categories(facts)
-    yield from _of_bounds(facts)
-    yield from _of_identifiers(facts)
-    yield from facts.generator.advice(facts.schema)
-
-
-def _of_epsilon(facts: AdviceFacts) -> Iterator[str]:
-    if facts.epsilon > WEAK_EPSILON:
+    if epsilon > WEAK_EPSILON:
         yield (
-            f"epsilon={facts.epsilon:g} is weak: it lets what comes out be e^{facts.epsilon:g}, about "
-            f"{_about(math.exp(facts.epsilon))}, times as likely with one unit as without it, plus delta; "
+            f"epsilon={epsilon:g} is weak: it lets what comes out be e^{epsilon:g}, about "
+            f"{_about(math.exp(epsilon))}, times as likely with one unit as without it, plus delta; "
             f"{WEAK_EPSILON:g} or less is stronger"
         )
-
-
-def _of_units(facts: AdviceFacts) -> Iterator[str]:
-    error, n_units = facts.outlook.column, facts.schema.n_units
+    error, n_units = option.outlook.column, schema.n_units
     if n_units is not None and error > LARGE_COLUMN_ERROR:
         wanted = n_units * error / LARGE_COLUMN_ERROR
         yield (
-            f"n_units={n_units} is small for epsilon={facts.epsilon:g}: noise alone moves {error:.2g} of a column on "
+            f"n_units={n_units} is small for epsilon={epsilon:g}: noise alone moves {error:.2g} of a column on "
             f"average; {LARGE_COLUMN_ERROR:g} takes more than {_about(wanted)} units, or a larger epsilon"
         )
+    yield from _of_entity(option, schema)
+    yield from _of_measured(option, schema)
+    yield from _of_categories(option.outlook, schema)
+    yield from _of_bounds(schema)
+    yield from _of_identifiers(schema)
+    yield from (said for wrapper in wrappers(option.generator) for said in wrapper.advice(schema))
 
 
-def _of_entity(facts: AdviceFacts) -> Iterator[str]:
-    k = facts.schema.max_rows_per_unit
+def _of_entity(option: Option, schema: Schema) -> Iterator[str]:
+    k = schema.max_rows_per_unit
     if k > 1:
-        halved = facts.schema.model_copy(update={"max_rows_per_unit": max(k // 2, 1)})
-        less = facts.under(halved)
+        halved = schema.model_copy(update={"max_rows_per_unit": max(k // 2, 1)})
+        less = option.under(halved)
         yield (
             f"max_rows_per_unit={k} makes noise {k} times as large as one row per entity would: a column has an "
-            f"expected total variation of {facts.outlook.column:.2g}, and {less.column:.2g} at {max(k // 2, 1)}, "
+            f"expected total variation of {option.outlook.column:.2g}, and {less.column:.2g} at {max(k // 2, 1)}, "
             "which uses fewer rows of each entity; errors are shares of the rows that there are if each entity has one"
         )
 
 
-def _of_measured(facts: AdviceFacts) -> Iterator[str]:
-    schema = facts.schema
+def _of_measured(option: Option, schema: Schema) -> Iterator[str]:
     measured, shares = schema.measured, domain_shares(schema)
     if schema.spikes_measured:
         events = [spikes_event_name(name) for name in schema.spikes_measured]
-        planned = map(facts.schedule.event, events)
+        planned = map(option.schedule.event, events)
         thresholds = [event.threshold for event in planned if isinstance(event, StabilityEvent)]
         yield (
             f"{_listed(schema.spikes_measured)}: frequent values are to be measured, which takes "
@@ -380,18 +352,19 @@ def _of_measured(facts: AdviceFacts) -> Iterator[str]:
     if not measured:
         return
     share = sum(shares[domain_event_name(schema, name)] for name in measured)
-    declared = facts.under(assumed(facts.schema))
+    declared = option.under(assumed(schema))
     yield (
         f"{_listed(measured)}: bounds or categories are to be measured, which takes {share:.0%} of the budget; "
-        f"declared, a column's expected total variation would fall from {facts.outlook.column:.3g} to "
+        f"declared, a column's expected total variation would fall from {option.outlook.column:.3g} to "
         f"{declared.column:.3g}; a list of categories is taken to have {ASSUMED_CATEGORIES} here"
     )
 
 
-def _of_categories(facts: AdviceFacts) -> Iterator[str]:
-    schema, found = facts.schema, facts.outlook
+def _of_categories(found: Outlook, schema: Schema) -> Iterator[str]:
     many = [
-        name for name in found.sizes if schema.columns[name].is_categorical and found.sizes[name] - 2 > MANY_CATEGORIES
+        name
+        for name in found.columns
+        if schema.columns[name].is_categorical and found.sizes[name] - 2 > MANY_CATEGORIES
     ]
     if many:
         worst = max(many, key=lambda name: found.columns[name])
@@ -402,9 +375,9 @@ def _of_categories(facts: AdviceFacts) -> Iterator[str]:
         )
 
 
-def _of_bounds(facts: AdviceFacts) -> Iterator[str]:
-    for name in facts.schema.modeled:
-        column = facts.schema.columns[name]
+def _of_bounds(schema: Schema) -> Iterator[str]:
+    for name in schema.modeled:
+        column = schema.columns[name]
         if not column.is_number or column.measure or column.bins or column.scale == "log":
             continue
         unit, width = column.unit, (column.bounds[1] - column.bounds[0]) / EVEN_CELLS
@@ -415,11 +388,11 @@ def _of_bounds(facts: AdviceFacts) -> Iterator[str]:
             )
 
 
-def _of_identifiers(facts: AdviceFacts) -> Iterator[str]:
-    names = [name for name in facts.schema.kept if facts.schema.columns[name].is_identifier]
+def _of_identifiers(schema: Schema) -> Iterator[str]:
+    names = [name for name in schema.kept if schema.columns[name].is_identifier]
     if names:
         yield f"{_listed(names)}: identifiers are made anew in the same format; nothing about them is learned"
-    names = [name for name in facts.schema.kept if facts.schema.columns[name].is_personal]
+    names = [name for name in schema.kept if schema.columns[name].is_personal]
     if names:
         yield f"{_listed(names)}: personal data is written anew by Faker; nothing about it is learned"
 

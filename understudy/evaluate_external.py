@@ -18,9 +18,9 @@ from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Ge
 from evaluate.result_io import evaluation_from
 from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
 from synth.errors import JobError, SchemaError
-from synth.generators.base import Generator, Model
+from synth.generators.base import Generator
+from synth.generators.models.model import Model
 from synth.generators.registry import load_model
-from synth.generators.wrapper import scorer_of
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema, TaskKind
@@ -174,7 +174,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     schema = aimed(schema_of(files["schema"]), offer.target, offer.task)
     model = None if offer.model is None else load_model(offer.model)
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
-    statement, scorer = (None, None) if model is None else (model.statement, scorer_of(model))
+    statement = None if model is None else model.statement
     draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows, offer.outside)
     with laid_out(given, schema, draws) as laid:
         if offer.model is not None:
@@ -187,7 +187,6 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
             progress=progress,
             statements={name: statement for name in names if statement is not None},
             generators={name: GeneratorRecord(model.name) for name in names if model is not None},
-            scorers={name: scorer for name in names if scorer is not None},
         )
         attempts = count_attempt(
             laid.prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names)

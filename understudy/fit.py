@@ -8,7 +8,8 @@ from typing import Any
 
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, OutputError
-from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.models.model import Model
 from synth.generators.registry import load_model
 from synth.generators.wrapper import fit_model
 from synth.output import Making, is_taken

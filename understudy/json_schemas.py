@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synth import extras
 from synth.errors import JobError, nearest
 
 if TYPE_CHECKING:
@@ -19,13 +21,16 @@ class Described:
     title: str
     description: str
     made: Callable[[], dict[str, Any]]
+    read: Callable[[Path], object] = lambda path: None
+    """Reads a file, or says what is wrong with it: of kinds that extras bring."""
 
 
 def json_schema(name: str) -> dict[str, Any]:
     """The JSON Schema of one kind of file."""
-    if name not in KINDS:
-        raise JobError(f"kind={name!r} is no file that has a JSON Schema; {nearest(name, KINDS)}")
-    kind = KINDS[name]
+    kinds: Mapping[str, Described] = {**KINDS, **extras.load("settings")}
+    if name not in kinds:
+        raise JobError(f"kind={name!r} is no file that has a JSON Schema; {nearest(name, kinds)}")
+    kind = kinds[name]
     head = {"$schema": DIALECT, "$id": f"urn:understudy:{name}", "title": kind.title, "description": kind.description}
     return {**head, **{key: value for key, value in kind.made().items() if key not in head}}
 
@@ -46,12 +51,6 @@ def _job() -> dict[str, Any]:
     from understudy.job.spec import job_json
 
     return job_json()
-
-
-def _sites() -> dict[str, Any]:
-    from understudy.sites.job import SitesJob
-
-    return SitesJob.model_json_schema()
 
 
 def _schema() -> dict[str, Any]:
@@ -101,7 +100,6 @@ def _one_form(document: "type[Statement]") -> dict[str, Any]:
 KINDS: Mapping[str, Described] = {
     "schema": Described("Schema", "What is public about one table: its columns, bounds and unit of privacy.", _schema),
     "job": Described("Job", "One run: a table, its schema, generators, measures and a policy.", _job),
-    "sites": Described("Job of several sites", "What several sites and a server agree upon.", _sites),
     "policy": Described("Policy", "What must hold before a table may go to an audience, and why.", _policy),
     "waivers": Described("Waivers", "Rules of a policy that a named person answers for, until a date.", _waivers),
     "evaluation": Described("Evaluation", "What was measured of synthetic tables beside a real one.", _evaluation),
@@ -110,4 +108,4 @@ KINDS: Mapping[str, Described] = {
     "sign-off": Described("Sign-off", "Who answers for the release of a table, in which role, until when.", _sign_off),
     "withdrawal": Described("Withdrawal", "Why a bundle is not to be relied on any more, by whom.", _withdrawal),
 }
-"""Every kind of file by the name that the command takes."""
+"""Every kind of file by the name that the command takes; extras bring others."""

@@ -129,9 +129,9 @@ def fingerprints(train: "Table", holdout: "Table", schema: "Schema", key: bytes)
     return {name: _named(sums, schema, key) for name, sums in {"table": both, **sides}.items()}
 
 
-def fingerprint_of_both(parents: str, rows: str, key: bytes) -> str:
-    """A keyed name for two related real tables."""
-    return f"hmac-sha256:{hmac.new(key, json.dumps([parents, rows]).encode(), 'sha256').hexdigest()}"
+def fingerprint_of_all(prints: list[str], key: bytes) -> str:
+    """A keyed name for several real tables together."""
+    return f"hmac-sha256:{hmac.new(key, json.dumps(prints).encode(), 'sha256').hexdigest()}"
 
 
 def _sums(real: "Table | MappedRows", schema: "Schema") -> "ContentSums":

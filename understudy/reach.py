@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from evaluate.gate.finding import BOUNDED, most_of
+from evaluate.gate.finding import bounded, false_alarms, most_of
 from evaluate.gate.policy import Policy, Rule
 from evaluate.intervals import clopper_pearson, wilson
 from evaluate.privacy.membership import Scores, true_positive_rate
@@ -122,10 +122,9 @@ def unfavorable(measure: str, size: Size) -> float | None:
         return wilson(0.0, size.n_synthetic)[2]
     if measure == VALID_ROWS:
         return clopper_pearson(size.n_synthetic, size.n_synthetic)[0]
-    found = BOUNDED.fullmatch(measure)
-    if found is None or ".group." in measure:
+    if not bounded(measure) or ".group." in measure:
         return None
-    return _of_attack(measure, None if found["rate"] is None else float(found["rate"]), size)
+    return _of_attack(measure, false_alarms(measure), size)
 
 
 def _of_attack(measure: str, rate: float | None, size: Size) -> float:

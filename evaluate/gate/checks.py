@@ -1,8 +1,8 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
 A half of the holdout must fail nothing. A copy of train must fail on privacy, a few copies among honest rows on copies.
-Columns shuffled or sorted one by one must fail on what holds between columns; texts are shuffled with them. Rows dealt
-at random to entities must fail on the dependence on the row before. A case speaks only through rules that could show it
+Columns shuffled or sorted one by one must fail on what holds between columns; texts are shuffled with them. Extras
+bring further cases, and their numbers say which cases spoil them. A case speaks only through rules that could show it
 on this table:
 
 * an interval that holds the limit has too few rows behind it to decide, which is no fault;
@@ -13,12 +13,14 @@ on this table:
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import STATEMENT, Policy, Rule
-from evaluate.result import Candidate, Case, Failure, Reason, SelfTest
+from evaluate.gate.spoiled_cases import brought_cases, spoiled_case
+from evaluate.metrics import CATALOG
+from evaluate.result import CASES, Candidate, Case, Failure, Reason, SelfTest
 
 CAME_OUT: Literal["came out"] = "came out"
 BROKEN: Literal["did not come out"] = "did not come out"
@@ -27,10 +29,8 @@ NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
 PRIVACY = ("privacy.",)
 COPYING = ("privacy.copies",)
 COPIED = 0.05  # Share of training rows among honest ones in the self-test of some copies
-BETWEEN = ("pairs.", "triples.", "joint.", "texts.agreement.")
-"""Of fidelity, what looks at several columns at once: each alone, shuffled columns and texts are right."""
-BEFORE = ("histories.dependence.", "histories.lag.")
-"""Of histories, what depends on the row before: dealing keeps rows per entity."""
+BETWEEN = ("pairs.", "triples.", "joint.")
+"""Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
 UNMEASURED = (STATEMENT, AUDITED)  # Numbers that no table gives of itself
 OF_OTHERS = "privacy.copies.holdout"  # It asks for held-out people, none of whom stands in a spoiled table
 FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
@@ -38,7 +38,6 @@ FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
     "some copies": (COPYING, "copies"),
     "shuffled": (BETWEEN, "what holds between columns"),
     "sorted": (BETWEEN, "what holds between columns"),
-    "dealt": (BEFORE, "the dependence on the row before"),
 }
 """Beginnings of the measures on which a spoiled table must fail, and their subject."""
 TEXTS: Mapping[Case, str] = {
@@ -46,7 +45,6 @@ TEXTS: Mapping[Case, str] = {
     "some copies": f"A table of held-out rows with {COPIED:.0%} of training rows among them",
     "shuffled": "The training table with every column shuffled",
     "sorted": "The training table with every column sorted on its own",
-    "dealt": "The training table with its rows dealt at random to entities",
 }
 SUBTLE: tuple[Case, ...] = ("some copies", "sorted")  # Cases in which some rules of the family are right to pass
 STRETCH = 2.0
@@ -62,10 +60,11 @@ class Check:
     reason: str
 
 
-def checks_of(self_tests: Iterable[SelfTest], policy: Policy, *, histories: bool = False) -> tuple[Check, ...]:
-    """The outcome of each case under a policy. A case without self-test has failed."""
+def checks_of(self_tests: Iterable[SelfTest], policy: Policy, real: Any = None) -> tuple[Check, ...]:
+    """The outcome of each case under a policy. A case without self-test has failed. `real`: facts about the table."""
     there = {one.case: one for one in self_tests}
-    return tuple(_check(case, there.get(case), policy) for case in get_args(Case) if case != "dealt" or histories)
+    cases = (*CASES, *brought_cases(lambda need: bool(getattr(real, need, None))))
+    return tuple(_check(case, there.get(case), policy) for case in cases)
 
 
 def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
@@ -80,11 +79,16 @@ def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
     rules = [rule for rule in policy.rules if rule.severity == "fail" and not rule.measure.startswith(UNMEASURED)]
     if case == "honest":
         return _honest(test.candidate, rules)
-    family, of = FAMILIES[case]
-    rules = [rule for rule in rules if rule.measure.startswith(family) and rule.measure != OF_OTHERS]
+    family, of = FAMILIES.get(case) or ((), spoiled_case(case).subject)
+    rules = [rule for rule in rules if _shows(rule, case, family) and rule.measure != OF_OTHERS]
     if not rules:
         return Check(case, NOT_APPLICABLE, f"The policy has no binding rule on {of}.")
     return _spoiled(case, test.candidate, rules)
+
+
+def _shows(rule: Rule, case: Case, family: tuple[str, ...]) -> bool:
+    metric = CATALOG.get(rule.measure)
+    return rule.measure.startswith(family) or (metric is not None and case in metric.spoiled_by)
 
 
 def _honest(candidate: Candidate, rules: list[Rule]) -> Check:
@@ -109,13 +113,17 @@ def _spoiled(case: Case, candidate: Candidate, rules: list[Rule]) -> Check:
     found = [finding_of(candidate, rule) for rule in _measured(candidate, rules)]
     failed = [finding for finding in found if finding.outcome == "FAIL"]
     if failed:
-        return Check(case, CAME_OUT, f"{TEXTS[case]} breaks {_named(failed[0])}.")
+        return Check(case, CAME_OUT, f"{_text(case)} breaks {_named(failed[0])}.")
     passed = [finding for finding in found if finding.outcome == "PASS" and not _untelling(case, finding)]
     # Another rule may see with more rows what is not wrong in every way, and until then such a table passes nothing.
     if passed and not (case in SUBTLE and any(_leans_to_fail(finding) for finding in found)):
-        return Check(case, BROKEN, f"{TEXTS[case]} keeps {_named(passed[0])}, which would not have seen it.")
+        return Check(case, BROKEN, f"{_text(case)} keeps {_named(passed[0])}, which would not have seen it.")
     halted = _halted(case, candidate, [finding.rule for finding in found])
     return halted or Check(case, NOT_APPLICABLE, _silent(case, found))
+
+
+def _text(case: Case) -> str:
+    return TEXTS[case] if case in TEXTS else spoiled_case(case).text
 
 
 def _silent(case: Case, found: list[Finding]) -> str:
@@ -126,21 +134,16 @@ def _silent(case: Case, found: list[Finding]) -> str:
         return "The table is too small for any interval to decide."
     if case == "some copies" and any(finding.outcome == "PASS" for finding in found):
         return f"The policy allows {COPIED:.0%} of copies."
-    if case != "dealt" and any(finding.outcome == "PASS" for finding in found):
+    if case not in CASES:
+        return spoiled_case(case).silent
+    if any(finding.outcome == "PASS" for finding in found):
         return "Shuffled columns keep these limits by their own landmark: the columns are nearly independent."
-    return _SILENT.get(case, "The table is too small, or too many of its rows are alike, to tell.")
-
-
-_INDEPENDENT = "The columns are nearly independent, or the table is too small to tell."
-_SILENT: Mapping[Case, str] = {
-    "shuffled": _INDEPENDENT,
-    "sorted": _INDEPENDENT,
-    "dealt": "Rows hardly depend on the row before, or too few entities have two rows to tell.",
-}
+    why = "The columns are nearly independent, or the table is too small" if case in ("shuffled", "sorted") else ""
+    return f"{why or 'The table is too small, or too many of its rows are alike,'} to tell."
 
 
 def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
-    return [rule for rule in rules if candidate.find(rule.measure, rule.subject) is not None]
+    return [rule for rule in rules if candidate.get(rule.measure, rule.subject) is not None]
 
 
 def _halted(
@@ -148,7 +151,7 @@ def _halted(
 ) -> Check | None:  # fmt: skip
     """The check of a case in which a measure broke down or did not end; `None` where all did."""
     for rule in rules:
-        failure = candidate.find(rule.measure, rule.subject)
+        failure = candidate.get(rule.measure, rule.subject)
         if isinstance(failure, Failure) and failure.reason in ways:
             return Check(case, BROKEN, f"{rule.measure} gave no number: {failure.message.rstrip('.')}.")
     return None

@@ -39,20 +39,12 @@ DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, 
 VOID = "The statement is void: its noise was not drawn from a secure source."
 UNVERIFIED = "Nobody saw that the statement is of this table, so that what it claims is no number to judge by."
 
-BOUNDED = re.compile(
-    r"privacy\.(?:membership|vulnerable|texts\.membership|texts\.loss)\.(?:\w+\.)?(?:auc|tpr_at_(?P<rate>0\.[0-9]+))"
-)
-"""Measures that a privacy claim limits: rates and areas of tests of whether a unit is in the table. Texts are under the
-same statement as the other columns, and a model that wrote them is as noisy as what it wrote."""
-
 NEVER_WAIVED: Mapping[str, str] = {
     AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",
     "privacy.personal": "values of real people stand in the table, and nobody can answer in their place; remove them",
-    "privacy.texts.personal": "personal data of real people stand in texts, and nobody can answer for that; write "
-    "the texts anew",
 }
-"""Measures whose FAIL no waiver covers, nor a number beyond the limit that has no interval, and why. Where they are
-merely not known, an owner may answer for that."""
+"""Measures whose FAIL no waiver covers, nor a number beyond the limit that has no interval, and why, beside those whose
+`Metric.never_waived` says so. Where they are merely not known, an owner may answer for that."""
 
 
 ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
@@ -111,7 +103,9 @@ def finding_of(
 ) -> Finding:
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule, counted, verified=verified)
-    found = candidate.find(rule.measure, rule.subject)
+    if rule.measure not in CATALOG:
+        return Finding(rule, "INCONCLUSIVE", "Nothing that is installed measures it, so nothing is known.")
+    found = candidate.get(rule.measure, rule.subject)
     finding = _measured(found, rule)
     # What broke down may have met tables that are not what the claim is about.
     broke = isinstance(found, Failure) and found.reason == "failed"
@@ -141,15 +135,25 @@ def bounded(measure: str) -> bool:
     >>> bounded("privacy.membership.auc"), bounded("privacy.vulnerable.rare.tpr_at_0.01"), bounded("privacy.copies")
     (True, True, False)
     """
-    return BOUNDED.fullmatch(measure) is not None
+    return measure in CATALOG and CATALOG[measure].bounded
+
+
+def false_alarms(measure: str) -> float | None:
+    """The rate of false alarms at which members are counted; `None` of an area.
+
+    >>> false_alarms("privacy.membership.tpr_at_0.01"), false_alarms("privacy.membership.auc")
+    (0.01, None)
+    """
+    _, _, rate = measure.partition(".tpr_at_")
+    return float(rate) if rate else None
 
 
 def most_of(limit: "TradeOff", measure: str) -> float | None:
     """The most that a measure comes to on average over fits; `None` where the claim does not limit it."""
-    found = BOUNDED.fullmatch(measure)
-    if found is None:
+    if not bounded(measure):
         return None
-    return limit.area if found["rate"] is None else limit.detections(float(found["rate"]))
+    rate = false_alarms(measure)
+    return limit.area if rate is None else limit.detections(rate)
 
 
 def _proved(finding: Finding, proof: Proof) -> Finding:
@@ -201,7 +205,8 @@ def _never(finding: Finding) -> str:
         return ""
     if finding.reason == VOID:
         return "a statement whose noise can be guessed promises nothing; fit again with secure noise"
-    return NEVER_WAIVED.get(finding.rule.measure, "")
+    metric = CATALOG.get(finding.rule.measure)
+    return NEVER_WAIVED.get(finding.rule.measure, "" if metric is None else metric.never_waived)
 
 
 def _is_beyond(finding: Finding) -> bool:

@@ -36,6 +36,11 @@ class Rule(Frozen):
         strict=True,
         description="FAIL where the favorable end of the 95% interval lies beyond it; left out: beyond `limit`.",
     )
+    needs: Literal["", "order", "texts"] = Field(
+        default="",
+        description="What a table has to have for the rule to apply: rows in an order, or free text. A rule that says "
+        "so may name a number of an extra that is not installed; it is INCONCLUSIVE then.",
+    )
     severity: Literal["fail", "warn"] = Field(default="fail", description="A warning never changes the verdict.")
     subject: tuple[str, ...] = Field(default=(), description="Columns that the rule is about; left out: all.")
 
@@ -44,9 +49,16 @@ class Rule(Frozen):
     def _gateable(cls, measure: str) -> str:
         if measure in CATALOG and not CATALOG[measure].gateable:
             raise ValueError(f"{measure!r} only describes and may not be gated: {CATALOG[measure].describes}")
-        if measure not in GATEABLE:
-            raise ValueError(f"{measure!r} is not a measure that a rule may name; {nearest(measure, GATEABLE)}")
         return measure
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.measure not in GATEABLE and not self.needs:
+            meant = nearest(self.measure, GATEABLE)
+            raise ValueError(f"{self.measure!r} is not a measure that a rule may name; {meant}")
+        if self.needs and self.needs != self.need:
+            raise ValueError(f"needs={self.needs!r} is not what {self.measure!r} needs; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _of_an_interval(self) -> Self:
@@ -69,7 +81,13 @@ class Rule(Frozen):
     @property
     def direction(self) -> Direction:
         """The direction that is better."""
-        return GATEABLE[self.measure]
+        return GATEABLE.get(self.measure, "lower")  # of what is not installed nothing is compared
+
+    @property
+    def need(self) -> str:
+        """The fact of the real table without which the rule does not apply; empty: none."""
+        metric = CATALOG.get(self.measure)
+        return self.needs if metric is None else metric.needs
 
     @property
     def failing(self) -> float:

@@ -20,7 +20,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.comparison import BarringFinding, VendorRanking
 from evaluate.gate.checks import BROKEN, Check, checks_of
 from evaluate.gate.claim import Claim, Composition
-from evaluate.gate.finding import BOUNDED, Finding, Outcome, Proof, answered, finding_of, sampled
+from evaluate.gate.finding import Finding, Outcome, Proof, answered, bounded, false_alarms, finding_of, sampled
 from evaluate.gate.policy import (
     STATEMENT,
     Policy,
@@ -63,8 +63,7 @@ def deciding(finding: Finding, real: RealFacts) -> str:
     """What the rows are that would decide, and whether the real table has them; empty where no number of rows is named,
     and where the finding says so itself. `real`: of the evaluation. *Sensitive*: so is the text.
     """
-    counted = CATALOG[finding.rule.measure].counted
-    if finding.n_needed is None or finding.estimate is None or counted is None:
+    if finding.n_needed is None or finding.estimate is None or (counted := _counted(finding)) is None:
         return ""
     lacking = _lacking(finding, real)
     if lacking:
@@ -78,7 +77,7 @@ def deciding(finding: Finding, real: RealFacts) -> str:
 
 def _lacking(finding: Finding, real: RealFacts) -> str:
     """The reason why no larger split of the real table has so many; empty where one does, or nobody knows."""
-    counted, n_needed = CATALOG[finding.rule.measure].counted, finding.n_needed
+    counted, n_needed = _counted(finding), finding.n_needed
     if counted is None or finding.estimate is None or n_needed is None:
         return ""
     if counted.most is not None and n_needed > counted.most:
@@ -89,10 +88,15 @@ def _lacking(finding: Finding, real: RealFacts) -> str:
     return f"the real table has {count(n_rows)} rows in all"
 
 
+def _counted(finding: Finding) -> Counted | None:
+    metric = CATALOG.get(finding.rule.measure)
+    return None if metric is None else metric.counted
+
+
 def _else(finding: Finding) -> str:
     """What decides a rule without any more rows."""
-    rule = BOUNDED.fullmatch(finding.rule.measure)
-    if rule is not None and finding.rule.limit > (0.5 if rule["rate"] is None else float(rule["rate"])):
+    rule = finding.rule
+    if bounded(rule.measure) and rule.limit > (false_alarms(rule.measure) or 0.5):
         return "A private fit with a small enough epsilon proves this rule; else an owner may waive it."
     return "An owner may waive it."
 
@@ -206,8 +210,7 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
         for rule in policy.all_rules
         if _applies(candidate, rule, real)
     )
-    histories = real is not None and real.order is not None
-    checks = () if self_tests is None else checks_of(self_tests, policy, histories=histories)
+    checks = () if self_tests is None else checks_of(self_tests, policy, real)
     return Verdict(
         candidate=candidate.name,
         policy=policy.name,
@@ -239,17 +242,16 @@ def _overall(outcomes: list[Outcome], checks: tuple[Check, ...]) -> Outcome:
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     """True where a rule is about something that the table has. A warning about what the real table has not, such as
     steps, says nothing, nor does a rule on relations where nothing holds between its columns; other binding rules stay
-    INCONCLUSIVE. A rule whose number needs a fact of the table applies wherever it is there, measured or not; without
-    facts about the real table, where it was measured.
+    INCONCLUSIVE. A rule whose number needs a fact of the table applies wherever it is there, measured or not, also
+    where the extra that measures it is not installed; without facts about the real table, where it was measured.
     """
     if rule.measure == UNJUDGED:
-        return candidate.find(rule.measure, rule.subject) is not None
-    metric = CATALOG.get(rule.measure)
-    if metric is not None and metric.needs:
+        return candidate.get(rule.measure, rule.subject) is not None
+    if rule.need:
         if real is None:
-            return candidate.find(rule.measure, rule.subject) is not None
-        return bool(getattr(real, metric.needs))
-    found = None if rule.measure.startswith(STATEMENT) else candidate.find(rule.measure, rule.subject)
+            return candidate.get(rule.measure, rule.subject) is not None
+        return bool(getattr(real, rule.need))
+    found = None if rule.measure.startswith(STATEMENT) else candidate.get(rule.measure, rule.subject)
     if isinstance(found, Failure) and found.reason == "not applicable":
         return rule.severity != "warn" and rule.measure not in WHERE_ANYTHING_HOLDS
     claims = candidate.statement is not None

@@ -28,11 +28,13 @@ from evaluate.tables import MetricResult, Tables
 METRICS = (
     Metric("privacy.copies.values", "lower", "People whose exact values are copied", "Share of training people who "
            "have a number or time to the last digit alone, and whose value stands in the table beyond chance.",
-           counted=COPIED_PEOPLE),
+           counted=COPIED_PEOPLE, sampled="copied"),
     Metric("privacy.copies.parts", "lower", "People of whom a part is copied", "Share of training people of whom a few "
-           "columns together, which nobody else has, stand in the table beyond chance.", counted=COPIED_PEOPLE),
+           "columns together, which nobody else has, stand in the table beyond chance.", counted=COPIED_PEOPLE,
+           sampled="copied"),
     Metric("privacy.copies.near", "lower", "People copied with small changes", "Share of training people to whom a "
-           "synthetic row lies many times nearer than the nearest held-out person, beyond chance.", counted=MEMBERS),
+           "synthetic row lies many times nearer than the nearest held-out person, beyond chance.", counted=MEMBERS,
+           sampled="copied"),
 )  # fmt: skip
 
 VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.copies.near"

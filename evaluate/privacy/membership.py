@@ -33,13 +33,13 @@ from evaluate.tables import MetricResult, Tables
 METRICS = (
     Metric("privacy.membership.auc", "lower", "Membership attack, AUC",
            "How well an attacker tells members of the training table from outsiders; 0.5 is a coin.", counted=PEOPLE,
-           key=True, attack="always", criteria=("linkability", "identifiability",)),
+           key=True, attack="always", criteria=("linkability", "identifiability"), bounded=True),
     Metric("privacy.membership.tpr_at_0.01", "lower", "Members found at 1% false alarms",
            "Members the attacker finds while accusing 1 outsider in 100; chance is 1%.", counted=MEMBERS, key=True,
-           attack="always", criteria=("linkability", "identifiability",)),
+           attack="always", criteria=("linkability", "identifiability"), bounded=True),
     Metric("privacy.membership.tpr_at_0.001", "lower", "Members found at 0.1% false alarms",
            "The same while accusing 1 outsider in 1,000; chance is 0.1%.", counted=MEMBERS, key=True, attack="always",
-           criteria=("linkability", "identifiability",)),
+           criteria=("linkability", "identifiability"), bounded=True),
 )  # fmt: skip
 
 N_CURVE = 300

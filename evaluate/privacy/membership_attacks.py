@@ -11,8 +11,8 @@ Targets are independent, so that intervals are right. Of an entity with many row
 neither side more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that.
 Twins in training and control rows make both look alike.
 
-Histories (`evaluate.privacy.histories`): where rows of an entity have an order, one more attack looks at all rows of a
-target together. It adds up what a target shares with one synthetic history.
+Further ones, which extras bring by the registry kind "membership", look at what a score of rows leaves out: functions
+of the tables and both sides' targets, with the scores of either; `None` where they say nothing of this table.
 
 Fragments (`fragments`): a generator may repeat a few cells of a record and draw the others anew. Then the synthetic row
 lies far from the record, and attacks on nearest rows look at the wrong ones. This one looks a target up by each of its
@@ -36,9 +36,9 @@ import pandas as pd
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.neighbors.space import MISSING
 from evaluate.privacy.exact import exact_of
-from evaluate.privacy.histories import history_scores
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
+from synth import extras
 from synth.schema import Schema
 
 N_SYNTHETIC, N_FRESH = 16, 8
@@ -329,7 +329,6 @@ ATTACKS: Mapping[str, Attack] = {
 }  # fmt: skip
 """Every attack on rows by name; where none is clearly better, the first is chosen, or `FOCAL` for an AUC."""
 FOCAL = "focal"
-HISTORIES = "histories"  # The attack on whole histories, where rows of an entity have an order
 
 
 def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
@@ -342,22 +341,10 @@ def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         both, n = members.joined(controls), len(members)
         scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
         found = {name: (of[:n], of[n:]) for name, of in scores.items()}
-        whole = history_scores(tables)
-        if whole is None:
-            return found
-        sides = ((tables.train, members, whole[0]), (tables.control, controls, whole[1]))
-        of_members, of_controls = (_of_histories(*side, tables.schema) for side in sides)
-        return {**found, HISTORIES: (of_members, of_controls)}
+        brought = {name: attack(tables, members, controls) for name, attack in extras.load("membership").items()}
+        return found | {name: of for name, of in brought.items() if of is not None}
 
     return tables.kept.once("membership scores", score)
-
-
-def _of_histories(
-    frame: pd.DataFrame, targets: TargetNeighborhoods, scores: np.ndarray, schema: Schema
-) -> np.ndarray:  # fmt: skip
-    """Scores of the whole histories of some targets; 0 for a row without an entity, which has none."""
-    numbers = pd.factorize(frame[schema.entity])[0][targets.positions[targets.first]]
-    return np.where(numbers < 0, 0.0, np.append(scores, 0.0)[numbers])
 
 
 def _features(rows: SpaceRows) -> np.ndarray:

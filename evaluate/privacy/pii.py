@@ -38,7 +38,8 @@ from synth.schema.kinds import Column
 _COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
 METRICS = (
     Metric("privacy.personal", "lower", "Real personal data", "Share of synthetic rows with a real e-mail, telephone, "
-           "card number or the like, which chance does not repeat.", counted=SYNTHETIC, key=True, without_holdout=True),
+           "card number or the like, which chance does not repeat.", counted=SYNTHETIC, key=True, without_holdout=True,
+           sampled="counted"),
     Metric("privacy.personal.column", "lower", "Real values of a personal column",
            "Share of values of a column of personal data that stand in training rows.", describes=_COINCIDE),
     Metric("privacy.personal.holdout", "lower", "Held-out values of a personal column",

@@ -35,7 +35,8 @@ from evaluate.sampling import one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
-from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.row_hash import content_hashes
 from synth.schema import Schema

@@ -38,19 +38,19 @@ _SUBSET = "it attacks few rows, so that its limit would depend on how many; name
 METRICS = (
     Metric("privacy.vulnerable.isolated.auc", "lower", "Membership of isolated people, AUC",
            "The membership attack on the people who are most isolated: a twentieth to a tenth of those attacked.",
-           describes=_SUBSET, attack="always", criteria=("identifiability",)),
+           describes=_SUBSET, attack="always", criteria=("identifiability",), bounded=True),
     Metric("privacy.vulnerable.isolated.tpr_at_0.01", "lower", "Isolated members found at 1% false alarms",
            "Members among them that are found; chance is 1%.", describes=_SUBSET, attack="always",
-           criteria=("identifiability",)),
+           criteria=("identifiability",), bounded=True),
     Metric("privacy.vulnerable.rare.auc", "lower", "Membership of people with rare values, AUC",
            "The membership attack on the people whose values are rarest: a twentieth to a tenth of those attacked.",
-           describes=_SUBSET, attack="always", criteria=("identifiability",)),
+           describes=_SUBSET, attack="always", criteria=("identifiability",), bounded=True),
     Metric("privacy.vulnerable.rare.tpr_at_0.01", "lower", "Members with rare values found at 1% false alarms",
            "Members among them that are found; chance is 1%.", describes=_SUBSET, attack="always",
-           criteria=("identifiability",)),
+           criteria=("identifiability",), bounded=True),
     Metric("privacy.vulnerable.group.auc", "lower", "Membership in the worst group, AUC",
            "The membership attack in the group of a sensitive column it is best at.", describes=_SUBSET,
-           attack="always", criteria=("identifiability",)),
+           attack="always", criteria=("identifiability",), bounded=True),
 )  # fmt: skip
 
 SHARES = (0.05, 0.1)

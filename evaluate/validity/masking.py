@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique
+from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique
 from synth.domain.constraint_checks import compares_days, exact_positions, on_one_line
 from synth.schema import Schema
 from synth.schema.kinds import Column
@@ -23,7 +23,13 @@ _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minu
 
 def shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> list[tuple[str, int]]:
     """The most frequent shapes of rows that break a constraint, each with its number of rows; frequent ones first."""
-    of_kind = {Inequality: _orders, FixedCombinations: _combinations, Formula: _results, Unique: _repeats}
+    of_kind = {
+        Inequality: _orders,
+        FixedCombinations: _combinations,
+        Formula: _results,
+        Unique: _repeats,
+        Steps: _steps,
+    }
     counted: Counter[str] = Counter()
     for shape, n in of_kind[type(constraint)](broken, constraint, schema) if len(broken) else ():
         counted[shape] += n
@@ -123,6 +129,10 @@ def _relative(excess: float, extent: float, of: str) -> str | None:
     if excess == 0:
         return None
     return f"{_first_digit(100 * excess / extent)}% of {of}" if extent > 0 else f"less than the precision of {of}"
+
+
+def _steps(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
+    yield f"{constraint.column!r} follows a value that it never follows", len(broken)
 
 
 def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:

@@ -32,7 +32,7 @@ from reports.model_card.schema import (
 from reports.sections.limitations import AUDIT_FAILED, NOT_AUDITED, audit_failed
 from reports.sections.privacy_budget import BudgetTable, books_of
 from reports.sections.provenance import UNVERIFIED
-from synth.dp.statement import IN_LEDGER, RELATIONS, TRUST, PrivacyStatement
+from synth.dp.statement import IN_LEDGER, RELATIONS, PrivacyStatement, trust_words
 
 STEPS = "Poisson-subsampled Gaussian"
 MECHANISMS = {
@@ -148,7 +148,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         unit=unit,
         max_rows_per_unit=k,
         neighboring_relation=f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation,
-        trust_model=f"{stated.trust}. {TRUST[stated.trust]}",
+        trust_model=f"{stated.trust}. {trust_words()[stated.trust]}",
         n_units=stated.n_units,
         accountant=stated.accountant,
         second_accountant=RDP,

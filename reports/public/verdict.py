@@ -11,7 +11,6 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.policy import Rule, bind_on_privacy
 from evaluate.gate.verdict import judge_candidate
-from evaluate.metrics import CATALOG
 from evaluate.released import MEASURES
 from evaluate.result import Candidate
 from reports.public.facts import PublicFacts
@@ -63,7 +62,7 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     shown = [rule for rule in facts.policy.rules if _is_public(rule, known)]
     hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
     if facts.schema is not None:  # a number that needs an order, or free text, is not missed where there is none
-        hidden = [rule for rule in hidden if not (need := CATALOG[rule.measure].needs) or getattr(facts.schema, need)]
+        hidden = [rule for rule in hidden if not rule.need or getattr(facts.schema, rule.need)]
     if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
         hidden = [rule for rule in hidden if rule.measure != AUDITED]
     verdict = judge_candidate(

@@ -18,7 +18,6 @@ Interval = tuple[float, float, float]
 WAYS = {
     "nearest": "nearest row", "margin": "nearest row beside the next ones", "density": "density of rows (DOMIAS)",
     "linkage": "agreement in rare values", "fragments": "values shared with one row", "classifier": "classifier",
-    "histories": "rows shared with one history",
 }  # fmt: skip
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")

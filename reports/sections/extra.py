@@ -1,7 +1,7 @@
 """Sections that extras bring, by the registry kind "section"."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,31 @@ from synth.schema import Schema
 
 
 @dataclass(frozen=True)
+class WeakSpot:
+    """A column that is off in what a section is about: 0 as a fresh real sample, 1 where all of it is lost."""
+
+    column: str
+    what: str
+    value: float
+    anchor: str = ""
+
+
+def no_weak_spots(candidate: Candidate) -> Iterable[WeakSpot]:
+    return ()
+
+
+@dataclass(frozen=True)
 class ExtraSection:
     """A section of the report: its anchor, its title, and its template, which finds `read`'s result by the anchor in
-    `s.extras` of each candidate `s`; `None`: there is nothing to say of this candidate.
+    `s.extras` of each candidate `s`; `None`: there is nothing to say of this candidate. `weak`: columns that are named
+    among the weak spots.
     """
 
     anchor: str
     title: str
     template: Path
     read: Callable[[Candidate, Schema], Any]
+    weak: Callable[[Candidate], Iterable[WeakSpot]] = no_weak_spots
 
     @property
     def place(self) -> tuple[str, str]:
@@ -28,6 +44,11 @@ class ExtraSection:
 
 def brought() -> tuple[ExtraSection, ...]:
     return tuple(extras.load("section").values())
+
+
+def weak_spots(candidate: Candidate) -> Iterator[WeakSpot]:
+    for section in brought():
+        yield from (replace(spot, anchor=section.anchor) for spot in section.weak(candidate))
 
 
 def read_extras(candidate: Candidate, schema: Schema) -> Mapping[str, Any]:

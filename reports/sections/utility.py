@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from evaluate.metrics import numbers_of
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports.glossary import entry
 
@@ -10,7 +11,6 @@ SCORES = ("utility.tstr.", "utility.gap.")  # Numbers that the section draws
 VARIANTS = ("without", "uncut")
 """Endings of those that it lists: without columns that give the target away, and with a number's outliers."""
 FAMILIES = ("utility.", "fairness.")
-TEXTS = "utility.texts"  # The measure of texts, which have a section of their own
 NEXT_EVENT = "utility.next_event"  # The measure of the next event, which fails as a whole where there is none
 
 
@@ -22,7 +22,7 @@ def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
         e
         for e in candidate.estimates
         if e.measure.startswith(FAMILIES)
-        and not e.measure.startswith(TEXTS)
+        and not entry(e.measure).anchor  # of an extra with a section of its own
         and (not e.measure.startswith(SCORES) or e.measure.endswith(varied))
     ]
     of_table = [e for e in shown if not e.subject]
@@ -35,13 +35,19 @@ def utility_absent(candidate: Candidate) -> tuple[Mapping[str, str], ...]:
     for failure in candidate.failures:
         if failure.measure == NEXT_EVENT and failure.reason == "skipped":  # rows of an entity have no order
             continue
-        if failure.measure.startswith(TEXTS):
+        if _has_own_section(failure.measure):
             continue
         if failure.measure.startswith(FAMILIES) and not failure.measure.startswith(SCORES):
             title = entry(failure.measure).title
             of = f"{title}: {', '.join(failure.subject)}" if failure.subject else title
             found.setdefault(failure.message, of)
     return tuple({"title": title, "message": message.rstrip(".")} for message, title in found.items())
+
+
+def _has_own_section(measure: str) -> bool:
+    """True for a number of an extra, or a measure all of whose numbers are."""
+    numbers = numbers_of(measure) or (measure,)
+    return any(entry(name).anchor for name in numbers)
 
 
 def subgroups(candidate: Candidate) -> tuple[Mapping[str, Any], ...]:

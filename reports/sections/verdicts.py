@@ -11,6 +11,7 @@ from evaluate.gate.checks import COPIED, Check
 from evaluate.gate.finding import Finding
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Case, Evaluation
+from synth import extras
 
 CASES: Mapping[Case, str] = {
     "honest": "Half of the holdout must not fail",
@@ -18,7 +19,6 @@ CASES: Mapping[Case, str] = {
     "some copies": f"Held-out rows with {COPIED:.0%} of training rows among them must fail on copies",
     "shuffled": "Columns shuffled on their own must fail on fidelity",
     "sorted": "Columns sorted on their own must fail on fidelity",
-    "dealt": "Rows dealt at random to entities must fail on histories",
 }
 """The self-tests in plain words."""
 MOST_REASONS = 5
@@ -96,9 +96,10 @@ def first_sentence(reason: str) -> str:
 def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[SelfCheck, ...]:
     policies = {(v.policy, v.version): v for v in verdicts}.values()
     absent = {test.case: test.absent for test in evaluation.self_tests}
-    cases = [case for case in CASES if case in absent or any(c.case == case for v in policies for c in v.checks)]
+    titles = {**CASES, **{case: spoiled.title for case, spoiled in extras.load("self-test").items()}}
+    cases = [case for case in titles if case in absent or any(c.case == case for v in policies for c in v.checks)]
     checks = {case: tuple(c for v in policies for c in v.checks if c.case == case) for case in cases}
-    return tuple(SelfCheck(case, CASES[case], checks[case], absent.get(case, "")) for case in cases)
+    return tuple(SelfCheck(case, titles[case], checks[case], absent.get(case, "")) for case in cases)
 
 
 def _reasons(verdict: Verdict) -> tuple[Finding, ...]:

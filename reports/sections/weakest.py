@@ -8,6 +8,7 @@ from evaluate.plain_data import mappings
 from evaluate.result import Candidate, Estimate
 from evaluate.text import finite
 from reports.sections.attacks import crowds, exposed
+from reports.sections.extra import WeakSpot, weak_spots
 from reports.sections.utility import subgroups
 
 MOST = 5
@@ -36,12 +37,14 @@ class WeakGroup:
 class Weakest:
     columns: tuple[WeakColumn, ...]
     groups: tuple[WeakGroup, ...]
+    spots: tuple[WeakSpot, ...]
 
 
 def weakest_of(candidate: Candidate) -> Weakest:
     drawn = mappings(candidate.figures.get("columns"))
     columns = sorted((_column(candidate, figure) for figure in drawn), key=lambda one: -one.tvd)
-    return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST])
+    spots = sorted(weak_spots(candidate), key=lambda spot: -spot.value)
+    return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST], tuple(spots[:MOST]))
 
 
 def groups_of(candidate: Candidate) -> tuple[WeakGroup, ...]:

@@ -5,7 +5,7 @@ left out for what it holds.
 """
 
 from synth.constraints.dependencies import Dependency, combinations_of_held, dependencies, equivalents
-from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Unique, check
+from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique, check
 
 __all__ = [
     "Constraint",
@@ -13,6 +13,7 @@ __all__ = [
     "FixedCombinations",
     "Formula",
     "Inequality",
+    "Steps",
     "Unique",
     "check",
     "combinations_of_held",

@@ -188,7 +188,46 @@ class Unique(_Constraint):
         return f"{together} never {'repeats' if len(self.columns) == 1 else 'repeat together'}"
 
 
-Constraint = Annotated[Inequality | FixedCombinations | Formula | Unique, Field(discriminator="kind")]
+class Steps(_Constraint):
+    """What never follows a category in the next row of the same entity. It holds where either is missing."""
+
+    kind: Literal["steps"] = "steps"
+    column: str = Field(description="Categorical column.")
+    never: tuple[tuple[Value, Value], ...] = Field(
+        default=(), description="Pairs of a value and one that never follows it in the next row."
+    )
+    stays: tuple[Value, ...] = Field(default=(), description="Values that no other follows.")
+    last: tuple[Value, ...] = Field(default=(), description="Values that no row follows.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def looks_back(self) -> bool:
+        return True
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.never or self.stays or self.last):
+            raise ValueError("steps rule nothing out; name some in never, stays or last")
+        return self
+
+    def allowed(self, levels: Sequence[Value]) -> list[tuple[Value, Value]]:
+        """The pairs of values that may follow each other."""
+        pairs = itertools.product(levels, levels)
+        ruled = {*self.never}
+        return [
+            (before, now)
+            for before, now in pairs
+            if (before, now) not in ruled and before not in self.last and (before == now or before not in self.stays)
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.column!r} takes no step that is ruled out"
+
+
+Constraint = Annotated[Inequality | FixedCombinations | Formula | Unique | Steps, Field(discriminator="kind")]
 
 
 Columns = Mapping[str, Any]  # of a schema; this package comes before it
@@ -205,6 +244,8 @@ def check(constraints: Sequence[Constraint], columns: Columns) -> None:
                 _check_combinations(constraint, columns)
             elif isinstance(constraint, Formula):
                 _check_formula(constraint, columns)
+            elif isinstance(constraint, Steps):
+                _check_steps(constraint, columns[constraint.column])
         except ValueError as error:
             raise ValueError(f"constraints.{place}: {error}") from None
     computed = [constraint.column for constraint in constraints if isinstance(constraint, Formula)]
@@ -287,6 +328,17 @@ def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None
                     f"combination {place} has {combination[index]!r}, which column={name!r} cannot hold; correct the "
                     f"combination{how}, or the column's declaration"
                 )
+
+
+def _check_steps(constraint: Steps, column: Any) -> None:
+    named = [*(value for pair in constraint.never for value in pair), *constraint.stays, *constraint.last]
+    if not column.is_categorical or column.is_boolean or column.is_measured or column.modeled is not None:
+        raise ValueError(
+            f"steps are of categories that are declared: column={constraint.column!r} is of kind {column.kind}, "
+            "measured or modeled; leave them out"
+        )
+    if any(value not in column.levels for value in named):
+        raise ValueError(f"steps name a value that is no category of column={constraint.column!r}; correct it")
 
 
 def _check_formula(constraint: Formula, columns: Columns) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Unique
+from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Steps, Unique
 from synth.constraints.expression import UNITS, Unit, dates, evaluate, names
 from synth.constraints.kinds import numbers_of
 from synth.domain import numeric_scale
@@ -33,6 +33,8 @@ def broken(
         return _unlisted(frame, constraint, columns)
     if isinstance(constraint, Unique):
         return repeated(frame, constraint, columns)
+    if isinstance(constraint, Steps):
+        return _out_of_step(frame, constraint, columns, before)
     return _miscalculated(frame, constraint, columns, before)
 
 
@@ -144,6 +146,19 @@ def _unlisted(frame: pd.DataFrame, constraint: FixedCombinations, columns: Colum
         missing |= frame[name].isna().to_numpy()
     lawful = pd.MultiIndex.from_arrays(rows).isin(pd.MultiIndex.from_arrays(listed))
     return np.asarray(~lawful & ~missing)
+
+
+def _out_of_step(frame: pd.DataFrame, steps: Steps, columns: Columns, before: pd.DataFrame | None) -> np.ndarray:
+    if before is None:
+        return np.zeros(len(frame), dtype=bool)
+    levels = pd.Index(columns[steps.column].levels)
+    earlier, now = (levels.get_indexer(pd.Index(rows[steps.column].array)) for rows in (before, frame))
+    is_allowed = np.zeros((len(levels) + 1, len(levels) + 1), dtype=bool)
+    is_allowed[-1] = is_allowed[:, -1] = True  # where one is missing
+    pairs = steps.allowed(columns[steps.column].levels)
+    if pairs:
+        is_allowed[tuple(levels.get_indexer(pd.Index(side)) for side in zip(*pairs, strict=True))] = True
+    return np.asarray(~is_allowed[earlier, now])
 
 
 def _miscalculated(

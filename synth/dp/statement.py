@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field, fields
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le
 
+from synth import extras
 from synth.notebook import html_table
 
 if TYPE_CHECKING:
@@ -30,15 +31,11 @@ RELATIONS: Mapping[str, str] = {
     REPLACE: "The answers of one respondent are replaced by any others; that a report was sent is not hidden",
 }
 """Neighboring relations in words."""
-Trust = Literal["curator", "local", "sites"]
-CURATOR, LOCAL, SITES = get_args(Trust)
-TRUST: Mapping[str, str] = {
+CURATOR, LOCAL = "curator", "local"
+_TRUST: Mapping[str, str] = {
     CURATOR: "One curator holds all rows and adds the noise: whoever is in the table trusts the curator",
     LOCAL: "Each respondent randomizes their own answers, and only the result leaves them: nobody else need be trusted",
-    SITES: "Several sites hold the rows and add the noise: whoever is in a site's table trusts that site; the notes "
-    "say what a server and other sites can learn",
 }
-"""Whom one must trust, in words."""
 ROUNDING = 1e-9  # by what share two sums of the same losses may differ
 Size = Annotated[float, Ge(0), Le(LARGEST)]  # a cost, or the size of some noise
 Count = Annotated[int, Ge(1), Le(10**15)]
@@ -129,7 +126,7 @@ class PrivacyStatement:
             other releases of the same table.
         caveats: limits of the guarantee, each one sentence.
         private: False when a test injected the randomness: such a model must not be released.
-        trust: whom one must trust, one of `TRUST`; a local claim is pure, of every report by itself.
+        trust: whom one must trust, one of `trust_words`; a local claim is pure, of every report by itself.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -147,14 +144,14 @@ class PrivacyStatement:
     ledger: LedgerNote | None = None
     caveats: tuple[str, ...] = ()
     private: bool = True
-    trust: Trust = "curator"
+    trust: str = CURATOR
 
     def __post_init__(self) -> None:
         if not (is_claim("epsilon", self.epsilon) and is_claim("delta", self.delta)):
             raise ValueError("epsilon lies above 0, and delta in [0, 1)")
         if not self.epsilon * (1 - ROUNDING) <= self.epsilon_rdp <= LARGEST:
             raise ValueError("the RDP accountant claims no less than the PLD accountant")
-        if self.trust not in TRUST:
+        if self.trust not in trust_words():
             raise ValueError("a statement says whom one must trust")
         if (self.trust == LOCAL) != (self.relation == REPLACE) or (self.trust == LOCAL and self.delta != 0):
             raise ValueError("a local statement replaces one respondent's answers, and its delta is 0")
@@ -176,7 +173,7 @@ class PrivacyStatement:
             )
             for one in self.events
         )
-        notes = (f"{TRUST[self.trust]}.", *self.caveats)
+        notes = (f"{trust_words()[self.trust]}.", *self.caveats)
         caveats = "".join(f"<li>{escape(note)}</li>" for note in notes)
         table = html_table(guarantee_words(self), ("read", "mechanism", "times", "noise"), rows)
         return f"{table}<ul>{caveats}</ul>"
@@ -192,6 +189,11 @@ class PrivacyStatement:
         if set(whole) != {one.name for one in fields(PrivacyStatement)}:
             raise ValueError("a privacy statement has every key, and no other")
         return _reader().validate_json(json.dumps(whole, allow_nan=False))
+
+
+def trust_words() -> Mapping[str, str]:
+    """Whom one must trust, in words, by what statements say; extras have others."""
+    return {**_TRUST, **extras.load("trust")}
 
 
 def with_trust(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from synth import extras
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
 from synth.generators.aim import Aim
-from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_generator import Independent
+from synth.generators.models.model import Model
 from synth.generators.trees import Trees
 from synth.generators.wrapper import fit_model
 from synth.progress import Progress, quiet

@@ -18,7 +18,8 @@ from pydantic import ValidationError
 from synth import extras
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError, UnderstudyError, nearest
-from synth.generators.base import Generator, Model
+from synth.generators.base import Generator
+from synth.generators.models.model import Model
 from synth.generators.models.model_folder import BASE, WRAPPER, load_content
 from synth.schema import Schema, build_schema
 from synth.validation import sentence

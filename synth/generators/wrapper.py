@@ -4,7 +4,7 @@ The name that a wrapper is registered by is that of its option among the paramet
 and its mark in saved models. A base is fitted to rows under the schema of `inner`, from its own part of the budget.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,8 @@ from synth import extras
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
 from synth.errors import JobError, ModelError
-from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 
@@ -77,16 +78,28 @@ class Wrapper(PrivateGenerator):
     def unsaved(self) -> str | None:  # type: ignore[override]
         return self.base.unsaved
 
-    @property
-    def shortcuts(self) -> dict[str, Any]:
-        return self.base.shortcuts
+    def advice(self, schema: Schema) -> tuple[str, ...]:
+        """What to know before such a fit; sentences without a final stop."""
+        return ()
 
     @property
-    def clips(self) -> dict[str, float]:
-        return self.base.clips
+    def reads(self) -> Mapping[str, Path]:
+        """Files that a fit reads beside the table, by their parameters."""
+        return {}
+
+    @property
+    def shortcuts(self) -> Mapping[str, Any]:
+        """Parameters that change no noise, and make a fit short: for audits."""
+        return {}
+
+    @property
+    def clips(self) -> Mapping[str, float]:
+        """The norm that its steps of DP-SGD clip to, by their name."""
+        return {}
 
     def unaudited(self, schema: Schema) -> tuple[str, ...]:
-        return self.base.unaudited(self.inner(schema))
+        """What of a claim under a schema no stand-in of an audit has, in words."""
+        return ()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy; what it has no field of its own for is of the base."""
@@ -96,10 +109,6 @@ class Wrapper(PrivateGenerator):
         claim = {"epsilon": getattr(base, "epsilon", None), "delta": getattr(base, "delta", "auto")}
         changed = {name: each for name, each in (update or {}).items() if name in own}
         return super().model_copy(update={**changed, "base": base, **claim}, deep=deep)
-
-    @property
-    def reads(self) -> Mapping[str, Path]:
-        return self.base.reads
 
     def chosen(self, schema: Schema) -> Generator:
         return self.model_copy(update={"base": compose(self.base, self.inner(schema))})
@@ -111,9 +120,6 @@ class Wrapper(PrivateGenerator):
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         return self.base.cautions(self.inner(schema))
-
-    def advice(self, schema: Schema) -> tuple[str, ...]:
-        return self.base.advice(schema)
 
     def counted(self, schema: Schema) -> Schema:
         return self.base.counted(self.inner(schema))
@@ -158,9 +164,11 @@ def usual_options(schema: Schema) -> dict[str, Any]:
     return {option: value for option, value in usual.items() if value is not None}
 
 
-def scorer_of(model: Model) -> Any:
-    """The loss of a model on texts; `None` where it writes none."""
-    return getattr(model, "text_losses", None)
+def wrappers(generator: Generator) -> Iterator[Wrapper]:
+    """Those around a generator, the outermost first."""
+    while isinstance(generator, Wrapper):
+        yield generator
+        generator = generator.base
 
 
 def unwrapped(generator: Generator) -> Generator:

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
+from synth import extras
 from synth.constraints import Formula, Inequality
 from synth.constraints.expression import dates
 from synth.constraints.kinds import operands_of
 from synth.errors import SchemaError, TableError
 from synth.infer.facts import ColumnFacts, Role, facts_of
-from synth.infer.histories import HistoryProposal, propose_histories
 from synth.infer.kinds import (
     NUMBERS,
     as_kind,
@@ -157,17 +157,17 @@ def _with_proposals(
     schema = _with_columns(schema, with_order(schema, rows, facts))
     counted = {name: column for name, column in counters.items() if schema.columns[name].is_ordered}
     counters = {name: column for name, column in counters.items() if name not in counted}
-    proposal = HistoryProposal()
-    if histories:
+    order, constants, growing = schema.order, tuple[str, ...](), tuple[str, ...]()
+    for propose_histories in extras.load("proposal").values() if histories else ():
         numbers = _with_columns(schema, counted | counters)
-        proposal = propose_histories(rows, numbers, order=schema.order, counters=counters)
-    amounts = {*proposal.nondecreasing, *(name for name in (proposal.order,) if name is not None)}
+        order, constants, growing = propose_histories(rows, numbers, order, counters)
+    amounts = {*growing, *(name for name in (order,) if name is not None)}
     counted |= {name: column for name, column in counters.items() if name in amounts}
-    constant = tuple(name for name in schema.columns if name in {*schema.constant_in_entity, *proposal.constant})
-    content: dict[str, Any] = {"order": proposal.order, "constant_in_entity": constant}
+    constant = tuple(name for name in schema.columns if name in {*schema.constant_in_entity, *constants})
+    content: dict[str, Any] = {"order": order, "constant_in_entity": constant}
     relations = Relations()
     if constraints:
-        told = content | {"nondecreasing_in_entity": proposal.nondecreasing}
+        told = content | {"nondecreasing_in_entity": growing}
         numbers = _with_columns(schema, counted).model_copy(update=told)
         relations = find(rows[list(numbers.kept)], numbers)
         # What is compared or computed with is an amount, however few values it has; a part of a date need not be.
@@ -179,8 +179,8 @@ def _with_proposals(
     content |= {"columns": columns, "constraints": relations.constraints}
     schema = add_modeled(Schema.model_validate({**dict(schema), **content}), relations.modeled)
     # A column that a formula or another column gives is computed, and follows whatever that does.
-    growing = [name for name in proposal.nondecreasing if name in schema.modeled and not schema.columns[name].modeled]
-    return Schema.model_validate({**dict(schema), "nondecreasing_in_entity": tuple(growing)})
+    growing = tuple(name for name in growing if name in schema.modeled and not schema.columns[name].modeled)
+    return Schema.model_validate({**dict(schema), "nondecreasing_in_entity": growing})
 
 
 def _with_columns(schema: Schema, columns: Mapping[str, Column]) -> Schema:

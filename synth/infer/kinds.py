@@ -395,6 +395,12 @@ _WHY = {
 """Why a column cannot be of a kind, and what to do."""
 
 
+def _kept_length(about: ColumnFacts) -> int:
+    """Characters that 99% of the texts have at most, to the next twenty: the longest text is nobody's business."""
+    lengths = [len(str(text)) for text in about.given.cells] or [0]
+    return int(np.clip(20 * np.ceil(np.quantile(lengths, 0.99) / 20), 20, 20_000))
+
+
 def _of_numbers(about: ColumnFacts, make: Callable[[ColumnFacts, np.ndarray], Column], kinds: str) -> Column | None:
     values = numeric.numbers_of(about)
     return None if values is None or values.dtype.kind not in kinds else make(about, values)
@@ -447,5 +453,5 @@ _CHOSEN: Mapping[str, Callable[[ColumnFacts], Column | None]] = {
     "duration": lambda about: _span(about, "duration"),
     "identifier": _identifier,
     "personal": lambda about: personal.propose(about, few=False) or personal.propose_prose(about),
-    "text": lambda about: TextColumn(drop=True, **about.common("object")),
+    "text": lambda about: TextColumn(drop=True, length=_kept_length(about), **about.common("object")),
 }

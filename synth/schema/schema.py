@@ -9,7 +9,17 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from synth.constraints import Constraint, Dependency, Formula, Inequality, Unique, check, dependencies, equivalents
+from synth.constraints import (
+    Constraint,
+    Dependency,
+    Formula,
+    Inequality,
+    Steps,
+    Unique,
+    check,
+    dependencies,
+    equivalents,
+)
 from synth.errors import SchemaError, nearest
 from synth.notebook import html_table, text_table
 from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in, worked_out
@@ -174,6 +184,10 @@ class Schema(Frozen):
                 raise ValueError(
                     f"constraints.{place} is a proposal, and a declared schema holds none; take its key proposed out, "
                     "which asserts the constraint, or the constraint as a whole"
+                )
+            if isinstance(key, Steps) and self.order is None:
+                raise ValueError(
+                    f"constraints.{place}: steps are from row to row, and the schema names no order; name it"
                 )
             if not isinstance(key, Unique):
                 continue

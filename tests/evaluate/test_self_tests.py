@@ -4,9 +4,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -17,16 +15,13 @@ from evaluate.engine import _run, evaluate, evaluate_beside
 from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.gate.policy import build_policy, load_policy
 from evaluate.metrics import GATEABLE, MODULES
-from evaluate.result import Candidate, Case, Estimate, SelfTest
+from evaluate.result import CASES, Candidate, Estimate, SelfTest
 from evaluate.result_io import evaluation_from
-from evaluate.self_tests import COLUMNS, COPIES, HISTORIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
+from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
 from evaluate.tables import MetricResult, Real, Tables
 from synth.infer import infer_schema
-from tests.evaluate.histories.markov import SCHEMA, markov
 
 POLICIES = Path(__file__).parents[2] / "evaluate" / "policies"
-CASES = tuple(case for case in get_args(Case) if case != "dealt")
-"""Those of a table without histories."""
 SHIPPED = ("internal", "partner", "public")
 ASKED = (COPIES, MEMBERSHIP, COLUMNS, PAIRS)
 
@@ -162,36 +157,6 @@ def test_pairs_that_are_never_told_from_real_ones_are_found_out(monkeypatch) -> 
     monkeypatch.setattr(f"{MODULES[PAIRS]}.measure", planted(near))
     found = outcomes(self_tested(real_of(population, 200, 100)))
     assert found["shuffled"] == BROKEN and found["sorted"] == BROKEN
-
-
-@cache
-def histories_of(n: int) -> tuple[Real, tuple[SelfTest, ...]]:
-    real = Real.prepare(markov(n, 0), markov(n, 1, n), SCHEMA)
-    return real, self_tested(real, [HISTORIES])
-
-
-@pytest.mark.parametrize("policy", SHIPPED)
-def test_rows_dealt_at_random_to_entities_must_fail_on_histories(policy: str) -> None:
-    _, tests = histories_of(400)
-    checks = checks_of(tests, load_policy(POLICIES / f"{policy}.toml"), histories=True)
-    assert [(one.case, one.outcome) for one in checks if one.outcome != NOT_APPLICABLE] == [("dealt", CAME_OUT)]
-
-
-def test_histories_that_are_never_told_from_real_ones_are_found_out(monkeypatch) -> None:
-    near = Estimate(
-        "histories.dependence.floor_share", 0.0, 500, "lower", low=-0.05, high=0.05, reference=0.0, floor=1.0
-    )
-    monkeypatch.setattr(f"{MODULES[HISTORIES]}.measure", planted(near))
-    real, tests = histories_of(100)
-    policy = load_policy(POLICIES / "partner.toml")
-    broken = {one.case for one in checks_of(tests, policy, histories=True) if one.outcome == BROKEN}
-    assert broken == {"dealt"}
-    # Missing, as from another evaluation, it shows nothing; a table without an order has no such case.
-    of_older = [one for one in tests if one.case != "dealt"]
-    assert "dealt" in {one.case for one in checks_of(of_older, policy, histories=True) if one.outcome == BROKEN}
-    assert "dealt" not in {one.case for one in checks_of(of_older, policy)}
-    assert "dealt" not in {one.case for one in self_tested(real_of(population, 200, 100), [HISTORIES])}
-    assert (self_tests._dealt(real).groupby("machine").size() == real.train.groupby("machine").size()).all()
 
 
 def test_an_attack_that_accuses_everybody_is_found_out(monkeypatch) -> None:

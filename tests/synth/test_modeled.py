@@ -19,8 +19,8 @@ from synth.generators.fitting.counted import counted_source
 from synth.generators.fitting.mapped_table import MappedTable
 from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.models.constraints import completed
-from synth.row_order import broken_in
 from synth.parsing import GivenFile
+from synth.row_order import broken_in
 from synth.schema import Schema, build_schema
 from synth.schema_file import schema_of, to_toml
 from synth.table import Table, conform

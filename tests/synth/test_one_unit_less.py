@@ -22,10 +22,12 @@ from synth.declare import declare_schema
 from synth.domain import Discretizer, dp_bounds
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
+from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit
 from synth.generators.fitting.private_fit import start
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.mst import Mst
+from synth.generators.wrapper import compose
 from synth.infer import infer_schema
 from synth.progress import quiet
 from synth.schema import Schema, build_schema
@@ -214,10 +216,16 @@ class Recorded(Budget):
         return []
 
 
+def of_histories() -> PrivateGenerator:
+    made = compose(Mst(epsilon=100.0, delta=1e-6), HISTORIES)
+    assert isinstance(made, PrivateGenerator)
+    return made
+
+
 @cache
 def histories_schedule() -> Schedule:
-    generator, delta = Mst(epsilon=100.0, delta=1e-6), 1e-6
-    assert generator.draws_histories(HISTORIES)
+    generator, delta = of_histories(), 1e-6
+    assert generator.in_order
     return Schedule(tuple(generator.whole_plan(HISTORIES, delta)(1.0)), delta)  # some noise: none is drawn
 
 
@@ -229,7 +237,7 @@ def measured_alike(size: int | None) -> None:
 
     def asked(rows: pd.DataFrame) -> list[tuple[Any, float]]:
         budget = Recorded()
-        start(Mst(epsilon=100.0, delta=1e-6), in_chunks(rows, HISTORIES, size), HISTORIES, budget, quiet)
+        start(of_histories(), in_chunks(rows, HISTORIES, size), HISTORIES, budget, quiet)
         return budget.asked
 
     with tiny_tables_and_one_key():

@@ -12,11 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from understudy.extras.histories.model import HistoryModel
 from synth.generators.registry import generator
+from synth.generators.wrapper import fit_model
 from synth.table import Table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
+from understudy.extras.histories.model import HistoryModel
 from understudy.quickstart import QuickStart, Units
 
 JUDGED = (0, 1, 3)
@@ -103,7 +104,7 @@ def test_an_order_is_looked_for_where_all_rows_are_read(workspace: Any, monkeypa
     assert QuickStart.of(held, units=Units(propose_order=False)).schema.order is None
     schema = QuickStart.of(stored).schema
     assert (schema.entity, schema.order) == ("patient_id", "visit")
-    assert isinstance(generator("trees", rounds=2).fit(Table.of(stored), schema), HistoryModel)
+    assert isinstance(fit_model(generator("trees", rounds=2), Table.of(stored), schema), HistoryModel)
     monkeypatch.setattr("understudy.data.load.MOST_ROWS", len(frame) - 1)  # so many are read at most
     assert (QuickStart.of(stored).schema.entity, QuickStart.of(stored).schema.order) == ("patient_id", None)
     assert QuickStart.of(stored, units=Units(order="visit")).schema.order == "visit"

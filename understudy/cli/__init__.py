@@ -29,7 +29,6 @@ from understudy.cli import (
     models,
     quickstart,
     schemas,
-    sites,
     vendors,
 )
 from understudy.cli.root import Root
@@ -61,7 +60,6 @@ advice.add_to(app)
 models.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
-sites.add_to(app)
 ledgers.add_to(app)
 accounts.add_to(app)
 audits.add_to(app)

@@ -57,7 +57,7 @@ def json_schema(
     kind: Annotated[
         str,
         typer.Argument(
-            help="schema, job, sites, policy, waivers, evaluation, model-card, manifest, sign-off or withdrawal.",
+            help="schema, job, policy, waivers, evaluation, model-card, manifest, withdrawal, sign-off; extras' own.",
             metavar="KIND",
             show_default=False,
         ),

@@ -3,7 +3,7 @@
 import itertools
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from understudy.cli.options import ExecutorOption, SignKey, console_of, signer_o
 if TYPE_CHECKING:
     from reports.sections.sweep import Mean
     from synth.dp.statement import PrivacyStatement
-    from understudy.bundle.keys import Signer
     from understudy.console import Console
     from understudy.run.plan import Plan
     from understudy.run.run import RunOutcome
@@ -56,23 +55,23 @@ def run(
     of each in the folder, and its exit code is that of the worse verdict.
     """
     from understudy.bundle.manifest import sealed_digest
-    from understudy.job.related import is_related
+    from understudy.job.kinds import kind_of
     from understudy.run.plan import make_plan
     from understudy.run.run import run as carry_out
 
     console = console_of(ctx)
     signer = signer_of(sign_key, console)
     folder = out or _free(job)
-    if is_related(job):
+    if (kind := kind_of(job)) is not None:
         options = {"restart": restart, "workers": workers, "executor": executor}
-        return _run_related(job, folder, options, console, signer, is_named=out is not None)
+        return kind.run(job, folder, console, signer, is_named=out is not None, **options)
     plan = make_plan(job, folder, restart=restart, workers=workers, executor=executor)
     if out is None:
         show_plan(plan, console)
     for sentence in plan.warnings:
         console.warn(sentence)
     if out is None:
-        return _planned(job, folder, console)
+        return planned(job, folder, console)
 
     def tell(outcome: "RunOutcome") -> None:
         show(outcome, console)
@@ -86,42 +85,7 @@ def run(
     return carry_out(plan, console, signer, tell).exit_code
 
 
-def _run_related(
-    job: Path, folder: Path, options: dict[str, Any], console: "Console", signer: "Signer | None", *, is_named: bool
-) -> int:
-    """Two related tables, one after the other."""
-    from evaluate.text import typed_loss
-    from understudy.related import make_related_plan, run_related
-
-    plan = make_related_plan(job, folder, **options)
-    if not is_named:
-        for one in plan.tables.values():
-            show_plan(one, console)
-    for sentence in dict.fromkeys(sentence for one in plan.tables.values() for sentence in one.warnings):
-        console.warn(sentence)
-    if not is_named:
-        return _planned(job, folder, console)
-    outcome = run_related(plan, console, signer)
-    for role, found in outcome.tables.items():
-        console.say(f"Table of {role}:")
-        show(found, console)
-    for label, claim in plan.together.items():
-        console.say(
-            f"{label}: both tables together come to epsilon {typed_loss(claim.epsilon)} at delta "
-            f"{typed_loss(claim.delta)}"
-        )
-    for label, match in outcome.matches.items():
-        if not match.holds:
-            console.warn(f"{label}: keys do not match, so that the tables are not related; the verdict is FAIL")
-    if plan.job.release is not None:
-        console.say(f"{plan.job.release}: {outcome.verdict(plan.job.release)}, the worse verdict of both tables")
-    console.say(f"Outputs: {folder}")
-    content = {role: found.delivery.verdict_content() for role, found in outcome.tables.items()}
-    console.result({**outcome.content(), "tables": content, "out": str(folder)})
-    return outcome.exit_code
-
-
-def _planned(job: Path, folder: Path, console: "Console") -> int:
+def planned(job: Path, folder: Path, console: "Console") -> int:
     """The end of a plan: nothing was run, and how to run it."""
     console.say(f"This is the plan, and nothing was run. To run it: understudy run {job} --out {folder}")
     console.result({"planned": True, "out": str(folder), "exit_code": 0})

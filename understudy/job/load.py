@@ -18,6 +18,7 @@ from evaluate.gate.policy import (
     find_policy,
 )
 from evaluate.metrics import MODULES
+from synth import extras
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
@@ -26,7 +27,8 @@ from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml
-from understudy.job.spec import Job, build_job
+from understudy.job.kinds import kind_of
+from understudy.job.spec import Job, JobTerms, build_job
 from understudy.job.sweep import NONE, PlannedCandidate
 
 
@@ -58,13 +60,19 @@ def read_inputs(job_path: Path) -> Inputs:
     job = build_job(parse_toml(given["job"], "job", JobError))
     given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
     schema = schema_of(given["schema"])
+    policy, waivers = read_terms(job, home, given)
+    aimed(schema, job.evaluation.target, job.evaluation.task)
+    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
+
+
+def read_terms(job: JobTerms, home: Path, given: dict[str, GivenFile]) -> tuple[Policy, tuple[Waiver, ...]]:
+    """The policy and the waivers of a job, and a look at its measures; the files are added to those that are given."""
     given["policy"] = given_policy(job.policy, home)
     policy = named_policy(given["policy"])
     waivers = read_waivers(job.waivers, home, given)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
-    aimed(schema, job.evaluation.target, job.evaluation.task)
-    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
+    return policy, waivers
 
 
 def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
@@ -83,7 +91,7 @@ def check_measures(measures: Iterable[str]) -> None:
 
 
 def check_file(path: Path) -> str:
-    """The kind of a file of settings that can be used: "schema", "policy", "waivers file" or "job".
+    """The kind of a file of settings that can be used: "schema", "policy", "waivers file", "job", or one of an extra.
 
     A job is checked with the schema, policy and waivers that it names, and with parameters of its generators.
     """
@@ -98,12 +106,15 @@ def check_file(path: Path) -> str:
     if set(content) == {"waivers"} and not isinstance(content["waivers"], str):
         build_waivers(content)
         return "waivers file"
-    if "tables" in content:
-        from understudy.job.related import read_related
-
-        read_related(path)
-    else:
+    for key, kind in extras.load("settings").items():
+        if key in content:
+            kind.read(path)
+            return str(kind.title.lower())
+    of_extra = kind_of(path)
+    if of_extra is None:
         read_inputs(path)
+    else:
+        of_extra.check(path)
     return "job"
 
 

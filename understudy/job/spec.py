@@ -4,7 +4,6 @@
 """
 
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from evaluate.tables import N_ROWS, SAMPLE_ROWS
+from synth import extras
 from synth.errors import JobError, nearest
-from synth.histories.relation import RELATED_TABLES, TableRole
 from synth.schema import TaskKind
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
@@ -53,25 +52,6 @@ class TableSpec(Frozen):
         if (self.path is None) == (self.source is None):
             raise ValueError("a table comes either from a path or from a source; name one of them")
         return self
-
-
-class RelatedTableSpec(Frozen):
-    """The places of one of two related tables. Relative paths start from the job file."""
-
-    path: str = Field(description="As in [table].")
-    schema_path: str = Field(alias="schema", description="The schema file.")
-
-
-class TablesSpec(Frozen):
-    """Two related tables in place of one: parents, one row each, and their rows."""
-
-    parents: RelatedTableSpec = Field(description="One row an entity; its key is an identifier that never repeats.")
-    rows: RelatedTableSpec = Field(
-        description="Rows of these entities; the schema names the key as entity, and an order."
-    )
-    outside: Literal["refuse", "clamp"] | None = Field(
-        default=None, description="Of both: as in [table]; clamp leaves rows without a parent out."
-    )
 
 
 class SplitSpec(Frozen):
@@ -235,51 +215,6 @@ class Job(JobTerms):
         return self.table.outside or ("clamp" if self.is_private else "refuse")
 
 
-class RelatedJob(JobTerms):
-    """One run over two related tables: as a job, with tables in place of a table. Constructing one checks it."""
-
-    tables: TablesSpec = Field(description="Two related tables in place of [table].")
-
-    @model_validator(mode="after")
-    def _of_two_tables(self) -> Self:
-        asked = {
-            "a sweep": self.is_sweep,
-            "[released_numbers]": self.released_numbers is not None,
-            "[tracking]": self.tracking is not None,
-        }
-        for what, is_asked in asked.items():
-            if is_asked:
-                raise ValueError(f"{what} is of one table, and this job has two related ones; leave it out")
-        return self
-
-    @property
-    def outside(self) -> Literal["refuse", "clamp"]:
-        """Treatment of values outside the schemas, as of one table."""
-        return self.tables.outside or ("clamp" if self.is_private else "refuse")
-
-    def of_table(self, role: TableRole, epsilons: Mapping[str, float], target: bool) -> Job:
-        """The job of one of the tables."""
-        said: RelatedTableSpec = getattr(self.tables, role)
-        aim = {} if target else {"target": None, "task": None}
-        generators = {
-            label: type(spec)(
-                generator=spec.generator,
-                rows=spec.rows if role == "parents" else None,
-                **{**spec.parameters, **({"epsilon": epsilons[label]} if label in epsilons else {})},
-            )
-            for label, spec in self.generators.items()
-        }
-        shared = {name: getattr(self, name) for name in JobTerms.model_fields}
-        return Job.model_validate(
-            {
-                **shared,
-                "evaluation": self.evaluation.model_copy(update=aim),
-                "generators": generators,
-                "table": {"path": said.path, "schema": said.schema_path, "outside": self.outside},
-            }
-        )
-
-
 def read_job(path: Path) -> Job:
     """A job from its TOML file."""
     return build_job(read_toml(path, "job", JobError))
@@ -287,11 +222,9 @@ def read_job(path: Path) -> Job:
 
 def build_job(content: dict[str, Any]) -> Job:
     """A job from plain data, as its file holds it."""
-    if "tables" in content:
-        raise JobError(
-            "this job is of two related tables ([tables]), which `understudy run` alone carries out; name a job of one "
-            "table"
-        )
+    for key in extras.entries("job"):
+        if key in content:
+            raise JobError(f"a job with [{key}] is carried out by `understudy run` alone; name a job of one table")
     table = content.get("table")
     if isinstance(table, dict) and "schema" not in table and isinstance(table.get("path"), str):
         raise JobError(
@@ -304,27 +237,13 @@ def build_job(content: dict[str, Any]) -> Job:
         raise JobError(f"the job cannot be used: {sentence(error, Job)}") from None
 
 
-def build_related_job(content: dict[str, Any]) -> RelatedJob:
-    """A job of two related tables from plain data, as its file holds it."""
-    tables = content["tables"]
-    if "table" in content:
-        raise JobError("a job has one table or two related ones: [table] and [tables] are both there; keep one of them")
-    for name in tables if isinstance(tables, dict) else ():
-        if isinstance(tables[name], dict | list) and name not in RELATED_TABLES:
-            raise JobError(
-                "two tables are related at one level, [tables.parents] and [tables.rows], and "
-                f"tables.{name} is another one; leave it out, or join it to one of the two first"
-            )
-    try:
-        return RelatedJob.model_validate(content)
-    except ValidationError as error:
-        raise JobError(f"the job cannot be used: {sentence(error, RelatedJob)}") from None
-
-
 def job_json() -> dict[str, Any]:
-    """The JSON Schema of a job file: it names a table, or two related ones."""
-    made, related = (of.model_json_schema(by_alias=True) for of in (Job, RelatedJob))
-    made["$defs"] |= related["$defs"]
-    made["properties"]["tables"] = related["properties"]["tables"]
+    """The JSON Schema of a job file: it names a table, or what a kind of job that an extra brings has in its place."""
+    made = Job.model_json_schema(by_alias=True)
+    kinds = {key: kind.spec for key, kind in extras.load("job").items() if kind.spec is not None}
+    for key, spec in kinds.items():
+        brought = spec.model_json_schema(by_alias=True)
+        made["$defs"] |= brought["$defs"]
+        made["properties"][key] = brought["properties"][key]
     made["required"] = [name for name in made["required"] if name != "table"]
-    return {**made, "oneOf": [{"required": ["table"]}, {"required": ["tables"]}]}
+    return {**made, "oneOf": [{"required": [key]} for key in ("table", *kinds)]}

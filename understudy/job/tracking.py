@@ -55,4 +55,5 @@ class BroughtByExtras:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [handler(one.__pydantic_core_schema__) for one in extras.load("tracker").values()]}
+        known = [handler(one.__pydantic_core_schema__) for one in extras.load("tracker").values()]
+        return {"anyOf": known} if known else {"not": {}}

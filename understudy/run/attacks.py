@@ -15,7 +15,8 @@ from evaluate.result import Candidate, Failure
 from evaluate.tables import MetricResult, Tables
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
-from synth.generators.base import Generator, Model, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.models.model import Model
 from synth.generators.registry import generator
 from synth.progress import Progress
 from synth.schema import Schema

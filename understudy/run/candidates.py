@@ -11,19 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-import pandas as pd
-
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.metrics import CLIPPED
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
-from evaluate.tables import Real, TextScorer
+from evaluate.tables import Real
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError
-from synth.generators.base import Model
+from synth.generators.models.model import Model
 from synth.generators.registry import load_model
-from synth.generators.wrapper import scorer_of
 from synth.output import whole_file
 from synth.progress import Progress
 from synth.split import Split
@@ -185,22 +181,6 @@ def table_path(plan: Plan, work: RunWorkspace, label: str) -> Path:
     return work.result / SYNTHETIC / f"{label}{plan.suffix}"
 
 
-def _scorers(bench: CandidateContext, label: str) -> dict[str, TextScorer]:
-    """The loss of the model that wrote a candidate's texts, where there are any and it could be saved."""
-    place = bench.work.model(label)
-    if not bench.plan.schema.texts or not place.is_dir():
-        return {}
-
-    def scorer(name: str, rows: pd.DataFrame) -> np.ndarray:
-        # Loaded by the measure: where the folder of an adapted model has moved, that measure fails and no other.
-        found = scorer_of(load_model(place))
-        if found is None:
-            raise ModelError(f"the model of generators.{label} writes no texts; fit it again")
-        return np.asarray(found(name, rows))
-
-    return {label: scorer}
-
-
 def _measure(bench: CandidateContext, label: str) -> None:
     """Measured once, and its claim audited; what is judged is what was written."""
     plan, work, done = bench.plan, bench.work, made(bench.work, label)
@@ -209,7 +189,7 @@ def _measure(bench: CandidateContext, label: str) -> None:
         # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
         evaluation = stages.evaluate(
             plan, bench.real, {label: synthetic}, {label: done.statement}, progress,
-            scorers=_scorers(bench, label), self_tested=label == next(iter(plan.points)),
+            self_tested=label == next(iter(plan.points)),
         )  # fmt: skip
     (candidate,) = evaluation.candidates
     if plan.job.evaluation.shadow_models is not None:

@@ -1,10 +1,13 @@
 """The plan of a run: a job with everything checked that can be checked before a row of the real table is read."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
 
 from evaluate.gate.policy import Policy, Waiver, lasting
 from evaluate.metrics import CATALOG
@@ -17,11 +20,12 @@ from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.parsing import GivenFile
+from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import check_names
+from synth.table.conforming import Outside
 from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of
 from understudy.budget.payment import Payment, Release
-from understudy.data.related import RelatedTables
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.executors.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
@@ -35,7 +39,35 @@ PUBLICATION = "_published"
 """The label of the released numbers among the fits; no candidate's label begins like that."""
 PUBLISHED = "released numbers"
 BESIDE = "_beside "
-"""The beginning of a related table's labels among the fits."""
+"""The beginning of another table's labels among the fits."""
+
+
+class Prepared(Protocol):
+    """A table that an extra prepares of several: a run takes it in place of its table's rows, and splits it by units.
+
+    `beside`: by label, the private fits of other tables that go to the same hands.
+    """
+
+    @property
+    def what(self) -> str:
+        """The table in a word."""
+
+    @property
+    def beside(self) -> Mapping[str, Schedule]:
+        """Schedules by label."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Files that are read."""
+
+    def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> pd.DataFrame:
+        """The rows; *Sensitive*. `tell` is given a sentence on cells that were clamped."""
+
+    def sample(self, label: str, model: Any, n_rows: int | None, seed: int, progress: Progress) -> pd.DataFrame:
+        """A candidate's synthetic rows by its model."""
+
+    def fingerprint(self, key: bytes, outside: Outside) -> str:
+        """The keyed name of all tables together, by which a ledger knows them."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +94,7 @@ class Plan:
     publication: Schedule | None = None
     waivers: tuple[Waiver, ...] = ()
     executor: str | None = None
-    related: RelatedTables | None = None
-    related_schedules: Mapping[str, Schedule] = field(default_factory=dict)
+    prepared: Prepared | None = None
 
     @property
     def points(self) -> dict[str, PlannedCandidate]:
@@ -120,19 +151,20 @@ class Plan:
         """
         drawn = {
             **self.reserved,
-            **{f"{BESIDE}{label}": schedule for label, schedule in self.related_schedules.items()},
+            **{f"{BESIDE}{label}": schedule for label, schedule in self._beside.items()},
         }
         if len(drawn) < 2:
             return None
         return (self.together or self.composed) if self.job.is_sweep else composed(drawn)
 
+    @property
+    def _beside(self) -> Mapping[str, Schedule]:
+        return {} if self.prepared is None else self.prepared.beside
+
     @cached_property
     def both_tables(self) -> dict[str, ComposedClaim]:
-        """The composed claim of the fits of both related tables, by label; empty where there is no related table."""
-        fits = (
-            (label, composed({"": self.schedules[label], BESIDE: other}))
-            for label, other in self.related_schedules.items()
-        )
+        """The composed claim of a table's fit and that of another table beside it, by label; empty where none is."""
+        fits = ((label, composed({"": self.schedules[label], BESIDE: other})) for label, other in self._beside.items())
         return {label: claim for label, claim in fits if claim is not None}
 
     @cached_property
@@ -154,9 +186,9 @@ class Plan:
 
     @property
     def _of_both_tables(self) -> tuple[str, ...]:
-        """Sentences on what the fits of two related tables come to together."""
+        """Sentences on what the fits of two tables come to together."""
         return tuple(
-            f"generators.{label}: whoever has the parents and their rows has both fits: they come to "
+            f"generators.{label}: whoever has both tables has both fits: they come to "
             f"epsilon={typed_loss(claim.epsilon)} at delta={typed_loss(claim.delta)} together, and this table's alone "
             f"to epsilon={typed_loss(self.schedules[label].epsilon)}"
             for label, claim in self.both_tables.items()
@@ -210,13 +242,13 @@ class Plan:
     @property
     def inputs(self) -> tuple[Path, ...]:
         """Absolute paths of what whoever makes candidates reads: none for a table in a database."""
-        places = [self.table] if self.related is None else [self.related.parents, self.related.rows]
-        return tuple(path.absolute() for place in places for path in place.paths)
+        paths = self.table.paths if self.prepared is None else self.prepared.paths
+        return tuple(path.absolute() for path in paths)
 
     @property
     def suffix(self) -> str:
         """The suffix of synthetic tables: of the real table's format, or empty where they are folders of parts."""
-        return self.table.suffix or ("" if self.related is None else ".parquet")
+        return self.table.suffix or ("" if self.prepared is None else ".parquet")
 
     @property
     def title(self) -> str:
@@ -280,7 +312,7 @@ def check_left(plans: Sequence[Plan]) -> None:
     for plan in plans:
         paid = frozenset() if plan.restart else requested(plan.out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
-        of = "" if plan.related is None else f" of the {plan.related.role}"
+        of = "" if plan.prepared is None else f" of the {plan.prepared.what}"
         curves |= {(PUBLISHED if label == PUBLICATION else f"{label}{of}"): curve for label, curve in left.items()}
     fund = next((plan.fund for plan in plans if plan.fund is not None), None)
     if fund is not None:

@@ -11,6 +11,7 @@ from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from synth.distribution import VERSION
 from synth.dp.statement import PrivacyStatement
+from synth.generators.wrapper import wrappers
 from synth.output import whole_file
 from synth.split import Split
 from understudy import provenance
@@ -125,7 +126,8 @@ def _files_read(plan: Plan) -> dict[str, str | None]:
     return {
         f"{key} of generators.{label}": provenance.sha256(path)
         for label, chosen in plan.generators.items()
-        for key, path in chosen.reads.items()
+        for wrapper in wrappers(chosen)
+        for key, path in wrapper.reads.items()
     }
 
 
@@ -150,26 +152,12 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> _Real:
         sides = stages.split(plan, stages.read(plan, work.folder, clamped.append))
         prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
         work.claim(prints)
-    plan.payment(work).reserve(_paid_for(plan, prints["table"]))
+    several = None if plan.fund is None else plan.prepared
+    print_of_table = prints["table"] if several is None else several.fingerprint(plan.key, plan.job.outside)
+    plan.payment(work).reserve(print_of_table)
     for sentence in (*clamped, *work.warnings):
         console.warn(sentence)
     return _Real(sides, prints, tuple(clamped))
-
-
-def _paid_for(plan: Plan, print_of_table: str) -> str:
-    """The keyed fingerprint that a ledger knows the real table by: of two related ones, that of both.
-
-    So that it does not take one of them for another version of the other.
-    """
-    if plan.related is None or plan.fund is None:
-        return print_of_table
-    relation = plan.related.relation
-    parents, rows = plan.related.read_both(plan.job.outside)
-    found = (
-        provenance.fingerprint(parents, relation.parents, plan.key),
-        provenance.fingerprint(rows, relation.rows, plan.key),
-    )
-    return provenance.fingerprint_of_both(*found, plan.key)
 
 
 def _publish(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pandas as pd
+from typing import Any
 
 from evaluate.engine import aimed, evaluate_beside
 from evaluate.gate.verdict import Verdict, judge
@@ -12,41 +10,38 @@ from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
 from evaluate.tables import Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError
-from synth.generators.base import Model, PrivateGenerator
+from synth.generators.base import PrivateGenerator
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.constraints import REJECTED
+from synth.generators.models.model import Model
 from synth.generators.wrapper import fit_model, unwrapped, with_files
 from synth.progress import Progress
 from synth.split import Split, split_table
-from synth.table import read_table, write_table
+from synth.table import write_table
 from synth.table.rows import Rows
 from understudy.data.load import read_rows
 from understudy.job.seeds import child_seed
 from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
 from understudy.run.plan import Plan
 
-if TYPE_CHECKING:
-    from evaluate.tables import TextScorer
-
 
 def read(plan: Plan, folder: Path, tell: Callable[[str], None] | None = None) -> Rows:
     """The real table under its schema, read once; what does not fit into memory lies in a folder. *Sensitive*."""
-    if plan.related is not None:
-        return Rows.from_frames([plan.related.read(plan.job.outside, tell)], plan.schema, folder)
+    if plan.prepared is not None:
+        return Rows.from_frames([plan.prepared.read(plan.job.outside, tell)], plan.schema, folder)
     return read_rows(plan.table, plan.schema, plan.job.outside, folder, tell)
 
 
 def split(plan: Plan, real: Rows) -> Split:
-    """Train and holdout: by hashes of names where it is related or any fit is private, stratified otherwise."""
+    """Train and holdout: by hashes of names where it is prepared or any fit is private, stratified otherwise."""
     return split_table(
         real,
         plan.schema,
         holdout_share=plan.job.split.holdout_share,
         seed=plan.job.split_seed,
-        # Of related tables both are split by the key, so that a unit is on one side in both.
-        private=plan.private or plan.related is not None,
+        # Of several tables all are split by the key, so that a unit is on one side in each.
+        private=plan.private or plan.prepared is not None,
     )
 
 
@@ -72,21 +67,13 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
     if not plan.suffix:
         return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
-    synthetic = _drawn(plan, label, model, seed, progress)
+    if plan.prepared is not None:
+        synthetic = plan.prepared.sample(label, model, rows, seed, progress)
+    else:
+        synthetic = model.sample(rows, seed=seed, progress=progress)
     write_table(synthetic, path, plan.schema)
     rejected: int | None = synthetic.attrs.get(REJECTED)
     return rejected
-
-
-def _drawn(plan: Plan, label: str, model: Model, seed: int, progress: Progress) -> pd.DataFrame:
-    """A synthetic table in memory: of related tables the rows are those of the parents that were drawn before."""
-    related = plan.related
-    if related is None or related.role == "parents":
-        return model.sample(plan.points[label].spec.rows, seed=seed, progress=progress)
-    if not hasattr(model, "rows_of"):
-        raise ModelError(f"generators.{label}: its model draws no rows of parents that are known; choose another")
-    parents = read_table(related.synthetic_parents(label), related.relation.parents)
-    return related.relation.rows_of(model, parents, seed=seed, progress=progress)
 
 
 def real(plan: Plan, sides: Split) -> Real:
@@ -111,7 +98,6 @@ def evaluate(
     statements: Mapping[str, PrivacyStatement | None],
     progress: Progress,
     *,
-    scorers: "Mapping[str, TextScorer] | None" = None,
     self_tested: bool = True,
 ) -> Evaluation:
     """Every synthetic table measured against train and holdout, each with its generator's specification.
@@ -127,7 +113,6 @@ def evaluate(
         progress=progress,
         statements={label: stated for label, stated in statements.items() if stated is not None},
         generators={label: _specification(plan, label) for label in synthetic},
-        scorers=scorers,
         self_tested=self_tested,
     )
 

@@ -184,7 +184,7 @@ class Vendor:
 
 
 def _evidence(found: Finding, *, own: bool) -> BarringFinding:
-    rule = RuleRecord(**found.rule.model_dump())
+    rule = RuleRecord(**found.rule.model_dump(exclude={"needs"}))
     return BarringFinding(name_of(found.rule), rule, found.outcome, found.reason, found.estimate, beyond_policy=own)
 
 

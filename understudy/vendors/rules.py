@@ -13,6 +13,7 @@ from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
 from evaluate.intervals import clustered, newcombe
+from evaluate.metrics import CATALOG
 from evaluate.privacy import copies
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
@@ -61,7 +62,7 @@ def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame 
         tables: *Sensitive*. The rows that are compared, beside the real ones.
     """
     rules = (COPYING, LEAKING)
-    if not all(isinstance(candidate.find(rule.measure), Estimate) for rule in rules):
+    if not all(isinstance(candidate.get(rule.measure), Estimate) for rule in rules):
         candidate = Candidate("", copies.measure(tables).estimates)
     said = [finding_of(candidate, rule) for rule in rules]
     if delivered is None:
@@ -114,13 +115,12 @@ def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate
         return candidate
     shown = listed(lacking)
     why = f"the table lacks {shown}, so that nothing is known of all columns together"
-    whole = ("columns.", "pairs.", "triples.", "joint.", "histories.")
     kept, failures = [], [*candidate.failures]
     for one in candidate.estimates:
         if one.measure == "validity.rows":
             note = f"No row is valid: the table lacks {shown}."
             kept.append(replace(one, value=0.0, low=0.0, high=0.0, note=note))
-        elif one.measure.startswith(whole) and not one.subject:
+        elif one.measure in CATALOG and CATALOG[one.measure].by.startswith("fidelity.") and not one.subject:
             failures.append(Failure(one.measure, "failed", why))
         else:
             kept.append(one)

@@ -33,8 +33,8 @@ from synth.dp.events import SelectionEvent
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
 from synth.generators.wrapper import draws_in_order, unwrapped
+from synth.row_order import FIRST_ROWS, LATER_ROWS
 from synth.schema import Schema, build_schema
-from understudy.extras.histories.private import FIRST_ROWS, LATER_ROWS
 
 N_CHOICES = 250  # Choices by each of the two tables' scores
 N_CODES = 3

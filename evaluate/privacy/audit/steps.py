@@ -47,7 +47,7 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import unwrapped
+from synth.generators.wrapper import unwrapped, wrappers
 
 N_STEP_CANARIES = 50_000
 """Canaries of a run. They cost a second or two; at epsilon 1 they find contributions that are two thirds too large."""
@@ -194,7 +194,8 @@ def run_of_steps(
         generator.fit(stand_in.probes(n_units), stand_in.schema, budget=Budget(schedule, log))
     if not any(log.sizes):
         raise AuditError("the audit found no step at which a unit adds to the sum; leave it out for this one")
-    bound = generator.clips.get(event.what) or getattr(unwrapped(generator), "max_grad_norm", 1.0)
+    bounds = {what: bound for wrapper in wrappers(generator) for what, bound in wrapper.clips.items()}
+    bound = bounds.get(event.what) or getattr(unwrapped(generator), "max_grad_norm", 1.0)
     done = SubsampledGaussianEvent(event.what, event.noise_multiplier, event.sampling_rate, log.n_done)
     return StepTrials(
         log.score - log.halfway, log.present, done, event.count, np.array(log.sizes) / bound,

@@ -25,10 +25,9 @@ the program does is checked, too, event by event, where a fault shows at any eps
 - choices, again and again by the scores of two tables (`choices`),
 - the split, with one unit really gone (`split`).
 
-Where a language model writes texts, the stand-in has as many columns of text, and its steps are attacked like others.
-Its texts are all alike and short, and a decoder of ours is of one layer there. So a vocabulary, a prompt or a length
-that was read off real texts cannot show: tests of the fit look for these.
-Beside a network the audit attacks the steps of that alone, and names those on texts among what it did not cover.
+The stand-in has as many columns of free text as the schema keeps, all alike and short, so that steps on them are
+attacked like others. What was read off real texts cannot show: tests of that fit look for it. Beside a network the
+audit attacks the steps of that alone, and names those on texts among what it did not cover.
 
 Where a fit draws histories, all of it is done on histories. A canary is one of the first rows, and k - 1 of the later
 ones. A stand-in that would be fitted otherwise than the real table is refused. So is an audit that saw nothing of first
@@ -81,10 +80,10 @@ from synth.dp.events import GaussianEvent, SelectionEvent, SubsampledGaussianEve
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.marginal_selection import column_weights
-from synth.generators.wrapper import compose, draws_in_order, unwrapped
+from synth.generators.wrapper import compose, draws_in_order, unwrapped, wrappers
 from synth.progress import Progress, quiet
+from synth.row_order import FIRST_ROWS, LATER_ROWS
 from synth.schema import Schema
-from understudy.extras.histories.private import FIRST_ROWS, LATER_ROWS
 
 NOISE = "size of the noise on counts"
 SINGLE = 1e-4  # Relative error of a clipped sum in single precision
@@ -313,6 +312,7 @@ def audit(
     # Names need no calibration, which costs more than the checks do.
     named = [event.what for event in generator.whole_plan(counted, schedule.delta)(1.0)]
     _check_coverage(named, covered, histories=histories)
+    unseen = [each for wrapper in wrappers(generator) for each in wrapper.unaudited(schema)]
     return replace(
         found,
         confidence=confidence,
@@ -320,7 +320,7 @@ def audit(
         checks=(*of_noise, *checks),
         covered=tuple(what for what in named if what in covered),
         not_covered=(
-            *(what for what in named if what not in covered), *generator.unaudited(schema), *OUTSIDE
+            *(what for what in named if what not in covered), *unseen, *OUTSIDE
         ),
     )  # fmt: skip
 
@@ -380,7 +380,7 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
     for name in (name for name in WIDTHS if name in known):
         widths = getattr(inmost, name) or (WIDEST, WIDEST)
         short[name] = tuple(min(width, WIDEST) for width in widths)
-    return {**short, **generator.shortcuts}
+    return short | {name: each for wrapper in wrappers(generator) for name, each in wrapper.shortcuts.items()}
 
 
 def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:

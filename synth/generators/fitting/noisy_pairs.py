@@ -1,14 +1,14 @@
 """Noisy pairs: the marginals of all pairs of columns by few coarse codes, from which further choices are free.
 
-The exponential mechanism needs the exact distances of all candidates in one place. Noisy pairs are sums of counts, so
-that several sites can release them together, and no site shows its own. They cost more of the budget than choices do,
-and one release serves every choice. Pairs with the target or a sensitive column get less noise than others.
+The exponential mechanism needs the exact distances of all candidates in one place. Noisy pairs are sums of counts,
+which several holders of rows can release together without showing their own. They cost more of the budget than choices
+do, and one release serves every choice. Pairs with the target or a sensitive column get less noise than others.
 
-Source: Maddock, Cormode, Maple 2023 (2310.03447, FLAIM) for marginals over several sites; McKenna, Miklau, Sheldon 2021
+Source: Maddock, Cormode, Maple 2023 (2310.03447, FLAIM) for marginals of several holders; McKenna, Miklau, Sheldon 2021
 (2108.04978, MST) for trees of pairs; James & Stein 1961 for the shrinkage, positive part.
 
-# DEVIATES: in FLAIM each site chooses a marginal by its own rows, with the exponential mechanism. Here noisy counts of
-# all sites are summed once, and choices follow from the sums.
+# DEVIATES: in FLAIM each holder chooses a marginal by its own rows, with the exponential mechanism. Here noisy counts
+# of all are summed once, and choices follow from the sums.
 """
 
 import math
@@ -31,7 +31,7 @@ Choices = Literal["exponential", "noisy_pairs"]
 EXPONENTIAL, NOISY_PAIRS = get_args(Choices)
 CHOICES_FIELD: Any = Field(
     default=EXPONENTIAL,
-    description="Choices of marginals: by the exponential mechanism, or from noisy pairs, which several sites can sum.",
+    description="Choices of marginals: by the exponential mechanism, or from noisy pairs, which are sums of counts.",
 )
 """The parameter of generators that choose marginals."""
 N_GROUPS, N_CATEGORIES = 4, 5

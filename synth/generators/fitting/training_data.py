@@ -175,7 +175,7 @@ class TrainingTable:
 
 
 class RowsElsewhere:
-    """A table whose rows never come here: a private fit gets counts of it, such as those of several sites."""
+    """A table whose rows never come here: a private fit gets noisy counts of it."""
 
     def training(self, schema: Schema, *, in_order: bool = False) -> Any:
         """What counts as a `TrainingTable` does, contributions bounded."""

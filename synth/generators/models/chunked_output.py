@@ -26,9 +26,9 @@ from synth import identifiers, personal
 from synth.chunks import Part
 from synth.distribution import VERSION
 from synth.errors import BadInput, JobError, ModelError, OutputError
-from synth.generators.base import Model
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.known_rows import GIVEN, WAYS
+from synth.generators.models.model import Model
 from synth.generators.models.postprocess import rows_wanted
 from synth.generators.models.unfinished_rows import FileFacts, OtherRows, UnfinishedRows, unfinished_rows
 from synth.output import unwritable, whole_file

@@ -349,7 +349,7 @@ def completed(
     table = pd.DataFrame({name: made[name] for name in schema.learned})
     for constraint in schema.constraints:
         if not isinstance(constraint, Formula | Unique):
-            unlawful |= broken(table, constraint, schema.columns)
+            unlawful |= broken(table, constraint, schema.columns, before)
     return table, unlawful
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from synth.generators.base import Model, ModelDisplay
+from synth.generators.models.model import Model, ModelDisplay
 from synth.table.frames import Back
 
 

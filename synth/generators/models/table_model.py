@@ -11,9 +11,9 @@ from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import ModelDisplay
 from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.known_rows import GIVEN, KnownRows, fill_in, read_given
+from synth.generators.models.model import ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.progress import Progress, quiet
@@ -43,7 +43,7 @@ class TableModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.base.Model` has it; free of charge, as often as wanted."""
+        """A synthetic table, as `synth.generators.models.model.Model` has it; free of charge, as often as wanted."""
         rng = np.random.default_rng(seed)
         progress("sampling", None)
         if is_table := given is not None and not isinstance(given, Mapping):

@@ -8,13 +8,13 @@ from evaluate.fidelity import relations
 from evaluate.fidelity.relations import KEPT, LOST
 from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import load_policy
-from evaluate.histories.samples import StepLayout
 from evaluate.result import Candidate
 from evaluate.tables import Tables
-from synth.row_order import histories_of
 from synth.infer.relations import Relation, left_of
+from synth.row_order import histories_of
 from synth.schema import build_schema
 from synth.table import conform
+from understudy.extras.histories.samples import StepLayout
 
 BOUNDS = ["2010-01-01", "2030-01-01"]
 SCHEMA = {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson
 from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.privacy.coincidence import Coincidences
+from evaluate.real_facts import Duplicates, RealFacts
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import PrivacyStatement
 from synth.dp.tradeoff import TradeOff
@@ -173,6 +175,25 @@ def test_a_rule_on_privacy_that_does_not_apply_to_a_table_passes_nothing(measure
     (verdict,) = judge(evaluation_of(good, self_tests=ABSENT), policy_of(rule(VALID, 0.9), rule(measure, 0.1)))
     assert verdict.verdict == "INCONCLUSIVE"
     assert "no binding rule on privacy" in str(verdict)
+
+
+@pytest.mark.parametrize(("needs", "held"), [("texts", {"texts": ("note",)}), ("order", {"order": "visit"})])
+def test_a_rule_on_what_is_not_installed_counts_where_a_table_has_what_it_needs_and_never_passes(
+    needs: str, held: dict[str, Any]
+) -> None:
+    policy = policy_of(rule(VALID, 0.9), rule("absent.number", 0.1, needs=needs))
+    plain = RealFacts(100, 100, Duplicates(0, 0.0), 0.0, 5)
+    for facts, outcomes in ((plain, ["PASS"]), (replace(plain, **held), ["PASS", "INCONCLUSIVE"])):
+        for found in ([], [Estimate("absent.number", 0.0, 100, "lower", low=0.0, high=0.0)]):
+            measured = candidate(estimate(0.99, 1.0, 1.0, VALID), *found)
+            findings = judge_candidate(measured, policy, real=facts).findings
+            assert [one.outcome for one in findings if one.rule.measure != UNJUDGED] == outcomes
+
+
+def test_what_a_rule_needs_is_what_its_number_needs() -> None:
+    for measure, needs in (("absent.number", ""), (AUC, "texts"), ("validity.rows", "order")):
+        with pytest.raises(ValidationError):
+            rule(measure, needs=needs)
 
 
 def test_no_policy_of_ones_own_lets_columns_through_that_nobody_judged() -> None:

@@ -1,5 +1,6 @@
 """Candidates and jobs on a real Dask cluster, paid from a real PostgreSQL: a worker that dies, and what it costs."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -345,15 +346,10 @@ def test_a_scheduler_that_does_not_answer_is_refused_in_one_sentence(
 
 def test_without_dask_the_extra_is_named(workspace: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "distributed" else find(name))
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "distributed" else find(name))
     with one_sentence(workspace, dask, "--executor", dask.address) as (said,):
         assert "extra `dask`" in said
-
-
-def find(name: str) -> Any:
-    from importlib.machinery import PathFinder
-
-    return PathFinder.find_spec(name)
 
 
 def test_workers_of_other_versions_are_refused_in_one_sentence(

@@ -31,10 +31,8 @@ from understudy.bundle.sign_off import ReleaseDecision, sign_off
 from understudy.bundle.verification import Demand
 from understudy.extras.ops.index import (
     EXPIRED,
-    NO_OUTPUT,
     NOT_JUDGED,
     NOT_SOUND,
-    UNFINISHED,
     WITHDRAWN,
     Claimed,
     IndexRow,
@@ -255,17 +253,6 @@ def test_a_sign_off_counts_by_a_key_that_was_named(
         assert keys["a"].fingerprint in text
 
 
-def test_no_summary_of_a_batch_gives_a_verdict(tmp_path: Path) -> None:
-    hostile = ("PASS", "Pass", " PASS", "Not judged", "", "\u017f", "killed by signal 9", "timed out", ["PASS"], None)
-    jobs: list[object] = [{"job": f"x{at}", "state": state, "error": 3} for at, state in enumerate(hostile)]
-    (tmp_path / "summary.json").write_text(json.dumps({"jobs": [*jobs, "PASS", {"state": "PASS"}]}))
-    found = rows(tmp_path)
-    assert [row.state for row in found] == [NO_OUTPUT] * len(hostile)
-    assert found[7].reason == "The summary of its batch, which is not sealed, says: timed out; 3."
-    assert Workspace(tmp_path).run("index", tmp_path).exit_code == 0
-    assert "badge pass" not in Page(tmp_path / "index.html").text
-
-
 @pytest.mark.parametrize("lacks", ["table", "policy", "is_sealed"])
 @pytest.mark.parametrize("state", ["PASS", "FAIL", "INCONCLUSIVE"])
 def test_a_verdict_needs_a_table_a_policy_and_a_seal(lacks: str, state: str) -> None:
@@ -304,24 +291,19 @@ def test_an_evaluation_that_contradicts_itself_spoils_its_own_row_alone(output: 
     assert set(found.values()) == {"PASS"}
 
 
-def test_what_left_no_output_is_a_row(output: Path) -> None:
+def test_what_is_an_output_is_a_row_and_nothing_else(output: Path) -> None:
     folder = output.parents[1]
-    batch = folder / "nightly"
-    jobs = [{"job": "slow", "state": "timed out", "error": "it took longer"}, {"job": "fair", "state": "PASS"}]
-    (batch / "summary.json").write_text(json.dumps({"jobs": jobs}))
-    (folder / ".later.unfinished").mkdir()
-    (folder / ".nightly.unfinished").mkdir()  # its output has appeared
     (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[1]).to_json())
     (folder / "evaluation.json").write_text("{}")
     os.mkfifo(folder / "pipe.json")
-    (folder / "latest").symlink_to(batch)
+    (folder / "latest").symlink_to(output)
     (folder / "gate.json").write_text((output / "verdict.json").read_text())  # no evaluation, and no output
     shutil.copytree(fill(folder / "small") / "to-hand-on", folder / "to-hand-on")
     seal(folder / "to-hand-on", about("to-hand-on"), None)
     shutil.rmtree(folder / "small")
     found = states(folder)
     assert found == {
-        "to-hand-on:": NOT_JUDGED, "later:": UNFINISHED, "nightly/slow:": NO_OUTPUT, "evaluation.json:": NOT_SOUND,
+        "to-hand-on:": NOT_JUDGED, "evaluation.json:": NOT_SOUND,
         "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
     }  # fmt: skip
 

@@ -13,12 +13,11 @@ from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 from understudy.extras.ops.index import (
     FIGURES,
     MARK,
-    NO_OUTPUT,
     NOT_SOUND,
+    WITHDRAWN,
     Claimed,
     Index,
     IndexRow,
-    Links,
     render_index,
 )
 
@@ -38,10 +37,10 @@ def page_of(n_outputs: int) -> str:
             row = IndexRow(
                 f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", state, "" if state == "PASS" else "Copies",
                 generator, "A job", state == "PASS", "sign-off, unsigned", "2026-01-02", generator, "internal 3",
-                claimed, figures, True, Links("a/report.html", "", "a/evaluation.json"), True, NOTES,
+                "us", claimed, figures, True, True, NOTES, "a/report.html", "", "a/evaluation.json",
             )  # fmt: skip
             rows.append(row)
-    broken = (IndexRow("broken", NOT_SOUND, "report.html was changed."), IndexRow("lost", NO_OUTPUT, "x" * 300))
+    broken = (IndexRow("broken", NOT_SOUND, "report.html was changed."), IndexRow("lost", WITHDRAWN, "x" * 300))
     made_at = datetime(2026, 1, 2, tzinfo=UTC)
     return render_index(Index("outputs", (*rows, *broken), made_at, ("No key was asked for.",)))
 

@@ -20,7 +20,7 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Estimate, GeneratorRecord
 from tests.evaluations import SCHEMA, evaluation_of, stated
 from understudy.artifacts import Delivery
-from understudy.extras.ops.mlflow_record import Mlflow, TrackingRecord, send
+from understudy.extras.ops.mlflow_record import Mlflow, Record, record_of, send
 from understudy.job.spec import JobError, build_job
 
 AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.mean"
@@ -40,7 +40,7 @@ def job_of(**tracking: Any) -> Any:
     return build_job(content)
 
 
-def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> TrackingRecord:
+def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> Record:
     """The record of an evaluation of one private table, as its output lies in a folder."""
     made = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
     table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made)
@@ -62,34 +62,34 @@ def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) 
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("x")
     (folder / "verdict.json").write_text(json.dumps({"verdict_to_hand_on": "PASS"}))
-    return TrackingRecord.of(job.tracking, job, delivery, folder)
+    return record_of(job.tracking, job, delivery, folder)
 
 
-def sent(found: TrackingRecord) -> set[str]:
-    return {Path(path).name for one in found.runs for path, _ in one.artifacts}
+def sent(found: Record) -> set[str]:
+    return {Path(path).name for one in found["runs"] for path, _ in one["artifacts"]}
 
 
 def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: Path) -> None:
     assert Mlflow(mlflow=PLACE).content == "public"
     found = record(tmp_path, "public")
-    parent, child = found.runs
+    parent, child = found["runs"]
     assert sent(found) == {"README.md"}
-    assert child.metrics["claim.epsilon"] == child.metrics["fit.epsilon"] == 1.0
-    assert child.params["generator"] == "mst"
-    assert parent.tags["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
-    assert parent.params["schema_sha256"] == "5" * 64
-    text = found.to_json()
+    assert child["metrics"]["claim.epsilon"] == child["metrics"]["fit.epsilon"] == 1.0
+    assert child["params"]["generator"] == "mst"
+    assert parent["tags"]["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
+    assert parent["params"]["schema_sha256"] == "5" * 64
+    text = json.dumps(found)
     assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123", "understudy.verdict", "seed"))
 
 
 def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path) -> None:
     found = record(tmp_path, "internal")
-    parent, child = found.runs
-    assert child.metrics[AUC] == 0.512345
-    assert child.metrics[COLUMNS] == 0.0671
-    assert child.tags["understudy.verdict"] == parent.tags["understudy.verdict"] == "INCONCLUSIVE"
-    assert parent.params["seed"] == "4711"
-    assert "Internal: this file holds numbers computed from real rows" in parent.tags["mlflow.note.content"]
+    parent, child = found["runs"]
+    assert child["metrics"][AUC] == 0.512345
+    assert child["metrics"][COLUMNS] == 0.0671
+    assert child["tags"]["understudy.verdict"] == parent["tags"]["understudy.verdict"] == "INCONCLUSIVE"
+    assert parent["params"]["seed"] == "4711"
+    assert "Internal: this file holds numbers computed from real rows" in parent["tags"]["mlflow.note.content"]
     assert sent(found) == {"report.html", "evaluation.json", "verdict.json", "job.toml", "README.md"}
 
 
@@ -97,18 +97,18 @@ def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path)
 def test_neither_table_nor_model_is_ever_sent_and_no_value_is_too_long(tmp_path: Path, content: str) -> None:
     found = record(tmp_path, content)
     assert not any("csv" in name for name in sent(found))
-    assert max(len(value) for one in found.runs for value in one.params.values()) == 500
+    assert max(len(value) for one in found["runs"] for value in one["params"].values()) == 500
 
 
 def test_limits_read_off_the_table_are_not_told_by_their_hash(tmp_path: Path) -> None:
-    assert "schema_sha256" not in record(tmp_path, "public", inferred=True).runs[0].params
-    assert "schema_sha256" in record(tmp_path, "internal", inferred=True).runs[0].params
+    assert "schema_sha256" not in record(tmp_path, "public", inferred=True)["runs"][0]["params"]
+    assert "schema_sha256" in record(tmp_path, "internal", inferred=True)["runs"][0]["params"]
 
 
 def test_a_void_claim_has_no_epsilon(tmp_path: Path) -> None:
     found = record(tmp_path, "public", private=False)
-    assert found.runs[1].tags["understudy.guarantee"] == "void"
-    assert not any("epsilon" in name for name in found.runs[1].metrics)
+    assert found["runs"][1]["tags"]["understudy.guarantee"] == "void"
+    assert not any("epsilon" in name for name in found["runs"][1]["metrics"])
     assert sent(found) == set()
 
 
@@ -144,7 +144,7 @@ def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path)
     found, job = record(tmp_path, "public"), job_of()
     delivery = Delivery(evaluation_of(), (), load_policy("internal"), "Patients", None)
     told = job.tracking.track(job, delivery, tmp_path / "absent")
-    assert told.server == found.server
+    assert told.server == found["server"]
     assert "(the record cannot be made" in told.failure
 
 
@@ -238,7 +238,7 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
         assert {"report.html", "evaluation.json", "to-hand-on"} <= {one["path"] for one in files}
         assert not any("synthetic" in one["path"] or "models" in one["path"] for one in files)
         # The same run once more, as where a start was cut short once its output was there.
-        again = send(replace(_sent_before(folder / "out", place), experiment="clinic"))
+        again = send({**_sent_before(folder / "out", place), "experiment": "clinic"})
         assert again.url == url
         assert len(asked(place, "runs/search", experiment_ids=[experiment])["runs"]) == 3
     away = run("away", mlflow=place)
@@ -249,7 +249,7 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
     assert (folder / "away" / "report.html").is_file()
 
 
-def _sent_before(out: Path, place: str) -> TrackingRecord:
+def _sent_before(out: Path, place: str) -> Record:
     """The parent of a run's record, made anew from what lies in its output."""
     from evaluate.result_io import evaluation_from
 
@@ -257,5 +257,6 @@ def _sent_before(out: Path, place: str) -> TrackingRecord:
     policy = load_policy("internal")
     job = job_of(mlflow=place, content="internal")
     delivery = Delivery(evaluation, judge(evaluation, [policy]), policy, "Patients", "independent")
-    made = TrackingRecord.of(job.tracking, job, delivery, out)
-    return replace(made, runs=(replace(made.runs[0], params={}), *made.runs[1:]))
+    made = record_of(job.tracking, job, delivery, out)
+    first, *others = made["runs"]
+    return {**made, "runs": [{**first, "params": {}}, *others]}

@@ -9,7 +9,6 @@ from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.tables import Real
 from synth.generators.registry import generator, load_model
-from synth.generators.wrapper import scorer_of
 from synth.schema import Schema
 from tests.text_tables import TEXT, complaint_schema, complaints
 
@@ -29,11 +28,9 @@ def evaluated(tmp_path: Any, epsilon: float | None, **of_text: Any) -> tuple[Any
     model.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     synthetic = loaded.sample(1_500, seed=2)
-    scorer = scorer_of(loaded)
-    assert scorer is not None
     evaluation = evaluate_beside(
         Real.prepare(train, holdout, schema), {"made": synthetic}, measures=MEASURES,
-        statements={} if loaded.statement is None else {"made": loaded.statement}, scorers={"made": scorer},
+        statements={} if loaded.statement is None else {"made": loaded.statement},
     )  # fmt: skip
     verdict = judge_candidate(evaluation.candidates[0], load_policy("internal"), real=evaluation.real)
     return evaluation, {f.rule.measure: f.outcome for f in verdict.findings}, synthetic[TEXT].tolist()

@@ -21,8 +21,18 @@ from tests.synth.neural.toy import Purse, Recorded, without
 from tests.text_tables import TEXT
 from understudy.extras.text import training as language_training
 from understudy.extras.text.decoder import Decoder, SmallDecoder
-from understudy.extras.text.sequences import ROWS_A_PASS, losses, losses_of, sequences_of, trimmed
-from understudy.extras.text.training import PrivateTextTraining, TextTraining, has_gradients_by_text, named, put
+from understudy.extras.text.tokens import sequences_of
+from understudy.extras.text.training import (
+    ROWS_A_PASS,
+    PrivateTextTraining,
+    TextTraining,
+    has_gradients_by_text,
+    losses,
+    losses_of,
+    named,
+    put,
+    trimmed,
+)
 
 VOCABULARY = coded()
 N_PROMPT = VOCABULARY.n_prompt
@@ -273,7 +283,7 @@ def test_every_check_has_a_mutant() -> None:
 
 def test_training_without_privacy_learns_the_texts_it_reads() -> None:
     torch.manual_seed(0)
-    model = SmallDecoder(decoder(VOCABULARY).shape)
+    model = SmallDecoder(VOCABULARY.size, 16, 1, N_PROMPT + 13)
     training = TextTraining(model, SEQUENCES, N_PROMPT, 8, 0.02, CPU)
     assert training.n_steps_per_epoch == 3
     before = losses_of(model, SEQUENCES, N_PROMPT, CPU).mean()
@@ -337,7 +347,7 @@ def test_a_decoder_whose_gradients_are_not_those_of_single_texts_is_found_out(
     kind: type[SmallDecoder], expected: bool
 ) -> None:
     torch.manual_seed(0)
-    made = kind(decoder(VOCABULARY).shape)
+    made = kind(VOCABULARY.size, 16, 1, N_PROMPT + 13)
     assert has_gradients_by_text(made, VOCABULARY.size, N_PROMPT, CPU) == expected
     assert all(parameter.grad is None for parameter in made.parameters())
 

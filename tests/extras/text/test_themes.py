@@ -8,8 +8,8 @@ from synth.errors import JobError, SchemaError
 from synth.table import conform
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text import themes as module
-from understudy.extras.text.prompts import Prompts
 from understudy.extras.text.themes import Themes, theme_names, with_themes
+from understudy.extras.text.tokens import Prompts
 
 N = 8
 PUBLIC = complaints(200, 3)[TEXT].tolist()
@@ -99,14 +99,14 @@ def test_too_few_sentences_are_refused(public: list[str]) -> None:
 
 
 def test_columns_of_themes_stand_beside_the_others() -> None:
-    schema = with_themes(complaint_schema(), 2)
+    schema = with_themes(complaint_schema(), [TEXT], 2)
     assert schema.learned[-2:] == theme_names(TEXT, 2) == (f"{TEXT}: theme 1", f"{TEXT}: theme 2")
     with pytest.raises(SchemaError, match="has the name of a theme of texts; rename it, or set themes = 0"):
-        with_themes(schema, 1)
+        with_themes(schema, [TEXT], 1)
 
 
 def test_a_public_text_is_dealt_a_row_of_about_its_themes(themes: Themes) -> None:
-    schema = with_themes(complaint_schema(), N)
+    schema = with_themes(complaint_schema(), [TEXT], N)
     table = complaints(300, 9)
     rows = themes.add_columns(conform(table, complaint_schema()), complaint_schema())
     dealt = themes.deal(PUBLIC, rows, TEXT, np.random.default_rng(0))
@@ -119,7 +119,7 @@ def test_a_public_text_is_dealt_a_row_of_about_its_themes(themes: Themes) -> Non
 
 
 def test_a_prompt_in_words_names_the_themes_of_its_row(themes: Themes) -> None:
-    schema = with_themes(complaint_schema(), N)
+    schema = with_themes(complaint_schema(), [TEXT], N)
     words = dict(zip(theme_names(TEXT, N), themes.described(), strict=True))
     rows = themes.add_columns(conform(complaints(20, 1), complaint_schema()), complaint_schema())
     told = Prompts.of(rows, schema, words)

@@ -12,9 +12,16 @@ from synth.schema import Schema, build_schema
 from synth.table import conform
 from tests.extras.text.tiny import canonical, coded
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.prompts import MOST_VALUES, N_RANGES, OTHER, Prompts
-from understudy.extras.text.sequences import sequences_of
-from understudy.extras.text.tokenizer import END, MISSING, N_SPECIAL, BytePairs
+from understudy.extras.text.tokens import (
+    END,
+    MOST_VALUES,
+    N_RANGES,
+    N_SPECIAL,
+    OTHER,
+    BytePairs,
+    Prompts,
+    sequences_of,
+)
 
 BYTES = BytePairs.learned([], 300)
 LEARNED = BytePairs.learned(complaints(80, 3)[TEXT], 400)
@@ -153,9 +160,8 @@ def test_a_sequence_is_its_prompt_then_its_text_then_its_end() -> None:
     assert len(set(sequences[:, n - 1])) == 1
     told = [[int(token) - 1 for token in row[n:] if token] for row in sequences]
     a, b, c, d, e, f = vocabulary.tokens("abcdef")
-    assert told == [[a, b, END], [MISSING, END], [a, b, c, d, e, f], [a, b, END]]
+    assert told == [[a, b, END], [], [a, b, c, d, e, f], [a, b, END]]
     assert vocabulary.text(told[0][:-1]) == "ab"
-    assert vocabulary.text(told[1][:-1]) is None
     assert sequences_of(vocabulary, rows, TEXT, max_tokens=5, length=1)[2, n + 1] == END + 1
 
 
@@ -165,4 +171,4 @@ def test_tokens_of_prompts_are_never_sampled_and_those_of_texts_may_be() -> None
     assert barred.shape == (vocabulary.size,)
     asked = {token for prompt in vocabulary.prompts(canonical(40), TEXT) for token in prompt}
     assert barred[list(asked)].all()
-    assert not barred[[*vocabulary.tokens("Any text at all"), END, MISSING]].any()
+    assert not barred[[*vocabulary.tokens("Any text at all"), END]].any()

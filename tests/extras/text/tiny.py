@@ -14,12 +14,9 @@ from synth.schema import Schema
 from synth.table import conform
 from synth.transforms.layout import Encoded
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import Decoder, DecoderShape, SmallDecoder
-from understudy.extras.text.prompts import Prompts
-from understudy.extras.text.sequences import losses
-from understudy.extras.text.tokenizer import BytePairs
-from understudy.extras.text.training import trainable
-from understudy.extras.text.vocabularies import CodedVocabulary
+from understudy.extras.text.decoder import Decoder, SmallDecoder
+from understudy.extras.text.tokens import BytePairs, CodedVocabulary, Prompts
+from understudy.extras.text.training import losses, trainable
 
 TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}
 """Parameters of a decoder that is trained in a second."""
@@ -42,7 +39,7 @@ def coded(texts: Iterable[str] = (), rows: pd.DataFrame | None = None) -> CodedV
 def decoder(vocabulary: CodedVocabulary, max_tokens: int = 12, seed: int = 0) -> SmallDecoder:
     """A small decoder whose logits are far from equal."""
     torch.manual_seed(seed)
-    made = SmallDecoder(DecoderShape(vocabulary.size, 16, 1, vocabulary.n_prompt + max_tokens + 1))
+    made = SmallDecoder(vocabulary.size, 16, 1, vocabulary.n_prompt + max_tokens + 1)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.mul_(3.0)
@@ -55,11 +52,16 @@ def units_of(sequences: np.ndarray, owners: np.ndarray, k: int) -> UnitIndex:
 
 
 def gradient_of_unit(model: Decoder, sequences: np.ndarray, n_prompt: int) -> np.ndarray:
-    """The gradient of the summed losses of some texts by plain autograd, a text at a time; shape (d,), float64."""
+    """The gradient of the summed losses of some texts by plain autograd, a text at a time; shape (d,), float64.
+
+    All are divided by the same number, that of tokens at most.
+    """
     parameters = list(trainable(model))
     total = np.zeros(sum(parameter.numel() for parameter in parameters))
     for row in sequences:
-        loss = losses(model, torch.from_numpy(row[None].astype(np.int64)), n_prompt).sum()
+        loss = losses(model, torch.from_numpy(row[None].astype(np.int64)), n_prompt).sum() / (
+            sequences.shape[1] - n_prompt
+        )
         parts = torch.autograd.grad(loss, parameters)
         total += torch.cat([part.flatten() for part in parts]).double().numpy()
     return total

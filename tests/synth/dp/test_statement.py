@@ -8,7 +8,8 @@ import pytest
 
 from evaluate.result import Candidate
 from evaluate.result_io import evaluation_from, evaluation_json
-from synth.dp.statement import LOCAL, RELATION, REPLACE, TRUST, PrivacyStatement, guarantee_words
+from synth import extras
+from synth.dp.statement import LOCAL, RELATION, REPLACE, PrivacyStatement, guarantee_words, trust_words
 from tests.evaluations import ABSENT, evaluation_of, stated
 
 
@@ -26,11 +27,11 @@ def test_an_evaluation_of_an_older_version_is_read_and_its_statements_trust_one_
     assert read is not None and read.trust == "curator"
 
 
-@pytest.mark.parametrize("trust", ["curator", "sites"])
+@pytest.mark.parametrize("trust", ["curator", *extras.load("trust")])
 def test_trust_is_read_back_and_shown_in_a_notebook(trust: str) -> None:
     statement = PrivacyStatement.from_dict(stated(trust=trust).to_dict())
     assert statement.trust == trust
-    assert TRUST[trust].replace("'", "&#x27;") in statement._repr_html_()
+    assert trust_words()[trust].replace("'", "&#x27;") in statement._repr_html_()
 
 
 def test_a_local_statement_is_named_beside_its_epsilon() -> None:

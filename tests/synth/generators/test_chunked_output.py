@@ -20,9 +20,9 @@ from filelock import FileLock
 
 from synth.errors import JobError, ModelError, OutputError, SchemaError
 from synth.generators import registry
-from synth.generators.base import Model
 from synth.generators.models import chunked_output
 from synth.generators.models.chunked_output import Written, least_entities, write_rows
+from synth.generators.models.model import Model
 from synth.generators.models.postprocess import entity_of_rows
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations

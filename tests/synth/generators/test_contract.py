@@ -23,8 +23,9 @@ from synth.dp.schedule import Schedule
 from synth.dp.statement import RELATION
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
-from synth.generators.base import Model, PrivateGenerator
+from synth.generators.base import PrivateGenerator
 from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.model import Model
 from synth.generators.models.neural_model import NeuralModel
 from synth.schema import Schema, build_schema
 from synth.table import present, violations

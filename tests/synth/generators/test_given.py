@@ -8,8 +8,8 @@ import pytest
 
 from synth.errors import JobError
 from synth.generators import registry
-from synth.generators.base import Model
 from synth.generators.models.known_rows import GIVEN, WAYS
+from synth.generators.models.model import Model
 from synth.schema import Schema, build_schema
 from synth.table import violations
 from tests.synth.generators.test_contract import QUICK

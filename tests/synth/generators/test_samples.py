@@ -15,10 +15,11 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import JobError, SchemaError, TableError
 from synth.generators import registry
-from synth.generators.base import Model, PrivateGenerator
+from synth.generators.base import PrivateGenerator
 from synth.generators.latent_class import LatentClass
 from synth.generators.models.known_rows import UNFILLED, read_given
 from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.model import Model
 from synth.generators.models.postprocess import group_rows
 from synth.marginals import LatentClasses, sample_classes
 from synth.schema import Schema, build_schema

@@ -20,10 +20,11 @@ from synth.dp.mechanisms import NoNoise, SystemNoise
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators import registry
-from synth.generators.base import Model, PrivateGenerator
+from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import marginal_selection, private_fit
 from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.fitting.noisy_pairs import NoisyPairs, distance_of, noisy_pair_events
+from synth.generators.models.model import Model
 from synth.marginals import Measurement
 from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
 from synth.schema import Schema, build_schema

@@ -23,6 +23,7 @@ from synth.generators.fitting.training_data import PrivateRows
 from synth.generators.latent_class import LatentClass
 from synth.generators.mst import Mst
 from synth.generators.neural_generator import Ctgan, NeuralGenerator
+from synth.generators.wrapper import compose
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from tests.chunks import in_chunks
@@ -179,7 +180,10 @@ def one_unit_less_moves_what_is_paid_for(
     generator: PrivateGenerator, unit: str, *, asks: bool = False, watched: type[Fit] = Fit
 ) -> None:
     frame, schema = visits(), schema_of(unit, asks=asks)
-    if unit == "history" and not generator.draws_histories(schema):
+    composed = compose(generator, schema)
+    assert isinstance(composed, PrivateGenerator)
+    generator = composed
+    if unit == "history" and not generator.in_order:
         pytest.skip("its rows are drawn independently")
     names = conform(frame, schema, outside="clamp")["who"] if schema.entity else pd.Series(range(len(frame)))
     whole = watched(generator, in_chunks(frame, schema, None), schema)

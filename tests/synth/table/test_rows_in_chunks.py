@@ -18,9 +18,8 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import TableError
 from synth.generators.fitting import training_data
-from synth.generators.fitting.training_data import TrainingTable, bound_contributions, histories_apart
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.registry import generator
-from understudy.extras.histories.layout import HistoryLayout
 from synth.row_hash import content_keys, content_sums, entity_codes, seeded_order, whole_entities
 from synth.schema import Schema, build_schema
 from synth.split import row_keys, split_table, twins
@@ -28,6 +27,8 @@ from synth.table import conform
 from synth.table.rows import Rows
 from tests.chunks import in_chunks
 from tests.synth.test_one_unit_less import counts_of
+from understudy.extras.histories.layout import HistoryLayout
+from understudy.extras.histories.wrapper import taken_apart
 
 N_EVERY = 60
 EVERY: dict[str, Any] = {
@@ -281,7 +282,7 @@ def test_first_and_later_rows_are_the_same(order: str, chunked: Chunked, monkeyp
                 "cells": [n.tolist() for n in part.cell_counts(Discretizer.by_schema(of).attributes)],
             }
             for part, of in zip(
-                histories_apart(bounded, layout, checked=False), (layout.first_rows, layout.later_rows), strict=True
+                taken_apart(bounded, layout, checked=False), (layout.first_rows, layout.later_rows), strict=True
             )
         ]
 

@@ -1,6 +1,18 @@
-"""Histories: rows of an entity that follow each other in an order."""
+"""Histories: rows of an entity that follow each other in an order, and two related tables, parents and their rows."""
 
+_HERE = "understudy.extras.histories"
 BRINGS = {
-    "section": {"histories": "understudy.extras.histories.report:SECTION"},
-    "wrapper": {"histories": "understudy.extras.histories.wrapper:WithHistories"},
+    "measure": {
+        "fidelity.histories": f"{_HERE}.fidelity",
+        "utility.next_event": f"{_HERE}.next_event",
+        "privacy.histories": f"{_HERE}.privacy",
+    },
+    "job": {"tables": f"{_HERE}.related:KIND"},
+    "figure": {"histories": f"{_HERE}.fidelity:HistoryFigures"},
+    "membership": {"whole histories": f"{_HERE}.privacy:membership"},
+    "public name": {"Relation": f"{_HERE}.relation:Relation"},
+    "proposal": {"histories": f"{_HERE}.proposal:propose"},
+    "section": {"histories": f"{_HERE}.report:SECTION"},
+    "self-test": {"dealt": f"{_HERE}.samples:DEALT"},
+    "wrapper": {"histories": f"{_HERE}.wrapper:WithHistories"},
 }

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.constraints import Formula, Unique
+from synth.constraints import FixedCombinations, Formula, Steps, Unique
 from synth.domain import numeric_scale
 from synth.errors import TableError
 from synth.row_order import Histories
@@ -107,7 +107,7 @@ class HistoryLayout:
         ordered: dict[str, Any] = {name: columns[name] for name in held}
         ordered[self.n_rows] = IntegerColumn(bounds=(1, self.longest))
         ordered |= columns
-        kept = [each for each in self.schema.constraints if not isinstance(each, Unique)]
+        kept = [each for each in self.schema.constraints if not isinstance(each, Unique | Steps)]
         return self._schema(ordered, kept, 1)
 
     @cached_property
@@ -122,12 +122,22 @@ class HistoryLayout:
         made |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
         made |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
         made |= {name: columns[name] for name in self.varying if name not in growing}
-        kept = [
+        kept: list[Any] = [
             each
             for each in self.schema.constraints
-            if not isinstance(each, Unique | Formula) and {*each.columns} <= made.keys()
+            if not isinstance(each, Unique | Formula | Steps) and {*each.columns} <= made.keys()
         ]
+        kept += [rule for each in self.steps if not (rule := self._listed(each)).determined]
         return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=self.schema.entity)
+
+    @property
+    def steps(self) -> list[Steps]:
+        """What rules out that categories follow each other: public, so that a model holds it as zeros at no cost."""
+        return [each for each in self.schema.constraints if isinstance(each, Steps) and each.column in self.varying]
+
+    def _listed(self, steps: Steps) -> FixedCombinations:
+        pairs = steps.allowed(self.schema.columns[steps.column].levels) or [("", "")]
+        return FixedCombinations(columns=(self.before(steps.column), steps.column), combinations=tuple(pairs))
 
     @cached_property
     def drawn_alone(self) -> Schema:
@@ -264,6 +274,13 @@ class HistoryLayout:
         if unit is not None:
             outside = counts * unit > column.ends[1] + unit / 2
         return column.values(counts, np.zeros(len(before), dtype=bool)), outside
+
+
+def step_codes(before: pd.Series, now: pd.Series, levels: Sequence[Any]) -> NDArray[np.intp]:
+    """A number for each step from a category to the next, missing ones among them; shape (n,)."""
+    known = pd.Index(levels)
+    codes = [known.get_indexer(pd.Index(each.array)) % (len(levels) + 1) for each in (before, now)]
+    return np.asarray(codes[0] * (len(levels) + 1) + codes[1])
 
 
 def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """The model of histories: a distribution over first rows, and one over later rows given those before them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import Model, ModelDisplay
 from synth.generators.models.known_rows import read_given
+from synth.generators.models.model import Model, ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
 from synth.progress import Progress, quiet
@@ -23,6 +23,7 @@ from synth.table import conform, present
 from understudy.extras.histories.layout import LATER, HistoryLayout, whole_numbers
 from understudy.extras.histories.simulation import Simulation
 
+STEPS = "steps"  # key of the columns whose steps are kept by chance, and first part of the names of their arrays
 _NO_ROLES: dict[str, Any] = {
     "target": None,
     "task": None,
@@ -49,6 +50,7 @@ class HistoryModel(ModelDisplay):
     entity_shares: tuple[float, ...]
     averages: bool
     parameters: Mapping[str, Any] | None
+    chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def layout(self) -> HistoryLayout:
@@ -72,7 +74,7 @@ class HistoryModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table of whole histories, as `synth.generators.base.Model` has it; the last may be cut off.
+        """A synthetic table of whole histories, as of any model; the last may be cut off.
 
         Values that are given are of columns in constant_in_entity. A table of them names the entity of each row, too:
         its rows of an entity are one history, which follows what is given as the base's rows do.
@@ -90,7 +92,7 @@ class HistoryModel(ModelDisplay):
             check_part(part, len(self.entity_shares))
         rng = np.random.default_rng(seed)
         mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
-        simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, part, progress)
+        simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, part, progress, self.chances)
         learned, owner = simulation.rows(wanted, mean, given)
         return finish_histories(learned, owner, self.schema, rng, part)
 
@@ -153,7 +155,7 @@ class HistoryModel(ModelDisplay):
         longest = np.minimum(counts, len(self.entity_shares)).astype(np.int64)
         learned = {str(name): known[name] for name in known if name in self.schema.learned}
         parents = pd.DataFrame({**learned, layout.n_rows: whole_numbers(longest)}, index=known.index)
-        simulation = Simulation(self.schema, layout, self.first, self.later, rng, None, progress)
+        simulation = Simulation(self.schema, layout, self.first, self.later, rng, None, progress, self.chances)
         rows, owner = simulation.rows_of(parents)
         table = finish_histories(rows, owner, self.schema, rng)
         shown = present(known, self._of_parents([str(name) for name in known]))
@@ -175,6 +177,8 @@ class HistoryModel(ModelDisplay):
         if self.later is not None:
             own, arrays = self.later.taken_apart()
             content[LATER] = {**own, "schema": self.later.schema.model_dump(mode="json")}
+        content[STEPS] = list(self.chances)
+        arrays = {**arrays, **{f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}}
         save_around(path, "histories", self.first, content, arrays, self.schema, self.statement)
 
     @classmethod
@@ -187,7 +191,13 @@ class HistoryModel(ModelDisplay):
         later, held = None, content.get(LATER)
         if held is not None:
             own = build_schema(held["schema"])
-            later = type(first).load(held, arrays, own, None)  # type: ignore[attr-defined]
+            of_later = {name: each for name, each in arrays.items() if not name.startswith(f"{STEPS}.")}
+            later = type(first).load(held, of_later, own, None)  # type: ignore[attr-defined]
+        chances = {name: arrays[f"{STEPS}.{at}"] for at, name in enumerate(content[STEPS])}
+        for name, each in chances.items():
+            n = len(counted.schema.columns[name].levels) + 1
+            if name not in counted.varying or each.shape != (n, n) or not (0 <= each.min() <= each.max() <= 1):
+                raise ValueError("steps of a category are kept by chance")
         for model, layout in ((first, whole.first_rows), (later, counted.later_rows)):
             if model is not None and (
                 list(model.schema.columns) != list(layout.columns)
@@ -199,4 +209,4 @@ class HistoryModel(ModelDisplay):
             raise TypeError("parameters are a mapping")
         name, rows, of_first = content["generator"], default_rows_of(content), cast("Any", first)
         firsts, claim = replace(of_first, statement=None), first.statement
-        return cls(name, schema, claim, rows, firsts, later, shares, averages, content["parameters"])
+        return cls(name, schema, claim, rows, firsts, later, shares, averages, content["parameters"], chances)

@@ -22,12 +22,10 @@ from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.base import Generator
 from synth.generators.fitting.histograms import even_mass_groups
 from synth.marginals import Factor, MarkovRandomField, Measurement
-from synth.row_order import Histories
+from synth.row_order import FIRST_ROWS, LATER_ROWS, Histories
 from synth.schema import Schema
 from understudy.extras.histories.layout import HistoryLayout, has_histories
 
-FIRST_ROWS, LATER_ROWS = "first rows", "later rows"
-"""The ends of the events' names in statements."""
 LATER_SHARE = 0.5
 """Share of the cost for later rows."""
 PILOT_ROWS = 20_000

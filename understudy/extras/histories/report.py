@@ -1,5 +1,6 @@
 """Histories of one synthetic table: figures, rows per entity, and the transitions that are furthest off."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,53 +8,51 @@ from typing import Any
 from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.text import finite, number
 from reports.glossary import entry
-from reports.sections.extra import ExtraSection
+from reports.sections.extra import ExtraSection, WeakSpot
 from synth.schema import Schema
 
 FAMILY = "histories."
-MEASURE = "fidelity.histories"
 MOST_COLUMNS = 10
-
-
-@dataclass(frozen=True)
-class ColumnTransitions:
-    column: str
-    estimate: Estimate
-
-    @property
-    def spoken(self) -> str:
-        """The distance with its landmarks, for a tip and a screen reader."""
-        marks = (("fresh real histories", self.estimate.reference), ("dealt at random", self.estimate.floor))
-        said = [f"{words} {number(value)}" for words, value in marks if value is not None]
-        return "; ".join([number(self.estimate.value), *said])
+LOST = 0.25
+"""Share of the squared dependence on the row before from which a column is a weak spot: half of it is lost."""
 
 
 @dataclass(frozen=True)
 class HistorySection:
+    """`transitions`: of each column the distance with its landmarks, and in words."""
+
     rows: tuple[Estimate, ...]
     absent: tuple[tuple[str, str], ...]
     lengths: dict[str, Any] | None
-    transitions: tuple[ColumnTransitions, ...]
+    transitions: tuple[tuple[str, Estimate, str], ...]
 
 
-def histories_of(candidate: Candidate, schema: Schema) -> HistorySection | None:
+def read(candidate: Candidate, schema: Schema) -> HistorySection | None:
     """The histories of a table; `None` where its schema names no order, or nothing is known of it."""
-    rows = tuple(one for one in candidate.estimates if one.measure.startswith(FAMILY) and not one.subject)
-    missing = [one for one in candidate.failures if one.measure.startswith(FAMILY)]
+    rows = tuple(estimate for estimate in candidate.estimates if estimate.measure.startswith(FAMILY))
+    missing = [failure for failure in candidate.failures if failure.measure.startswith(FAMILY)]
     drawn = candidate.figures.get("histories") or {}
-    if not rows and not drawn and not any(one.message != UNASKED for one in missing):
+    if not rows and not drawn and all(failure.message == UNASKED for failure in missing):
         return None
-    absent = tuple((entry(one.measure).title, one.message.rstrip(".")) for one in missing)
-    worst = tuple(_transitions(found) for found in drawn.get("transitions", ())[:MOST_COLUMNS])
-    return HistorySection(rows, absent, drawn.get("lengths"), worst)
+    absent = tuple((entry(failure.measure).title, failure.message.rstrip(".")) for failure in missing)
+    transitions = tuple(map(_transitions, drawn.get("transitions", ())[:MOST_COLUMNS]))
+    return HistorySection(rows, absent, drawn.get("lengths"), transitions)
 
 
-def _transitions(found: dict[str, Any]) -> ColumnTransitions:
-    name = str(found["columns"][0])
-    reference, floor = (None if found.get(key) is None else finite(found[key]) for key in ("reference", "floor"))
-    return ColumnTransitions(
-        name, Estimate("histories.transitions", finite(found["tvd"]), 0, "lower", (name,), None, None, reference, floor)
+def _transitions(figure: dict[str, Any]) -> tuple[str, Estimate, str]:
+    name, (tvd, reference, floor) = (
+        str(figure["columns"][0]),
+        (finite(figure[k]) for k in ("tvd", "reference", "floor")),
     )
+    spoken = f"{number(tvd)}; fresh real histories {number(reference)}; dealt at random {number(floor)}"
+    return name, Estimate("histories.transitions", tvd, 0, "lower", (name,), None, None, reference, floor), spoken
 
 
-SECTION = ExtraSection("histories", "Histories", Path(__file__).with_name("histories.html.j2"), histories_of)
+def weak_spots(candidate: Candidate) -> Iterator[WeakSpot]:
+    """Columns that hardly follow from the row before, or follow from it in another way."""
+    for figure in (candidate.figures.get("histories") or {}).get("transitions", ()):
+        if (lost := figure.get("lost")) is not None and lost >= LOST:
+            yield WeakSpot(str(figure["columns"][0]), "dependence on the row before", finite(lost))
+
+
+SECTION = ExtraSection("histories", "Histories", Path(__file__).with_name("histories.html.j2"), read, weak_spots)

@@ -5,7 +5,7 @@ put there. A history ends early where no draw keeps the constraints.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from synth.errors import ModelError
 from synth.generators.models.constraints import Keys, completed, uniques, with_dependents
 from synth.progress import Progress
 from synth.schema import Schema
-from understudy.extras.histories.layout import HistoryLayout, whole_numbers
+from understudy.extras.histories.layout import HistoryLayout, step_codes, whole_numbers
 
 TRIES = 60
 """Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
@@ -39,6 +39,7 @@ class Simulation:
     rng: np.random.Generator
     part: Part | None
     progress: Progress
+    chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def rows(
         self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None
@@ -98,7 +99,10 @@ class Simulation:
         histories = _State(self.schema, self.layout, firsts, counted, owners, lengths, 1, sums)
         n_cut = 0
         while self.later is not None:
-            histories = histories.taken(np.flatnonzero(histories.lengths > histories.place))
+            goes_on = histories.lengths > histories.place
+            for steps in self.layout.steps:
+                goes_on &= ~histories.last[steps.column].isin(steps.last).to_numpy()
+            histories = histories.taken(np.flatnonzero(goes_on))
             if len(histories.owners) == 0:
                 break
             rows, places = self._next_rows(histories, keys)
@@ -133,10 +137,14 @@ class Simulation:
             rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
             last = histories.last.iloc[pending].reset_index(drop=True)
             table, unlawful = completed(rows, self.schema, last)
-            if any(rule.looks_back for rule in self.schema.constraints):  # to the one row before: none has its order
+            looks_back = any(rule.looks_back for rule in self.schema.constraints)
+            if looks_back and self.schema.order in table:  # to the one row before: none has its order
                 unlawful |= (table[self.schema.order] == last[self.schema.order]).to_numpy(dtype=bool)
             # A history that has come to a bound stays there, rather than end.
             is_kept = ~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful
+            for name, chances in self.chances.items() if attempt < TRIES // 2 else ():
+                steps = step_codes(known[layout.before(name)], drawn[name], layout.schema.columns[name].levels)
+                is_kept &= self.rng.random(len(steps)) < chances.ravel()[steps]
             owners = histories.owners[pending]
             is_kept[is_kept] = ~keys.repeats(table[is_kept], owners[is_kept])
             keys.add(table[is_kept], owners[is_kept])

@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.errors import TableError, TableNote
-from synth.generators.base import Generator, Model
+from synth.generators.autoregressive_generator import FEW_UNITS
+from synth.generators.base import Generator
 from synth.generators.fitting.counted import counted_source, find_relations
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.generators.fitting.noisy_pairs import NOISY_PAIRS, ROWS_ALONE
 from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed, start
 from synth.generators.fitting.training_data import TrainingTable, by_entity
 from synth.generators.marginal_generator import MarginalGenerator
-from synth.generators.wrapper import Wrapper
+from synth.generators.models.autoregressive_model import FEWEST_MEMBERS
+from synth.generators.models.model import Model
+from synth.generators.wrapper import Wrapper, unwrapped
 from synth.marginals import MarkovRandomField
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
@@ -30,7 +34,7 @@ from synth.row_order import histories_of
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table.rows import Rows
-from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories
+from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories, step_codes
 from understudy.extras.histories.private import (
     PILOT_ROWS,
     HistoryEvents,
@@ -44,6 +48,7 @@ from understudy.extras.histories.private import (
 if TYPE_CHECKING:
     from understudy.extras.histories.model import HistoryModel
 
+MOST_STEPS, PRIOR = 50_000, 0.1  # rows that steps are counted in at most, and what is added to each count
 KEPT_ROWS = 0.9
 """Share of the rows that a synthetic table of as many entities has at least, else a fit says what was merged."""
 
@@ -62,14 +67,9 @@ class WithHistories(Wrapper):
         """A caution on an order that counts for nothing."""
         if schema.order is None or generator.in_order:
             return ()
-        reason = "choose trees, arn, aim or mst for rows that follow each other"
-        if getattr(generator, "choices", None) == NOISY_PAIRS:
-            reason = ROWS_ALONE
-        elif generator.promises and generator.conditional and has_histories(schema.counted):
-            reason = "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
         return (
             f"generator={generator.name!r} draws the rows of an entity independently, and order={schema.order!r} "
-            f"counts for nothing: {reason}",
+            f"counts for nothing: {reason_against(generator, schema)}",
         )
 
     def chosen(self, schema: Schema) -> Generator:
@@ -164,6 +164,7 @@ class WithHistories(Wrapper):
         shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
         layout = self._layout(schema, len(shares))
         parts: dict[str, Any] = {}
+        chances: dict[str, np.ndarray] = {}
         for name, rows, known in zip(
             (FIRST, LATER), taken_apart(table, layout, checked=True), ((), layout.known), strict=True
         ):
@@ -176,10 +177,13 @@ class WithHistories(Wrapper):
 
             apart = None if place is None else place / name
             parts[name] = base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name))
+            if name == LATER:
+                chances = step_chances(parts[LATER], rows, layout, rng)
         n_rows = self._n_rows(parts[FIRST], layout, len(table), int(held.sum()))
         return HistoryModel(
-            self.name, schema, None, n_rows, parts[FIRST], parts.get(LATER), shares, layout.averages, self.parameters()
-        )
+            self.name, schema, None, n_rows, parts[FIRST], parts.get(LATER), shares, layout.averages,
+            self.parameters(), chances,
+        )  # fmt: skip
 
     def _n_rows(self, first: Any, layout: HistoryLayout, n_rows: int, n_entities: int) -> int:
         """The rows of as many entities as the table has: fewer than its own where long histories are not learned."""
@@ -205,6 +209,16 @@ class WithHistories(Wrapper):
         return HistoryModel.loaded(base, content, arrays, schema)
 
 
+def reason_against(generator: Generator, schema: Schema) -> str:
+    """Why the rows of an entity are drawn independently, with a remedy; without a final stop."""
+    base = unwrapped(generator)
+    if getattr(base, "choices", None) == NOISY_PAIRS:
+        return ROWS_ALONE
+    if base.promises and base.conditional and has_histories(schema.counted):
+        return "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
+    return "choose trees, arn, aim or mst for rows that follow each other"
+
+
 def taken_apart(
     train: TrainingTable, layout: HistoryLayout, *, checked: bool
 ) -> tuple[TrainingTable, TrainingTable]:  # fmt: skip
@@ -218,6 +232,32 @@ def taken_apart(
         of_first, of_later = layout.taken_apart(frame, histories)
         first, later = first.plus(of_first), later.plus(of_later)
     return TrainingTable(first), TrainingTable(later)
+
+
+def step_chances(later: Any, rows: TrainingTable, layout: HistoryLayout, rng: np.random.Generator) -> dict[str, Any]:
+    """The chance that a drawn step of a category is kept: less than one where it is drawn more often than it happens.
+
+    Steps of fewer than `FEW_UNITS` entities count as none. So what hardly happens hardly is drawn: who is dead stays
+    so, and what nearly all entities keep is kept. `rows`: *Sensitive*. Later rows; a unit weighs one.
+    """
+    n = len(rows)
+    chosen = np.arange(n) if n <= MOST_STEPS else np.sort(rng.choice(n, MOST_STEPS, replace=False))
+    frame = rows.rows.take(chosen)
+    drawn = later.drawn_given(frame[list(layout.known)], rng)
+    owners = pd.factorize(frame[layout.schema.entity])[0]
+    weights = 1.0 / np.bincount(owners)[owners]
+    chances = {}
+    for name in (each for each in layout.varying if layout.schema.columns[each].is_categorical):
+        levels = layout.schema.columns[name].levels
+        counts = []
+        for now in (frame[name], drawn[name]):
+            steps = step_codes(frame[layout.before(name)], now, levels)
+            counts.append(np.bincount(steps, weights, (len(levels) + 1) ** 2))
+        happened, was_drawn = np.where(counts[0] < FEW_UNITS, 0.0, counts[0]), counts[1]
+        kept = np.minimum((happened + PRIOR) / (was_drawn + PRIOR), 1.0).reshape(len(levels) + 1, -1)
+        kept[counts[0].reshape(kept.shape).sum(axis=1) < FEWEST_MEMBERS] = 1.0
+        chances[name] = kept.astype(np.float32)
+    return chances
 
 
 def _note_lost(names: list[str]) -> None:

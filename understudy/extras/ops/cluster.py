@@ -10,7 +10,7 @@ import os
 import queue
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,9 +68,11 @@ def carried_out(errand: Errand) -> Ended:
                 return next(iter(processes.stop()), Ended(errand.name, stopped=CUT, seconds=time.monotonic() - began))
 
 
-def _look(paths: Sequence[str]) -> tuple[Mapping[str, str], list[str]]:
-    """The versions of a worker, and the files that it does not see."""
-    return versions(), [path for path in paths if not Path(path).exists()]
+def _look(paths: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The versions that have to be the same everywhere, of Python the minor one, and the files that are not seen."""
+    seen = {name: version for name, version in versions().items() if name != "platform"}
+    minor = ".".join(seen["python"].split(".")[:2])
+    return {**seen, "python": minor}, [path for path in paths if not Path(path).exists()]
 
 
 @dataclass
@@ -88,9 +90,7 @@ class Cluster:
 
     def __enter__(self) -> "Cluster":
         """The same, connected to workers that were found fit."""
-        if importlib.util.find_spec("distributed") is None:
-            raise missing_extra("--executor", "dask")
-        self._client = self._connected()
+        self._client = connected(self.address)
         try:
             self._session = self.service.locks / f"{token_hex(8)}{SESSION}"
             self._session.touch()
@@ -169,11 +169,12 @@ class Cluster:
                 f"the workers of --executor {self.address!r} cannot run understudy ({type(error).__name__}); install "
                 "the same version there, with its extra `dask`"
             ) from None
+        ours, _ = _look(())
         for worker, (theirs, missing) in seen.items():
             other = [
                 f"{name} {theirs.get(name, 'missing')} (here {version})"
-                for name, version in _compared(versions()).items()
-                if _compared(theirs).get(name) != version
+                for name, version in ours.items()
+                if theirs.get(name) != version
             ]
             if other:
                 raise JobError(
@@ -186,24 +187,21 @@ class Cluster:
                     "all machines share under the same names, or the table into a database"
                 )
 
-    def _connected(self) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of versions: ours are compared
-            from distributed import Client
 
-            try:
-                return Client(self.address, timeout=CONNECT_S, set_as_default=False)
-            except (OSError, ValueError, RuntimeError, TimeoutError):
-                raise JobError(
-                    f"no Dask scheduler answers at --executor {self.address!r}; start one (`dask scheduler`), or "
-                    "correct the address"
-                ) from None
+def connected(address: str) -> Any:
+    """Dask's client at an address."""
+    if importlib.util.find_spec("distributed") is None:
+        raise missing_extra("--executor", "dask")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of versions: ours are compared
+        from distributed import Client
 
-
-def _compared(found: Mapping[str, str]) -> dict[str, str]:
-    """The versions that have to be the same everywhere; of Python the minor one."""
-    minor = ".".join(found["python"].split(".")[:2])
-    return {**{name: version for name, version in found.items() if name != "platform"}, "python": minor}
+        try:
+            return Client(address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, ValueError, RuntimeError, TimeoutError):
+            raise JobError(
+                f"no Dask scheduler answers at --executor {address!r}; start one (`dask scheduler`), or correct it"
+            ) from None
 
 
 def _is_free(claim: Path) -> bool:

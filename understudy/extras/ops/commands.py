@@ -32,7 +32,7 @@ def index(
     is shown only where every file of its output is as it was sealed. An evaluation by itself has no seal, and its claim
     is marked unverified. The page is internal.
     """
-    from understudy.extras.ops.index import check_page, read_index, write_index
+    from understudy.extras.ops.index import EXPIRED, NOT_SOUND, WITHDRAWN, check_page, read_index, write_index
 
     console = console_of(ctx)
     page = folder / "index.html" if out is None else out
@@ -45,7 +45,8 @@ def index(
     with console.stage("index") as progress:
         found = read_index(folder, page, demand, progress)
         write_index(found, page)
-    for sentence in dict.fromkeys(f"{row.output}: {row.state}: {row.reason}" for row in found.rows if row.is_broken):
+    broken = [row for row in found.rows if row.state in (NOT_SOUND, WITHDRAWN, EXPIRED)]
+    for sentence in dict.fromkeys(f"{row.output}: {row.state}: {row.reason}" for row in broken):
         console.warn(sentence)
     counts = ", ".join(f"{state} {n}" for state, n in found.counts.items() if n)
     console.say(f"Index: {page} ({found.n_tables} tables of {found.n_outputs} outputs: {counts})")

@@ -8,29 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from synth.distribution import missing_extra
-from synth.errors import JobError
-
-CONNECT_S = 20
+from understudy.extras.ops.cluster import connected
 
 
 @contextmanager
 def dask(address: str) -> Iterator[Any]:
     """Dask's client at an address, as long as the block lasts."""
-    _require("distributed", "dask")
-    from distributed import Client
-
-    try:
-        client = Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError):
-        raise JobError(f"no Dask scheduler answers at --executor {address!r}; start one, or correct it") from None
-    with client:
+    with connected(address) as client:
         yield client
 
 
 @contextmanager
 def spark(address: str) -> Iterator["Spark"]:
     """A session of Spark at an address, as long as the block lasts."""
-    _require("pyspark", "spark")
+    if importlib.util.find_spec("pyspark") is None:
+        raise missing_extra("--executor", "spark")
     from pyspark.sql import SparkSession
 
     builder: Any = SparkSession.builder.master(address).appName("understudy").config("spark.ui.enabled", "false")
@@ -52,8 +44,3 @@ class Spark:
     def map(self, function: Callable[[Any], Any], parts: Sequence[Any], /) -> list[Any]:
         results: list[Any] = self.session.sparkContext.parallelize(parts, len(parts)).map(function).collect()
         return results
-
-
-def _require(library: str, extra: str) -> None:
-    if importlib.util.find_spec(library) is None:
-        raise missing_extra("--executor", extra)

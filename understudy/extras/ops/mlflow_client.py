@@ -7,6 +7,7 @@ library retries, logs, starts threads and reads many settings; here none of that
 import json
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 IN_A_BATCH = 100
@@ -30,16 +31,11 @@ def main() -> None:
 
 
 def _experiment(client: Any, name: str) -> str:
-    """The experiment of a name, made where it is not there; another process may make it at the same moment."""
     from mlflow.exceptions import MlflowException
 
-    if (there := client.get_experiment_by_name(name)) is None:
-        try:
-            return str(client.create_experiment(name))
-        except MlflowException:
-            if (there := client.get_experiment_by_name(name)) is None:
-                raise
-    return str(there.experiment_id)
+    with suppress(MlflowException):  # it is there, or another process makes it at the same moment
+        return str(client.create_experiment(name))
+    return str(client.get_experiment_by_name(name).experiment_id)
 
 
 def _write(client: Any, experiment: str, record: dict[str, Any]) -> str:

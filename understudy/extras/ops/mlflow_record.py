@@ -15,8 +15,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
 from os import environ
 from pathlib import Path
 from typing import Any, Literal
@@ -60,6 +59,10 @@ ADDRESS = (
 )
 
 
+Record = dict[str, Any]
+"""A finished run as plain data: a server, an experiment, and its runs, the parent first."""
+
+
 class Mlflow(Tracker):
     """The tracking server that is told of a finished run."""
 
@@ -86,135 +89,107 @@ class Mlflow(Tracker):
 
     def track(self, job: Job, delivery: Delivery, folder: Path) -> Tracked:
         try:
-            record = TrackingRecord.of(self, job, delivery, folder)
+            record = record_of(self, job, delivery, folder)
         except Exception as error:  # noqa: BLE001 - the run is finished: no record of it may change what it came to
             return _failed(self.mlflow, f"the record cannot be made: {type(error).__name__}")
         return send(record)
 
 
-@dataclass(frozen=True)
-class TrackedRun:
-    """One run of a record."""
-
-    name: str
-    params: Mapping[str, str]
-    metrics: Mapping[str, float]
-    tags: Mapping[str, str]
-    artifacts: tuple[tuple[str, str | None], ...] = ()
-
-
-@dataclass(frozen=True)
-class TrackingRecord:
-    """A finished run as plain data, ready to be sent."""
-
-    server: str
-    experiment: str
-    runs: tuple[TrackedRun, ...]
-
-    @classmethod
-    def of(cls, asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> "TrackingRecord":
-        """The record of a run. `delivery`: *Sensitive*: of it the whitelist alone is read."""
-        known = _Known(asked.content == "internal", job, delivery, folder)
-        children = (known.child(candidate) for candidate in delivery.evaluation.candidates)
-        return cls(asked.mlflow.rstrip("/"), asked.experiment, (known.parent(), *children))
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), allow_nan=False)
+def record_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> Record:
+    """The record of a run as plain data. `delivery`: *Sensitive*: of it the whitelist alone is read."""
+    internal = asked.content == "internal"
+    ledger = delivery.evaluation.provenance.ledger
+    left = {"ledger.epsilon.left": ledger.left_epsilon, "ledger.epsilon.total": ledger.total_epsilon} if ledger else {}
+    parent = {
+        "name": delivery.title,
+        "params": _params(job, delivery, internal=internal),
+        "metrics": left,
+        "tags": dict(_tags(delivery, folder, internal=internal)),
+        "artifacts": list(_files(delivery, folder, internal=internal)),
+    }
+    children = [_child(one, delivery, internal=internal) for one in delivery.evaluation.candidates]
+    return {"server": asked.mlflow.rstrip("/"), "experiment": asked.experiment, "runs": [parent, *children]}
 
 
-@dataclass(frozen=True)
-class _Known:
-    """All that a record may be made of. `delivery`: *Sensitive*."""
+def _child(candidate: Candidate, delivery: Delivery, *, internal: bool) -> Record:
+    """The run of a candidate."""
+    evaluation = delivery.evaluation
+    claims = Composition.of(evaluation).claims(candidate)
+    guarantee = _guarantee(claims)
+    run_id = f"{evaluation.provenance.run_id}/{candidate.name}"
+    tags = {mlflow_client.RUN_ID: run_id, "understudy.guarantee": guarantee}
+    metrics: dict[str, float] = {}
+    if claims is not None and candidate.statement is not None and guarantee == "formal":
+        metrics = {"claim.epsilon": claims.counted.epsilon, "claim.delta": claims.counted.delta}
+        metrics |= {"fit.epsilon": claims.alone.epsilon, "fit.delta": claims.alone.delta}
+        if (noise := noise_multiplier(candidate.statement)) is not None:
+            metrics["fit.noise_multiplier"] = noise
+        published = evaluation.provenance.released_numbers  # read off real rows, and paid for
+        if published is not None and published.table == candidate.name:
+            metrics |= {one.measure: one.value for one in published.numbers if not one.subject}
+    if internal:
+        verdicts = {verdict.candidate: verdict.verdict for verdict in delivery.verdicts}
+        if candidate.name in verdicts:
+            tags["understudy.verdict"] = verdicts[candidate.name]
+        ruled = {rule.measure for rule in delivery.policy.rules}
+        shown = ruled | {name for name, metric in CATALOG.items() if metric.key}
+        metrics |= {one.measure: one.value for one in candidate.estimates if not one.subject and one.measure in shown}
+    settings = {} if candidate.generator is None else candidate.generator.settings
+    params = {name: _text(value) for name, value in settings.items()}
+    return {"name": candidate.name, "params": params, "metrics": metrics, "tags": tags, "artifacts": []}
 
-    internal: bool
-    job: Job
-    delivery: Delivery = field(repr=False)
-    folder: Path
 
-    def parent(self) -> TrackedRun:
-        ledger = self.delivery.evaluation.provenance.ledger
-        left = (
-            {"ledger.epsilon.left": ledger.left_epsilon, "ledger.epsilon.total": ledger.total_epsilon} if ledger else {}
-        )
-        return TrackedRun(self.delivery.title, self._params(), left, dict(self._tags()), tuple(self._files()))
+def _params(job: Job, delivery: Delivery, *, internal: bool) -> dict[str, str]:
+    """The parameters of the job.
 
-    def child(self, candidate: Candidate) -> TrackedRun:
-        evaluation = self.delivery.evaluation
-        claims = Composition.of(evaluation).claims(candidate)
-        guarantee = _guarantee(claims)
-        run_id = f"{evaluation.provenance.run_id}/{candidate.name}"
-        tags = {mlflow_client.RUN_ID: run_id, "understudy.guarantee": guarantee}
-        metrics: dict[str, float] = {}
-        if claims is not None and candidate.statement is not None and guarantee == "formal":
-            metrics = {"claim.epsilon": claims.counted.epsilon, "claim.delta": claims.counted.delta}
-            metrics |= {"fit.epsilon": claims.alone.epsilon, "fit.delta": claims.alone.delta}
-            if (noise := noise_multiplier(candidate.statement)) is not None:
-                metrics["fit.noise_multiplier"] = noise
-            published = evaluation.provenance.released_numbers  # read off real rows, and paid for
-            if published is not None and published.table == candidate.name:
-                metrics |= {one.measure: one.value for one in published.numbers if not one.subject}
-        if self.internal:
-            verdicts = {verdict.candidate: verdict.verdict for verdict in self.delivery.verdicts}
-            if candidate.name in verdicts:
-                tags["understudy.verdict"] = verdicts[candidate.name]
-            ruled = {rule.measure for rule in self.delivery.policy.rules}
-            shown = ruled | {name for name, metric in CATALOG.items() if metric.key}
-            metrics |= {e.measure: e.value for e in candidate.estimates if not e.subject and e.measure in shown}
-        settings = {} if candidate.generator is None else candidate.generator.settings
-        return TrackedRun(candidate.name, {name: _text(value) for name, value in settings.items()}, metrics, tags)
+    A seed would let a guess of a row be confirmed, and so would the hash of limits that were read off the table.
+    """
+    evaluation, schema = delivery.evaluation, delivery.evaluation.schema
+    declared = schema.status == "declared"
+    asked = {
+        "policy": f"{delivery.policy.name} {delivery.policy.version}",
+        "release": delivery.release,
+        "schema_status": schema.status,
+        "schema_sha256": evaluation.provenance.schema_sha256 if declared or internal else None,
+        "dataset": schema.dataset if declared else None,
+        "unit": schema.unit,
+        "n_units": schema.n_units if declared else None,
+        "holdout_share": job.split.holdout_share,
+        "understudy": VERSION,
+        **({"seed": job.seed, "split_seed": job.split_seed} if internal else {}),
+    }
+    return {name: _text(value) for name, value in asked.items() if value is not None}
 
-    def _params(self) -> dict[str, str]:
-        """The parameters of the job.
 
-        A seed would let a guess of a row be confirmed, and so would the hash of limits that were read off the table.
-        """
-        evaluation, job = self.delivery.evaluation, self.job
-        schema, declared = evaluation.schema, evaluation.schema.status == "declared"
-        asked = {
-            "policy": f"{self.delivery.policy.name} {self.delivery.policy.version}",
-            "release": self.delivery.release,
-            "schema_status": schema.status,
-            "schema_sha256": evaluation.provenance.schema_sha256 if declared or self.internal else None,
-            "dataset": schema.dataset if declared else None,
-            "unit": schema.unit,
-            "n_units": schema.n_units if declared else None,
-            "holdout_share": job.split.holdout_share,
-            "understudy": VERSION,
-            **({"seed": job.seed, "split_seed": job.split_seed} if self.internal else {}),
-        }
-        return {name: _text(value) for name, value in asked.items() if value is not None}
+def _tags(delivery: Delivery, folder: Path, *, internal: bool) -> Iterator[tuple[str, str]]:
+    yield mlflow_client.RUN_ID, str(delivery.evaluation.provenance.run_id)
+    yield "understudy.content", "internal" if internal else "public"
+    yield "understudy.output", str(folder.absolute()) if internal else folder.name
+    yield mlflow_client.NOTE, NOTICE if internal else PUBLIC_NOTE
+    if (sweep := delivery.evaluation.provenance.sweep) is not None:
+        yield "understudy.releasable", str(sweep.releasable).lower()
+    public = json.loads((folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
+    if public is not None and _promises(delivery):
+        yield "understudy.to_hand_on.verdict", f"{public} of the rules that can be shown; the others stay inside"
+    if internal and delivery.released is not None:
+        yield "understudy.verdict", delivery.released.verdict
 
-    def _tags(self) -> Iterator[tuple[str, str]]:
-        yield mlflow_client.RUN_ID, str(self.delivery.evaluation.provenance.run_id)
-        yield "understudy.content", "internal" if self.internal else "public"
-        yield "understudy.output", str(self.folder.absolute()) if self.internal else self.folder.name
-        yield mlflow_client.NOTE, NOTICE if self.internal else PUBLIC_NOTE
-        sweep, released = self.delivery.evaluation.provenance.sweep, self.delivery.released
-        if sweep is not None:
-            yield "understudy.releasable", str(sweep.releasable).lower()
-        public = json.loads((self.folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
-        if public is not None and self._promises:
-            yield "understudy.to_hand_on.verdict", f"{public} of the rules that can be shown; the others stay inside"
-        if self.internal and released is not None:
-            yield "understudy.verdict", released.verdict
 
-    def _files(self) -> Iterator[tuple[str, str | None]]:
-        names: list[tuple[str, str | None]] = []
-        if self.internal or self._promises:  # without a guarantee a table has, unless said, as many rows as train
-            names += [(f"{TO_HAND_ON}/{name}", TO_HAND_ON) for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)]
-        if self.internal:
-            names += [(name, None) for name in INTERNAL_FILES]
-            names += [(f"{CARDS}/{path.name}", CARDS) for path in sorted((self.folder / CARDS).glob("*"))]
-        for name, parent in names:
-            if (self.folder / name).is_file():
-                yield str((self.folder / name).absolute()), parent
+def _files(delivery: Delivery, folder: Path, *, internal: bool) -> Iterator[tuple[str, str | None]]:
+    names: list[tuple[str, str | None]] = []
+    if internal or _promises(delivery):  # without a guarantee a table has, unless said, as many rows as train
+        names += [(f"{TO_HAND_ON}/{name}", TO_HAND_ON) for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)]
+    if internal:
+        names += [(name, None) for name in INTERNAL_FILES]
+        names += [(f"{CARDS}/{path.name}", CARDS) for path in sorted((folder / CARDS).glob("*"))]
+    yield from ((str((folder / name).absolute()), parent) for name, parent in names if (folder / name).is_file())
 
-    @property
-    def _promises(self) -> bool:
-        """True where the table named for release has a guarantee that nobody disputes."""
-        evaluation, name = self.delivery.evaluation, self.delivery.release
-        claims = (Composition.of(evaluation).claims(one) for one in evaluation.candidates if one.name == name)
-        return any(_guarantee(claim) == "formal" for claim in claims)
+
+def _promises(delivery: Delivery) -> bool:
+    """True where the table named for release has a guarantee that nobody disputes."""
+    composition = Composition.of(delivery.evaluation)
+    released = (one for one in delivery.evaluation.candidates if one.name == delivery.release)
+    return any(_guarantee(composition.claims(one)) == "formal" for one in released)
 
 
 def _guarantee(claims: Claims | None) -> str:
@@ -231,25 +206,25 @@ def _text(value: object) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
-def send(record: TrackingRecord, limit_s: float = LIMIT_S) -> Tracked:
+def send(record: Record, limit_s: float = LIMIT_S) -> Tracked:
     """Send a record, by a process of its own. Whatever goes wrong is told, and nothing is raised."""
+    server: str = record["server"]
     # Some versions of the library ask the environment where files go, whatever server the client has.
-    environment = {**SETTINGS, **environ, **QUIET, "MLFLOW_TRACKING_URI": record.server}
+    environment = {**SETTINGS, **environ, **QUIET, "MLFLOW_TRACKING_URI": server}
     command = [sys.executable, "-P", mlflow_client.__file__]
     try:
-        content = record.to_json()
+        content = json.dumps(record, allow_nan=False)
         ended = subprocess.run(  # noqa: S603 - our own module, and arguments that no shell reads
             command, input=content, capture_output=True, text=True, timeout=limit_s, env=environment, check=False
         )
         answer: dict[str, Any] = json.loads(ended.stdout)
     except subprocess.TimeoutExpired:
-        return _failed(record.server, f"it took longer than {limit_s:g} s")
+        return _failed(server, f"it took longer than {limit_s:g} s")
     except (OSError, TypeError, ValueError) as error:
-        return _failed(record.server, f"the process that sends it ended: {type(error).__name__}")
+        return _failed(server, f"the process that sends it ended: {type(error).__name__}")
     if "failure" in answer:
-        return _failed(record.server, answer["failure"])
-    page = f"{record.server}/#/experiments/{quote(answer['experiment'])}/runs/{quote(answer['run'])}"
-    return Tracked(record.server, page)
+        return _failed(server, answer["failure"])
+    return Tracked(server, f"{server}/#/experiments/{quote(answer['experiment'])}/runs/{quote(answer['run'])}")
 
 
 def _failed(server: str, why: str) -> Tracked:

@@ -7,8 +7,5 @@ BRINGS = {
         "sdv.tvae": "understudy.extras.sdv.generators:SdvTvae",
     },
     "library": {"sdv": "sdv", "ctgan": "ctgan"},
-    "schema command": {
-        "from-sdv": "understudy.extras.sdv.commands:add_from_sdv",
-        "to-sdv": "understudy.extras.sdv.commands:add_to_sdv",
-    },
+    "schema command": {"from-sdv, to-sdv": "understudy.extras.sdv.commands:add_to"},
 }

@@ -12,11 +12,8 @@ FROM_SDV = "Example: understudy schema from-sdv metadata.json --data patients.cs
 TO_SDV = "Example: understudy schema to-sdv patients.schema.toml --out metadata.json"
 
 
-def add_from_sdv(group: typer.Typer) -> None:
+def add_to(group: typer.Typer) -> None:
     group.command("from-sdv", epilog=FROM_SDV)(from_metadata)
-
-
-def add_to_sdv(group: typer.Typer) -> None:
     group.command("to-sdv", epilog=TO_SDV)(to_metadata)
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import pandas as pd
 from pydantic import Field, ValidationError
 
-from synth.constraints import Unique
 from synth.errors import SchemaError, TableError, nearest
 from synth.infer import infer_schema
 from synth.observed import observe
@@ -20,7 +19,7 @@ from synth.schema.kinds.number import INT64
 from synth.schema.kinds.real import WIDEST_REAL
 from synth.table import conform
 from synth.validation import Frozen, sentence
-from understudy.extras.sdv.words import PERSONAL, PLAIN, REPRESENTATIONS, VERSION, listed, template_of_regex
+from understudy.extras.sdv.words import PERSONAL, PLAIN, VERSION, listed, template_of_regex
 
 Key = str | list[str] | None
 _PRECISIONS = {"us": "f", "s": "STXcsr", "min": "MR", "h": "HI"}
@@ -108,10 +107,10 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
     'integer'
     """
     said, lost = _table(metadata, table), []
-    row_keys, entity, together = _keys(said)
+    row_keys, entity = _keys(said)
     columns: dict[str, Any] = {}
     for name, column in said.columns.items():
-        is_key, losses = name in (*row_keys, entity, *together), list[str]()
+        is_key, losses = name in (*row_keys, entity), list[str]()
         # A row without its sequence index would have no place in its sequence.
         is_complete = is_key or (name == said.sequence_index and data is None)
         missing = not is_complete if column.range_is_nullable is None else column.range_is_nullable
@@ -136,15 +135,10 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None, data: pd.
     schema = build_schema({"status": "inferred", "entity": entity, "columns": columns, "missing_values": tokens})
     if data is not None:
         schema = observe(schema, conform(data, schema, part=True))
-    return FromSdv(*_with_table(schema, said, together, lost))
+    return FromSdv(*_with_table(schema, said, lost))
 
 
 def _table(metadata: Mapping[str, Any], table: str | None) -> SdvTable:
-    if "fields" in metadata or ("tables" not in metadata and "columns" not in metadata):
-        raise SchemaError(
-            "the metadata has neither columns nor tables, as that of SDV before 1.0; upgrade it with "
-            "sdv.metadata.Metadata.upgrade_metadata"
-        )
     if "tables" not in metadata:
         bare = {key: value for key, value in metadata.items() if key != VERSION}
         metadata = {VERSION: metadata.get(VERSION, "V2"), "tables": {"table": bare}}
@@ -163,20 +157,16 @@ def _table(metadata: Mapping[str, Any], table: str | None) -> SdvTable:
     return read.tables[name]
 
 
-def _keys(said: SdvTable) -> tuple[list[str], str | None, tuple[str, ...]]:
-    """The columns that alone name a row; the one that names entities; the key that tells the rows of one apart."""
-    named = (said.primary_key, *(said.alternate_keys or ()))
-    keys = [key[0] if isinstance(key, list) and len(key) == 1 else key for key in named if key is not None]
-    parts = [part for key in [*keys, said.sequence_key] for part in (key if isinstance(key, list) else [key])]
-    for name in parts:
+def _keys(said: SdvTable) -> tuple[list[str], str | None]:
+    """The columns that alone name a row, and the one that names entities."""
+    named = [said.primary_key, *(said.alternate_keys or ())]
+    keys = [key[0] if isinstance(key, list) and len(key) == 1 else key for key in named]
+    row_keys = [key for key in keys if isinstance(key, str)]
+    entity = said.sequence_key if isinstance(said.sequence_key, str) else None
+    for name in (*row_keys, entity):
         if name is not None and name not in said.columns:
             raise SchemaError(f"the metadata has a key of the unknown column={name!r}; {nearest(name, said.columns)}")
-    row_keys, primary = [key for key in keys if isinstance(key, str)], said.primary_key
-    entity = said.sequence_key if isinstance(said.sequence_key, str) else None
-    ids = [name for name in primary if said.columns[name].sdtype == "id"] if isinstance(primary, list) else []
-    if isinstance(primary, list) and len(primary) > 1 and len(ids) == 1 and entity in (None, ids[0]):
-        return row_keys, ids[0], tuple(primary)
-    return row_keys, entity, ()
+    return row_keys, entity
 
 
 def _translated(name: str, column: SdvColumn, is_key: bool, lost: list[str]) -> dict[str, Any]:
@@ -213,16 +203,14 @@ def _identifier(column: SdvColumn, is_key: bool, lost: list[str]) -> dict[str, A
 
 
 def _numbers(column: SdvColumn) -> dict[str, Any]:
-    decimals, form = column.decimal_places, column.computer_representation or "Float"
-    whole = decimals == 0 or (form != "Float" and not decimals)
+    decimals, is_float = column.decimal_places, column.computer_representation in (None, "Float")
+    whole = decimals == 0 or (not is_float and not decimals)
     content: dict[str, Any] = {"kind": "integer"} if whole else {"kind": "real", "decimals": decimals}
     ends = (column.range_min, column.range_max)
     if None not in ends:
         return {**content, "bounds": ends}
-    widest = INT64 if whole else WIDEST_REAL
-    outer = REPRESENTATIONS.get(form, widest) if whole else widest
-    limits = tuple(limit if end is None else end for end, limit in zip(ends, outer, strict=True))
-    return {**content, "measure": True, **({} if limits == widest else {"bounds": limits})}
+    limits = (limit if end is None else end for end, limit in zip(ends, INT64 if whole else WIDEST_REAL, strict=True))
+    return {**content, "measure": True, **({} if ends == (None, None) else {"bounds": tuple(limits)})}
 
 
 def _categories(column: SdvColumn, lost: list[str]) -> dict[str, Any]:
@@ -265,12 +253,9 @@ def _filled(
     said: SdvTable, columns: dict[str, Any], entity: str | None, keys: Collection[str | None], data: pd.DataFrame
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The columns with the rest read off the table, and the texts that stand for a missing value there."""
-    sides = {"metadata": [*columns], "table": [*data.columns]}
-    for here, there in (("metadata", "table"), ("table", "metadata")):
-        for name in sides[here]:
-            if name not in sides[there]:
-                remedy = nearest(name, sides[there])
-                raise TableError(f"column={name!r} is in the {here} and not in the {there}; {remedy}")
+    alone = sorted(set(columns) ^ set(data.columns))
+    if alone:
+        raise TableError(f"{listed(alone)} stand in the metadata or in the table alone; name the same columns in both")
     kinds = {
         name: _unsaid(about, data[name].replace("", None).dropna(), name in keys) for name, about in columns.items()
     }
@@ -303,18 +288,11 @@ def _unsaid(about: dict[str, Any], values: pd.Series, is_key: bool) -> str | Non
     return kind
 
 
-def _with_table(
-    schema: Schema, said: SdvTable, together: tuple[str, ...], lost: list[str]
-) -> tuple[Schema, tuple[str, ...]]:
-    """The schema with what is said of several columns, and what of that has no place in it."""
-    primary = said.primary_key
-    if isinstance(primary, list) and len(primary) > 1:
-        if schema.entity in together and set(together) <= {schema.entity, *schema.learned}:
-            schema = build_schema({**dict(schema), "constraints": [Unique(columns=together)]})
-        else:
-            lost.append(f"a primary key of several columns ({listed(primary)}) has no place in a schema")
-    if isinstance(said.sequence_key, list):
-        lost.append(f"a sequence key of several columns ({listed(said.sequence_key)}) has no place in a schema")
+def _with_table(schema: Schema, said: SdvTable, lost: list[str]) -> tuple[Schema, tuple[str, ...]]:
+    """The schema with the order of an entity's rows, and what is said of several columns and has no place in it."""
+    for key in ("primary_key", "sequence_key"):
+        if isinstance(names := getattr(said, key), list) and len(names) > 1:
+            lost.append(f"a {key} of several columns ({listed(names)}) has no place in a schema")
     for one in said.column_relationships or ():
         lost.append(f"the relationship {one.get('type')!r} of {one.get('column_names')} has no place in a schema")
     if said.sequence_index is not None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 from synth.identifiers import ALPHABETS
-from synth.schema.kinds.number import INT64
 
 Spec = Literal["V2", "V1", "SINGLE_TABLE_V1"]
 SPECS: tuple[Spec, ...] = ("V2", "V1", "SINGLE_TABLE_V1")  # versions that are written
@@ -23,12 +22,6 @@ PERSONAL = {
     "credit_card_number": "card_number", "iban": "iban", "bban": "account_number", "ssn": "national_id", "text": "text",
 }  # fmt: skip
 """Sdtypes of personal data, and the kind of it that we make anew; others are known by their key ``pii``."""
-
-REPRESENTATIONS = {
-    **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
-    **{f"UInt{bits}": (0, min(2**bits - 1, INT64[1])) for bits in (8, 16, 32, 64)},
-}
-"""Whole numbers of a computer representation."""
 
 
 def listed(names: Sequence[object], most: int = 8) -> str:

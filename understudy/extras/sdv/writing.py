@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synth.constraints import Unique
 from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import can_be_written
 from synth.schema import Schema
 from synth.schema.kinds.moments import read_as
 from understudy.extras.sdv.reading import from_sdv
-from understudy.extras.sdv.words import PERSONAL, REPRESENTATIONS, VERSION, Spec, listed, regex_of
+from understudy.extras.sdv.words import PERSONAL, VERSION, Spec, listed, regex_of
 
 
 @dataclass(frozen=True)
@@ -49,15 +48,14 @@ def to_sdv(schema: Schema, *, table: str = "table", spec: Spec = "V2") -> ToSdv:
     ranges = spec == "V2"
     columns = {name: _written(column, ranges=ranges) for name, column in schema.columns.items()}
     row_keys = _row_keys(schema)
-    keys: list[Any] = [*(_keys_of_entities(schema) if ranges else ()), *row_keys]
     if ranges:
-        never = {*row_keys, schema.entity, *(keys[0] if keys and isinstance(keys[0], list) else ())}
+        never = {*row_keys, schema.entity}
         for name, column in schema.columns.items():
             columns[name]["range_is_nullable"] = column.missing and name not in never
     index = None if schema.order is None or schema.columns[schema.order].is_identifier else schema.order
     named = {
-        "primary_key": keys[0] if keys else None,
-        "alternate_keys": keys[1:] or None,
+        "primary_key": row_keys[0] if row_keys else None,
+        "alternate_keys": row_keys[1:] or None,
         "sequence_key": schema.entity,
         "sequence_index": index,
     }
@@ -65,12 +63,6 @@ def to_sdv(schema: Schema, *, table: str = "table", spec: Spec = "V2") -> ToSdv:
     metadata = {"tables": {table: content}, "relationships": [], VERSION: spec}
     lost = tuple(_lost(schema, from_sdv(metadata).schema))
     return ToSdv({VERSION: spec, **content} if spec == "SINGLE_TABLE_V1" else metadata, lost)
-
-
-def _keys_of_entities(schema: Schema) -> list[list[str]]:
-    """The key of an entity's rows, which SDV of version 2 has as a primary key; none or one."""
-    unique = [key.columns for key in schema.constraints if isinstance(key, Unique) and schema.entity in key.columns]
-    return [[*names] for names in unique if not any(schema.columns[name].missing for name in names)][:1]
 
 
 def _row_keys(schema: Schema) -> list[str]:
@@ -104,8 +96,7 @@ def _written(column: Any, *, ranges: bool) -> dict[str, Any]:
 def _numbers(column: Any, *, ranges: bool) -> dict[str, Any]:
     whole = column.is_whole
     if not ranges:
-        same = next((form for form, limits in REPRESENTATIONS.items() if tuple(column.bounds) == limits), "Int64")
-        return {"sdtype": "numerical", "computer_representation": same if whole else "Float"}
+        return {"sdtype": "numerical", "computer_representation": "Int64" if whole else "Float"}
     decimals = 0 if whole else column.decimals
     made = {"sdtype": "numerical"} | ({} if decimals is None else {"decimal_places": decimals})
     ways = (math.floor, math.ceil) if decimals == 0 and not whole else (None, None)  # SDV's are whole numbers then

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from synth.distribution import missing_extra
-from synth.errors import JobError, ModelError
+from synth.errors import JobError
 from understudy.extras.text.decoder import Cache
 
 ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
@@ -38,41 +38,42 @@ def require_libraries() -> None:
             raise missing_extra("learning free text", "text")
 
 
-def check_folder(path: str) -> None:
-    """Refuse a folder that is no causal model as it can be read safely."""
-    folder = Path(path)
-    if not (folder / CONFIG).is_file():
-        raise JobError(f"a language model is a folder with {CONFIG}, and model={path!r} is none; name one that is")
-    if (folder / ADAPTER).exists():
-        raise JobError(f"model={path!r} holds adapters of another model; merge them into it and save that")
-    if not list(folder.glob("*.safetensors")):
-        held = any(list(folder.glob(pattern)) for pattern in PICKLES)
-        how = "only as pickles, which may run code" if held else "nowhere"
-        raise JobError(
-            f"weights are read from safetensors, and model={path!r} has them {how}; save it with `save_pretrained`"
-        )
-    if not (folder / TOKENIZER).is_file():
-        raise JobError(f"a language model needs {TOKENIZER}, and model={path!r} has none; save its tokenizer there")
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        told = config.get("auto_map") if isinstance(config, dict) else None
-    except (OSError, ValueError):
-        raise JobError(f"{CONFIG} of model={path!r} cannot be read; save the model anew") from None
-    if told:
-        raise JobError(f"model={path!r} brings code of its own, which is not run; name one that `transformers` knows")
-
-
-def check_length(path: str, n_tokens: int) -> None:
-    """Refuse texts that are longer, with their prompts, than the model of a folder reads.
+def check_folder(path: str, n_tokens: int = 0) -> None:
+    """Refuse a folder that is no causal model as it can be read safely, or one that reads fewer tokens.
 
     Where such a model stops depends on the rows. So a fit that meets its end would tell of them.
     """
-    config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
-    read = next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), None)
-    if read is not None and read < n_tokens:
-        raise JobError(
-            f"model={path!r} reads {read:,} tokens, and max_prompt + max_tokens + 1 = {n_tokens:,}; lower either"
-        )
+    folder, config = Path(path), _config(path)
+    pickled = "only as pickles, which may run code" if any(map(list, map(folder.glob, PICKLES))) else "nowhere"
+    rules = [
+        ((folder / ADAPTER).exists(), "holds adapters of another model; merge them into it and save that"),
+        (not list(folder.glob("*.safetensors")),
+         f"lacks weights in safetensors: it has them {pickled}; save it with `save_pretrained`"),
+        (not (folder / TOKENIZER).is_file(), f"needs {TOKENIZER}; save its tokenizer there"),
+        (config is None, f"cannot be read by its {CONFIG}; save the model anew"),
+        ((config or {}).get("auto_map"), "brings code of its own, which is not run; name one `transformers` knows"),
+        (most_read(path) < n_tokens,
+         f"reads {most_read(path):,} tokens, and max_prompt + max_tokens + 1 = {n_tokens:,}; lower either"),
+    ]  # fmt: skip
+    if not (folder / CONFIG).is_file():
+        raise JobError(f"a language model is a folder with {CONFIG}, and model={path!r} is none; name one that is")
+    for is_broken, words in rules:
+        if is_broken:
+            raise JobError(f"model={path!r} {words}")
+
+
+def _config(path: str) -> dict[str, Any] | None:
+    try:
+        config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return config if isinstance(config, dict) else None
+
+
+def most_read(path: str) -> int:
+    """Tokens that the model of a folder reads at most, as far as it says so."""
+    config = _config(path) or {}
+    return next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), 10**9)
 
 
 def digest_of(path: str) -> str:
@@ -196,8 +197,3 @@ def _unreadable(path: str, error: Exception) -> JobError:
         f"model={path!r} is no causal language model with an attention that can be adapted ({type(error).__name__}); "
         "name another"
     )
-
-
-def other_base(path: str) -> ModelError:
-    """The refusal of a folder that holds another model than the one that was adapted."""
-    return ModelError(f"the model was adapted from another than model={path!r} holds now; put that one back")

@@ -1,11 +1,10 @@
-"""Causal decoders: a small transformer of our own, and what training and sampling ask of any.
+"""A small causal transformer, for where no folder of a model is named; and what training and sampling ask of any.
 
-Every parameter of ours is in an embedding, a linear layer or a normalization: all of them have exact gradients by unit.
+Every parameter is in an embedding, a linear layer or a normalization: all of them have exact gradients by unit.
 
 Source: Vaswani et al. 2017 (1706.03762); Radford et al. 2019, for normalization before each part.
 """
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -35,33 +34,19 @@ class Decoder(Protocol):
         """The module whose parameters with gradients are trained."""
 
 
-@dataclass(frozen=True)
-class DecoderShape:
-    """The shape of a small decoder."""
-
-    size: int
-    d_model: int
-    n_layers: int
-    length: int
-
-
 class SmallDecoder(nn.Module):
-    """A transformer of a few layers."""
+    """A transformer of a few layers. `size`: of its vocabulary; `length`: tokens that it reads at most."""
 
-    def __init__(self, shape: DecoderShape) -> None:
+    def __init__(self, size: int, d_model: int, n_layers: int, length: int) -> None:
         super().__init__()
-        self.shape = shape
-        self.tokens = nn.Embedding(shape.size, shape.d_model)
-        self.places = nn.Embedding(shape.length, shape.d_model)
-        self.layers = nn.ModuleList(Layer(shape.d_model) for _ in range(shape.n_layers))
-        self.norm = nn.LayerNorm(shape.d_model)
-        self.head = nn.Linear(shape.d_model, shape.size)
+        self.tokens, self.places = nn.Embedding(size, d_model), nn.Embedding(length, d_model)
+        self.layers = nn.ModuleList(Layer(d_model) for _ in range(n_layers))
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, size)
         for table in (self.tokens, self.places):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        hidden, _ = self._hidden(tokens, mask, None)
-        logits: Tensor = self.head(hidden[:, -n_last:])
+        logits: Tensor = self.head(self._hidden(tokens, mask, None)[0][:, -n_last:])
         return logits
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
@@ -73,10 +58,9 @@ class SmallDecoder(nn.Module):
 
     def _hidden(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         n_new = tokens.shape[1]
-        places = (mask.long().cumsum(1) - 1).clamp(0, self.shape.length - 1)[:, -n_new:]
+        places = (mask.long().cumsum(1) - 1).clamp(0, self.places.num_embeddings - 1)[:, -n_new:]
         hidden = self.tokens(tokens) + self.places(places)
-        seen = attention_mask(mask, n_new)
-        kept = []
+        seen, kept = attention_mask(mask, n_new), []
         for index, layer in enumerate(self.layers):
             hidden, pair = layer(hidden, seen, None if cache is None else cache[index])
             kept.append(pair)
@@ -97,7 +81,6 @@ class Layer(nn.Module):
         self, hidden: Tensor, seen: Tensor, cache: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The next hidden states, shape (n, t, d_model), and keys and values of all tokens so far.
-        `hidden`: of the new tokens, shape (n, t, d_model).
         `seen`: which tokens each new one attends to, shape (n, 1, t, T).
         """
         n, t, width = hidden.shape

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,16 +16,18 @@ import pandas as pd
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import require_declared
-from synth.errors import BudgetError, JobError, TableError
+from synth.errors import BudgetError, JobError, SchemaError, TableError, TableNote
 from synth.generators.fitting.training_data import bound_contributions
 from synth.progress import Progress
 from synth.schema import Schema
+from synth.schema.kinds import BooleanColumn
 from synth.table import conform
 from synth.table.rows import Rows
-from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.specification import LanguageModel, missing_name
+from understudy.extras.text.themes import cut
 
 if TYPE_CHECKING:
-    from synth.generators.base import Model
+    from synth.generators.models.model import Model
     from understudy.extras.text.themes import Themes
     from understudy.extras.text.writer import TextWriter
 
@@ -34,8 +37,23 @@ USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
 """Share of the units in a step's sample, and the units that it holds at least and at most, as expected."""
 N_PROMPT_ROWS = 2_000
 """Synthetic rows that the domains of prompts are taken from."""
+KEPT_SHARE = 0.99
+"""Share of texts that a limit on their length keeps whole, where nobody sets one."""
+CHARACTERS_A_TOKEN = 3  # of a folder's model, at least as a rule
+TOKENS = 8, 1_024
+"""Tokens of a text that such a limit may be."""
 PREPARED = "texts"
 """Name of the folder of a fit's place in which its checkpoint of texts stands."""
+
+
+def with_length(text: LanguageModel, schema: Schema) -> LanguageModel:
+    """The specification with a length of texts, of a folder's model: by public numbers, and what it reads."""
+    from understudy.extras.text.adapters import most_read
+
+    if text.model is None or text.max_tokens is not None:
+        return text
+    most = min(math.ceil(longest(schema) / CHARACTERS_A_TOKEN), TOKENS[1], most_read(text.model) - text.max_prompt - 1)
+    return text.model_copy(update={"max_tokens": max(most, 4)})
 
 
 def try_folder(text: LanguageModel, *, promises: bool) -> None:
@@ -51,7 +69,7 @@ def try_folder(text: LanguageModel, *, promises: bool) -> None:
     from understudy.extras.text.adapters import AdaptedDecoder, load_tokenizer
     from understudy.extras.text.training import has_gradients_by_text
 
-    device, length = device_of(text.device), text.max_prompt + text.max_tokens + 1
+    device, length = device_of(text.device), text.max_prompt + (text.max_tokens or 0) + 1
     with seeded(None, device):
         decoder = AdaptedDecoder(text.model, text.rank, device)
         load_tokenizer(text.model, decoder.size)
@@ -83,12 +101,16 @@ def without_texts(schema: Schema) -> Schema:
 
 
 def rows_schema(text: LanguageModel, schema: Schema, *, promises: bool) -> Schema:
-    """The schema of the rows of a fit: without texts, with columns of themes, where they are counted by any.
+    """The schema of the rows of a fit: without texts, with columns that say which are missing, and of their themes.
 
-    No public text is read: their number is known.
+    No text is read: the schema says which may be missing, and the number of themes is known.
     """
     rows = without_texts(schema)
-    if not _has_themes(text, schema, promises):
+    gaps = {missing_name(name): BooleanColumn() for name in schema.texts if schema.columns[name].missing}
+    if taken := gaps.keys() & rows.columns.keys():
+        raise SchemaError(f"column={min(taken)!r} has the name of what is learned of a text; rename it")
+    rows = rows.model_copy(update={"columns": {**rows.columns, **gaps}})
+    if not has_themes(text, schema, promises):
         return rows
     from understudy.extras.text.themes import with_themes
 
@@ -97,12 +119,14 @@ def rows_schema(text: LanguageModel, schema: Schema, *, promises: bool) -> Schem
 
 def with_texts(rows: Schema, schema: Schema) -> Schema:
     """The schema of rows, with the texts that another one has of them; with columns of themes still."""
-    texts = {name: schema.columns[name] for name in schema.texts}
+    gaps = {missing_name(name) for name in schema.texts}
+    columns = {name: column for name, column in rows.columns.items() if name in schema.columns or name not in gaps}
+    columns |= {name: schema.columns[name] for name in schema.texts}
     roles = {role: getattr(schema, role) for role in (*ROLES, "parties")}
-    return rows.model_copy(update={"columns": {**rows.columns, **texts}, **roles})
+    return rows.model_copy(update={"columns": columns, **roles})
 
 
-def _has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
+def has_themes(text: LanguageModel, schema: Schema, promises: bool) -> bool:
     return text.public_text is not None and promises and text.themes > 0 and bool(schema.texts)
 
 
@@ -119,7 +143,7 @@ class PublicTexts:
         if text.public_text is None:
             return cls()
         lines = tuple(public_texts(text.public_text))
-        return cls(lines, _themes(lines, text.themes) if _has_themes(text, schema, promises) else None)
+        return cls(lines, _themes(lines, text.themes) if has_themes(text, schema, promises) else None)
 
 
 @lru_cache(maxsize=1)
@@ -189,28 +213,60 @@ def fit_texts(
     `rows`: *Sensitive*. From `prepared`, with columns of themes where there are any.
     """
     from synth.neural.training import device_of, seeded
-    from understudy.extras.text.prompts import Prompts
-    from understudy.extras.text.tokenizer import BytePairs
+    from understudy.extras.text.tokens import BytePairs, Prompts
     from understudy.extras.text.writer import TextWriter, theme_words
 
     text, public = asked
     (model, schema), device, rng = made, device_of(text.device), np.random.default_rng([seed, 31])
     progress("prompts of texts", None)
     drawn = conform(model.sample(N_PROMPT_ROWS, seed=int(rng.integers(2**31))), model.schema, outside="clamp")
+    # Under a budget no token and no length may come from a real text.
+    told = () if budget is not None else schema.texts
+    real = [text for name in told for text in cut(rows[name].tolist(), schema, name) if isinstance(text, str)]
     tokenizer = None
     if text.model is None:
-        # Under a budget no token may come from a real text.
-        real = [each for name in schema.texts for each in rows[name].tolist() if isinstance(each, str)]
-        tokenizer = BytePairs.learned(public.lines or (real if budget is None else []), text.vocabulary)
+        tokenizer = BytePairs.learned(public.lines or real, text.vocabulary)
+        most = text.max_tokens or _most_tokens(tokenizer, schema, real, public.lines)
+        text = text.model_copy(update={"max_tokens": most})
     start = int(rng.integers(2**63))
     with seeded(start if budget is None else None, device):
         row = Prompts.of(drawn, schema, theme_words(public.themes, schema))
         writer = TextWriter.begun(text, schema, row, tokenizer, device, public.themes)
         if public.lines:
             _learn_public(writer, public.lines, drawn, rng, progress)
+        if budget is None:
+            _tell_cuts(writer, rows)
         if budget is None or text.steps:
             _train(writer, rows, start, progress, budget, place)
     return writer
+
+
+def _most_tokens(tokenizer: Any, schema: Schema, real: Sequence[str], public: Sequence[str]) -> int:
+    """Tokens that 99% of real texts have at most, or texts of the declared length. `real`: *Sensitive*, or none."""
+    if real:
+        most = float(np.quantile([len(tokenizer.tokens(text)) for text in real], KEPT_SHARE))
+    else:
+        n_tokens = sum(len(tokenizer.tokens(text)) for text in public)
+        most = longest(schema) * (n_tokens / sum(map(len, public)) if public else 1.0)
+    return int(np.clip(math.ceil(most), *TOKENS))
+
+
+def longest(schema: Schema, *names: str) -> int:
+    """Characters of a text of these columns at most, or of any."""
+    return max(int(getattr(schema.columns[name], "length", 0)) for name in names or schema.texts)
+
+
+def _tell_cuts(writer: "TextWriter", rows: pd.DataFrame) -> None:
+    """Say where more texts are cut than a few, for fits that promise nothing. `rows`: *Sensitive*."""
+    for name in writer.schema.texts:
+        texts, length = [text for text in rows[name] if isinstance(text, str)], longest(writer.schema, name)
+        n_tokens = [len(writer.vocabulary.tokens(text)) for text in cut(texts, writer.schema, name)]
+        limits = {f"length = {length:,}": [len(text) > length for text in texts]}
+        limits[f"max_tokens = {writer.max_tokens:,}"] = [n > writer.max_tokens for n in n_tokens]
+        for limit, are_cut in limits.items():
+            if sum(are_cut) > (1 - KEPT_SHARE) * len(texts):
+                share = sum(are_cut) / len(texts)
+                warnings.warn(TableNote(f"text={name!r}: {limit} cuts {share:.0%} of the texts"), stacklevel=2)
 
 
 def public_texts(path: str) -> list[str]:
@@ -234,9 +290,8 @@ def _learn_public(
     the prompt of the small decoder names the column alone, and that of a folder's model is a row at random.
     """
     from synth.neural.training import Course, train
-    from understudy.extras.text.themes import cut
+    from understudy.extras.text.tokens import CodedVocabulary
     from understudy.extras.text.training import TextTraining
-    from understudy.extras.text.vocabularies import CodedVocabulary
 
     text, vocabulary, made = writer.specification, writer.vocabulary, []
     for place, name in enumerate(writer.schema.texts):
@@ -257,7 +312,7 @@ def _train(
     writer: "TextWriter", rows: pd.DataFrame, seed: int, progress: Progress, budget: Budget | None, place: Path | None
 ) -> None:
     from synth.neural.batches import UnitIndex
-    from synth.neural.training import CheckpointFolder, Course, train, train_privately
+    from synth.neural.training import CLIPPING, CheckpointFolder, Course, train, train_privately
     from synth.transforms.layout import Encoded
     from understudy.extras.text.training import PrivateTextTraining, TextTraining
 
@@ -266,6 +321,8 @@ def _train(
     sequences = np.concatenate([writer.sequences(rows, name) for name in schema.texts])
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
+        if (place.parent / CLIPPING).exists():  # whoever asks for notes of clipping asks for these, too
+            (place / CLIPPING).touch()
     folder = None if place is None else CheckpointFolder(place)
     known: dict[str, Any] = {**writer.to_plain(), "texts": schema.texts}
     if writer.themes is not None:
@@ -275,6 +332,8 @@ def _train(
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
     course = Course("text", digest, folder, progress)
     if budget is None:
+        is_read = (sequences[:, n_prompt:] > 0).any(1)
+        sequences = sequences[is_read] if is_read.any() else sequences
         train(
             TextTraining(writer.decoder, sequences, n_prompt, text.batch_size, text.rate, writer.device),
             text.epochs,

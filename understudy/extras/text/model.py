@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
-from synth.generators.base import Model, ModelDisplay
+from synth.generators.models.model import Model, ModelDisplay
 from synth.generators.models.model_folder import save_around
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -83,10 +83,11 @@ class TextModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.base.Model` has it: rows first, then their texts."""
+        """A synthetic table, as `synth.generators.models.model.Model` has it: rows first, then their texts."""
         named = () if given is None else getattr(given, "columns", given)
-        for name in sorted({*named, *(balance or {})} & {*self._theme_columns}):
-            raise JobError(f"column={name!r} is a theme of texts, which no sample has; name another column")
+        beside = self.rows.schema.columns.keys() - self.schema.columns.keys()
+        for name in sorted({*named, *(balance or {})} & beside):
+            raise JobError(f"column={name!r} is counted for texts, and no sample has it; name another column")
         rng = np.random.default_rng(seed)
         of_rows, of_texts = (int(one) for one in rng.integers(2**31, size=2))
         table = self.rows.sample(
@@ -96,7 +97,8 @@ class TextModel(ModelDisplay):
         known = dict(table.attrs)
         canonical = conform(table, self.rows.schema, outside="clamp")
         texts = self.writer.write(canonical, of_texts)
-        written = present(canonical.drop(columns=list(self._theme_columns)).assign(**texts), self.schema)
+        shown = [name for name in canonical if name in self.schema.columns]
+        written = present(canonical[shown].assign(**texts), self.schema)
         written.attrs.update(known)
         return written
 

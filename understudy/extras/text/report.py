@@ -1,66 +1,30 @@
-"""Free text of one synthetic table: figures, distances and agreement by column, repeated sentences, and examples.
+"""Free text of one synthetic table: figures, agreement by column, repeated sentences, and examples.
 
 Sentences of real texts stand in the internal report alone: nothing of this section is public.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluate.result import UNASKED, Candidate, Estimate
-from evaluate.text import number
-from reports.glossary import METRICS, entry
+from reports.glossary import entry
 from reports.sections.extra import ExtraSection
+from synth.schema import Schema
 
-TEXTS, UTILITY, PRIVACY = "texts.", "utility.texts.", "privacy.texts."
-"""Beginnings of the names of what is measured of texts."""
-FIDELITY, ATTACKS = ("texts.", "fidelity.texts", "utility.texts"), ("privacy.texts",)
-"""The same with the measures themselves, under which failures stand."""
-DISTANCES = ("texts.words", "texts.bigrams", "texts.trigrams", "texts.lengths")
-SHARES = ("texts.c2st.auc", "texts.repeated", "texts.missing")
+DISTANCES, SHARES = ("texts.words", "texts.lengths"), ("texts.repeated", "texts.missing")
 AGREEMENT, TSTR, GAP = "texts.agreement", "utility.texts.tstr", "utility.texts.gap"
 MOST_SENTENCES = 10
 
 
 @dataclass(frozen=True)
-class LandmarkedDistance:
-    estimate: Estimate
-
-    @property
-    def title(self) -> str:
-        return entry(self.estimate.measure).title.removesuffix(", distance")
-
-    @property
-    def spoken(self) -> str:
-        """The distance with its landmarks, for a tip and a screen reader."""
-        marks = (("fresh real texts", self.estimate.reference), ("words shuffled", self.estimate.floor))
-        said = [f"{words} {number(value)}" for words, value in marks if value is not None]
-        return "; ".join([number(self.estimate.value), *said])
-
-
-@dataclass(frozen=True)
-class Agreement:
-    column: str
-    lost: Estimate | None
-    tstr: Estimate | None
-    gap: Estimate | None
-
-    @property
-    def metric(self) -> str:
-        """The score of its models as one writes it; empty without models."""
-        if self.tstr is None:
-            return ""
-        return METRICS["r2" if self.tstr.note.startswith("R2") else "roc_auc"]
-
-
-@dataclass(frozen=True)
 class TextPart:
+    """One column of texts. `agreements`: by column that texts tell of, numbers by name, the worst first."""
+
     column: str
-    lengths: dict[str, Any] | None
-    distances: tuple[LandmarkedDistance, ...]
+    distances: tuple[Estimate, ...]
     shares: tuple[Estimate, ...]
-    agreements: tuple[Agreement, ...]
+    agreements: tuple[tuple[str, dict[str, Estimate]], ...]
     sentences: tuple[dict[str, Any], ...]
     examples: tuple[dict[str, Any], ...]
 
@@ -78,67 +42,51 @@ class TextSection:
         return tuple(part for part in self.parts if part.sentences)
 
 
-def texts_of(candidate: Candidate, names: Sequence[str]) -> TextSection | None:
-    """The texts of a table; `None` where its schema keeps none. `candidate`: *Sensitive*: repeated sentences are of
-    real people.
-    """
-    if not names:
+def read(candidate: Candidate, schema: Schema) -> TextSection | None:
+    """The texts of a table; `None` where its schema keeps none. *Sensitive*: repeated sentences are of real people."""
+    if not schema.texts:
         return None
-    whole = [one for one in candidate.estimates if not one.subject]
+    whole = [each for each in candidate.estimates if not each.subject and entry(each.measure).anchor == "texts"]
     return TextSection(
-        rows=tuple(one for one in whole if one.measure.startswith((TEXTS, UTILITY))),
-        attacks=tuple(one for one in whole if one.measure.startswith(PRIVACY)),
-        absent=_absent(candidate, FIDELITY),
-        unattacked=_absent(candidate, ATTACKS),
-        parts=tuple(_part(name, candidate) for name in names),
+        rows=tuple(each for each in whole if not entry(each.measure).attack),
+        attacks=tuple(each for each in whole if entry(each.measure).attack),
+        absent=_absent(candidate, ("texts.", "fidelity.texts", "utility.texts")),
+        unattacked=_absent(candidate, ("privacy.texts",)),
+        parts=tuple(_part(name, candidate) for name in schema.texts),
     )
 
 
 def _absent(candidate: Candidate, families: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Titles and reasons, one for each reason: a measure that fails takes all of its numbers with it."""
     found: dict[str, str] = {}
-    for one in candidate.failures:
-        if one.measure.startswith(families) and one.message != UNASKED:
-            found.setdefault(one.message.rstrip("."), entry(one.measure).title)
+    for failure in candidate.failures:
+        if failure.measure.startswith(families) and failure.message != UNASKED:
+            found.setdefault(failure.message.rstrip("."), entry(failure.measure).title)
     return tuple((title, message) for message, title in found.items())
 
 
 def _part(name: str, candidate: Candidate) -> TextPart:
-    drawn: dict[str, Any] = next((one for one in candidate.figures.get("texts") or () if one["column"] == name), {})
-    own = {one.measure: one for one in candidate.estimates if one.subject == (name,)}
+    drawn: dict[str, Any] = next((each for each in candidate.figures.get("texts") or () if each["column"] == name), {})
+    listed = (candidate.figures.get("text_copies") or {}).get("columns", ())
+    sentences = [sentence for each in listed if each["column"] == name for sentence in each["sentences"]]
+    own = {each.measure: each for each in candidate.estimates if each.subject == (name,)}
+    columns: dict[str, dict[str, Estimate]] = {}
+    for each in candidate.estimates:
+        if each.measure in (AGREEMENT, TSTR, GAP) and each.subject[:1] == (name,):
+            columns.setdefault(each.subject[1], {})[each.measure] = each
+
+    def worst_first(column: str) -> tuple[float, float]:
+        lost, gap = columns[column].get(AGREEMENT), columns[column].get(GAP)
+        return (-lost.value if lost else float("inf")), (-gap.value if gap else 0.0)
+
     return TextPart(
         column=name,
-        lengths=drawn.get("lengths"),
-        distances=tuple(LandmarkedDistance(own[measure]) for measure in DISTANCES if measure in own),
+        distances=tuple(own[measure] for measure in DISTANCES if measure in own),
         shares=tuple(own[measure] for measure in SHARES if measure in own),
-        agreements=_agreements(name, candidate.estimates),
-        sentences=tuple(_sentences(name, candidate)[:MOST_SENTENCES]),
+        agreements=tuple((column, columns[column]) for column in sorted(columns, key=worst_first)),
+        sentences=tuple(sentences[:MOST_SENTENCES]),
         examples=tuple(drawn.get("examples", ())),
     )
 
 
-def _agreements(name: str, estimates: Iterable[Estimate]) -> tuple[Agreement, ...]:
-    """By column that texts tell of, in words or by a model."""
-    of: dict[str, dict[str, Estimate]] = {}
-    for one in estimates:
-        if one.measure in (AGREEMENT, TSTR, GAP) and one.subject[:1] == (name,):
-            of.setdefault(one.subject[1], {})[one.measure] = one
-    found = [Agreement(column, own.get(AGREEMENT), own.get(TSTR), own.get(GAP)) for column, own in of.items()]
-    return tuple(sorted(found, key=_worst_first))
-
-
-def _worst_first(one: Agreement) -> tuple[bool, float, float]:
-    return (one.lost is None, -one.lost.value if one.lost else 0.0, -one.gap.value if one.gap else 0.0)
-
-
-def _sentences(name: str, candidate: Candidate) -> list[dict[str, Any]]:
-    columns = (candidate.figures.get("text_copies") or {}).get("columns", ())
-    return [sentence for one in columns if one["column"] == name for sentence in one["sentences"]]
-
-
-SECTION = ExtraSection(
-    "texts",
-    "Free text",
-    Path(__file__).with_name("text.html.j2"),
-    lambda candidate, schema: texts_of(candidate, schema.texts),
-)
+SECTION = ExtraSection("texts", "Free text", Path(__file__).with_name("text.html.j2"), read)

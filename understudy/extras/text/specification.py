@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-OF_DECODER = ("d_model", "n_layers", "vocabulary")
-"""Parameters of the decoder that is trained from nothing."""
-OF_PUBLIC = ("public_epochs", "themes")  # parameters of public texts
-OF_STEPS = ("sampling_rate", "max_grad_norm", "share")  # parameters of the steps of DP-SGD
+OF_STEPS = frozenset({"sampling_rate", "max_grad_norm", "share"})  # parameters of the steps of DP-SGD
 USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}  # learning rates of Adam, unless told
 LM = "lm"  # the short form of a specification: the usual parameters
 
@@ -42,7 +39,10 @@ class LanguageModel(BaseModel):
     epochs: int = Field(default=20, ge=1, le=10_000, description="Without epsilon: passes over the texts.")
     batch_size: int = Field(default=32, ge=1, le=4096, description="Without epsilon: texts of a step.")
     steps: int = Field(
-        default=300, ge=0, le=1_000_000, description="With epsilon: steps of DP-SGD; 0: public texts alone are learned."
+        default=300,
+        ge=0,
+        le=1_000_000,
+        description="With epsilon: steps of DP-SGD; left out: none where public texts have themes, which tell more.",
     )
     sampling_rate: float | Literal["auto"] = Field(
         default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
@@ -52,38 +52,33 @@ class LanguageModel(BaseModel):
     )
     share: float = Field(default=0.5, gt=0, lt=1, description="With epsilon: share of the budget for texts, about.")
     learning_rate: float | None = Field(default=None, gt=0, le=1, description="`None`: the usual one.")
-    max_tokens: int = Field(default=96, ge=4, le=4096, description="Tokens of a text that are read or written at most.")
+    max_tokens: int | None = Field(
+        default=None,
+        ge=4,
+        le=4096,
+        description="Tokens of a text that are read or written at most; `None`: without epsilon as many as nearly all "
+        "texts have, else as many as `length` and public texts say.",
+    )
     max_prompt: int = Field(
         default=160, ge=8, le=4096, description="Tokens of a row before the text, of a folder's model, at most."
     )
     temperature: float = Field(default=1.0, gt=0, le=10, description="Of sampling; below 1, likely words get likelier.")
     top_p: float = Field(default=0.95, gt=0, le=1, description="Share of the likeliest tokens that are drawn from.")
-    no_repeat: int = Field(
-        default=8, ge=0, le=1000, description="Runs of so many tokens come once in a text at most; 0: no limit."
-    )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
 
     @model_validator(mode="before")
     @classmethod
-    def _short_form(cls, content: Any) -> Any:
-        return {} if content == LM else content
+    def _usual(cls, content: Any) -> Any:
+        """The short form in full; no steps where themes do more for the same budget."""
+        content = {} if content == LM else content
+        if not isinstance(content, Mapping) or "steps" in content or not OF_STEPS.isdisjoint(content):
+            return content
+        return {**content, "steps": 0 if content.get("public_text") and content.get("themes", 1) != 0 else 300}
 
     @model_validator(mode="after")
     def _applies(self) -> Self:
-        """A parameter that would have no effect is refused."""
-        set_of_decoder = [name for name in OF_DECODER if name in self.model_fields_set]
-        if self.model is not None and set_of_decoder:
-            raise ValueError(f"{set_of_decoder[0]} is of the small decoder, and model names another; leave out either")
-        if self.model is None and "rank" in self.model_fields_set:
-            raise ValueError("rank is of adapters, and no folder's model is named; set model, or leave rank out")
-        set_of_public = [name for name in OF_PUBLIC if name in self.model_fields_set]
-        if self.public_text is None and set_of_public:
-            raise ValueError(f"{set_of_public[0]} is of public texts, and there are none; set public_text")
         if self.public_text is None and self.steps == 0:
             raise ValueError("steps=0 learns public texts alone, and there are none; set public_text, or choose steps")
-        set_of_steps = [name for name in OF_STEPS if name in self.model_fields_set]
-        if self.steps == 0 and set_of_steps:
-            raise ValueError(f"{set_of_steps[0]} is of steps of DP-SGD, and steps=0 leaves them out; leave out either")
         if self.sampling_rate != "auto" and not 0 < self.sampling_rate <= 1:
             raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
         return self
@@ -92,13 +87,11 @@ class LanguageModel(BaseModel):
     def rate(self) -> float:
         return self.learning_rate or USUAL_RATE["decoder" if self.model is None else "adapters"]
 
-    @model_serializer(mode="wrap")
-    def _effective(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The parameters that have an effect: what is read back is not refused for the others."""
-        idle = {*(("rank",) if self.model is None else OF_DECODER)}
-        idle |= {*(() if self.public_text else OF_PUBLIC), *(() if self.steps else OF_STEPS)}
-        return {name: value for name, value in written(self).items() if name not in idle}
-
     def plain(self) -> Mapping[str, Any]:
-        """The parameters that have an effect, as plain data."""
+        """The parameters as plain data."""
         return self.model_dump(mode="json")
+
+
+def missing_name(name: str) -> str:
+    """Name of the column that says where a text is missing."""
+    return f"{name}: missing"

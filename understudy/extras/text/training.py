@@ -12,26 +12,53 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from synth.neural.batches import Epochs, UnitIndex
 from synth.neural.dp_sgd import Clipping, ClipTally, OpacusSums, StepRelease, noisy_mean, write_gradients
 from synth.neural.networks import is_finite
 from understudy.extras.text.decoder import Decoder
-from understudy.extras.text.sequences import ROWS_A_PASS, losses, trimmed
+
+ROWS_A_PASS = 64  # texts that are read at once
+
+
+def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
+    """The negative log-likelihood of each text given its prompt, of all its tokens in nats, shape (n,).
+    `sequences`: *Sensitive*. Shape (n, T), int64.
+    """
+    mask, tokens = sequences > 0, (sequences - 1).clamp_min(0)
+    asked = tokens[:, n_prompt:]
+    logits = decoder(tokens[:, :-1], mask[:, :-1], asked.shape[1])
+    of_tokens = functional.cross_entropy(logits.flatten(0, 1), asked.flatten(), reduction="none").view_as(asked)
+    return (of_tokens * mask[:, n_prompt:].float()).sum(1)
+
+
+@torch.no_grad()
+def losses_of(
+    decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, device: torch.device
+) -> NDArray[np.float64]:
+    """The same of a whole table, per token; shape (n,). `sequences`: *Sensitive*. Shape (n, T)."""
+    nats = np.zeros(len(sequences))
+    for at in range(0, len(sequences), ROWS_A_PASS):
+        part = trimmed(torch.from_numpy(sequences[at : at + ROWS_A_PASS]).to(device).long())
+        nats[at : at + ROWS_A_PASS] = losses(decoder, part, n_prompt).double().cpu().numpy()
+    per_token: NDArray[np.float64] = nats / np.maximum((sequences[:, n_prompt:] > 0).sum(1), 1)
+    return per_token
+
+
+def trimmed(sequences: Tensor) -> Tensor:
+    """The sequences without ranks on the right where none has a token: for what promises nothing."""
+    return sequences[:, : int((sequences > 0).any(0).nonzero().max()) + 1]
 
 
 class TextTraining:
-    """Training without privacy, by Adam.
-
-    Args:
-        sequences: *Sensitive*. Shape (n, T).
-    """
+    """Training by Adam, without privacy. `sequences`: *Sensitive*. Shape (n, T)."""
 
     def __init__(
         self, decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, batch_size: int, rate: float,
         device: torch.device,
     ) -> None:  # fmt: skip
-        self._decoder, self._n_prompt = decoder, n_prompt
+        self._decoder, self._n_prompt, self._most = decoder, n_prompt, sequences.shape[1] - n_prompt
         self._sequences = torch.from_numpy(sequences).to(device)
         self._batches = Epochs(len(sequences), batch_size, device)
         self._parameters = list(trainable(decoder))
@@ -44,7 +71,10 @@ class TextTraining:
     def step(self) -> dict[str, Tensor]:
         """One step; its loss, left on the device."""
         rows, weights = self._batches.draw()
-        loss = (losses(self._decoder, trimmed(self._sequences[rows].long()), self._n_prompt) * weights).sum()
+        # One divisor for all: divided by its own tokens, a short text would weigh as much as a long one, and too many
+        # short ones would be written.
+        nats = losses(self._decoder, trimmed(self._sequences[rows].long()), self._n_prompt)
+        loss = (nats * weights).sum() / self._most
         self._optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
@@ -53,12 +83,7 @@ class TextTraining:
 
     def state(self) -> dict[str, Any]:
         """Weights, optimizer, and the position in an epoch."""
-        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
-        return {
-            "weights": weights,
-            "optimizer": copy.deepcopy(self._optimizer.state_dict()),
-            "batches": self._batches.state(),
-        }
+        return {**_state(self._decoder, self._optimizer), "batches": self._batches.state()}
 
     def load(self, state: Mapping[str, Any]) -> None:
         put(self._decoder, state["weights"])
@@ -68,24 +93,13 @@ class TextTraining:
 
 class PrivateTextTraining:
     """Training by DP-SGD, with each unit's gradient clipped, by Opacus' gradients of single texts.
-
-    Args:
-        units: *Sensitive*. Sequences by unit.
-
-    Attributes:
-        tally: *Sensitive*. How many units were clipped.
+    `units`: *Sensitive*. Sequences by unit. `tally`: *Sensitive*. How many units were clipped.
     """
 
     def __init__(
-        self,
-        decoder: Decoder,
-        units: UnitIndex,
-        n_prompt: int,
-        expected_batch: float,
-        max_grad_norm: float,
-        rate: float,
-        device: torch.device,
-    ) -> None:
+        self, decoder: Decoder, units: UnitIndex, n_prompt: int, expected_batch: float, max_grad_norm: float,
+        rate: float, device: torch.device,
+    ) -> None:  # fmt: skip
         self._decoder, self._n_prompt, self._units = decoder, n_prompt, units.to(device)
         self._parameters = list(trainable(decoder))
         self._optimizer = torch.optim.Adam(self._parameters, rate)
@@ -98,11 +112,12 @@ class PrivateTextTraining:
         self._optimizer.step()
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
-        size = self._clipping.pass_units
+        # The divisor of all texts is public: it changes what is clipped, and nothing of the bound on it.
+        size, most = self._clipping.pass_units, self._units.codes.shape[1] - self._n_prompt
         self.tally.sampled(len(sampled))
         batch = self._units.batch(sampled, size)
         return self._clipped(
-            lambda: torch.where(batch.mask, losses(self._decoder, batch.codes, self._n_prompt), 0.0),
+            lambda: torch.where(batch.mask, losses(self._decoder, batch.codes, self._n_prompt) / most, 0.0),
             size,
             self._clipping.max_grad_norm,
         )
@@ -113,12 +128,16 @@ class PrivateTextTraining:
 
     def state(self) -> dict[str, Any]:
         """Weights that noise has made releasable, and the optimizer's moments of them."""
-        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
-        return {"weights": weights, "optimizer": copy.deepcopy(self._optimizer.state_dict())}
+        return _state(self._decoder, self._optimizer)
 
     def load(self, state: Mapping[str, Any]) -> None:
         put(self._decoder, state["weights"])
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+
+
+def _state(decoder: Decoder, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    weights = {name: value.detach().clone() for name, value in named(decoder)}
+    return {"weights": weights, "optimizer": copy.deepcopy(optimizer.state_dict())}
 
 
 N_TRIED, TOLERANCE = 6, 1e-3
@@ -140,10 +159,10 @@ def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, device: to
         gradient = sum(torch.cat([part.flatten() for part in of_text]).double() for of_text in of_texts)
         expected += gradient * (bound / torch.as_tensor(gradient).norm().clamp_min(1e-12)).clamp_max(1.0)
     try:
-        found = OpacusSums(decoder.trained())(lambda: losses(decoder, units.flatten(0, 1), n_prompt), 2, bound)
+        sums = OpacusSums(decoder.trained())(lambda: losses(decoder, units.flatten(0, 1), n_prompt), 2, bound)
     except (RuntimeError, ValueError, NotImplementedError):
         return False
-    return bool((found - expected).norm() <= TOLERANCE * bound)
+    return bool((sums - expected).norm() <= TOLERANCE * bound)
 
 
 def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:

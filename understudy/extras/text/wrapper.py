@@ -9,14 +9,15 @@ from pydantic import Field
 
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
-from synth.errors import JobError, ModelError, SchemaError
-from synth.generators.base import Generator, Model
+from synth.errors import ModelError, SchemaError
+from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import planned_budget
+from synth.generators.models.model import Model
 from synth.generators.wrapper import Wrapper, compose, fit_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from understudy.extras.text import fitting
-from understudy.extras.text.specification import LM, LanguageModel
+from understudy.extras.text.specification import LM, LanguageModel, missing_name
 
 if TYPE_CHECKING:
     from understudy.extras.text.model import TextModel
@@ -44,11 +45,12 @@ class WithTexts(Wrapper):
     @property
     def reads(self) -> Mapping[str, Path]:
         public = self.text.public_text
-        return self.base.reads if public is None else {**self.base.reads, "public_text": Path(public)}
+        return {} if public is None else {"public_text": Path(public)}
 
     def chosen(self, schema: Schema) -> Generator:
-        base = compose(self.base, fitting.without_texts(schema))
-        return self.model_copy(update={"base": base})
+        # Columns that are counted for texts do not choose the generator, and have their part of the budget.
+        base = self.base.chosen(fitting.without_texts(schema))
+        return self.model_copy(update={"base": compose(base, self.inner(schema))})
 
     def check(self, schema: Schema) -> None:
         """Refuse, before any row is read, texts that nothing would learn, or an option without texts."""
@@ -56,55 +58,42 @@ class WithTexts(Wrapper):
         if not schema.texts:
             raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
         super().check(schema)
-        from understudy.extras.text.adapters import check_folder, check_length, require_libraries
+        from understudy.extras.text.adapters import check_folder, require_libraries
 
         require_libraries()
         text = self.text
-        if text.steps == 0 and not self.promises:
-            raise JobError(
-                "steps=0 is of fits with epsilon: without one, texts are learned for `epochs`; set epsilon, or leave "
-                "out steps"
-            )
         if text.model is not None:
-            check_folder(text.model)
-            check_length(text.model, text.max_prompt + text.max_tokens + 1)
+            check_folder(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
         fitting.PublicTexts.read(text, schema, promises=self.promises)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Those of the base, and one on texts that are cut where tokens are bytes. They rest on public numbers."""
-        text, of_base = self.text, super().cautions(schema)
-        if text.model is not None or text.public_text is not None or not self.promises:
-            return of_base
-        lengths = {name: getattr(schema.columns[name], "length", 0) for name in schema.texts}
-        return of_base + tuple(
-            f"text={name!r} has up to length={length:,} characters, of which text.max_tokens={text.max_tokens} keeps "
-            "as many bytes at most; raise it, or give public_text"
-            for name, length in lengths.items()
-            if length > text.max_tokens
-        )
+        text, longest, cut = self.text, fitting.longest(schema), ""
+        if text.model is None and text.public_text is None and self.promises and longest > (text.max_tokens or longest):
+            cut = f"texts have up to {longest:,} characters, of which text.max_tokens={text.max_tokens} keeps as many "
+            cut += "bytes at most; raise it, or give public_text"
+        return (*super().cautions(schema), *((cut,) if cut else ()))
 
     def advice(self, schema: Schema) -> tuple[str, ...]:
-        names = ", ".join(schema.texts)
+        names = ", ".join(f"column={name!r}" for name in schema.texts)
         return (
-            *super().advice(schema),
             f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for '
             "its steps of DP-SGD; their time is not in the forecast",
             "public texts of the same kind have themes, which do more: with steps = 0 all of the budget is for rows",
         )
 
     @property
-    def shortcuts(self) -> dict[str, Any]:
+    def shortcuts(self) -> Mapping[str, Any]:
         """Without public texts a stand-in has no themes: it has columns enough that are counted as they are."""
         smaller = SMALLEST if self.text.model is None else {}
-        return {**super().shortcuts, "text": self.text.model_copy(update={**smaller, "public_text": None})}
+        return {"text": self.text.model_copy(update={**smaller, "public_text": None})}
 
     @property
-    def clips(self) -> dict[str, float]:
-        return {**super().clips, fitting.STEPS: self.text.max_grad_norm}
+    def clips(self) -> Mapping[str, float]:
+        return {fitting.STEPS: self.text.max_grad_norm}
 
     def unaudited(self, schema: Schema) -> tuple[str, ...]:
-        has_themes = self.inner(schema).learned != fitting.without_texts(schema).learned
-        return (*super().unaudited(schema), *((THEMES,) if has_themes else ()))
+        return (THEMES,) if fitting.has_themes(self.text, schema, self.promises) else ()
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         """The plan of the rows with their share of rho, then the steps on texts with theirs."""
@@ -130,7 +119,8 @@ class WithTexts(Wrapper):
         if chosen != self:
             return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
         self.check(schema)
-        fitting.try_folder(self.text, promises=self.promises)
+        text = fitting.with_length(self.text, schema)
+        fitting.try_folder(text, promises=self.promises)
         counted, paid = self.counted(schema), None
         if self.promises:
             budget = planned_budget(self, counted, budget, progress)
@@ -139,14 +129,16 @@ class WithTexts(Wrapper):
         public = fitting.PublicTexts.read(self.text, schema, promises=self.promises)
         if public.themes is not None:
             rows = public.themes.add_columns(rows, schema)
+        may_miss = (name for name in schema.texts if schema.columns[name].missing)
+        gaps = {missing_name(name): rows[name].isna().astype("boolean") for name in may_miss}
+        counted_rows = rows.assign(**gaps).drop(columns=list(schema.texts))
         model = fit_model(
-            self.base, rows.drop(columns=list(schema.texts)), self.inner(schema), seed=seed, progress=progress,
-            budget=paid, place=place if self.base.resumes else None,
-        )  # fmt: skip
+            self.base, counted_rows, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place
+        )
         apart = None if place is None else place / fitting.PREPARED
         told = fitting.with_texts(model.schema, schema)
         paid = budget if self.promises else None
-        writer = fitting.fit_texts((self.text, public), rows, (model, told), seed, progress, paid, apart)
+        writer = fitting.fit_texts((text, public), rows, (model, told), seed, progress, paid, apart)
         kept = {name: column for name, column in told.columns.items() if name in schema.columns}
         return TextModel(model, writer, told.model_copy(update={"columns": kept}))
 

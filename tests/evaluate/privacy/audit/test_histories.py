@@ -14,15 +14,16 @@ from evaluate.privacy.audit.counts import measurement_log
 from evaluate.privacy.audit.rehearsal import audit_domain, audit_releases
 from evaluate.privacy.audit.stand_in import N_CANARIES, StandIn
 from evaluate.privacy.audit.white_box import audit
+from synth import row_order as ordering
 from synth.dp import budget, mechanisms
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth import row_order as ordering
-from understudy.extras.histories.layout import HistoryLayout
+from synth.generators.wrapper import draws_in_order
 from synth.schema import Schema, build_schema
+from understudy.extras.histories.layout import HistoryLayout
 
 K, N_UNITS = 4, 1_000
 CONFIDENCE = 0.9995
@@ -116,9 +117,9 @@ def test_the_stand_in_draws_histories_where_the_schema_does(n_columns: int, epsi
         schema = whole.model_copy(update={"columns": kept, "constant_in_entity": ()})
         if not schema.modeled:
             continue
-        drawn = made.draws_histories(schema)
+        drawn = draws_in_order(made, schema)
         stand_in = StandIn.like(schema, histories=drawn)
-        assert (made.draws_histories(stand_in.schema), stand_in.histories) == (drawn, drawn)
+        assert (draws_in_order(made, stand_in.schema), stand_in.histories) == (drawn, drawn)
 
 
 def _lag_of_one(self: HistoryLayout) -> Schema:
@@ -244,7 +245,7 @@ def test_choices_that_no_table_brings_out_are_not_called_covered() -> None:
     schema = whole.model_copy(update={"columns": kept, "constant_in_entity": (), "n_units": 200})
     made = registry.generator("mst", epsilon=0.1, **CHEAP["mst"])
     assert isinstance(made, PrivateGenerator)
-    assert made.draws_histories(schema)
+    assert draws_in_order(made, schema)
     found = audit(made, schema, n_fits=1)
     left_out = tuple(f"choices of column pairs, {rows}" for rows in ("first rows", "later rows"))
     assert found.not_covered == (*left_out, *OUTSIDE)

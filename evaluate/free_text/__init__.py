@@ -1,1 +1,0 @@
-"""Free text: distances, agreement with the other columns, and what is repeated of the training texts."""

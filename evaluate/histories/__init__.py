@@ -1,1 +1,0 @@
-"""Histories beside real ones: rows per entity, gaps, transitions, what stays constant, and the next event."""

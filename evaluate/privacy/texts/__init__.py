@@ -1,1 +1,0 @@
-"""Attacks on free text: repeated sentences, personal data, membership, and canary sentences."""

@@ -1,1 +1,0 @@
-"""Histories: the rows of an entity in their order (panel data, sequential data), taken apart and put together."""

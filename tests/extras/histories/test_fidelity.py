@@ -1,0 +1,335 @@
+"""Fidelity of histories: by hand, on spoiled histories of a known law, and under the policies that ship."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from evaluate.engine import measure_candidate
+from evaluate.fidelity.samples import SHUFFLED
+from evaluate.gate.policy import Policy, load_policy, shipped
+from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import CATALOG
+from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.result import UNASKED, Candidate, Estimate
+from evaluate.tables import Real, Tables
+from synth.schema import Schema, build_schema
+from tests.extras.histories.markov import AUTOCORRELATION, SCHEMA, STATES, TRANSITIONS, dealt, markov
+from understudy.extras.histories.fidelity import (
+    IMPOSSIBLE,
+    LAG,
+    METRICS,
+    NAME,
+    SHARE,
+    WORST,
+    correlations,
+    impossible_steps,
+)
+from understudy.extras.histories.samples import HistorySamples, StepCodes
+
+N = 1_200
+GATED = tuple(metric.name for metric in METRICS)
+
+
+@cache
+def real() -> Real:
+    return Real.prepare(markov(N, 0), markov(N // 2, 1, N), SCHEMA)
+
+
+@cache
+def honest() -> pd.DataFrame:
+    return markov(N, 2, 3 * N)
+
+
+@cache
+def measured(spoiled: Callable[[pd.DataFrame], pd.DataFrame] | None = None) -> Candidate:
+    table = honest() if spoiled is None else spoiled(honest())
+    return measure_candidate("t", real().beside(table), measures=[NAME])
+
+
+def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
+    found = candidate.find(name, subject)
+    assert isinstance(found, Estimate), found
+    return found
+
+
+def facts(order: str | None = "day") -> RealFacts:
+    return RealFacts(4_000, 2_000, Duplicates(0, 0.0), 0.0, 6, entity="machine", order=order)
+
+
+def outcomes(candidate: Candidate, policy: Policy) -> dict[str, str]:
+    verdict = judge_candidate(candidate, policy, real=facts())
+    return {f.rule.measure: f.outcome for f in verdict.findings if f.rule.measure.startswith("histories.")}
+
+
+def shuffled(table: pd.DataFrame) -> pd.DataFrame:
+    return dealt(table, 5)
+
+
+def backwards(table: pd.DataFrame) -> pd.DataFrame:
+    """Every history from its end to its beginning, the days as they were."""
+    table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
+    places = table.groupby("machine").cumcount(ascending=False).to_numpy()
+    turned = table.iloc[np.lexsort((places, table["machine"]))].reset_index(drop=True)
+    return turned.assign(day=table["day"])
+
+
+def moving(table: pd.DataFrame) -> pd.DataFrame:
+    """One row in twenty at another site."""
+    moved = np.random.default_rng(6).random(len(table)) < 0.05
+    return table.assign(site=np.where(moved & (table["site"] != "east"), "east", table["site"]))
+
+
+def falling(table: pd.DataFrame) -> pd.DataFrame:
+    """One running count in twenty starts anew."""
+    reset = np.random.default_rng(7).random(len(table)) < 0.05
+    return table.assign(hours=table["hours"].where(~reset, 0))
+
+
+def impossible(table: pd.DataFrame, seed: int = 8) -> pd.DataFrame:
+    """One step in twenty from hot goes to calm, which no machine ever does."""
+    table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
+    after_hot = (table["state"].shift() == "hot") & (table["machine"].shift() == table["machine"])
+    return table.assign(
+        state=table["state"].mask(after_hot & (np.random.default_rng(seed).random(len(table)) < 0.05), "calm")
+    )
+
+
+def undead(table: pd.DataFrame) -> pd.DataFrame:
+    """Every machine ends where it is broken; of these one in ten goes on."""
+    table = ended(table, 9)
+    last = table.groupby("machine").tail(1)
+    again = last[(last["state"] == "broken") & (np.random.default_rng(10).random(len(last)) < 0.1)]
+    return pd.concat([table, again.assign(state="warm", day=again["day"] + np.timedelta64(5, "D"))], ignore_index=True)
+
+
+def ended(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Histories of which half end with a machine that is broken."""
+    table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
+    last = table.groupby("machine").tail(1).index
+    broken = last[np.random.default_rng(seed).random(len(last)) < 0.5]
+    return table.assign(state=table["state"].where(~table.index.isin(broken), "broken"))
+
+
+def short(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table.groupby("machine").cumcount() < 2].reset_index(drop=True)
+
+
+def slow(table: pd.DataFrame) -> pd.DataFrame:
+    """Twice as long between rows."""
+    start = np.datetime64("2020-01-01")
+    return table.assign(day=start + 2 * (table["day"] - start))
+
+
+def half_dealt(table: pd.DataFrame) -> pd.DataFrame:
+    """A few machines, fewer than the holdout has, so that all of their steps are compared; half of them dealt."""
+    few = table[table["machine"] < 3 * N + N // 3].reset_index(drop=True)
+    half = few["machine"] < 3 * N + N // 6
+    made = pd.concat([dealt(few[half], 5), few[~half]], ignore_index=True)
+    return made.drop_duplicates(["machine", "day"], ignore_index=True)  # which of two on a day is first is open
+
+
+def steps_of(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The values of a column in the row before and now."""
+    table = table.sort_values(["machine", "day"], kind="stable")
+    before = table.groupby("machine")[name].shift()
+    return pd.DataFrame({"before": before, "now": table[name]})[before.notna()]
+
+
+def drawn(candidate: Candidate, column: str) -> dict[str, Any]:
+    """What a report draws of a column's transitions."""
+    (figure,) = (one for one in candidate.figures["histories"]["transitions"] if one["columns"] == [column])
+    return dict(figure)
+
+
+def test_transitions_and_correlations_are_those_that_one_counts_by_hand() -> None:
+    shares, lags = [], []
+    for table in (markov(N, 0), half_dealt(honest())):
+        shares.append(steps_of(table, "state").value_counts(normalize=True))
+        lags.append(spearmanr(steps_of(table, "reading")).statistic)
+    by_hand = shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2
+    assert by_hand > 0.05
+    assert drawn(measured(half_dealt), "state")["tvd"] == pytest.approx(by_hand, abs=1e-12)
+    # The product ranks values among all of the training table, Spearman those before and now by themselves.
+    tables = real().beside(half_dealt(honest()))
+    train, synthetic, *_ = correlations("reading", HistorySamples.of(tables).equal_steps(), SCHEMA)
+    assert abs(synthetic[0] - train[0]) > 0.3
+    assert train[0] == pytest.approx(lags[0], abs=0.01)
+    assert synthetic[0] == pytest.approx(lags[1], abs=0.01)
+    assert train[0] == pytest.approx(AUTOCORRELATION, abs=0.06)
+
+
+def test_a_known_law_is_where_it_was_put() -> None:
+    train = HistorySamples.of(real().beside(honest())).train
+    now, before = train.histories.pairs
+    state = train.frame["state"].to_numpy()
+    counts = pd.crosstab(state[before], state[now], normalize="index").loc[
+        ["calm", "warm", "hot", "spent"], ["calm", "warm", "hot", "spent"]
+    ]
+    assert np.abs(counts.to_numpy() - TRANSITIONS).max() < 0.05
+
+
+def test_fresh_histories_raise_no_alarm_under_any_policy() -> None:
+    for name in shipped():
+        assert "FAIL" not in outcomes(measured(), load_policy(name)).values()
+        assert outcomes(measured(), load_policy(name))[SHARE] == "PASS"
+
+
+def test_histories_dealt_at_random_fail_every_policy() -> None:
+    for name in shipped():
+        found = outcomes(measured(shuffled), load_policy(name))
+        assert found[SHARE] == found[LAG] == "FAIL"
+        assert found[WORST] != "PASS"
+        verdict = judge_candidate(measured(shuffled), load_policy(name), real=facts())
+        assert verdict.verdict == "FAIL"
+
+
+def test_histories_dealt_at_random_are_as_far_as_their_floor() -> None:
+    found = measured(shuffled)
+    for name in (SHARE, LAG):
+        one = number(found, name)
+        assert one.floor is not None
+        assert abs(one.value - one.floor) < 0.1, name
+    assert number(found, SHARE).value == pytest.approx(1.0, abs=0.1)
+    assert number(measured(), SHARE).high < 0.05
+
+
+def test_histories_told_backwards_are_no_honest_ones() -> None:
+    assert drawn(measured(backwards), "state")["tvd"] > 0.1
+    assert number(measured(backwards), WORST).low > 0.1
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "rule"),
+    [
+        (moving, "histories.constants.broken"), (falling, "histories.nondecreasing.broken"),
+        (short, "histories.lengths.excess"), (slow, "histories.gaps.excess"), (impossible, IMPOSSIBLE),
+    ],
+)  # fmt: skip
+def test_what_is_spoiled_fails_and_is_not_told_of_fresh_histories(
+    spoiled: Callable[[pd.DataFrame], pd.DataFrame], rule: str
+) -> None:
+    assert outcomes(measured(spoiled), load_policy("partner"))[rule] == "FAIL"
+    assert outcomes(measured(), load_policy("partner"))[rule] == "PASS"
+
+
+def test_the_dead_who_come_back_are_counted_among_the_dead() -> None:
+    states = SCHEMA.columns["state"].model_copy(update={"categories": (*STATES, "broken")})
+    schema = build_schema(
+        {**SCHEMA.model_dump(), "columns": {**SCHEMA.model_dump()["columns"], "state": states.model_dump()}}
+    )
+    real = Real.prepare(ended(markov(2 * N, 0), 1), ended(markov(N, 1, 2 * N), 2), schema)
+    fresh, spoiled = (
+        number(measure_candidate("t", real.beside(table), measures=[NAME]), IMPOSSIBLE)
+        for table in (ended(markov(N, 2, 4 * N), 3), undead(markov(N, 2, 4 * N)))
+    )
+    assert fresh.high < 0.05
+    assert spoiled.low > 0.05
+    assert "'broken' of 'state'" in spoiled.note
+    assert spoiled.value == pytest.approx(0.1, abs=0.04)
+
+
+def test_constants_are_counted_by_entity() -> None:
+    table = moving(honest())
+    several = table.groupby("machine")["site"].agg(["size", "nunique"]).query("size > 1")
+    assert number(measured(moving), "histories.constants.broken").value == pytest.approx(
+        (several["nunique"] > 1).mean()
+    )
+
+
+def test_every_number_has_an_interval_both_landmarks_and_its_place_in_the_catalog() -> None:
+    for one in measured().estimates:
+        assert CATALOG[one.measure].by == NAME
+        assert CATALOG[one.measure].needs == "order"
+        assert one.low is not None
+        assert one.low <= one.value <= one.high
+        assert one.reference is not None
+        assert (one.floor is None) == one.measure.startswith("histories.lengths")
+    assert {one.measure for one in measured().estimates} == {name for name in CATALOG if CATALOG[name].by == NAME}
+
+
+def test_rows_in_another_order_change_nothing() -> None:
+    turned = [part.sample(frac=1.0, random_state=3) for part in (markov(N, 0), markov(N // 2, 1, N), honest())]
+    found = measure_candidate("t", Tables.prepare(*turned, SCHEMA), measures=[NAME])
+    assert found.estimates == measured().estimates
+
+
+def without_order() -> Schema:
+    content = SCHEMA.model_dump()
+    return build_schema({**content, "order": None, "nondecreasing_in_entity": ()})
+
+
+def test_a_schema_without_an_order_is_judged_as_if_there_were_no_such_rules() -> None:
+    tables = Tables.prepare(markov(N, 0), markov(N // 2, 1, N), honest(), without_order())
+    found = measure_candidate("t", tables, measures=[NAME])
+    assert not found.estimates
+    assert [failure.measure for failure in found.failures if failure.message != UNASKED] == [NAME]
+    for name in shipped():
+        verdict = judge_candidate(found, load_policy(name), real=facts(order=None))
+        assert not [f for f in verdict.findings if CATALOG[f.rule.measure].needs == "order"]
+
+
+def test_an_order_whose_histories_were_not_measured_passes_nothing() -> None:
+    found = Candidate("t", ())
+    verdict = judge_candidate(found, load_policy("internal"), real=facts())
+    told = {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].needs == "order"}
+    assert told
+    assert {*told.values()} == {"INCONCLUSIVE"}
+    assert {SHARE, "privacy.histories.copied"} <= told.keys()
+
+
+def test_few_histories_are_not_measured() -> None:
+    tables = Tables.prepare(markov(60, 0), markov(60, 1, 60), markov(20, 2, 200), SCHEMA)
+    found = measure_candidate("t", tables, measures=[NAME])
+    assert not found.estimates
+    assert {metric.name for metric in METRICS} <= {failure.measure for failure in found.failures}
+
+
+def test_dealt_rows_are_the_synthetic_ones_in_order() -> None:
+    samples = HistorySamples.of(real().beside(honest()))
+    dealt_rows, synthetic = samples.others[SHUFFLED], samples.others[0]
+    assert (dealt_rows.lengths == synthetic.lengths).all()
+    assert sorted(dealt_rows.histories.rows) == sorted(synthetic.histories.rows)
+    now, before = dealt_rows.histories.pairs
+    assert (dealt_rows.ranks[now] >= dealt_rows.ranks[before]).all()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_intervals_hold_what_they_estimate(share: float) -> None:
+    """A share of the histories is dealt at random: intervals hold the mean over repetitions in 96 to 100 of 100."""
+    found: dict[str, list[Estimate]] = {name: [] for name in GATED}
+    for seed in range(100):
+        table = markov(400, 10 * seed + 2, 2_000)
+        some = table["machine"] < 2_000 + 400 * share
+        table.loc[some, "machine"] = np.random.default_rng(seed).permutation(table.loc[some, "machine"].to_numpy())
+        tables = Tables.prepare(markov(400, 10 * seed), markov(400, 10 * seed + 1, 1_000), table, SCHEMA, seed=seed)
+        measured_now = measure_candidate("t", tables, measures=[NAME])
+        for name in GATED:
+            found[name].append(number(measured_now, name))
+    for name, each in found.items():
+        mean = np.mean([one.value for one in each])
+        covered = np.mean([one.low <= mean <= one.high for one in each])
+        assert covered >= 0.96, (name, covered)
+    if share:  # a share of histories that are dealt goes into the dependence by its square, into correlations as it is
+        shares, lags = (np.mean([one.value for one in found[name]]) for name in (SHARE, LAG))
+        assert shares == pytest.approx(share**2, abs=0.02)
+        assert lags == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.statistical
+def test_the_interval_of_what_hardly_occurs_holds_its_mean() -> None:
+    """One step in twenty from hot is spoiled; fresh machines have none."""
+    found = []
+    for seed in range(60):
+        table = impossible(markov(1_000, 10 * seed + 2, 4_000), seed)
+        tables = Tables.prepare(markov(1_500, 10 * seed), markov(600, 10 * seed + 1, 2_000), table, SCHEMA, seed=seed)
+        samples = HistorySamples.of(tables)
+        found.append(impossible_steps(samples, {"state": StepCodes.of("state", samples, SCHEMA)}))
+    mean = np.mean([one.value for one in found])
+    assert mean > 0.03
+    assert np.mean([one.low <= mean <= one.high for one in found]) >= 0.93

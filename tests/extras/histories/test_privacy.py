@@ -1,0 +1,141 @@
+"""Attacks on whole histories: one copied history among honest ones is found, and fresh ones raise no alarm."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import measure_candidate
+from evaluate.gate.policy import load_policy, shipped
+from evaluate.gate.verdict import judge_candidate
+from evaluate.privacy.membership_attacks import scored, targets_of
+from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.result import Estimate
+from evaluate.tables import Real, Tables
+from synth.schema import Schema, build_schema
+from tests.extras.histories.markov import SCHEMA, markov
+from understudy.extras.histories.privacy import COPIED, NAME, SINGLED_OUT, HistoryContents, history_scores
+
+N = 1_000
+HISTORIES = "whole histories"
+
+
+def tables(seed: int, copied: str = "", schema: Schema = SCHEMA, least: int = 5) -> Tables:
+    """Honest histories; one of train among them as it is ("whole"), or with an honest one's rows around ("around")."""
+    rng = np.random.default_rng(seed)
+    train, holdout, table = markov(N, 10 * seed), markov(N // 2, 10 * seed + 1, N), markov(N, 10 * seed + 2, 3 * N)
+    names = [name for name in train if name in schema.columns]
+    sizes = train.groupby("machine").size()
+    rows = train[train["machine"] == rng.choice(sizes.index[(sizes >= least) & (sizes <= 9)])]
+    owner = {"whole": 10**8, "around": int(rng.choice(table["machine"].unique()))}.get(copied)
+    if owner is not None:
+        table = pd.concat([table, rows.assign(machine=owner)], ignore_index=True)
+    return Real.prepare(train[names], holdout[names], schema, seed=seed).beside(table[names])
+
+
+def found(of: Tables, name: str) -> Estimate:
+    estimate = measure_candidate("t", of, measures=[NAME]).find(name)
+    assert isinstance(estimate, Estimate), estimate
+    return estimate
+
+
+@pytest.mark.parametrize("copied", ["whole", "around"])
+@pytest.mark.parametrize("seed", range(2))
+def test_one_copied_history_among_honest_ones_is_found(copied: str, seed: int) -> None:
+    one = found(tables(seed, copied), COPIED)
+    assert one.low > 0.0
+    assert round(one.value * one.n) == 1
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("copied", ["whole", "around"])
+def test_one_copied_history_is_found_in_twenty_of_twenty_tables(copied: str) -> None:
+    assert [seed for seed in range(20) if found(tables(seed, copied), COPIED).low == 0.0] == []
+
+
+@pytest.mark.statistical
+def test_fresh_histories_raise_no_alarm_in_twenty_tables() -> None:
+    alarms = {COPIED: 0, SINGLED_OUT: 0}
+    for seed in range(20):
+        candidate = measure_candidate("t", tables(seed), measures=[NAME])
+        for name in alarms:
+            one = candidate.find(name)
+            assert isinstance(one, Estimate)
+            alarms[name] += int(one.low > 0.0)
+    assert alarms[COPIED] == 0
+    assert alarms[SINGLED_OUT] <= 3
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("whole", [False, True])
+def test_few_honest_histories_many_times_over_raise_no_alarm(whole: bool) -> None:
+    """A generator that draws the same few histories again and again, none of them of anybody in train."""
+    schema = SCHEMA if whole else coarse()
+    for seed in range(10):
+        given = tables(seed, schema=schema)
+        few = markov(60, 7_000 + seed, 10**6)[list(given.train.columns)]
+        many = pd.concat([few.assign(machine=few["machine"] + 1_000 * i) for i in range(20)], ignore_index=True)
+        real = Real.prepare(given.train, given.holdout, schema, seed=seed)
+        assert found(real.beside(many), COPIED).low == 0.0, seed
+
+
+def test_a_copied_history_breaks_every_policy() -> None:
+    real = RealFacts(4_000, 2_000, Duplicates(0, 0.0), 0.0, 6, entity="machine", order="day", shift=held())
+    for copied, said in (("around", "FAIL"), ("", "PASS")):
+        candidate = measure_candidate("t", tables(3, copied), measures=[NAME])
+        for name in shipped():
+            verdict = judge_candidate(candidate, load_policy(name), real=real)
+            assert {f.outcome for f in verdict.findings if f.rule.measure == COPIED} == {said}
+
+
+def held() -> Shift:
+    return Shift(n_train=4_000, n_holdout=2_000, p_value=0.5, detectable=0.53)
+
+
+def test_a_copy_of_all_histories_singles_out_and_names_members() -> None:
+    train, holdout = markov(N, 0), markov(N // 2, 1, N)
+    leak = Real.prepare(train, holdout, SCHEMA).beside(train)
+    assert found(leak, SINGLED_OUT).low > 0.1
+    assert found(leak, COPIED).low > 0.3
+    members, controls = scored(leak)[HISTORIES]
+    assert len(members) == len(targets_of(leak)[0])
+    assert np.median(members) > np.quantile(controls, 0.99)
+
+
+def test_scores_of_targets_are_those_of_their_own_histories() -> None:
+    leak = tables(0, "whole")
+    whole = history_scores(leak)
+    assert whole is not None
+    members, _ = scored(leak)[HISTORIES]
+    assert members.max() == pytest.approx(whole[0].max())
+    top = targets_of(leak)[0]
+    owner = leak.train["machine"].iloc[top.positions[top.first[int(members.argmax())]]]
+    assert (leak.synthetic["machine"] == owner).sum() == 0  # the copy is under another number
+    best = leak.train[leak.train["machine"] == owner]
+    there = best.merge(leak.synthetic, on=["state", "reading", "hours", "day"])
+    assert len(there) == len(best)
+
+
+def coarse() -> Schema:
+    """Of states and sites alone: single rows tell nobody apart."""
+    content = SCHEMA.model_dump()
+    kept = {name: content["columns"][name] for name in ("machine", "day", "state", "site")}
+    return build_schema({**content, "columns": kept, "nondecreasing_in_entity": ()})
+
+
+def test_where_single_rows_tell_nothing_several_are_taken_together() -> None:
+    contents = HistoryContents.of(tables(0, schema=coarse()))
+    assert contents is not None
+    assert contents.width > 1
+    assert found(tables(0, schema=coarse()), COPIED).low == 0.0
+
+
+def test_an_order_adds_an_attack_and_changes_no_other_one() -> None:
+    content = {**SCHEMA.model_dump(), "order": None, "nondecreasing_in_entity": ()}
+    plain = tables(0, schema=build_schema(content))
+    candidate = measure_candidate("t", plain, measures=[NAME])
+    assert not candidate.estimates
+    without, with_order = scored(plain), scored(tables(0))
+    assert {*with_order} - {*without} == {HISTORIES}
+    for name, sides in without.items():
+        for ours, theirs in zip(sides, with_order[name], strict=True):
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)

@@ -1,0 +1,310 @@
+"""A job of two related tables: keys match, both fits are paid for, and no verdict is better than the worse one."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pandas as pd
+import pytest
+import tomli_w
+
+from evaluate.gate.claim import Composition
+from evaluate.result_io import evaluation_from
+from synth.dp.ledger import Ledger, open_ledger
+from synth.errors import BadInput
+from synth.schema import Schema
+from synth.schema_file import write_schema
+from tests.extras.histories.related_tables import MOST_VISITS, changed, pair, schemas
+from understudy.console import Console
+from understudy.extras.histories import related
+from understudy.extras.histories.related import RelatedOutcome, make_related_plan, read_related, run_related
+from understudy.json_schemas import json_schema
+from understudy.run import stages
+from understudy.run.workspace import OtherWork
+
+N, UNITS = 400, 20_000
+MST = {"n_bins": 8, "n_iterations": 100}
+"""Parameters of a quick fit."""
+EPSILON = 2.0
+PARENTS = {"path": "patients.csv", "schema": "patients.toml"}
+ROWS = {"path": "visits.csv", "schema": "visits.toml"}
+LENIENT = {
+    "name": "lenient", "version": 1, "audience": "tests",
+    "rules": [
+        {"measure": "validity.rows", "limit": 0.5, "why": "any table of ours is valid"},
+        {"measure": "privacy.copies.people", "limit": 0.5, "why": "no table of ours is a copy"},
+    ],
+}  # fmt: skip
+
+
+def write(folder: Path, of: tuple[pd.DataFrame, pd.DataFrame], given: tuple[Schema, Schema], **job: Any) -> Path:
+    """Both tables, their schemas and a job."""
+    for name, table, schema in zip(("patients", "visits"), of, given, strict=True):
+        table.to_csv(folder / f"{name}.csv", index=False)
+        write_schema(schema, folder / f"{name}.toml")
+    (folder / "policy.toml").write_text(tomli_w.dumps(LENIENT))
+    content = {
+        "policy": "policy.toml",
+        "tables": {"parents": PARENTS, "rows": ROWS},
+        "split": {"holdout_share": 0.4},
+        "generators": {"trees": {}},
+        **job,
+        "evaluation": {"measures": ["validity", "privacy.copies"], "audit": False, **job.get("evaluation", {})},
+    }
+    (folder / "job.toml").write_text(tomli_w.dumps(content))
+    return folder / "job.toml"
+
+
+def opened(folder: Path, epsilon: float) -> Ledger:
+    """A ledger with a total for the patients."""
+    made = open_ledger(folder / "ledger.db")
+    made.open("clinic", unit="who", epsilon=epsilon, n_units=UNITS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RelatedOutcome, Ledger]]:
+    """One run with a private `mst`, shared by the tests that only look at it."""
+    folder = tmp_path_factory.mktemp("related")
+    job = write(
+        folder, pair(N), schemas(UNITS, "clinic"), release="mst", ledger={"url": "ledger.db"},
+        generators={"mst": {**MST, "epsilon": EPSILON}},
+    )  # fmt: skip
+    ledger = opened(folder, 3.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
+        patch.delenv("UNDERSTUDY_LEDGER", raising=False)
+        yield folder, run_related(*make_related_plan(job, folder / "out"), Console(quiet=True)), ledger
+
+
+def test_the_tables_are_as_the_real_ones_and_their_keys_match(finished: Any) -> None:
+    folder, outcome, _ = finished
+    parents, rows = (pd.read_csv(folder / "out" / "synthetic" / "mst" / f"{side}.csv") for side in ("parents", "rows"))
+    assert list(parents.columns) == ["who", "sex", "age"]
+    assert list(rows.columns) == ["who", "day", "ill", "weight"]
+    assert parents["who"].is_unique
+    assert rows["who"].isin(parents["who"]).all()
+    assert 0 < (~parents["who"].isin(rows["who"])).mean() < 0.6
+    assert outcome.keys_match == {"mst": True}
+
+
+def test_the_folder_is_whole_and_nothing_hidden_is_left(finished: Any) -> None:
+    folder, outcome, _ = finished
+    out = folder / "out"
+    assert {path.name for path in out.iterdir()} - {"index.html"} == {"parents", "rows", "synthetic", "tables.json"}
+    assert not [path for path in folder.rglob(".*") if path.name != ".lock"]
+    assert json.loads((out / "tables.json").read_text()) == outcome.content()
+
+
+def test_the_ledger_is_charged_for_both_fits_and_knows_one_table(finished: Any) -> None:
+    _, outcome, ledger = finished
+    reserved = [entry for entry in ledger.history() if entry.kind == "reserved"]
+    committed = [entry for entry in ledger.history() if entry.kind == "committed"]
+    assert (len(reserved), len(committed)) == (2, 2)
+    alone = [next(c for c in one.evaluation.candidates if c.name == "mst") for one in outcome.tables.values()]
+    (holding,) = ledger.holdings()
+    assert holding.spent_epsilon > max(one.statement.ledger.epsilon for one in alone) * 1.2
+    assert not any(
+        "another table" in said for one in outcome.tables.values() for said in one.evaluation.provenance.warnings
+    )
+
+
+def test_the_epsilon_of_the_job_is_that_of_both_tables_wherever_it_is_quoted(finished: Any) -> None:
+    folder, outcome, _ = finished
+    both = outcome.inputs.together["mst"]
+    assert 0.95 * EPSILON < both.epsilon <= EPSILON
+    for side in ("parents", "rows"):
+        evaluation = evaluation_from((folder / "out" / side / "evaluation.json").read_text())
+        candidate = next(one for one in evaluation.candidates if one.name == "mst")
+        assert candidate.statement is not None
+        assert candidate.statement.epsilon < 0.8 * EPSILON
+        claims = Composition.of(evaluation).claims(candidate)
+        assert claims is not None
+        assert (claims.counted.of, claims.counted.epsilon) == ("tables", pytest.approx(both.epsilon))
+        said = (folder / "out" / side / "cards" / "mst.md").read_text()
+        assert "both related tables" in said
+    assert outcome.content()["candidates"]["mst"]["epsilon"] == both.epsilon
+
+
+def test_the_exit_code_is_the_worse_verdict_and_keys_that_do_not_match_fail(finished: Any) -> None:
+    _, outcome, _ = finished
+    assert (outcome.verdict("mst"), outcome.exit_code) == ("PASS", 0)
+
+    def judged(side: str, verdict: str) -> RelatedOutcome:
+        found = outcome.tables[side]
+        verdicts = tuple(replace(one, verdict=verdict) for one in found.verdicts)
+        return replace(outcome, tables={**outcome.tables, side: replace(found, verdicts=verdicts)})
+
+    assert [judged(side, "FAIL").exit_code for side in ("parents", "rows")] == [1, 1]
+    assert [judged(side, "INCONCLUSIVE").exit_code for side in ("parents", "rows")] == [3, 3]
+    unmatched = replace(outcome, keys_match={"mst": False})
+    assert unmatched.exit_code == 1
+    unnamed = replace(outcome.inputs, job=outcome.inputs.job.model_copy(update={"release": None}))
+    assert replace(outcome, inputs=unnamed).exit_code == 0
+    assert replace(unmatched, inputs=unnamed).exit_code == 1
+
+
+@pytest.mark.parametrize("generators", [{"trees": {}}, {"mst": {**MST, "epsilon": 2.0}}])
+def test_a_unit_is_on_one_side_in_both_tables(tmp_path: Path, generators: dict[str, Any]) -> None:
+    _, plans = make_related_plan(write(tmp_path, pair(N), schemas(UNITS), generators=generators), tmp_path / "out")
+    sides = []
+    for side in ("parents", "rows"):
+        own = plans[side]  # type: ignore[index]
+        found = stages.split(own, stages.read(own, tmp_path))
+        sides.append({name: set(getattr(found, name).frame("who")["who"]) for name in ("train", "holdout")})
+    assert sides[1]["train"] <= sides[0]["train"] and sides[1]["holdout"] <= sides[0]["holdout"]
+    assert sides[1]["holdout"]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cut_short_between_the_tables_goes_on_and_pays_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = write(
+        tmp_path, pair(N), schemas(UNITS, "clinic"), ledger={"url": "ledger.db"},
+        generators={"mst": {**MST, "epsilon": 1.0}},
+    )  # fmt: skip
+    ledger, out = opened(tmp_path, 2.0), tmp_path / "out"
+    one = related.run_one
+
+    def cut(plan: Any, *rest: Any) -> Any:
+        if plan.prepared.what == "rows":
+            raise KeyboardInterrupt
+        return one(plan, *rest)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(related, "run_one", cut)
+        run_related(*make_related_plan(job, out), Console(quiet=True))
+    assert not (out / "tables.json").exists()
+    assert len([entry for entry in ledger.history() if entry.kind == "reserved"]) == 1
+    patients = (tmp_path / "patients.csv").read_text()
+    (tmp_path / "patients.csv").write_text(patients.replace(",m,", ",f,", 1))
+    with pytest.raises(OtherWork, match="other tables"):
+        run_related(*make_related_plan(job, out), Console(quiet=True))
+    (tmp_path / "patients.csv").write_text(patients)
+    outcome = run_related(*make_related_plan(job, out), Console(quiet=True))
+    assert outcome.keys_match["mst"]
+    assert len([entry for entry in ledger.history() if entry.kind == "reserved"]) == 2
+    with pytest.raises(BadInput, match="must be new"):
+        make_related_plan(job, out)
+
+
+def test_a_total_that_admits_one_table_alone_admits_none(tmp_path: Path) -> None:
+    job = write(
+        tmp_path, pair(N), schemas(UNITS, "clinic"), ledger={"url": "ledger.db"},
+        generators={"mst": {**MST, "epsilon": 2.0}},
+    )  # fmt: skip
+    ledger = opened(tmp_path, 1.6)
+    with pytest.raises(BadInput, match="mst of the rows"):
+        make_related_plan(job, tmp_path / "out")
+    assert [entry.kind for entry in ledger.history()] == ["opened"]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".out")]
+
+
+def test_a_private_run_does_not_stop_for_rows_without_a_parent_and_bounds_the_rows_of_one(tmp_path: Path) -> None:
+    patients, visits = pair(N)
+    loose = visits.assign(who=["P-000000" if at < 50 else "P-900000" for at in range(len(visits))])
+    both = pd.concat([visits, loose], ignore_index=True)
+    job = write(tmp_path, (patients, both), schemas(UNITS), generators={"mst": {**MST, "epsilon": 2.0}})
+    inputs, plans = make_related_plan(job, tmp_path / "out")
+    asked = plans["parents"].prepared
+    assert asked is not None
+    parents, rows = asked.read_both("clamp")
+    assert parents[inputs.relation.count].max() == MOST_VISITS
+    assert set(rows["who"]) <= set(patients["who"])
+
+
+def test_without_an_epsilon_rows_without_a_parent_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    patients, visits = pair(N)
+    job = write(tmp_path, (patients.iloc[1:], visits.assign(who=patients["who"].iloc[0])), schemas())
+    with pytest.raises(BadInput, match="every row has a parent") as refused:
+        run_related(*make_related_plan(job, tmp_path / "out"), Console(quiet=True))
+    assert patients["who"].iloc[0] not in str(refused.value)
+    assert not [path for path in tmp_path.iterdir() if "out" in path.name]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"table": PARENTS}, "unknown key 'table'"),
+        ({"tables": {"parents": PARENTS, "rows": ROWS, "drugs": ROWS}}, "unknown key 'tables.drugs'"),
+        ({"tables": {"parents": PARENTS}}, "'tables.rows' is missing"),
+        ({"generators": {"trees": {}, "mst": {"epsilon": [1.0, 2.0]}}}, "a sweep is of one table"),
+        ({"generators": {"ctgan": {}}}, "does not draw the rows of a parent"),
+        ({"generators": {"mst": {"epsilon": 0.003}}}, "noise would hide"),
+        ({"released_numbers": {"epsilon": 1.0}, "release": "trees"}, r"\[released_numbers\] is of one table"),
+        ({"evaluation": {"target": "nothing"}}, "target='nothing'"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_in_a_sentence_before_a_row_is_read(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    job = write(tmp_path, pair(20), schemas(UNITS), **changes)
+    for name in ("patients", "visits"):
+        (tmp_path / f"{name}.csv").write_bytes(b"")
+    with pytest.raises(BadInput, match=message):
+        make_related_plan(job, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_target_of_the_parents_is_theirs_and_one_of_the_rows_theirs(tmp_path: Path) -> None:
+    asked = read_related(write(tmp_path, pair(20), schemas(), evaluation={"target": "sex"}))
+    assert asked.tables["parents"].job.evaluation.target == "sex"
+    assert asked.tables["rows"].job.evaluation.target is None
+    asked = read_related(write(tmp_path, pair(20), schemas(), evaluation={"target": "weight"}))
+    assert asked.tables["parents"].job.evaluation.target is None
+    assert asked.tables["rows"].job.evaluation.target == "weight"
+
+
+def test_the_schema_that_is_sealed_is_the_one_that_was_used(tmp_path: Path) -> None:
+    from synth.schema_file import schema_of
+
+    parents, rows = schemas(UNITS)
+    job = write(
+        tmp_path, pair(20), (parents, changed(rows, sensitive=("ill",))), generators={"mst": {**MST, "epsilon": 1.0}}
+    )
+    for side in read_related(job).tables.values():
+        assert schema_of(side.given["schema"]) == side.schema
+
+
+def test_the_job_that_the_manual_shows_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "two-tables.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for name, block in zip(("patients.schema.toml", "visits.schema.toml", "job.toml"), shown, strict=True):
+        (tmp_path / name).write_text(block)
+    asked = read_related(tmp_path / "job.toml")
+    assert asked.relation.key == "patient"
+    assert 0.9 * 3.0 < asked.together["aim"].epsilon <= 3.0
+
+
+def test_the_json_schema_of_a_job_takes_one_table_or_two_related_ones(tmp_path: Path) -> None:
+    job = tomllib.loads(write(tmp_path, pair(20), schemas()).read_text())
+    known = jsonschema.Draft202012Validator(json_schema("job"))
+    assert known.is_valid(job)
+    assert not known.is_valid({**job, "table": PARENTS})
+    assert not known.is_valid({key: value for key, value in job.items() if key != "tables"})
+    assert not known.is_valid({**job, "tables": {**job["tables"], "drugs": ROWS}})
+
+
+def test_the_command_says_what_both_come_to_and_ends_with_the_worse_verdict(workspace: Any) -> None:
+    job = write(workspace.folder, pair(N), schemas(), release="trees")
+    strict = {**LENIENT, "rules": [{**LENIENT["rules"][0], "limit": 1.5}]}  # type: ignore[index]
+    (workspace.folder / "policy.toml").write_text(tomli_w.dumps(strict))
+    ran = workspace.run("run", job, "--out", workspace.folder / "out")
+    assert ran.exit_code == 1, ran.stderr
+    assert ran.stdout.splitlines()[-2:] == [
+        "trees: FAIL, the worse verdict of both tables",
+        f"Both tables: {workspace.folder / 'out' / 'tables.json'}",
+    ]
+    said = json.loads((workspace.folder / "out" / "tables.json").read_text())["candidates"]["trees"]
+    assert (said["guarantee"], said["epsilon"], said["keys_match"]) == ("no formal guarantee", None, True)
+    assert workspace.run("verify", workspace.folder / "out" / "rows").exit_code == 0
+    assert workspace.run("check", job).exit_code == 0
+    ran = workspace.run("batch", job, "--out", workspace.folder / "batch")
+    assert ran.exit_code == 2
+    assert "`understudy run` alone" in ran.stdout + ran.stderr

@@ -1,0 +1,206 @@
+"""Two related tables: joined and taken apart, drawn with keys that match, and each entity by itself."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.errors import SchemaError, TableError
+from synth.generators.registry import generator
+from synth.generators.wrapper import fit_model
+from synth.schema import Schema
+from synth.split import split_table
+from tests.extras.histories.related_tables import (
+    KEY,
+    MEAN_VISITS,
+    MOST_VISITS,
+    changed,
+    pair,
+    schemas,
+    stays_ill,
+    visits_of,
+)
+from understudy.extras.histories.relation import Relation
+
+Pair = tuple[pd.DataFrame, pd.DataFrame]
+
+
+@pytest.fixture(scope="module")
+def real() -> Pair:
+    return pair(1500)
+
+
+@pytest.fixture(scope="module")
+def drawn(real: Pair) -> Pair:
+    """Synthetic patients and visits of `trees`."""
+    relation = Relation(*schemas())
+    parents, rows = relation.joined(*real)
+    of_parents = fit_model(generator("trees"), parents, relation.parents, seed=1)
+    of_rows: Any = fit_model(generator("trees"), rows, relation.rows, seed=2)
+    return relation.sample(of_parents, of_rows, seed=3)
+
+
+def test_parents_get_their_numbers_of_rows_and_rows_their_parents_columns() -> None:
+    patients = pd.DataFrame({"who": ["P-000001", "P-000002", "P-000003"], "sex": ["f", "m", "f"], "age": [30, 40, 50]})
+    visits = pair(100)[1].iloc[:3].assign(who=["P-000003", "P-000001", "P-000003"])
+    relation = Relation(*schemas())
+    parents, rows = relation.joined(patients, visits)
+    assert parents[relation.count].tolist() == [1, 0, 2]
+    assert rows["sex"].tolist() == ["f", "f", "f"]
+    assert rows["age"].tolist() == [50, 30, 50]
+    assert relation.rows.constant_in_entity == ("sex", "age")
+    apart = relation.split(parents, rows)
+    assert [list(table.columns) for table in apart] == [["who", "sex", "age"], ["who", "day", "ill", "weight"]]
+
+
+def test_every_row_has_a_parent_and_every_parent_its_own_number_of_rows(drawn: Pair) -> None:
+    patients, visits = drawn
+    assert patients["who"].is_unique
+    assert visits["who"].isin(patients["who"]).all()
+    assert list(patients.columns) == ["who", "sex", "age"]
+    assert list(visits.columns) == ["who", "day", "ill", "weight"]
+
+
+def test_parents_without_rows_are_drawn_as_often_as_they_are(real: Pair, drawn: Pair) -> None:
+    shares = [float((visits_of(*tables) == 0).mean()) for tables in (real, drawn)]
+    assert 0.1 < shares[0] < 0.5
+    assert abs(shares[0] - shares[1]) < 4 * np.sqrt(2 * 0.25 / 1500)
+
+
+@pytest.mark.parametrize("sex", ["f", "m"])
+def test_how_many_rows_there_are_depends_on_the_parent_s_column(real: Pair, drawn: Pair, sex: str) -> None:
+    means = []
+    for patients, visits in (real, drawn):
+        means.append(float(visits_of(patients, visits)[patients["sex"] == sex].mean()))
+    assert abs(means[0] - means[1]) < 5 * np.sqrt(2 * MEAN_VISITS[sex] / 700)
+
+
+def test_how_rows_go_on_depends_on_the_parent_s_column(real: Pair, drawn: Pair) -> None:
+    apart = [stays_ill(*tables, "f") - stays_ill(*tables, "m") for tables in (real, drawn)]
+    assert apart[0] > 0.5
+    assert apart[1] > 0.25  # of shuffled rows it is 0
+
+
+def test_what_goes_along_with_a_parent_s_number_goes_along_with_it(drawn: Pair) -> None:
+    patients, visits = drawn
+    ages = visits["who"].map(patients.set_index("who")["age"])
+    assert np.corrcoef(ages, visits["weight"])[0, 1] > 0.8
+
+
+def test_a_parent_s_category_without_any_rows_is_drawn_for_all_the_same(real: Pair) -> None:
+    given, of_rows = schemas()
+    open_sex = changed(given, columns={**given.columns, "sex": {"kind": "categorical", "measure": True}})
+    patients, visits = real
+    patients = patients.assign(sex=np.where(patients["who"].isin(visits["who"]), patients["sex"], "x"))
+    relation = Relation(open_sex, of_rows)
+    parents, rows = relation.joined(patients, visits)
+    model: Any = fit_model(generator("mst"), rows, relation.rows, seed=0)
+    assert "x" not in model.schema.columns["sex"].categories
+    known = parents.iloc[:200].assign(**{relation.count: 2})
+    made = relation.rows_of(model, known, seed=1)
+    assert made["who"].value_counts().tolist() == [2] * 200
+    assert set(made["sex"]) == {"f", "m", "x"}
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_an_entity_is_on_one_side_in_both_tables_if_these_are_split_by_its_key(real: Pair, private: bool) -> None:
+    relation = Relation(*schemas(1500), private=private)
+    parents, rows = relation.joined(*real)
+
+    def across(*, by_key: bool) -> int:
+        """The number of entities with rows on the other side than their parent."""
+        first, second = (
+            split_table(table, schema, holdout_share=0.3, seed=5, private=by_key)
+            for table, schema in ((parents, relation.parents), (rows, relation.rows))
+        )
+        both = (first.train, second.holdout), (first.holdout, second.train)
+        return sum(len({*one["who"]} & {*other["who"]}) for one, other in both)
+
+    assert across(by_key=True) == 0
+    assert across(by_key=False) > 100  # a stratified draw, which related tables therefore never have
+
+
+def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
+    """Brute force over neighbors: one entity less is one less in both tables, and nothing else changes."""
+    patients, visits = pair(12, seed=4)
+    twice = pd.concat([patients, patients.iloc[:2].assign(age=77)], ignore_index=True)
+    loose = visits.iloc[:3].assign(who=["P-000900", "P-000900", "P-000901"])
+    strewn = pd.concat([visits, loose, visits.iloc[[0] * 12]], ignore_index=True)
+    relation = Relation(*schemas(12), private=True)
+    whole = relation.joined(twice, strewn, outside="clamp")
+    assert whole[0]["who"].is_unique
+    assert whole[0][relation.count].max() == MOST_VISITS
+    for who in [*patients["who"], "P-000900", "P-000901"]:
+        without = relation.joined(twice[twice["who"] != who], strewn[strewn["who"] != who], outside="clamp")
+        for all_of, rest in zip(whole, without, strict=True):
+            pd.testing.assert_frame_equal(all_of[all_of["who"] != who].reset_index(drop=True), rest)
+
+
+def test_a_private_join_does_not_stop_for_a_row_unless_that_is_asked_for() -> None:
+    patients, visits = pair(20, seed=1)
+    found = patients.iloc[1:]
+    loose = visits.assign(who=[patients["who"].iloc[0], "P-000900", *visits["who"].iloc[2:]])
+    relation = Relation(*schemas(20), private=True)
+    parents, rows = relation.joined(found, loose)
+    assert parents["who"].tolist() == found["who"].tolist()
+    assert len(rows) == loose["who"].isin(found["who"]).sum() < len(loose)
+    with pytest.raises(TableError, match="every row has a parent"):
+        relation.joined(found, loose, outside="refuse")
+
+
+def test_more_rows_than_a_unit_may_have_are_no_reason_to_refuse() -> None:
+    patients, visits = pair(20, seed=1)
+    many = visits.iloc[: MOST_VISITS + 3].assign(who=patients["who"].iloc[0])
+    parents, rows = Relation(*schemas(20), private=True).joined(patients, many)
+    assert parents.iloc[:, -1].tolist() == [MOST_VISITS] + [0] * 19
+    assert len(rows) == MOST_VISITS + 3
+
+
+def test_of_parents_with_one_key_the_same_one_counts_in_any_order() -> None:
+    patients, visits = pair(20, seed=1)
+    twice = pd.concat([patients, patients.assign(age=77)], ignore_index=True)
+    relation = Relation(*schemas(20), private=True)
+    found = [
+        relation.joined(table, visits, outside="clamp")[0].sort_values("who").reset_index(drop=True)
+        for table in (twice, twice.iloc[::-1])
+    ]
+    pd.testing.assert_frame_equal(*found)
+    assert 0 < (found[0]["age"] == 77).sum() < 20
+
+
+def test_rows_without_a_parent_and_parents_with_one_key_are_refused_without_an_epsilon(real: Pair) -> None:
+    patients, visits = real
+    relation = Relation(*schemas())
+    with pytest.raises(TableError, match="every row has a parent: column='who'") as refused:
+        relation.joined(patients.iloc[1:], visits.assign(who=patients["who"].iloc[0]))
+    assert patients["who"].iloc[0] not in str(refused.value)
+    with pytest.raises(TableError, match="column='who'"):
+        relation.joined(patients.iloc[[0, *range(len(patients))]], visits)
+
+
+def _with(schema: Schema, name: str, column: dict[str, Any]) -> dict[str, Any]:
+    return {"columns": {**schema.columns, name: column}}
+
+
+@pytest.mark.parametrize(
+    ("of_parents", "of_rows", "message"),
+    [
+        ({}, {"entity": None, "order": None, "max_rows_per_unit": 1}, "entity=None"),
+        ({}, {"order": None}, "order=None"),
+        ({"entity": "who", "max_rows_per_unit": 3}, {}, "one level of parents"),
+        ({"dataset": "a"}, {"dataset": "b"}, "dataset differs"),
+        ({"n_units": 10}, {"n_units": 11}, "n_units differs"),
+        ({}, {"constant_in_entity": ("ill",)}, "stands in the table of parents"),
+        ({}, _with(schemas()[1], "age", {"kind": "integer", "bounds": [0, 9]}), "column='age' is in both"),
+        (_with(schemas()[0], "who", {"kind": "categorical", "categories": ["a"]}), {}, "must be a kept identifier"),
+        (_with(schemas()[0], "who", {"kind": "identifier", "bounds": [0, 9]}), {}, "of one kind in both tables"),
+        ({}, {**_with(schemas()[1], "whom", KEY), "entity": "whom"}, "column='whom' must be a kept identifier"),
+    ],
+)
+def test_schemas_that_do_not_fit_together_are_refused(
+    of_parents: dict[str, Any], of_rows: dict[str, Any], message: str
+) -> None:
+    parents, rows = schemas()
+    with pytest.raises(SchemaError, match=message):
+        Relation(changed(parents, **of_parents), changed(rows, **of_rows))

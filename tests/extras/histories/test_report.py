@@ -1,0 +1,60 @@
+"""The section of histories: there with its numbers and pictures where rows have an order, and nowhere else."""
+
+import pytest
+
+from evaluate.engine import evaluate
+from evaluate.result import Evaluation
+from reports import compose, render_html
+from synth.schema import build_schema
+from tests.extras.histories.markov import SCHEMA, dealt, markov
+
+MEASURES = ["fidelity.histories", "privacy.histories"]
+N = 300
+
+
+@pytest.fixture(scope="module")
+def measured() -> Evaluation:
+    table = markov(N, 2, 3 * N)
+    tables = {"honest": table, "dealt": dealt(table, 5)}
+    return evaluate(train=markov(N, 0), holdout=markov(N, 1, N), synthetic=tables, schema=SCHEMA, measures=MEASURES)
+
+
+def test_lengths_transitions_and_numbers_are_shown_of_each_table(measured: Evaluation) -> None:
+    document = compose(measured)
+    assert document.extras
+    for section in document.sections:
+        assert section.extras["histories"] is not None
+        assert {row.measure for row in section.extras["histories"].rows} >= {"histories.dependence.floor_share"}
+        assert [one[0] for one in section.extras["histories"].transitions]
+        assert section.extras["histories"].lengths is not None
+    page = render_html(measured)
+    assert 'id="histories"' in page
+    assert [section.weakest.spots != () for section in document.sections] == [False, True]
+    assert "dependence on the row before" in page
+    assert "Rows per entity" in page
+    assert page.count("Dealt at random") >= 4  # a column of each table of either section
+
+
+def test_attacks_on_histories_have_their_lines(measured: Evaluation) -> None:
+    lines = {line.measure: line.word for line in compose(measured).sections[0].attacks.lines}
+    assert lines["privacy.histories.copied"] == "no alarm"
+    assert "privacy.histories.singling_out" in lines
+
+
+def test_a_table_without_an_order_has_no_section_and_no_such_line() -> None:
+    schema = build_schema({**SCHEMA.model_dump(), "order": None, "nondecreasing_in_entity": ()})
+    plain = evaluate(
+        train=markov(N, 0), holdout=markov(N, 1, N), synthetic=markov(N, 2, 3 * N), schema=schema, measures=["validity"]
+    )
+    full = evaluate(
+        train=markov(N, 0),
+        holdout=markov(N, 1, N),
+        synthetic=markov(N, 2, 3 * N),
+        schema=schema,
+        measures=["validity", *MEASURES],
+    )
+    for one in (plain, full):
+        assert not compose(one).extras
+        assert 'id="histories"' not in render_html(one)
+    lines = {line.measure for line in compose(full).sections[0].attacks.lines}
+    assert not [name for name in lines if name.startswith("privacy.histories")]

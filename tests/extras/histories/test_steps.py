@@ -1,0 +1,136 @@
+"""Steps that are ruled out: declared, they cost nothing and hold in every synthetic row, whatever the noise."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.history_tables import patients, patients_schema
+from synth.generators import registry
+from synth.generators.base import PrivateGenerator
+from synth.generators.wrapper import compose, fit_model
+from synth.row_order import broken_in, histories_of
+from synth.schema import Schema, build_schema
+from synth.table import conform
+
+RULED_OUT: dict[str, dict[str, Any]] = {
+    "stays": {"stays": ["dead"]},
+    "last": {"last": ["dead"]},
+    "never": {"never": [["dead", "ill"], ["dead", "ward"], ["dead", "well"], ["well", "dead"]]},
+}
+
+
+def schema_with(**steps: Any) -> Schema:
+    content = patients_schema(1500).model_dump(mode="json")
+    rules = [{"kind": "steps", "column": "state", **steps}] if steps else []
+    return build_schema({**content, "constraints": [*content["constraints"], *rules]})
+
+
+def after(rows: pd.DataFrame, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    table = conform(rows, schema, part=True)
+    now, before = histories_of(table, schema).pairs
+    return table["state"].to_numpy()[before], table["state"].to_numpy()[now]
+
+
+@pytest.mark.parametrize("rule", RULED_OUT)
+@pytest.mark.parametrize("name", ["mst", "trees"])
+def test_no_synthetic_row_takes_a_step_that_is_ruled_out(name: str, rule: str) -> None:
+    schema, more = schema_with(**RULED_OUT[rule]), {"epsilon": 0.7} if name == "mst" else {"rounds": 10}
+    rows = fit_model(registry.generator(name, **more), patients(1500), schema).sample(3000, seed=0)
+    before, now = after(rows, schema)
+    dead = now[before == "dead"]
+    assert set(dead) <= (set() if rule == "last" else {"dead"})
+    assert not (rule == "never" and ((before == "well") & (now == "dead")).any())
+    assert not broken_in(conform(rows, schema, part=True), schema.constraints[-1], schema).any()
+
+
+def test_they_cost_no_budget_and_are_not_learned_under_noise() -> None:
+    plain, ruled = schema_with(), schema_with(stays=["dead"])
+    schedules = []
+    for schema in (plain, ruled):
+        generator = compose(registry.generator("mst", epsilon=0.7), schema)
+        assert isinstance(generator, PrivateGenerator)
+        schedules.append(generator.schedule(schema))
+    assert schedules[0] == schedules[1]
+    before, now = after(
+        fit_model(registry.generator("mst", epsilon=0.7), patients(1500), plain).sample(3000, seed=0), plain
+    )
+    assert (now[before == "dead"] != "dead").any()
+
+
+def test_real_rows_that_take_such_a_step_are_found() -> None:
+    schema = schema_with(never=[["well", "ward"]])
+    table = conform(patients(300), schema)
+    before, now = after(table, schema)
+    n = int(((before == "well") & (now == "ward")).sum())
+    assert broken_in(table, schema.constraints[-1], schema).sum() == n > 0
+
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {}, "steps rule nothing out"),
+    ({"stays": ["gone"]}, {}, "steps name a value that is no category of column='state'"),
+    ({"column": "age", "stays": [30]}, {}, "steps are of categories that are declared: column='age'"),
+    ({"stays": ["dead"]}, {"order": None, "nondecreasing_in_entity": []}, "the schema names no order"),
+]
+
+
+@pytest.mark.parametrize(("steps", "change", "message"), REFUSED, ids=[refused[2] for refused in REFUSED])
+def test_steps_that_say_nothing_are_refused(steps: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    content = patients_schema(1500).model_dump(mode="json") | change
+    with pytest.raises(ValueError, match=message):
+        build_schema({**content, "constraints": [{"kind": "steps", "column": "state", **steps}]})
+
+
+def test_a_heavy_tail_of_lengths_keeps_the_number_of_entities_and_is_said() -> None:
+    rng = np.random.default_rng(0)
+    sizes = np.append(rng.integers(1, 5, 300), 3000)
+    who = np.repeat(np.arange(301), sizes)
+    days = np.concatenate([np.arange(size) for size in sizes])
+    table = pd.DataFrame({"who": who, "day": days, "x": rng.integers(0, 9, len(who))})
+    columns = {"who": {"kind": "identifier", "bounds": [0, 10**6]}, "day": {"kind": "integer", "bounds": [0, 5000]}}
+    columns |= {"x": {"kind": "integer", "bounds": [0, 8]}}
+    schema = build_schema({"status": "inferred", "entity": "who", "order": "day", "columns": columns})
+    with pytest.warns(UserWarning, match="too few entities have the longest histories"):
+        made = fit_model(registry.generator("trees", rounds=10), table, schema).sample(seed=1)
+    assert made["who"].nunique() == pytest.approx(301, rel=0.1)
+
+
+def test_what_noise_hides_is_said_of_each_column() -> None:
+    with pytest.warns(UserWarning, match="noise hides how 'value'"):
+        fit_model(registry.generator("mst", epsilon=2.0), patients(600), patients_schema(600))
+
+
+def test_rows_given_with_their_entity_are_whole_histories() -> None:
+    schema = schema_with()
+    made = fit_model(registry.generator("trees", rounds=10), patients(600), schema)
+    given = pd.DataFrame({"who": ["P-000002", "P-000001", "P-000002", "P-000002"], "sex": ["m", "f", "m", "m"]})
+    rows = made.sample(given=given, seed=0)
+    assert rows["who"].tolist() == given["who"].tolist()
+    assert rows["sex"].tolist() == given["sex"].tolist()
+    assert rows.loc[rows["who"] == "P-000002", "day"].is_monotonic_increasing
+    for wrong, message in [
+        (given.assign(sex=["m", "f", "f", "m"]), "given='sex' varies within an entity"),
+        (given[["sex"]], "add the column 'who'"),
+        (given.assign(state="ill"), "column='state' is not in constant_in_entity"),
+        (pd.concat([given] * 40), "entities of more rows than histories have"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            made.sample(given=wrong)
+
+
+def test_what_nearly_all_entities_keep_is_kept_as_often() -> None:
+    rng = np.random.default_rng(0)
+    who, place = np.repeat(np.arange(1200), 4), np.tile(np.arange(4), 1200)
+    group = rng.integers(0, 2, 1200)
+    changes = (rng.random(1200) < 0.03)[who] & (place >= 2)
+    names = np.array(["a", "b"], dtype=object)
+    table = pd.DataFrame({"who": who, "day": place, "group": names[group[who] ^ changes]})
+    table["size"] = rng.integers(0, 50, len(table))
+    columns: dict[str, Any] = {"who": {"kind": "identifier", "bounds": [0, 10**6]}}
+    columns |= {name: {"kind": "integer", "bounds": [0, 50]} for name in ("day", "size")}
+    columns["group"] = {"kind": "categorical", "categories": [*names]}
+    schema = build_schema({"status": "inferred", "entity": "who", "order": "day", "columns": columns})
+    made = fit_model(registry.generator("trees", rounds=30), table, schema).sample(seed=1)
+    shares = [(rows.groupby("who")["group"].agg(lambda of_one: len({*of_one})) > 1).mean() for rows in (table, made)]
+    assert abs(shares[0] - shares[1]) < 0.012, shares

@@ -1,0 +1,95 @@
+"""A job of several sites, their tables, and a run in this process."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from synth.dp.ledger.records import LedgerEntry
+from tests.understudy.conftest import SCHEMA, small_table
+from understudy.budget.account import ledger_url, open_fund
+from understudy.cli import app
+from understudy.data.source import find_table
+from understudy.extras.sites.channel import LocalChannel, Recorder
+from understudy.extras.sites.job import SitesInputs, read_sites_job
+from understudy.extras.sites.participant import site_part, taking_part
+from understudy.extras.sites.server import SitesOutcome, serve
+
+NAMES = ("east", "north", "south", "west")
+SIZES = (300, 600, 400, 300)
+"""Rows of the sites: unlike each other."""
+QUICK = {"measures": ["fidelity.columns"], "audit": False}
+
+
+@dataclass(frozen=True)
+class SitesHome:
+    """A folder with a job of several sites and their tables."""
+
+    home: Path
+
+    @property
+    def inputs(self) -> SitesInputs:
+        return _read(self.home / "job.toml", (self.home / "job.toml").read_text())
+
+    def write(self, generator: Mapping[str, Any], **keys: Any) -> SitesInputs:
+        sites = {name: {"table": f"{name}.csv"} for name in NAMES}
+        content = {"schema": "schema.toml", "generator": dict(generator), **QUICK, **keys, "sites": sites}
+        (self.home / "job.toml").write_text(tomli_w.dumps(content))
+        return self.inputs
+
+    def table(self, name: str) -> pd.DataFrame:
+        return pd.read_csv(self.home / f"{name}.csv")
+
+    def ledger(self, name: str) -> str:
+        return ledger_url(str(self.home / f"{name}.db")) or ""
+
+    def open_ledgers(self, epsilon: float = 2.0) -> None:
+        """A ledger for each site."""
+        for name in NAMES:
+            opened = ["ledger", "open", "--schema", str(self.home / "schema.toml"), "--epsilon", str(epsilon)]
+            assert CliRunner().invoke(app, [*opened, "--ledger", str(self.home / f"{name}.db")]).exit_code == 0
+
+    def ledger_entries(self, name: str) -> list[LedgerEntry]:
+        """What a site's ledger says of reservations, in order."""
+        entries = open_fund(self.ledger(name), self.inputs.schema).ledger.history()
+        return [entry for entry in entries if entry.token]
+
+    @contextmanager
+    def participants(self, *, ledger: bool = False, outs: str = "at") -> Iterator[dict[str, Any]]:
+        with ExitStack() as stack:
+            yield {
+                name: stack.enter_context(taking_part(site_part(
+                    name, self.inputs, find_table(str(self.home / f"{name}.csv")), self.home / f"{outs}-{name}",
+                    self.ledger(name) if ledger else None,
+                )))
+                for name in NAMES
+            }  # fmt: skip
+
+    def run(self, recorder: Recorder | None = None, out: str = "out", **more: Any) -> SitesOutcome:
+        with self.participants(**more) as sites:
+            return serve(self.inputs, LocalChannel(sites, recorder), self.home / out)
+
+
+@cache
+def _read(path: Path, _: str) -> SitesInputs:
+    """A job, read once: the noise of its schedule takes a second to calibrate."""
+    return read_sites_job(path)
+
+
+@pytest.fixture
+def sites_home(tmp_path: Path) -> SitesHome:
+    """Four sites with the parts of one table of 1,600 rows, by age, so that they are unlike each other."""
+    table = small_table(1600).sort_values("age", ignore_index=True)
+    start = 0
+    for name, size in zip(NAMES, SIZES, strict=True):
+        table.iloc[start : start + size].to_csv(tmp_path / f"{name}.csv", index=False)
+        start += size
+    (tmp_path / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1600, "dataset": "towns"}))
+    return SitesHome(tmp_path)

@@ -1,0 +1,96 @@
+"""The commands of several sites, and whole runs in this process."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli_w
+from typer.testing import CliRunner
+
+from tests.extras.sites.conftest import NAMES, QUICK, SitesHome
+from understudy.cli import app
+from understudy.console import BAD_INPUT
+from understudy.extras.sites import commands
+
+pytest.importorskip("flwr", reason="needs the extra `sites`")
+
+
+def test_keys_are_made_and_never_replaced(tmp_path: Path) -> None:
+    runner, keys = CliRunner(), str(tmp_path / "keys")
+    assert runner.invoke(app, ["sites", "keys", "--site", "north", "--out", keys]).exit_code == 0
+    assert runner.invoke(app, ["sites", "keys", "--host", "127.0.0.1", "--out", keys]).exit_code == 0
+    made = {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    assert set(made) == {"north.key", "north.pub", "ca.pem", "server.pem", "server.key"}
+    assert (tmp_path / "keys" / "north.key").stat().st_mode & 0o077 == 0
+    again = runner.invoke(app, ["sites", "keys", "--site", "north", "--out", keys])
+    assert again.exit_code == BAD_INPUT and "the key is there" in again.output
+    assert {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == made
+
+
+def test_an_installation_without_flower_is_told_which_extra_it_lacks(
+    sites_home: SitesHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sites_home.write({"name": "independent", "epsilon": 1.0})
+    monkeypatch.setattr(commands, "find_spec", lambda _: None)
+    command = ["sites", "server", str(sites_home.home / "job.toml"), "--keys", "keys", "--out", "out"]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == BAD_INPUT and "understudy-tables[sites]" in str(refused.output) + str(refused.exception)
+
+
+def test_a_server_whose_output_is_taken_does_not_listen(sites_home: SitesHome) -> None:
+    runner, home = CliRunner(), sites_home.home
+    sites_home.write({"name": "independent", "epsilon": 1.0})
+    for words in (["--host", "127.0.0.1"], *(["--site", name] for name in NAMES)):
+        assert runner.invoke(app, ["sites", "keys", *words, "--out", str(home / "keys")]).exit_code == 0
+    (home / "taken").mkdir()
+    (home / "taken" / "file").touch()
+    command = ["sites", "server", str(home / "job.toml"), "--keys", str(home / "keys"), "--out", str(home / "taken")]
+    refused = runner.invoke(app, command)
+    assert refused.exit_code == BAD_INPUT and "an output folder must be new" in refused.output
+    assert "Listening" not in refused.output and not list(home.glob(".*"))
+
+
+def test_a_run_on_one_machine_leaves_the_outputs_of_all(sites_home: SitesHome) -> None:
+    runner, home = CliRunner(), sites_home.home
+    sites = {name: {"table": f"{name}.csv", "ledger": f"{name}.db"} for name in NAMES}
+    content = {"schema": "schema.toml", "generator": {"name": "mst", "epsilon": 1.0}, **QUICK, "sites": sites}
+    (home / "job.toml").write_text(tomli_w.dumps(content))
+    command = ["sites", "run", str(home / "job.toml"), "--out", str(home / "result"), "--json"]
+    refused = runner.invoke(app, command)
+    assert refused.exit_code == BAD_INPUT and "there is no ledger" in refused.output
+    sites_home.open_ledgers()
+    ran = runner.invoke(app, command)
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == told["exit_code"] and set(told["verdicts"]) == set(NAMES)
+    assert all(verdict in ("PASS", "FAIL", "INCONCLUSIVE") for verdict in told["verdicts"].values())
+    table = (home / "result" / "server" / "synthetic.csv").read_bytes()
+    for name in NAMES:
+        assert (home / "result" / "sites" / name / "synthetic.csv").read_bytes() == table
+        entries = sites_home.ledger_entries(name)
+        assert [entry.kind for entry in entries] == ["reserved", "used", "committed"]
+        claim = json.loads(entries[-1].body)["note"]
+        assert claim == {key: told["statement"][key] for key in ("epsilon", "delta")} and claim["epsilon"] <= 1
+    folders = (home, home / "result", home / "result" / "sites")
+    assert [path for folder in folders for path in folder.glob(".*")] == []
+    again = runner.invoke(app, command)
+    assert again.exit_code == BAD_INPUT and "must be new" in again.output
+
+
+@pytest.mark.parametrize("name", ["independent", "aim"])
+def test_sites_make_one_table_and_each_judges_it_on_its_own_rows(sites_home: SitesHome, name: str) -> None:
+    sites_home.write({"name": name, "epsilon": 2.0})
+    outcome = sites_home.run()
+    assert set(outcome.verdicts) == set(NAMES)
+    assert set(outcome.verdicts.values()) <= {"PASS", "FAIL", "INCONCLUSIVE"}
+    statement = outcome.statement
+    assert statement is not None and statement.trust == "sites"
+    assert statement.epsilon == pytest.approx(2.0, rel=2e-3) and statement.private
+    out = sites_home.home / "out"
+    assert {path.name for path in out.iterdir()} == {"synthetic.csv", "model", "statement.json", "sites.json"}
+    told = json.loads((out / "sites.json").read_text())
+    assert told["n_sums"] == outcome.n_sums and told["dropped"] == []
+    for site in NAMES:
+        at = sites_home.home / f"at-{site}"
+        assert (at / "report.html").is_file()
+        assert (at / "synthetic.csv").read_bytes() == (out / "synthetic.csv").read_bytes()
+    assert not [path for path in sites_home.home.iterdir() if path.name.startswith(".")]

@@ -1,0 +1,130 @@
+"""The commands of the page on sites, between processes that call each other by a host name."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+pytest.importorskip("flwr", reason="the extra `sites` is not installed")
+
+from typer.testing import CliRunner
+
+from tests.extras.sites.conftest import QUICK
+from tests.extras.sites.networks import ended, until
+from tests.understudy.conftest import SCHEMA, small_table
+from understudy.cli import app
+
+NAMES = ("east", "north", "south")
+HOST = socket.gethostname()
+"""A name of this machine that is not `localhost`."""
+
+
+class Machines:
+    """A server and three sites, each with files of its own, as far as the page has them exchange some."""
+
+    def __init__(self, home: Path, **job: Any) -> None:
+        self.home, table = home, small_table(1200)
+        (home / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1200, "dataset": "towns"}))
+        content = {"schema": "schema.toml", "generator": {"name": "mst", "epsilon": 1.0}, **QUICK, **job}
+        (home / "job.toml").write_text(tomli_w.dumps({**content, "sites": {name: {} for name in NAMES}}))
+        for place, name in enumerate(NAMES):
+            table.iloc[place::3].to_csv(home / f"{name}.csv", index=False)
+        for made_for in (("--host", HOST), *(("--site", name) for name in NAMES)):
+            assert CliRunner().invoke(app, ["sites", "keys", *made_for, "--out", str(home / "keys")]).exit_code == 0
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+
+    def start(self, log: str, *words: str) -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": str(self.home)}
+        with (self.home / f"{log}.log").open("ab") as file:
+            return subprocess.Popen(
+                [sys.executable, "-m", "understudy", *words], cwd=self.home, env=environment, stdout=file, stderr=file
+            )
+
+    def server(self, wait_s: float = 300.0) -> "subprocess.Popen[bytes]":
+        options = ("--host", "0.0.0.0", "--port", str(self.port), "--wait-s", str(wait_s))
+        return self.start("server", "sites", "server", "job.toml", "--keys", "keys", "--out", "result", *options)
+
+    def site(self, name: str) -> "subprocess.Popen[bytes]":
+        files = ("--ca", "keys/ca.pem", "--key", f"keys/{name}.key", "--out", f"at-{name}")
+        at = ("--server", f"{HOST}:{self.port}")
+        return self.start(
+            name, "sites", "join", "job.toml", "--site", name, "--table", f"{name}.csv", *at, *files
+        )  # fmt: skip
+
+    def said(self, name: str) -> str:
+        return (self.home / f"{name}.log").read_text()
+
+    @contextmanager
+    def joined(self, wait_s: float = 300.0) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
+        """The server as "server" and all sites, of which the first have joined: the last is started by the caller."""
+        processes = {"server": self.server(wait_s), **{name: self.site(name) for name in NAMES[:2]}}
+        with ended(*processes.values()):
+            for name in NAMES[:2]:
+                assert until(lambda name=name: "Joined" in self.said(name), 120), self.said(name)  # type: ignore[misc]
+            yield processes
+
+
+def test_the_documented_commands_make_one_table_by_a_host_name(tmp_path: Path) -> None:
+    """Half a minute: four processes that each import the package."""
+    machines = Machines(tmp_path)
+    with machines.joined() as processes, ended(last := machines.site("south")):
+        codes = {name: process.wait(300) for name, process in {**processes, "south": last}.items()}
+    assert codes.pop("server") in (0, 1, 3), machines.said("server")
+    assert set(codes.values()) == {0}, machines.said("east")
+    table = (tmp_path / "result" / "synthetic.csv").read_bytes()
+    assert {(tmp_path / f"at-{name}" / "synthetic.csv").read_bytes() for name in NAMES} == {table}
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".result", ".at-"))]
+
+
+@pytest.mark.statistical
+def test_a_site_that_is_killed_is_passed_over_and_one_that_is_slow_by_a_minute_is_waited_for(tmp_path: Path) -> None:
+    """Three minutes: a minute of silence, and the time until a silent site counts as gone."""
+    machines = Machines(tmp_path, dropouts=1, colluding=0)
+    with machines.joined() as processes:
+        os.kill(processes["north"].pid, signal.SIGSTOP)
+        with ended(last := machines.site("south")):
+            assert until(lambda: "Joined" in machines.said("south"), 120)
+            last.kill()
+            time.sleep(60)
+            os.kill(processes["north"].pid, signal.SIGCONT)
+            assert processes["server"].wait(300) in (1, 3), machines.said("server")
+            assert [processes[name].wait(60) for name in NAMES[:2]] == [0, 0]
+    assert "site='south' was missing from a sum" in machines.said("server")
+    assert (tmp_path / "at-north" / "report.html").is_file()
+
+
+@pytest.mark.statistical
+def test_what_is_missing_is_said_and_the_run_goes_on_once_it_is_back(tmp_path: Path) -> None:
+    """Three minutes: the server is killed and started again, then a site, of which none may be missing."""
+    machines = Machines(tmp_path)
+    with machines.joined() as processes:
+        processes["server"].kill()
+        assert until(lambda: all("is gone" in machines.said(name) for name in NAMES[:2]), 120)
+        with ended(again := machines.server(), killed := machines.site("south")):
+            assert until(lambda: "Joined" in machines.said("south"), 120)
+            killed.kill()
+            assert until(lambda: "sites=south are missing" in machines.said("server"), 180), machines.said("server")
+            with ended(back := machines.site("south")):
+                assert again.wait(300) in (0, 1, 3), machines.said("server")
+                assert [one.wait(60) for one in (processes["east"], processes["north"], back)] == [0, 0, 0]
+    assert "another process" not in machines.said("east") + machines.said("south")
+
+
+@pytest.mark.statistical
+def test_a_site_that_stays_away_ends_the_run_within_the_stated_wait(tmp_path: Path) -> None:
+    machines = Machines(tmp_path)
+    with machines.joined(wait_s=20.0) as processes:
+        assert processes["server"].wait(120) == 2
+        assert [processes[name].wait(60) for name in NAMES[:2]] == [2, 2]
+    assert "sites=south did not join within wait_s=20" in machines.said("server")
+    assert "the server ended its run before there was a table" in machines.said("east")

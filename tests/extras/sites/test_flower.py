@@ -1,0 +1,250 @@
+"""The channel over Flower, with sites as real processes: replies, who is admitted, and ends of processes."""
+
+import os
+import re
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="the extra `sites` is not installed")
+
+import httpx
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, PullMessagesRequest, RegisterNodeFleetRequest
+from flwr.proto.node_pb2 import Node
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from synth.errors import JobError
+from tests.extras.sites.networks import JOIN_S, SITES, Network, ended, joined, run_driver, until
+from understudy.extras.sites import joining
+from understudy.extras.sites.channel import ChannelError
+from understudy.extras.sites.credentials import ServerFiles, SiteFiles, make_server_files, make_site_files
+from understudy.extras.sites.flower import FlowerChannel
+from understudy.extras.sites.joining import serve_site
+
+
+class Never:
+    """A respondent that nobody may ask."""
+
+    def answer(self, request: bytes) -> bytes:
+        raise AssertionError(request)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    folder = tmp_path_factory.mktemp("network")
+    with pytest.MonkeyPatch.context() as patch:
+        (folder / "home").mkdir()
+        patch.setenv("HOME", str(folder / "home"))
+        patch.delenv("FLWR_HOME", raising=False)
+        yield Network(folder)
+
+
+@pytest.fixture(scope="module")
+def channel(network: Network) -> Iterator[FlowerChannel]:
+    with joined(network) as (channel, _):
+        yield channel
+
+
+def client(network: Network, channel: FlowerChannel, key: Any, public: Any = None) -> FleetHttpClient:
+    private = load_pem_private_key(key.read_bytes(), None)
+    signing: Any = NodeAuthHttpInterceptor(private, public or private.public_key())  # type: ignore[arg-type]
+    return FleetHttpClient(f"https://{channel.address}", interceptors=[signing], verify=trusting(network))
+
+
+def trusting(network: Network) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=network.files.ca)
+
+
+def status_of(call: Callable[[], object]) -> int:
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        call()
+    return refused.value.response.status_code
+
+
+def test_every_site_answers_and_all_that_goes_through_is_read_along(network: Network, channel: FlowerChannel) -> None:
+    network.received.clear()
+    requests = {"north": b"abc", "south": b"abc", "west": b""}
+    assert channel.sites == channel.present == SITES
+    assert channel.ask(requests, 30.0) == {"north": b"cba", "south": b"cba", "west": b""}
+    assert sorted(network.received) == sorted(
+        [(name, "request", payload) for name, payload in requests.items()]
+        + [(name, "reply", payload[::-1]) for name, payload in requests.items()]
+    )
+
+
+def test_a_site_keeps_its_state_and_its_process_from_one_request_to_the_next(channel: FlowerChannel) -> None:
+    counts = [int(channel.ask({"north": b"count:"}, 30.0)["north"]) for _ in range(3)]
+    assert counts == [counts[0], counts[0] + 1, counts[0] + 2]
+    assert len({channel.ask({"north": b"pid:"}, 30.0)["north"] for _ in range(2)}) == 1
+
+
+def test_a_site_that_fails_has_no_reply_and_goes_on(network: Network, channel: FlowerChannel) -> None:
+    network.received.clear()
+    assert channel.ask({"north": b"fail:zebrafish", "south": b"x"}, 30.0) == {"south": b"x"}
+    assert channel.ask({"north": b"y"}, 30.0) == {"north": b"y"}
+    assert ("north", "reply") not in {(site, direction) for site, direction, _ in network.received[:3]}
+
+
+def test_a_late_site_has_no_reply_and_never_begins_what_was_asked_meanwhile(
+    channel: FlowerChannel, tmp_path: Path
+) -> None:
+    before = int(channel.ask({"north": b"count:"}, 30.0)["north"])
+    held = tmp_path / "held"  # made by the site when it begins, and removed here when it may answer
+    while not held.exists():
+        assert channel.ask({"north": b"hold:%s" % bytes(held)}, 0.5) == {}
+    assert channel.ask({"north": b"sleep:0", "south": b"x"}, 2.0) == {"south": b"x"}
+    held.unlink()
+    assert int(channel.ask({"north": b"count:"}, 30.0)["north"]) == before + 2  # the one that was held, and this one
+
+
+def test_large_messages_arrive(channel: FlowerChannel) -> None:
+    payloads = {"north": os.urandom(12_000_000), "south": os.urandom(8_000_000)}
+    replies = channel.ask(payloads, 300.0)
+    assert [replies[name] == payload[::-1] for name, payload in payloads.items()] == [True, True]  # no diff of them
+
+
+def test_a_request_to_an_unknown_site_is_refused_before_any_is_sent(channel: FlowerChannel) -> None:
+    with pytest.raises(JobError, match="did you mean 'north'"):
+        channel.ask({"north": b"", "nort": b""}, 1.0)
+
+
+def test_who_may_not_join_is_told_why(
+    network: Network, channel: FlowerChannel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "SILENCE_S", 0.5)
+    stranger, north = make_site_files(tmp_path, "stranger", network.files.ca), network.keys["north"]
+    other = SiteFiles(make_server_files(tmp_path).ca, north.key, north.public_key)
+    away = f"127.0.0.2:{channel.address.split(':')[1]}"
+    for files, address, reason in (
+        (stranger, channel.address, "does not know this site's public key"),
+        (other, channel.address, "is not signed by the site's CA"),
+        (north, channel.address, "another process has joined with this site's key"),
+        (north, away, "no server could be joined at .* within wait_s=0.1: it does not answer"),
+    ):
+        with pytest.raises(ChannelError, match=reason):
+            serve_site(Never(), files, address, wait_s=0.1 if address == away else 30.0)
+    assert channel.ask({"north": b"ab"}, 30.0) == {"north": b"ba"}
+
+
+def test_a_client_without_tls_gets_nothing(channel: FlowerChannel) -> None:
+    host, port = channel.address.split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as plain:
+        plain.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        with suppress(ConnectionResetError):
+            assert b"HTTP" not in plain.recv(1000)
+
+
+def test_nobody_asks_for_another_without_its_signature(
+    network: Network, channel: FlowerChannel, tmp_path: Path
+) -> None:
+    stranger, north = make_site_files(tmp_path, "stranger", network.files.ca), network.keys["north"]
+    public = load_pem_private_key(north.key.read_bytes(), None).public_key()
+    activate = ActivateNodeRequest(public_key=north.public_key.read_bytes(), heartbeat_interval=10)
+    with client(network, channel, stranger.key, public) as forged:
+        assert status_of(lambda: forged.ActivateNode(activate)) == 401
+    with client(network, channel, north.key) as site:
+        of_south = PullMessagesRequest(node=Node(node_id=channel._nodes["south"]))
+        assert status_of(lambda: site.PullMessages(of_south)) == 401
+        own = RegisterNodeFleetRequest(public_key=north.public_key.read_bytes())
+        assert status_of(lambda: site.RegisterNode(own)) == 412
+    tls = trusting(network)
+    for path in ("/", "/health", "/v1/control/stop-run", "/v1/runtime/acquire-task", "/v1/fleet/pull-messages"):
+        assert httpx.post(f"https://{channel.address}{path}", verify=tls, trust_env=False).status_code == 403
+
+
+def test_only_the_sites_api_is_served_even_to_sites(network: Network, channel: FlowerChannel) -> None:
+    headers, tls = {"flwr-public-key": next(iter(channel._admitted)).decode()}, trusting(network)
+    for path in ("/", "/docs", "/openapi.json", "/v1/control/stop-run", "/v1/runtime/acquire-task"):
+        url = f"https://{channel.address}{path}"
+        assert httpx.post(url, headers=headers, verify=tls, trust_env=False).status_code == 403
+
+
+def test_keys_are_their_owners_alone_and_the_home_folder_stays_empty(network: Network, channel: FlowerChannel) -> None:
+    channel.ask(dict.fromkeys(SITES, b"x"), 30.0)
+    private = [network.files.key, *(files.key for files in network.keys.values())]
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+    assert list((network.folder / "home").rglob("*")) == []
+
+
+def test_no_process_of_a_channel_talks_to_another_machine(channel: FlowerChannel) -> None:
+    sites = [int(pid) for pid in channel.ask(dict.fromkeys(SITES, b"pid:"), 30.0).values()]
+    assert {end for pid in (os.getpid(), *sites) for end in ends_of(pid)} <= {"0100007F", "00000000"}
+
+
+def ends_of(pid: int) -> set[str]:
+    """Addresses at the other ends of a process's sockets over IP, as hexadecimal numbers."""
+    sockets = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            sockets.add(str(file.readlink()))
+    tables = [Path(f"/proc/{pid}/net/{kind}").read_text() for kind in ("tcp", "tcp6", "udp", "udp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return {line[2].split(":")[0] for line in lines if f"socket:[{line[9]}]" in sockets}
+
+
+def test_a_channel_without_a_certificate_or_with_one_key_twice_does_not_open(tmp_path: Path) -> None:
+    network = Network(tmp_path, ("north",))
+    network.files.certificate.write_text("none")
+    with pytest.raises(ChannelError, match="cannot listen"), network.channel():
+        pass
+    key = network.keys["north"].public_key
+    with pytest.raises(JobError, match="two of them share one"):
+        FlowerChannel(ServerFiles(tmp_path, tmp_path, tmp_path), {"north": key, "south": key})
+
+
+# Ends
+
+
+def test_sites_leave_when_the_channel_closes(tmp_path: Path) -> None:
+    network = Network(tmp_path, ("north", "south"))
+    with network.channel() as channel:
+        sites = [network.start_site(name, channel.address) for name in network.keys]
+        assert channel.wait(2, JOIN_S)
+    assert [site.wait(30) for site in sites] == [0, 0]
+
+
+@pytest.mark.statistical
+def test_a_killed_or_silent_site_has_no_reply_in_time_and_may_join_again(tmp_path: Path) -> None:
+    """Half a minute: Flower takes a site for present until it has been silent for so long."""
+    network = Network(tmp_path, ("east", "north", "south"))
+    with joined(network) as (channel, sites), ExitStack() as awake:
+        os.kill(sites["east"].pid, signal.SIGSTOP)
+        awake.callback(os.kill, sites["east"].pid, signal.SIGCONT)
+        threading.Timer(1.0, sites["north"].kill).start()
+        began = time.monotonic()
+        assert channel.ask({"east": b"x", "north": b"sleep:60", "south": b"ab"}, 60.0) == {"south": b"ba"}
+        assert time.monotonic() - began < 40
+        assert channel.present == ("south",)
+        with ended(network.start_site("north", channel.address)):
+            assert channel.wait(2, JOIN_S)
+            assert channel.ask({"north": b"count:"}, 30.0) == {"north": b"1"}
+
+
+@pytest.mark.statistical
+def test_sites_wait_for_a_server_that_was_killed_and_join_again(tmp_path: Path) -> None:
+    network = Network(tmp_path, ("north", "south"))
+    server = run_driver("server", str(tmp_path))
+    with ended(server):
+        address = tmp_path / "address"
+        assert until(lambda: address.exists() and address.read_text() != "", 60)
+        sites = [network.start_site(name, address.read_text()) for name in network.keys]
+        with ended(*sites):
+            said = tmp_path / "north.said"
+            assert until(lambda: said.exists() and "Joined" in said.read_text(), 60)
+            server.kill()
+            assert until(lambda: "is gone" in said.read_text(), 60)
+            with network.channel(int(address.read_text().split(":")[1])) as channel:
+                assert channel.wait(2, JOIN_S)
+                assert channel.ask({"north": b"ab"}, 30.0) == {"north": b"ba"}
+            assert [site.wait(30) for site in sites] == [0, 0]
+    assert not re.search("another process", said.read_text())

@@ -1,0 +1,598 @@
+"""What a server of several sites sees, and what the noise of a sum is: with colluders, drop-outs and faults."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from synth.domain import Discretizer
+from synth.dp.events import GaussianEvent
+from synth.dp.mechanisms import NoNoise
+from synth.errors import BudgetError, JobError, OutputError, TableError
+from synth.schema import build_schema
+from tests.extras.sites.conftest import NAMES, SitesHome
+from tests.understudy.conftest import SCHEMA
+from understudy.extras.sites.channel import ChannelError, LocalChannel
+from understudy.extras.sites.job import SitesInputs
+from understudy.extras.sites.messages import CountQuery, SitesError, pack, read_query, unpack
+from understudy.extras.sites.remote_table import RemoteRows, SitesBudget
+from understudy.extras.sites.secure_aggregation import AggregationError, UnmaskRequest, written
+from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.server import serve
+from understudy.extras.sites.site import NoiseShare, NoisyAnswers, Site, share_of
+
+CELLS = {"name": "independent", "epsilon": 0.5}
+N_SUMS = 40
+"""Sums whose noise is looked at together."""
+Z = 4.5
+"""Standard errors that a right program exceeds once in 100,000 times."""
+
+
+def sites_of(home: SitesHome, noises: Mapping[str, Any] | None = None) -> dict[str, Site]:
+    return {
+        name: Site(name, home.inputs, home.table(name), noise=(noises or {}).get(name)) for name in NAMES
+    }  # fmt: skip
+
+
+def cells_query(number: int = 0) -> CountQuery:
+    return CountQuery(number=number, event=0, kind="cells")
+
+
+def exact_cells(home: SitesHome, names: tuple[str, ...] = NAMES) -> np.ndarray:
+    total = 0
+    for name in names:
+        site = Site(name, home.inputs, home.table(name), noise=NoNoise())
+        total = total + site._noisy(cells_query())
+    return np.asarray(total)
+
+
+def residual(home: SitesHome, noises: Mapping[str, Any] | None = None, gone: tuple[str, ...] = ()) -> np.ndarray:
+    """Noise of one sum over all cells, in standard deviations of what the event states."""
+    sites = {name: site for name, site in sites_of(home, noises).items() if name not in gone}
+    known = {**sites, **dict.fromkeys(gone, Dead())}
+    sums = SecureSums(LocalChannel(known), home.inputs)
+    exact = exact_cells(home, tuple(sites))
+    total, answered = sums.ask(cells_query(), "cells", len(exact))
+    assert answered == tuple(sites)
+    schedule = home.inputs.schedule
+    assert schedule is not None
+    return np.asarray((total - exact) / schedule.events[0].sigma)  # type: ignore[union-attr]
+
+
+class Dead:
+    """A site that never answers."""
+
+    def answer(self, request: bytes) -> bytes:
+        raise ConnectionError
+
+
+class Slow:
+    def answer(self, request: bytes) -> bytes:
+        time.sleep(0.3)
+        return request
+
+
+def test_a_site_that_fails_or_is_late_has_no_reply() -> None:
+    channel = LocalChannel({"north": Dead(), "south": Slow(), "east": Slow()})
+    assert channel.sites == ("east", "north", "south")
+    assert channel.ask({"north": b"a", "south": b"b"}, 0.1) == {}
+    assert channel.ask(dict.fromkeys(channel.sites, b"a"), 10.0) == {"east": b"a", "south": b"a"}
+    with pytest.raises(JobError, match="did you mean 'north'"):
+        channel.ask({"nort": b""}, 1.0)
+
+
+def noise_ratio(home: SitesHome, noises: Mapping[str, Any] | None = None) -> tuple[float, float]:
+    """Variance of the noise of sums by that of the shares of all sites, and how far chance takes it from 1."""
+    noise = np.concatenate([residual(home, noises) for _ in range(N_SUMS)])
+    expected = len(NAMES) / home.inputs.job.n_honest
+    return float(noise.var()) / expected, Z * math.sqrt(2 / len(noise))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("trust", [{"colluding": 1, "dropouts": 0}, {"colluding": 0, "dropouts": 1}, {"colluding": 2}])
+def test_a_sum_has_the_stated_noise_from_honest_sites_alone(sites_home: SitesHome, trust: dict[str, int]) -> None:
+    sites_home.write(CELLS, **trust)
+    ratio, chance = noise_ratio(sites_home)
+    assert abs(ratio - 1) < chance
+
+
+def test_sites_that_drop_out_leave_as_much_noise_as_is_stated(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS, colluding=0, dropouts=1)
+    found = residual(sites_home, gone=("west",))
+    assert abs(found.var() - 1) < Z * np.sqrt(2 / len(found))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "fault",
+    [lambda n: NoNoise(), lambda n: NoiseShare(2 * n), lambda n: NoiseShare(4)],
+    ids=["none", "half the variance", "as if all were honest"],
+)
+def test_noise_that_is_missing_at_one_site_is_caught(sites_home: SitesHome, fault: Callable[[int], Any]) -> None:
+    sites_home.write(CELLS, colluding=2)
+    faulty = dict.fromkeys(NAMES[:1], fault(sites_home.inputs.job.n_honest))
+    ratio, chance = noise_ratio(sites_home, faulty)
+    assert ratio < 1 - chance
+
+
+def test_the_server_receives_masked_numbers_alone(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS)
+    received: list[tuple[str, bytes]] = []
+    sites = sites_of(sites_home)
+
+    def listen(site: str, way: str, payload: bytes) -> None:
+        if way == "reply":
+            received.append((site, payload))
+
+    channel = LocalChannel(sites, listen)
+    total, _ = SecureSums(channel, sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+    answers = {name: site._answers.find(cells_query()) for name, site in sites.items()}
+    assert (sum(answers.values()) == total).all()
+    for name, answer in answers.items():
+        assert answer is not None
+        (masked,) = (
+            payload for site, payload in received if site == name and answer.nbytes < len(payload) < answer.nbytes + 200
+        )
+        assert all(answer.tobytes() not in payload for _, payload in received)
+        # Under masks, numbers below a few thousand fill all 64 bits.
+        shown = np.frombuffer(masked[-answer.nbytes :], dtype="<u8")
+        assert abs((shown >> np.uint64(63)).mean() - 0.5) < Z * 0.5 / np.sqrt(len(shown))
+        assert len(np.unique(shown - answer.view(np.uint64))) > 0.99 * len(shown)
+
+
+def test_fewer_sites_than_the_threshold_give_no_sum(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS, dropouts=1, colluding=0)
+    known = {**sites_of(sites_home), "west": Dead(), "north": Dead()}
+    with pytest.raises(SitesError, match="no sum of 'cells' came together"):
+        SecureSums(LocalChannel(known), sites_home.inputs).ask(cells_query(), "cells", 3)
+
+
+def test_missing_sites_are_waited_for_and_named(sites_home: SitesHome) -> None:
+    inputs, said = sites_home.write(CELLS), list[str]()
+
+    class Gone(LocalChannel):
+        n_looks = 0
+
+        @property
+        def present(self) -> tuple[str, ...]:
+            self.n_looks -= 1
+            return self.sites[1:] if self.n_looks >= 0 else self.sites
+
+    channel, length = Gone(sites_of(sites_home)), len(exact_cells(sites_home))
+    channel.n_looks = 1000
+    with pytest.raises(SitesError, match="sites=east are missing, and a sum needs 4"):
+        SecureSums(channel, inputs).ask(cells_query(), "cells", length)
+    channel.n_looks = 4
+    sums = SecureSums(channel, inputs, 30.0, said.append)
+    assert sums.ask(cells_query(), "cells", length)[1] == NAMES
+    assert said[-1].endswith("waiting up to 30 s for them to join again.")
+
+
+def audited_epsilon(inputs: SitesInputs, noise_of: Callable[[int], Any], n_trials: int = 4000) -> float:
+    """A lower bound on epsilon by two colluding sites and the server, who know all rows but a canary's presence.
+
+    They take their own answers off the sum. What is left is the canary's four cells under the noise of honest sites.
+    """
+    (event,) = inputs.schedule.events  # type: ignore[union-attr]
+    n_honest, confidence = inputs.job.n_honest, 0.999
+    rng = np.random.default_rng(0)
+    present = rng.random(n_trials) < 0.5
+    seen = np.zeros(n_trials)
+    for site in range(n_honest):
+        cells = np.zeros((n_trials, 4), dtype=np.int64) + (present[:, np.newaxis] if site == 0 else 0)
+        seen += noise_of(site).gaussian(cells, event.sigma).sum(axis=1)  # type: ignore[union-attr]
+    guessed = seen > 2  # halfway between no canary and four cells of one
+    wrong = [int((guessed & ~present).sum()), int((~guessed & present).sum())]
+    of = [int((~present).sum()), int(present.sum())]
+    false_in, false_out = (stats.beta.ppf(confidence, k + 1, n - k) for k, n in zip(wrong, of, strict=True))
+    delta = inputs.schedule.delta  # type: ignore[union-attr]
+    return float(max(np.log((1 - delta - false_out) / false_in), np.log((1 - delta - false_in) / false_out)))
+
+
+def test_two_colluding_sites_and_the_server_learn_no_more_than_is_stated(sites_home: SitesHome) -> None:
+    inputs = sites_home.write({"name": "independent", "epsilon": 2.0}, colluding=2)
+    found = audited_epsilon(inputs, lambda _: NoiseShare(inputs.job.n_honest))
+    assert 0.05 < found <= 2.0  # 0.23 on average, with a standard deviation of 0.03
+    # Had honest sites left the noise to others, the same audit would prove the claim false.
+    silent = audited_epsilon(inputs, lambda _: NoNoise())
+    assert silent > 2.0
+
+
+class Dying:
+    """A site that answers some requests to mask, and is gone then."""
+
+    def __init__(self, site: Any, n_answers: int) -> None:
+        self._site, self._left = site, n_answers
+
+    def answer(self, request: bytes) -> bytes:
+        self._left -= unpack(request)[0].get("task") == "mask"
+        if self._left < 0:
+            raise ConnectionError
+        return bytes(self._site.answer(request))
+
+
+def test_a_site_that_dies_changes_the_statement_and_not_the_guarantee(sites_home: SitesHome) -> None:
+    sites_home.write({"name": "mst", "epsilon": 1.0}, dropouts=1)
+    with sites_home.participants() as sites:
+        channel = LocalChannel({**sites, "south": Dying(sites["south"], 1)})
+        outcome = serve(sites_home.inputs, channel, sites_home.home / "out")
+    statement = outcome.statement
+    planned = sites_home.inputs.schedule
+    assert statement is not None and planned is not None
+    assert statement.events == tuple(event.record() for event in planned.events)
+    assert statement.epsilon == planned.epsilon
+    assert outcome.dropped == ("south",) and outcome.verdicts["south"] == "not heard"
+    assert any("south" in caveat and "dropped out" in caveat for caveat in statement.caveats)
+    assert outcome.exit_code != 0
+    # The counts of the others stand for all: as many rows as there are.
+    assert len((sites_home.home / "out" / "synthetic.csv").read_text().splitlines()) == 1601
+
+
+def test_a_server_that_was_killed_goes_on_from_the_sums_that_it_saw(sites_home: SitesHome) -> None:
+    sites_home.write({"name": "mst", "epsilon": 1.0})
+    seen: list[str] = []
+
+    class Killed(LocalChannel):
+        n_left = 16
+
+        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
+            type(self).n_left -= 1
+            if type(self).n_left < 0:
+                raise KeyboardInterrupt
+            seen.extend(json.dumps(unpack(r)[0].get("query")) for r in requests.values())
+            return super().ask(requests, timeout_s)
+
+    for allowed in (9, 100):
+        Killed.n_left = allowed
+        with sites_home.participants() as sites:
+            try:
+                outcome = serve(sites_home.inputs, Killed(sites), sites_home.home / "out")
+            except KeyboardInterrupt:
+                before = {query for query in seen if query != "null"}
+                seen.clear()
+                kept = {name: len(site.site._answers.queries) for name, site in sites.items()}
+    # Set-up takes four requests, and each sum two; the third sum was asked for and not yet shown.
+    assert len(before) == 3 and set(kept.values()) == {3}
+    again = {query for query in seen if query != "null"}
+    assert len(again) == 2 and again & before == {max(before)}
+    assert outcome.statement is not None and outcome.n_sums == 2
+
+
+def test_a_server_that_was_killed_during_delivery_hears_the_same_verdicts(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS)
+    sites_home.open_ledgers()
+
+    class Killed(LocalChannel):
+        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
+            if unpack(next(iter(requests.values())))[0]["task"] == "deliver":
+                super().ask({name: requests[name] for name in ("east", "north")}, timeout_s)
+                raise KeyboardInterrupt
+            return super().ask(requests, timeout_s)
+
+    with sites_home.participants(ledger=True) as sites:
+        with pytest.raises(KeyboardInterrupt):
+            serve(sites_home.inputs, Killed(sites), sites_home.home / "out")
+        assert [name for name, site in sites.items() if site.is_finished] == ["east", "north"]
+        tables = {name: (sites_home.home / f"at-{name}" / "synthetic.csv").read_bytes() for name in ("east", "north")}
+        outcome = serve(sites_home.inputs, LocalChannel(sites), sites_home.home / "out")
+    assert "not heard" not in outcome.verdicts.values() and outcome.n_sums == 0
+    for name in NAMES:
+        table = (sites_home.home / f"at-{name}" / "synthetic.csv").read_bytes()
+        assert table == tables.get(name, table) == (sites_home.home / "out" / "synthetic.csv").read_bytes()
+        assert [one.kind for one in sites_home.ledger_entries(name)] == ["reserved", "used", "committed"]
+    assert not [path for path in sites_home.home.iterdir() if path.name.startswith(".")]
+    with pytest.raises(OutputError, match="must be new"), sites_home.participants():
+        pass
+
+
+def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tmp_path: Any) -> None:
+    inputs = sites_home.write(CELLS)
+    folder = tmp_path / "answers"
+    folder.mkdir()
+
+    def start() -> Site:
+        return Site("east", inputs, sites_home.table("east"), NoisyAnswers(folder))
+
+    first = start()
+    drawn = first._noisy(cells_query())
+    assert (first._noisy(cells_query()) == drawn).all()
+    again = start()
+    assert (again._noisy(cells_query()) == drawn).all()
+    for site in (first, again):
+        with pytest.raises(BudgetError, match="no further release"):
+            site._noisy(cells_query(1))
+    with pytest.raises(SitesError, match="was another one before"):
+        again._noisy(CountQuery(number=0, event=0, kind="cliques", cliques=(("age",),)))
+
+
+def sum_of(home: SitesHome, folders: Mapping[str, Path], gone: tuple[str, ...] = ()) -> np.ndarray:
+    """One sum of sites that are started for it, each from the answers in its folder."""
+    sites: dict[str, Any] = {}
+    for name, folder in folders.items():
+        folder.mkdir(exist_ok=True)
+        sites[name] = Dead() if name in gone else Site(name, home.inputs, home.table(name), NoisyAnswers(folder))
+    total, _ = SecureSums(LocalChannel(sites), home.inputs).ask(cells_query(), "cells", len(exact_cells(home)))
+    return total
+
+
+def a_second_sum_is_refused(home: SitesHome) -> None:
+    """The server saw a sum and was killed before it had kept it; when it asks again, a site is gone.
+
+    The difference of the two sums would be that site's answers, with the noise of one site alone.
+    """
+    home.write(CELLS, dropouts=1, colluding=0)
+    folders = {name: home.home / f"answers-{name}" for name in NAMES}
+    first = sum_of(home, folders)
+    with pytest.raises(SitesError, match="no sum"):
+        sum_of(home, folders, gone=("west",))
+    assert (sum_of(home, folders) == first).all()
+
+
+def old_answers_are_not_mixed_with_new_ones(home: SitesHome) -> None:
+    """One site was cut short before the end of a run; the others finished and begin another.
+
+    If it gave its old answers to sums of their new ones, the noise would average out over runs.
+    """
+    home.write(CELLS)
+    folders = {name: home.home / f"answers-{name}" for name in NAMES}
+    first = sum_of(home, folders)
+    assert (sum_of(home, folders) == first).all()
+    anew = {name: home.home / f"anew-{name}" for name in ("north", "south", "west")}
+    with pytest.raises(SitesError, match="no sum"):
+        sum_of(home, {**folders, **anew})
+
+
+class TellsOldAnswers:
+    """A site as a server that departs from the protocol asks it: as if all others had their old answers still."""
+
+    def __init__(self, site: Site, answer_ids: Mapping[str, str]) -> None:
+        self._site, self._answer_ids = site, answer_ids
+
+    def answer(self, request: bytes) -> bytes:
+        content, body = unpack(request)
+        if content["task"] == "advertise":
+            content["answer_ids"] = self._answer_ids
+        return self._site.answer(pack(content, body))
+
+
+def test_sites_that_are_told_of_other_answers_share_no_masks(sites_home: SitesHome) -> None:
+    sites_home.write(CELLS)
+    sites: dict[str, Any] = dict(sites_of(sites_home))
+    old = {name: site._answers.books["id"] for name, site in sites.items()}
+    SecureSums(LocalChannel(sites), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+    anew: dict[str, Any] = {**sites_of(sites_home), "east": TellsOldAnswers(sites["east"], old)}
+    with pytest.raises(SitesError, match="no sum"):
+        SecureSums(LocalChannel(anew), sites_home.inputs).ask(cells_query(), "cells", len(exact_cells(sites_home)))
+
+
+RULES = {"record_sum": a_second_sum_is_refused, "check_peers": old_answers_are_not_mixed_with_new_ones}
+"""Rules of a site's answers, and the check that each is kept."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_same_answers_are_in_one_sum_alone(sites_home: SitesHome, rule: str) -> None:
+    RULES[rule](sites_home)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_site_that_does_not_keep_the_rule_is_caught(
+    sites_home: SitesHome, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    monkeypatch.setattr(NoisyAnswers, rule, lambda *_: None)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        RULES[rule](sites_home)
+
+
+def total_after_a_drop(home: SitesHome) -> tuple[float, float]:
+    """The total of a marginal after a site of 400 of 1,600 rows dropped out, by that before, and the chance's part."""
+    inputs = home.write({"name": "mst", "epsilon": 20.0}, dropouts=1, colluding=0)
+    sites: dict[str, Any] = dict(sites_of(home))
+    sites["south"] = Dying(sites["south"], 1)
+    schedule = inputs.schedule
+    assert schedule is not None
+    cells, pairs = (event for event in schedule.events[:2] if isinstance(event, GaussianEvent))
+    budget = SitesBudget(schedule, SecureSums(LocalChannel(sites), inputs))
+    rows, codes = RemoteRows(inputs.schema), Discretizer.by_schema(inputs.schema)
+    before = budget.release_each(list(rows.cell_counts(codes.attributes)), cells)
+    after = budget.release(rows.coded(codes).counts(("town", "ill")), pairs)
+    assert budget.dropped == {"south"}
+    error = math.hypot(cells.sigma * math.sqrt(max(map(len, before))), pairs.sigma * math.sqrt(after.size)) / 1200
+    return float(after.sum() / np.mean([one.sum() for one in before])), Z * error
+
+
+def test_counts_of_the_sites_that_are_left_stand_for_all_rows(sites_home: SitesHome) -> None:
+    ratio, chance = total_after_a_drop(sites_home)
+    assert abs(ratio - 1) < chance < 0.2
+
+
+def test_a_server_that_does_not_scale_is_caught(sites_home: SitesHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SitesBudget, "_scaled", lambda self, sums, whole: sums)
+    ratio, chance = total_after_a_drop(sites_home)
+    assert ratio < 1 - chance
+
+
+class Nonsense:
+    """A site that answers some tasks with bytes that are no message, and the others as it should."""
+
+    def __init__(self, site: Any, reply: bytes, *tasks: str) -> None:
+        self._site, self._reply, self._tasks = site, reply, tasks
+
+    def answer(self, request: bytes) -> bytes:
+        nonsense = unpack(request)[0].get("task") in self._tasks
+        return self._reply if nonsense else bytes(self._site.answer(request))
+
+
+NONSENSE = {
+    "no message": b"nonsense",
+    "no text": b"\xff\xfe\n",
+    "a deep list": b"[" * 100_000,
+    "a verdict that is a list": pack({"verdict": ["PASS"], "answer_id": ["x"]}),
+    "another verdict": pack({"verdict": "FINE", "answer_id": 3}),
+}
+
+
+@pytest.mark.parametrize("reply", NONSENSE.values(), ids=NONSENSE)
+def test_a_site_that_talks_nonsense_is_left_out_of_a_sum(sites_home: SitesHome, reply: bytes) -> None:
+    inputs = sites_home.write(CELLS, dropouts=1, colluding=0)
+    sites: dict[str, Any] = dict(sites_of(sites_home))
+    sites["west"] = Nonsense(sites["west"], reply, "hello")
+    sums = SecureSums(LocalChannel(sites), inputs)
+    assert sums.ask(cells_query(), "cells", len(exact_cells(sites_home)))[1] == ("east", "north", "south")
+
+
+@pytest.mark.parametrize("reply", NONSENSE.values(), ids=NONSENSE)
+def test_a_verdict_that_is_nonsense_is_not_heard_and_ends_no_run(sites_home: SitesHome, reply: bytes) -> None:
+    sites_home.write(CELLS)
+    with sites_home.participants() as sites:
+        channel = LocalChannel({**sites, "west": Nonsense(sites["west"], reply, "deliver")})
+        outcome = serve(sites_home.inputs, channel, sites_home.home / "out")
+    assert outcome.verdicts["west"] == "not heard" and outcome.verdicts["east"] != "not heard"
+    assert outcome.verdict in ("INCONCLUSIVE", "FAIL") and (sites_home.home / "out" / "synthetic.csv").is_file()
+
+
+def test_a_channel_that_gave_out_is_not_asked_again(sites_home: SitesHome) -> None:
+    asked = []
+
+    class Broken(LocalChannel):
+        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
+            asked.append(requests)
+            raise ChannelError("gone")
+
+    inputs = sites_home.write(CELLS)
+    with pytest.raises(ChannelError, match="gone"):
+        SecureSums(Broken(sites_of(sites_home)), inputs).ask(cells_query(), "cells", 3)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("content", [
+    {}, {"round": 0}, {"round": "x"}, {"round": True}, {"query": {"number": 0, "event": 0, "kind": "cells"}},
+    {"round": None, "query": {"number": 0, "event": 0, "kind": "cells"}}, {"round": 0, "query": []},
+])  # fmt: skip
+def test_a_request_without_its_keys_is_refused_before_noise_is_drawn(
+    sites_home: SitesHome, content: dict[str, Any]
+) -> None:
+    inputs = sites_home.write(CELLS)
+    sites = sites_of(sites_home)
+    SecureSums(LocalChannel(sites), inputs)._ready()
+    for task in ("mask", "train"):
+        with pytest.raises(SitesError):
+            sites["east"].answer(pack({"job": inputs.digest, "task": task, **content}))
+    assert len(sites["east"]._answers.queries) == 0
+
+
+def test_a_sum_is_recorded_once_its_request_is_in_order(sites_home: SitesHome) -> None:
+    inputs = sites_home.write(CELLS, dropouts=1, colluding=0)
+    sites = sites_of(sites_home)
+    sums = SecureSums(LocalChannel(sites), inputs)
+    aggregation = sums._ready()
+    site = sites["east"]
+    query = cells_query().model_dump(mode="json")
+    site.answer(pack({"job": inputs.digest, "task": "mask", "round": 0, "query": query}))
+    asked = {"plan": aggregation.plan.digest, "message": "unmask"}
+    for wrong in ({"round_index": 9, "answered": list(NAMES)}, {"round_index": 0, "answered": ["east"]}):
+        with pytest.raises(AggregationError):
+            site.answer(pack({"job": inputs.digest, "task": "unmask"}, json.dumps({**asked, **wrong}).encode()))
+    assert site._answers.books["sums"] == {}
+    right = json.dumps({**asked, "round_index": 0, "answered": list(NAMES)}).encode()
+    site.answer(pack({"job": inputs.digest, "task": "unmask"}, right))
+    assert site._answers.books["sums"] == {"mask=0": list(NAMES)}
+
+
+def test_a_request_for_a_round_that_is_over_changes_nothing(sites_home: SitesHome) -> None:
+    """Were it to name the round anew, the server would get a second sum of the same answers, without one site."""
+    inputs = sites_home.write({"name": "mst", "epsilon": 1.0}, dropouts=1, colluding=0)
+    sites = sites_of(sites_home)
+    plan, site = SecureSums(LocalChannel(sites), inputs)._ready().plan, sites["east"]
+    other = CountQuery.model_validate({**CLIQUES, "discretizer": bad_codes(inputs), "cliques": [["town", "ill"]]})
+
+    def mask(round_index: int, query: CountQuery) -> None:
+        asked = {"job": inputs.digest, "task": "mask", "round": round_index, "query": query.model_dump(mode="json")}
+        site.answer(pack(asked))
+
+    def unmask(round_index: int, answered: tuple[str, ...]) -> None:
+        request = written(UnmaskRequest(plan=plan.digest, round_index=round_index, answered=answered))
+        site.answer(pack({"job": inputs.digest, "task": "unmask"}, request))
+
+    mask(0, cells_query())
+    spent = dict(site._spent)
+    with pytest.raises(AggregationError, match="taken once"):
+        mask(0, other)
+    assert (len(site._answers.queries), site._spent) == (1, spent)
+    unmask(0, NAMES)
+    mask(1, cells_query())
+    with pytest.raises(SitesError, match="in a sum of other sites"):
+        unmask(1, NAMES[:3])
+
+
+def test_a_write_that_was_cut_short_leaves_no_answer(sites_home: SitesHome, tmp_path: Any) -> None:
+    inputs = sites_home.write(CELLS)
+    (tmp_path / ".0.npz.k3j2.npz").write_bytes(b"half")
+    site = Site("east", inputs, sites_home.table("east"), NoisyAnswers(tmp_path))
+    assert len(site._answers.queries) == 0
+    site._noisy(cells_query())
+    assert len(NoisyAnswers(tmp_path).queries) == 1
+
+
+CLIQUES = {"number": 3, "event": 1, "kind": "cliques"}
+
+
+def bad_codes(inputs: SitesInputs) -> dict[str, Any]:
+    return Discretizer.by_schema(inputs.schema).to_plain()
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"discretizer": {}}, "codes are not those"),
+        ({"cliques": []}, "different columns"),
+        ({"cliques": [[]]}, "different columns"),
+        ({"cliques": [["age", "age"]]}, "different columns"),
+        ({"cliques": [["age", "nobody"]]}, "different columns"),
+        ({"cliques": [["age", "income", "town", "ill"]]}, "different columns"),
+        ({"groups": {"town": [0, 0]}}, "codes are not those"),
+        ({"groups": {"nobody": [0, 1, 2]}}, "codes are not those"),
+        ({"event": 99}, "does not pay"),
+        ({"event": 0}, "does not pay"),
+        ({"kind": "rows"}, "does not have the keys"),
+        ({"more": 1}, "does not have the keys"),
+    ],
+)
+def test_a_site_refuses_what_its_schedule_does_not_pay_for(
+    sites_home: SitesHome, changed: dict[str, Any], reason: str
+) -> None:
+    inputs = sites_home.write({"name": "mst", "epsilon": 1.0})
+    site = Site("east", inputs, sites_home.table("east"))
+    content = {**CLIQUES, "discretizer": bad_codes(inputs), "groups": {}, "cliques": [["town", "ill"]], **changed}
+    with pytest.raises(SitesError, match=reason):
+        site._noisy(read_query(json.loads(json.dumps(content)), CountQuery))
+    assert len(site._answers.queries) == 0 and site._spent == {}
+
+
+@pytest.mark.parametrize("use", [
+    lambda counts: counts + 1, np.abs, np.sum, np.asarray, np.array, np.concatenate, list, float,
+    lambda counts: counts[0], lambda counts: counts.sum(), lambda counts: counts.tolist(),
+    lambda counts: counts.astype(float), lambda counts: counts.item(0), lambda counts: counts.copy(),
+    lambda counts: np.asarray(counts) + 1,
+])  # fmt: skip
+def test_pending_counts_have_no_numbers(use: Callable[[Any], Any]) -> None:
+    rows = RemoteRows(build_schema(SCHEMA))
+    pending: Any = next(rows.cell_counts(Discretizer.by_schema(rows.schema).attributes))
+    assert pending.size == math.prod(pending.shape) > 0
+    with pytest.raises((TableError, TypeError, AttributeError)):
+        use(pending)
+
+
+def test_a_remote_table_does_not_know_its_number_of_rows() -> None:
+    with pytest.raises(TableError, match="not known"):
+        len(RemoteRows(build_schema(SCHEMA)))
+
+
+def test_shares_add_up_to_what_an_event_states() -> None:
+    assert share_of(12.0, 9) == 4.0
+    assert share_of(0.1, 9) == 2.5

@@ -1,0 +1,459 @@
+"""Networks trained over several sites, and faults of a site's training, each beside the check that must catch it."""
+
+import json
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from numpy.typing import NDArray
+from scipy import stats
+
+pytest.importorskip("torch", reason="the extra `neural` is not installed")
+pytest.importorskip("Crypto.Protocol.SecretSharing", reason="the extra `sites` is not installed")
+
+import torch
+
+from synth.domain import Discretizer
+from synth.dp.mechanisms import NoNoise, Steps, SystemNoise
+from synth.dp.noise_journal import Journal
+from synth.errors import BadInput, BudgetError
+from synth.generators.models.neural_model import NeuralModel
+from synth.neural import dp_sgd
+from synth.neural.batches import UnitIndex
+from synth.table import conform
+from synth.transforms.encoding import BinnedEncoding
+from tests.extras.sites.conftest import NAMES, SIZES, SitesHome
+from tests.understudy.conftest import SCHEMA, small_table
+from understudy.extras.sites.channel import LocalChannel
+from understudy.extras.sites.job import SitesInputs
+from understudy.extras.sites.messages import SitesError, unpack
+from understudy.extras.sites.remote_table import SitesBudget
+from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.server import serve
+from understudy.extras.sites.site import NoiseShare, NoisyAnswers, Site
+from understudy.extras.sites.training import (
+    FULL_NOISE,
+    ROUND,
+    UNIT,
+    KeptRound,
+    TrainingQuery,
+    fit_network,
+    packed_arrays,
+    trained,
+)
+
+SMALL = {"d_latent": 2, "encoder_widths": [8], "decoder_widths": [8]}
+TVAE = {"name": "tvae", "epsilon": 2.0, "steps": 6, "sampling_rate": 0.1, **SMALL}
+CTGAN = {"name": "ctgan", "epsilon": 2.0, "steps": 6, "sampling_rate": 0.1}
+Job = Callable[..., SitesInputs]
+TWO = {"local_steps": 2}
+
+
+@cache
+def _job(content: str, home: Path) -> SitesInputs:
+    return SitesHome(home).write(**json.loads(content))
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Jobs by generator and keys, read and calibrated once."""
+    home = tmp_path_factory.mktemp("jobs")
+    (home / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1600, "dataset": "towns"}))
+    return lambda generator, **keys: _job(json.dumps({"generator": generator, **keys}), home)
+
+
+def parts() -> dict[str, pd.DataFrame]:
+    """The rows of each site: unlike in number, and by age."""
+    table = small_table(1600).sort_values("age", ignore_index=True)
+    ends = np.cumsum(SIZES)
+    cut = zip(NAMES, SIZES, ends, strict=True)
+    return {name: table.iloc[end - size : end].reset_index(drop=True) for name, size, end in cut}
+
+
+class Rounds:
+    """Rounds that are asked of one site, whose answers are seen before they are masked.
+
+    Args:
+        inputs: the job.
+        rows: of the site.
+        noise: of the site; `None`: the system's.
+        folder: for its answers.
+    """
+
+    def __init__(self, inputs: SitesInputs, rows: pd.DataFrame, noise: Any = None, folder: Path | None = None) -> None:
+        self.inputs, self._noise, self._folder = inputs, noise, folder
+        self.event = inputs.schedule.events[-1]
+        self._rows = rows
+        self.discretizer = Discretizer.by_schema(inputs.schema)
+        self.restart()
+
+    def restart(self) -> None:
+        self.site = Site("north", self.inputs, self._rows, NoisyAnswers(self._folder), self._noise)
+
+    def query(self, number: int, n_steps: int = 2, *, weights: Any = None) -> tuple[TrainingQuery, bytes]:
+        begin = np.zeros(self.d_weights) if weights is None else weights
+        codes = zlib.compress(json.dumps(self.discretizer.to_plain()).encode())
+        body, digest = packed_arrays(begin.astype(np.float32), codes)
+        place = self.inputs.schedule.events.index(self.event)
+        query = TrainingQuery(number=number, event=place, n_steps=n_steps, expected_batch=self.expected, digest=digest)
+        return query, body
+
+    def ask(self, number: int, n_steps: int = 2, **more: Any) -> NDArray[np.float64]:
+        return self.site._training.answer(*self.query(number, n_steps, **more)) / UNIT  # type: ignore[union-attr]
+
+    @property
+    def expected(self) -> float:
+        return self.event.sampling_rate * 1600
+
+    @property
+    def d_weights(self) -> int:
+        return len(network(self.inputs).weights)
+
+
+def network(inputs: SitesInputs, rows: pd.DataFrame | None = None, expected: float = 160.0) -> Any:
+    """The training of a table in one place, in codes of the schema."""
+    encoding = BinnedEncoding(Discretizer.by_schema(inputs.schema))
+    frame = conform(parts()["north"].head(0) if rows is None else rows, inputs.schema, outside="clamp")
+    units = UnitIndex.of(encoding.apply(frame, np.random.default_rng(0)))
+    even = [np.ones(size) for size in encoding.layout.sizes]
+    generator, event = trained(inputs), inputs.schedule.events[-1]
+    return generator.private_training(units, encoding.layout, even, expected, event.count, torch.device("cpu"))
+
+
+def still(trained: Any) -> NDArray[np.float64]:
+    """Weights of a TVAE whose latent draws do not count, so that its gradients are the same each time."""
+    with torch.no_grad():
+        trained._encoder.log_variance.weight.zero_()
+        trained._encoder.log_variance.bias.fill_(-60.0)
+    return trained.weights.numpy().astype(np.float64)
+
+
+# The mean of sites is the training in one place
+
+
+def test_the_mean_of_gradients_is_that_of_all_rows_in_one_place(job: Job) -> None:
+    """Of a critic of pairs, for sites of unlike rows and numbers."""
+    inputs = job({**CTGAN, "sampling_rate": 1.0}, training=TWO)
+    pooled = network(inputs, pd.concat(parts().values(), ignore_index=True), expected=1600.0)
+    of_sites = [Rounds(inputs, rows, NoNoise()).ask(0, 1) for rows in parts().values()]
+    exact = pooled.update(Steps(inputs.schedule.events[-1], 1, NoNoise()), 1, pooled.weights).numpy()
+    np.testing.assert_allclose(np.mean(of_sites, axis=0), exact, atol=1e-6)
+    assert min(np.abs(one - exact).max() for one in of_sites) > 1e-3
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_sites_with_the_same_rows_train_as_one_of_them_does(job: Job, n_steps: int) -> None:
+    inputs, rows = job({**TVAE, "sampling_rate": 1.0}, training=TWO), parts()["south"]
+    alone, server = network(inputs, rows, expected=400.0), network(inputs)
+    server.put(torch.from_numpy(still(alone)).float())
+    steps = Steps(inputs.schedule.events[-1], 3, NoNoise())
+    for _ in range(3):
+        alone.step(steps)
+    sites = [Rounds(inputs, rows, NoNoise()) for _ in NAMES]
+    for number in range(3 // n_steps):
+        updates = [site.ask(number, n_steps, weights=server.weights.numpy()) for site in sites]
+        server.absorb(torch.from_numpy(np.mean(updates, axis=0)).float(), n_steps)
+    torch.testing.assert_close(server.weights, alone.weights, atol=1e-5, rtol=0)
+
+
+def test_the_proximal_term_keeps_a_site_near_the_weights_of_all(job: Job) -> None:
+    inputs, distances = job({**TVAE, "sampling_rate": 1.0}), []
+    for proximal in (0.0, 1.0, 100.0):
+        trained = network(inputs, parts()["north"], expected=400.0)
+        start = torch.from_numpy(still(trained)).float()
+        steps = Steps(inputs.schedule.events[-1], 20, NoNoise())
+        distances.append(float(trained.update(steps, 20, start, proximal).norm()))
+    assert distances[0] > 1.3 * distances[1] > 1.3 * distances[2] > 0
+
+
+# Whole fits
+
+
+@pytest.mark.parametrize("generator", [TVAE, CTGAN], ids=["tvae", "ctgan"])
+def test_sites_of_unlike_sizes_train_one_network_at_the_stated_epsilon(job: Job, generator: Mapping[str, Any]) -> None:
+    inputs = job(generator, training={"local_steps": 2})
+    model = fitted(inputs, sites_of(inputs))
+    assert model.statement is not None and model.statement.trust == "sites"
+    assert model.statement.epsilon == pytest.approx(2.0, rel=2e-3)
+    assert FULL_NOISE in model.statement.caveats
+    assert len(model.sample(50, seed=0)) == 50
+
+
+def test_the_server_sees_no_update_of_one_site(job: Job) -> None:
+    inputs = job(CTGAN, training={"local_steps": 6})
+    sites, replies = sites_of(inputs), []
+    fitted(inputs, sites, recorder=lambda site, way, payload: replies.append(payload) if way == "reply" else None)
+    kept = [site._training.kept.values for site in sites.values()]  # type: ignore[union-attr] # noqa: PD011
+    assert all(len(values) > 100 for values in kept)
+    assert not any(values[:16].tobytes() in reply for values in kept for reply in replies)
+
+
+def test_a_site_that_dies_in_a_round_is_left_out_of_the_mean(job: Job) -> None:
+    inputs = job(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    sites: dict[str, Any] = sites_of(inputs)
+    sites["west"] = Dying(sites["west"], n_rounds=1)
+    model = fitted(inputs, sites)
+    assert model.statement is not None
+    assert any("Sites dropped out on the way: west" in sentence for sentence in model.statement.caveats)
+
+
+def test_a_fit_that_lost_too_many_sites_goes_on_and_takes_no_step_twice(job: Job, tmp_path: Path) -> None:
+    inputs = job(TVAE, training={"local_steps": 2})
+    sites = sites_of(inputs)
+    place, journal = tmp_path / "training", tmp_path / "sums.journal"
+    place.mkdir()
+    with pytest.raises(SitesError, match="no sum of 'steps of DP-SGD' came together"):
+        fitted(inputs, {**sites, "west": Dying(sites["west"], n_rounds=1)}, place=place, journal=journal)
+    assert fitted(inputs, sites, place=place, journal=journal).statement is not None
+    for site in sites.values():
+        assert site._training is not None and site._training.kept.n_begun == 6
+
+
+class Dying:
+    """A site that answers some rounds of training and no more."""
+
+    def __init__(self, site: Site, n_rounds: int) -> None:
+        self._site, self._left = site, n_rounds
+
+    def answer(self, request: bytes) -> bytes:
+        if unpack(request)[0]["task"] == "train":
+            self._left -= 1
+            if self._left < 0:
+                raise ConnectionError("gone")
+        return self._site.answer(request)
+
+
+def sites_of(inputs: SitesInputs) -> dict[str, Site]:
+    return {name: Site(name, inputs, rows) for name, rows in parts().items()}
+
+
+def fitted(
+    inputs: SitesInputs,
+    sites: Mapping[str, Any],
+    recorder: Any = None,
+    place: Path | None = None,
+    journal: Path | None = None,
+) -> NeuralModel:
+    sums = SecureSums(LocalChannel(sites, recorder), inputs)
+    with Journal(journal) if journal else nullcontext() as kept:
+        return fit_network(sums, SitesBudget(inputs.schedule, sums, kept), folder=place)
+
+
+# Jobs
+
+
+@pytest.mark.parametrize(
+    ("generator", "training", "message"),
+    [
+        ({"name": "mst", "epsilon": 1.0}, {"local_steps": 2}, "leave training out"),
+        (CTGAN, {"proximal": 0.5}, "training.proximal"),
+        ({**CTGAN, "critic": "network"}, {}, "critic of pairs alone"),
+        ({"name": "tvae"}, {}, "has no epsilon"),
+    ],
+)
+def test_settings_without_an_effect_are_refused(
+    job: Job, generator: Mapping[str, Any], training: Mapping[str, Any], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        job(generator, training=training)
+
+
+def test_sites_agree_on_the_rounds(job: Job) -> None:
+    digests = {job(TVAE, training={"local_steps": n}).digest for n in (2, 3)}
+    assert len(digests) == 2
+
+
+# Steps are paid for, and taken once
+
+
+def test_a_round_that_is_asked_again_has_the_same_answer_and_takes_no_step(job: Job, tmp_path: Path) -> None:
+    inputs = job(TVAE, training=TWO)
+    rounds = Rounds(inputs, parts()["north"], folder=tmp_path)
+    first = rounds.ask(0)
+    np.testing.assert_array_equal(rounds.ask(0), first)
+    rounds.restart()
+    np.testing.assert_array_equal(rounds.ask(0), first)
+    assert KeptRound(tmp_path / "round.kept").n_begun == 2
+    with pytest.raises(SitesError, match="begin a new run"):
+        rounds.ask(0, weights=np.ones(rounds.d_weights))
+    assert not np.array_equal(rounds.ask(1), first)
+
+
+def test_a_round_that_was_begun_and_lost_stays_spent(job: Job, tmp_path: Path) -> None:
+    inputs = job(TVAE, training=TWO)
+    rounds = Rounds(inputs, parts()["north"], folder=tmp_path)
+    KeptRound(tmp_path / "round.kept").begin(rounds.query(0)[0].model_dump_json(), 2)
+    rounds.restart()
+    with pytest.raises(SitesError, match="its answer was lost"):
+        rounds.ask(0)
+    rounds.ask(1)
+    rounds.ask(2)
+    with pytest.raises(BudgetError, match="no further step"):
+        rounds.ask(3)
+
+
+# Faults of a site
+
+
+TAIL = 6.0
+"""Standard errors at which a statistical check alarms."""
+
+
+def updates_have_the_full_noise(job: Job) -> None:
+    inputs = job(CTGAN, training=TWO)
+    rounds = Rounds(inputs, parts()["north"].head(0))
+    update = rounds.ask(0, 1) * rounds.expected / len(NAMES)
+    ratio = float(np.mean((update / rounds.event.noise_multiplier) ** 2))
+    assert len(update) > 2000
+    assert abs(ratio - 1) < TAIL * np.sqrt(2 / len(update))
+
+
+class Witness(NoNoise):
+    """No noise, and the sums that would have got some."""
+
+    def __init__(self) -> None:
+        self.norms: list[float] = []
+
+    def floats(self, values: NDArray[Any], sigma: float) -> NDArray[Any]:
+        self.norms.append(float(np.linalg.norm(values)))
+        return values
+
+
+def a_unit_is_clipped(job: Job) -> None:
+    inputs, witness = job({**TVAE, "sampling_rate": 1.0}, training=TWO), Witness()
+    rounds = Rounds(inputs, parts()["north"].head(1), witness)
+    rounds.ask(0, 1, weights=3.0 * np.random.default_rng(0).normal(size=rounds.d_weights))
+    assert 0.5 < witness.norms[0] <= 1 + 1e-4
+
+
+def steps_end_with_the_budget(job: Job) -> None:
+    inputs = job(TVAE, training=TWO)
+    with tempfile.TemporaryDirectory() as folder:
+        rounds = Rounds(inputs, parts()["north"], folder=Path(folder))
+        for number in range(3):
+            rounds.ask(number)
+            rounds.restart()
+        with pytest.raises(BudgetError):
+            rounds.ask(3)
+
+
+def samples_are_poisson(job: Job) -> None:
+    """Every row's gradient of a critic of pairs has the same sum: a noiseless update tells the sample's size."""
+    inputs = job({**CTGAN, "steps": 60}, training=TWO)
+    rows = parts()["north"].head(200)
+    rounds = Rounds(inputs, rows, NoNoise())
+    n_pairs = 4 * 3 / 2
+    scale = rounds.expected / len(NAMES) / np.sqrt(n_pairs)
+    sizes = np.array([rounds.ask(number, 1).sum() * scale for number in range(60)])
+    np.testing.assert_allclose(sizes, np.round(sizes), atol=1e-3)
+    rate, n = 0.1, len(rows)
+    assert abs(sizes.mean() - n * rate) < TAIL * np.sqrt(n * rate * (1 - rate) / len(sizes))
+    spread = float(((sizes - n * rate) ** 2).sum() / (n * rate * (1 - rate)))
+    least, most = stats.chi2.ppf((1e-7, 1 - 1e-7), len(sizes))
+    assert least < spread < most
+
+
+def _share_of_noise(self: Any, values: NDArray[Any], sigma: float) -> NDArray[Any]:
+    return SystemNoise().floats(values, sigma / np.sqrt(3))
+
+
+def _shuffled(self: Any, n_units: int, sampling_rate: float) -> NDArray[np.int64]:
+    return np.sort(np.random.default_rng().permutation(n_units)[: round(n_units * sampling_rate)])
+
+
+def _uncounted(self: KeptRound, asked: str, n_steps: int) -> None:
+    self.asked = asked
+    self._write()
+
+
+MUTANTS: dict[str, tuple[Callable[[Job], None], Any, str, Any]] = {
+    "no noise": (updates_have_the_full_noise, NoiseShare, "floats", lambda self, values, sigma: values),
+    "a share of the noise": (updates_have_the_full_noise, NoiseShare, "floats", _share_of_noise),
+    "no clipping": (a_unit_is_clipped, dp_sgd, "clip_factors", lambda squared, bound: torch.ones_like(squared)),
+    "steps beyond the budget": (steps_end_with_the_budget, KeptRound, "begin", _uncounted),
+    "shuffled samples": (samples_are_poisson, NoNoise, "sample", _shuffled),
+    "every unit in each sample": (samples_are_poisson, NoNoise, "sample", lambda self, n, rate: np.arange(n)),
+}
+
+
+@pytest.mark.parametrize("check", dict.fromkeys(check for check, *_ in MUTANTS.values()), ids=lambda one: one.__name__)
+def test_the_check_passes_on_the_code_as_it_is(job: Job, check: Callable[[Job], None]) -> None:
+    check(job)
+
+
+@pytest.mark.parametrize("fault", MUTANTS)
+def test_the_fault_is_caught(job: Job, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    check, place, name, mutant = MUTANTS[fault]
+    monkeypatch.setattr(place, name, mutant)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check(job)
+
+
+# A whole run
+
+
+class Deaf:
+    """A site that does not answer sums of counts; at each round of steps it looks at its ledger.
+
+    Args:
+        site: as it is.
+        kinds: of the entries in its ledger.
+    """
+
+    def __init__(self, site: Any, kinds: Callable[[], list[str]]) -> None:
+        self._site, self._kinds = site, kinds
+        self.at_rounds: list[list[str]] = []
+
+    def answer(self, request: bytes) -> bytes:
+        task = unpack(request)[0]["task"]
+        if task == "mask":
+            raise ConnectionError("gone")
+        reply: bytes = self._site.answer(request)
+        if task == "train":
+            self.at_rounds.append(self._kinds())
+        return reply
+
+
+def test_a_site_that_was_in_no_histogram_pays_before_its_steps(sites_home: SitesHome) -> None:
+    sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    sites_home.open_ledgers(20.0)
+
+    def kinds() -> list[str]:
+        return [entry.kind for entry in sites_home.ledger_entries("west")]
+
+    with sites_home.participants(ledger=True) as sites:
+        deaf = Deaf(sites["west"], kinds)
+        outcome = serve(sites_home.inputs, LocalChannel({**sites, "west": deaf}), sites_home.home / "out")
+    assert outcome.dropped == ("west",) and outcome.verdicts["west"] != "not heard"
+    assert deaf.at_rounds == [["reserved", "used"]] * 3
+    assert kinds() == ["reserved", "used", "committed"]
+
+
+def test_a_site_that_is_cut_short_after_a_round_of_steps_pays_for_it_once(sites_home: SitesHome) -> None:
+    sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    sites_home.open_ledgers(20.0)
+    with sites_home.participants(ledger=True) as sites:
+        west = sites["west"]
+        west.paid.use()
+        KeptRound(west.work.folder / "answers" / ROUND).begin('{"number": 0}', 2)
+        sites["south"].paid.use()
+    with sites_home.participants(ledger=True):
+        kinds = {name: [entry.kind for entry in sites_home.ledger_entries(name)] for name in ("west", "south")}
+    # Of the second no round is there: noise may have been drawn and lost, and is paid for again.
+    assert kinds == {"west": ["reserved", "used"], "south": ["reserved", "used", "reserved"]}
+
+
+def test_a_run_with_epsilon_ends_with_a_statement_at_every_site(sites_home: SitesHome) -> None:
+    sites_home.write(TVAE, training={"local_steps": 3})
+    outcome = sites_home.run()
+    for site in NAMES:
+        told = json.loads((sites_home.home / f"at-{site}" / "statement.json").read_text())
+        assert told["epsilon"] == outcome.statement.epsilon

@@ -1,0 +1,289 @@
+"""Fidelity of free text: by hand, on spoiled texts, and under the policies that ship."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import measure_candidate
+from evaluate.gate.policy import load_policy, shipped
+from evaluate.gate.verdict import judge_candidate
+from evaluate.intervals import wilson
+from evaluate.metrics import CATALOG
+from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.result import UNASKED, Candidate, Estimate, Failure
+from evaluate.tables import Real, Tables
+from synth.schema import build_schema
+from tests.extras.text.evaluation import spoiled
+from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.evaluation.fidelity import (
+    AGREEMENT,
+    GATED,
+    MISSING,
+    NAME,
+    ORDER,
+    REPEATED,
+    ColumnTexts,
+    compared,
+    ordered,
+    repeated_rate,
+)
+from understudy.extras.text.evaluation.tokens import words
+
+N = 400
+Spoil = Callable[[pd.DataFrame], pd.DataFrame]
+OPTIONAL = complaint_schema(missing=True)
+
+
+@cache
+def real() -> Real:
+    return Real.prepare(complaints(N, 0), complaints(N, 1), OPTIONAL)
+
+
+@cache
+def measured(spoil: Spoil | None = None) -> Candidate:
+    honest = complaints(N, 2)
+    return measure_candidate("t", real().beside(honest if spoil is None else spoil(honest)), measures=[NAME])
+
+
+def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
+    found = candidate.find(name, subject)
+    assert isinstance(found, Estimate), found
+    return found
+
+
+def facts(texts: tuple[str, ...] = (TEXT,)) -> RealFacts:
+    return RealFacts(N, N, Duplicates(0, 0.0), 0.0, 5, texts=texts)
+
+
+def outcomes(candidate: Candidate, name: str = "internal") -> dict[str, str]:
+    verdict = judge_candidate(candidate, load_policy(name), real=facts())
+    return {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].by == NAME}
+
+
+def shares(texts: pd.Series) -> Counter[str]:
+    """How much of all different words that texts hold each word is."""
+    counts = Counter(word for text in texts for word in set(words(text)))
+    return Counter({word: count / counts.total() for word, count in counts.items()})  # type: ignore[misc]
+
+
+def test_distances_are_those_that_one_counts_by_hand() -> None:
+    first, second = shares(complaints(N, 0)[TEXT]), shares(spoiled.cut_short(complaints(N, 2))[TEXT])
+    by_hand = sum(abs(first[word] - second[word]) for word in {*first, *second}) / 2
+    assert number(measured(spoiled.cut_short), "texts.words", TEXT).value == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_lengths_are_compared_as_one_counts_words_by_hand() -> None:
+    first, second = (
+        np.array([len(words(text)) for text in texts])
+        for texts in (complaints(N, 0)[TEXT], spoiled.cut_short(complaints(N, 2))[TEXT])
+    )
+    by_hand = max(abs((first <= at).mean() - (second <= at).mean()) for at in range(first.max() + 1))
+    assert number(measured(spoiled.cut_short), "texts.lengths", TEXT).value == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_fresh_texts_pass_every_rule_of_every_policy() -> None:
+    for name in shipped():
+        found = outcomes(measured(), name)
+        assert len(found) == 6
+        assert {*found.values()} == {"PASS"}, (name, found)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "broken"),
+    [
+        (spoiled.dealt, {AGREEMENT}), (spoiled.words_dealt, {AGREEMENT, ORDER}),
+        (spoiled.one_text, {AGREEMENT, REPEATED, "texts.words.excess", "texts.lengths.excess"}),
+        (spoiled.garbage, {AGREEMENT, ORDER, "texts.words.excess", "texts.lengths.excess"}),
+        (spoiled.twice, {REPEATED}), (spoiled.often_missing, {MISSING}),
+    ],
+)  # fmt: skip
+def test_spoiled_texts_fail_the_rules_that_are_about_it_and_no_other(spoil: Spoil, broken: set[str]) -> None:
+    for name in shipped():
+        failed = {rule for rule, outcome in outcomes(measured(spoil), name).items() if outcome == "FAIL"}
+        assert failed == broken, name
+
+
+def reviews(n: int, seed: int) -> pd.DataFrame:
+    """Texts of words by Zipf's law, three of which are of 150 that go with a good rating, or of 150 with a bad one."""
+    rng = np.random.default_rng([seed, 3])
+    chances = 1 / np.arange(1, 5_001)
+    plain, table = rng.choice(5_000, (n, 20), p=chances / chances.sum()), complaints(n, seed)
+    is_good = rng.random((n, 3)) < table["rating"].to_numpy()[:, None] / 6
+    told = np.where(is_good, 9_000, 8_000) + rng.integers(0, 150, (n, 3))
+    mixed = rng.permuted(np.hstack([plain, told]), axis=1)
+    return table.assign(**{TEXT: [" ".join(f"w{word}".translate(LETTERS) for word in text) for text in mixed]})
+
+
+LETTERS = str.maketrans("0123456789", "abcdefghij")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_texts_that_tell_of_their_row_by_rare_words_fail_where_they_are_dealt_to_other_rows(seed: int) -> None:
+    """As reviews do: no single word shows it, and a model of all of them does."""
+    of = Real.prepare(reviews(1_000, 10 * seed), reviews(1_000, 10 * seed + 1), OPTIONAL)
+    fresh = reviews(1_000, 10 * seed + 2)
+    for table, expected in ((fresh, "PASS"), (spoiled.dealt(fresh), "FAIL")):
+        found = measure_candidate("t", of.beside(table), measures=[NAME])
+        assert {outcomes(found, name)[AGREEMENT] for name in shipped()} == {expected}
+
+
+def test_short_texts_fail_on_their_length() -> None:
+    assert outcomes(measured(spoiled.cut_short))["texts.lengths.excess"] == "FAIL"
+
+
+def test_what_is_lost_is_measured_by_its_square() -> None:
+    assert number(measured(spoiled.dealt), AGREEMENT).value == pytest.approx(1.0, abs=0.15)
+    assert number(measured(spoiled.half_dealt), AGREEMENT).value == pytest.approx(0.25, abs=0.08)
+    assert number(measured(spoiled.garbage), ORDER).value == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_landmarks_of_dependence_are_zero_and_one() -> None:
+    for name in (AGREEMENT, ORDER):
+        one = number(measured(), name)
+        assert one.reference is not None
+        assert one.floor is not None
+        assert abs(one.reference) < 0.05
+        assert abs(one.floor - 1.0) < 0.3  # noise of a small table
+
+
+def test_one_text_throughout_is_no_made_up_order() -> None:
+    assert abs(number(measured(spoiled.one_text), ORDER).value) < 1.0
+
+
+def test_order_is_looked_at_by_models_of_other_held_out_texts_alone() -> None:
+    """Held-out texts with words of their own: models of them know nothing of any table, nor of the texts left out."""
+    alone = complaints(N, 1).assign(**{TEXT: [f"w{i} x{i} y{i} z{i}" for i in range(N)]})
+    tables = Tables.prepare(complaints(N, 0), alone, complaints(N, 2), OPTIONAL)
+    found = ordered(ColumnTexts.of(compared(tables)[1], TEXT))
+    assert abs(found[:, 0, 0]).max() < 0.01
+
+
+def test_repeated_texts_are_counted_on_as_many_as_come_and_go_together() -> None:
+    """Of two equal ones, either takes the other along; of many, none does. Texts of an entity go with it."""
+    units, pairs, crowd = np.arange(200), [*range(50), *range(50), *range(100, 200)], [*[0] * 100, *range(100, 200)]
+    assert repeated_rate(np.array(crowd), units) == wilson(0.5, 200)
+    assert repeated_rate(np.array(pairs), units) == wilson(0.5, 50)
+    assert repeated_rate(np.array(crowd), units // 10) == wilson(0.5, 20)
+    assert repeated_rate(units, units)[0] == 0.0
+
+
+def test_every_number_has_an_interval_its_unit_and_its_place_in_the_catalog() -> None:
+    for one in measured().estimates:
+        assert CATALOG[one.measure].by == NAME
+        assert CATALOG[one.measure].needs == "texts"
+        assert one.low is not None
+        assert one.low <= one.value <= one.high
+        assert one.reference is not None
+    assert {one.measure for one in measured().estimates} == {name for name in CATALOG if CATALOG[name].by == NAME}
+
+
+def test_rows_in_another_order_change_nothing_though_many_are_alike_but_for_their_text() -> None:
+    parts = [complaints(160, seed).assign(amount=100) for seed in range(3)]
+    turned = [part.sample(frac=1.0, random_state=seed) for seed, part in enumerate(parts)]
+    first, second = (
+        measure_candidate("t", Tables.prepare(*given, OPTIONAL), measures=[NAME, "utility.texts"])
+        for given in (parts, turned)
+    )
+    assert first.estimates == second.estimates
+    assert first.figures == second.figures
+
+
+def test_two_columns_of_texts_are_measured_each_and_the_worst_is_named() -> None:
+    schema = build_schema({**(content := complaint_schema().model_dump(exclude_unset=True)), "columns": {
+        **content["columns"], "reply": {"kind": "text", "learn": True},
+    }})  # fmt: skip
+    train, holdout, table = (complaints(200, seed) for seed in range(3))
+    frames = [part.assign(reply=complaints(200, 9 + i)[TEXT]) for i, part in enumerate((train, holdout))]
+    frames.append(table.assign(reply="We are sorry."))
+    found = measure_candidate("t", Tables.prepare(*frames, schema), measures=[NAME])
+    worst = number(found, REPEATED)
+    assert worst.note.startswith("The worst is 'reply'.")
+    assert number(found, "texts.repeated", "reply").value == 1.0
+    assert number(found, "texts.repeated", TEXT).value < 0.3
+    assert {one["column"] for one in found.figures["texts"]} == {TEXT, "reply"}
+
+
+def test_a_table_without_texts_is_judged_as_if_there_were_no_such_rules() -> None:
+    columns = dict(OPTIONAL.model_dump(exclude_unset=True)["columns"])
+    del columns[TEXT]
+    schema = build_schema({"status": "inferred", "target": "rating", "columns": columns})
+    tables = Tables.prepare(*(complaints(200, seed).drop(columns=TEXT) for seed in range(3)), schema)
+    found = measure_candidate("t", tables, measures=[NAME, "utility.texts"])
+    assert not found.estimates
+    asked = {failure.measure for failure in found.failures if failure.message != UNASKED}
+    assert asked == {NAME, "utility.texts"}
+    for name in shipped():
+        verdict = judge_candidate(found, load_policy(name), real=facts(texts=()))
+        assert not [f for f in verdict.findings if f.rule.need == "texts"]
+
+
+def test_texts_that_were_not_measured_pass_nothing() -> None:
+    verdict = judge_candidate(Candidate("t", ()), load_policy("internal"), real=facts())
+    told = {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].by == NAME}
+    assert {AGREEMENT, ORDER, REPEATED, MISSING} <= told.keys()
+    assert {*told.values()} == {"INCONCLUSIVE"}
+
+
+def test_few_texts_are_not_compared_but_their_absence_is() -> None:
+    tables = Tables.prepare(*(complaints(60, seed) for seed in range(3)), OPTIONAL)
+    found = measure_candidate("t", tables, measures=[NAME])
+    assert isinstance(found.find(MISSING), Estimate)
+    for name in GATED:
+        assert name == MISSING or isinstance(found.find(name), Failure)
+
+
+@pytest.mark.parametrize("texts", [["   "], ["word"], ["\U0001f600", "\x7f"]])
+@pytest.mark.filterwarnings("error")
+def test_texts_without_words_or_without_variety_give_numbers_or_a_reason(texts: list[str]) -> None:
+    parts = [complaints(80, seed) for seed in range(3)]
+    parts = [part.assign(**{TEXT: [texts[i % len(texts)] for i in range(len(part))]}) for part in parts]
+    found = measure_candidate("t", Tables.prepare(*parts, OPTIONAL), measures=[NAME, "utility.texts"])
+    assert {failure.reason for failure in found.failures} <= {"skipped"}
+    assert isinstance(found.find(MISSING), Estimate)
+
+
+def partly(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Three in ten texts dealt, two in ten with their words shuffled, one in ten a stock phrase, one in twenty gone."""
+    texts, n = table[TEXT].to_numpy(dtype=object).copy(), len(table)
+    ends = np.cumsum([0, int(0.3 * n), int(0.2 * n), int(0.1 * n), int(0.05 * n)])
+    texts[: ends[1]] = rng.permutation(texts[: ends[1]])
+    for row in range(ends[1], ends[2]):
+        texts[row] = " ".join(rng.permutation(texts[row].split()))
+    texts[ends[2] : ends[3]] = rng.choice(["I am not happy.", "Nobody calls me back.", "Please help."], int(0.1 * n))
+    texts[ends[3] : ends[4]] = None
+    return table.assign(**{TEXT: texts})
+
+
+Blend = Callable[[pd.DataFrame, np.random.Generator], pd.DataFrame]
+
+
+def coverages(blend: Blend | None, n_replicates: int) -> dict[str, float]:
+    """How many intervals of each number that a rule may name hold its mean over replicates."""
+    found: dict[str, list[Estimate]] = {name: [] for name in GATED}
+    for seed in range(n_replicates):
+        table = complaints(300, 10 * seed + 2)
+        table = table if blend is None else blend(table, np.random.default_rng([seed, 9]))
+        tables = Tables.prepare(complaints(600, 10 * seed), complaints(600, 10 * seed + 1), table, OPTIONAL, seed=seed)
+        now = measure_candidate("t", tables, measures=[NAME])
+        for name in GATED:
+            found[name].append(number(now, name))
+    means = {name: float(np.mean([one.value for one in each])) for name, each in found.items()}
+    return {name: float(np.mean([one.low <= means[name] <= one.high for one in each])) for name, each in found.items()}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("blend", [None, partly])
+def test_intervals_hold_what_they_estimate(blend: Blend | None) -> None:
+    # Less than this would show in 1 of 1,000 simulations of so few at a coverage of 93%.
+    least = 0.93 - 3.1 * np.sqrt(0.93 * 0.07 / 40)
+    assert {name: covered for name, covered in coverages(blend, 40).items() if covered < least} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blend", [None, partly])
+def test_intervals_hold_what_they_estimate_in_95_of_100_cases(blend: Blend | None) -> None:
+    assert {name: covered for name, covered in coverages(blend, 100).items() if covered < 0.95} == {}

@@ -1,0 +1,146 @@
+"""The section of free text: there with its numbers, sentences and examples where texts are kept, and nowhere else."""
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate, evaluate_beside
+from evaluate.gate.policy import load_policy
+from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.result_io import evaluation_from
+from evaluate.tables import Real
+from reports import compose, render_html
+from reports.glossary import evidence
+from reports.public.facts import public_facts
+from reports.public.page import render_public
+from reports.public.verdict import public_verdict
+from reports.sections.utility import utility_rows
+from synth.schema import Schema, build_schema
+from tests.extras.text.evaluation.spoiled import dealt
+from tests.text_tables import TEXT, complaint_schema, complaints
+
+N = 250
+MEASURES = ["validity", "fidelity.texts", "utility.texts"]
+SECRET = "Call Aldana at 617-555-0143, code QX77777."
+COPIES = {"columns": [{"column": TEXT, "sentences": [
+    {"sentence": SECRET, "n_words": 9, "synthetic_rows": 3, "train_rows": 1},
+]}]}  # fmt: skip
+LEAK = Estimate("privacy.texts.copied", 0.02, N, "lower", low=0.01, high=0.03, reference=0.0)
+
+
+@pytest.fixture(scope="module")
+def measured() -> Evaluation:
+    """Honest texts, and texts dealt to other rows of which an attack found one that is copied."""
+    schema, table = complaint_schema(n_units=N), complaints(N, 2)
+    real = Real.prepare(complaints(N, 0), complaints(N, 1), schema)
+    found = evaluate_beside(real, {"honest": table, "dealt": dealt(table)}, measures=MEASURES, self_tested=False)
+    honest, leaking = found.candidates
+    figures: dict[str, Any] = {**leaking.figures, "text_copies": COPIES}
+    failures = tuple(one for one in leaking.failures if not one.measure.startswith("privacy.texts"))
+    leaking = replace(leaking, estimates=(*leaking.estimates, LEAK), failures=failures, figures=figures)
+    return replace(found, candidates=(honest, leaking))
+
+
+def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evaluation) -> None:
+    document = compose(measured)
+    assert [one.anchor for one in document.extras] == ["texts"]
+    for section in document.sections:
+        assert section.extras["texts"] is not None
+        assert {"texts.agreement.floor_share", "utility.texts.gap.worst"} <= {
+            row.measure for row in section.extras["texts"].rows
+        }
+        (part,) = section.extras["texts"].parts
+        assert part.distances[0].measure == "texts.words"
+        assert {column for column, _ in part.agreements} == {"product", "channel", "rating", "amount"}
+    page = render_html(measured)
+    assert 'id="texts"' in page
+    assert page.count("What texts tell of their row") == 2
+
+
+def test_the_column_that_agrees_least_comes_first(measured: Evaluation) -> None:
+    section = compose(measured).sections[1].extras["texts"]
+    assert section is not None
+    lost = [found["texts.agreement"].value for _, found in section.parts[0].agreements if "texts.agreement" in found]
+    assert lost == sorted(lost, reverse=True)
+    assert min(lost) > 0.5
+
+
+def test_examples_are_synthetic_texts_with_the_values_of_their_rows(measured: Evaluation) -> None:
+    table = complaints(N, 2)
+    beside = {tuple(map(str, row)) for row in table.itertuples(index=False)}
+    section = compose(measured).sections[0].extras["texts"]
+    assert section is not None
+    examples = section.parts[0].examples
+    assert len(examples) == 5
+    for one in examples:
+        assert (*(value for _, value in one["row"]), one["text"]) in beside
+
+
+def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -> None:
+    honest, leaking = (section.extras["texts"] for section in compose(measured).sections)
+    assert honest is not None
+    assert leaking is not None
+    assert not honest.copied
+    assert [one["sentence"] for one in leaking.copied[0].sentences] == [SECRET]
+    assert [one.measure for one in leaking.attacks] == [LEAK.measure]
+    assert SECRET in render_html(measured)
+
+
+def test_no_public_page_holds_a_sentence_a_text_or_a_number_of_them(measured: Evaluation) -> None:
+    schema, policy = complaint_schema(n_units=N), load_policy("public")
+    table = dealt(complaints(N, 2))
+    known = public_facts(measured, "dealt", policy=policy, schema=schema, synthetic=table, title="Complaints")
+    page = render_public(known)
+    assert SECRET not in page
+    assert "QX77777" not in page
+    assert not [text for text in (*table[TEXT], *complaints(N, 0)[TEXT]) if text in page]
+    hidden = {rule.measure for rule in public_verdict(known).hidden}
+    assert {"texts.agreement.floor_share", "texts.words.excess", "utility.texts.gap.worst"} <= hidden
+
+
+def plain() -> tuple[Schema, list[pd.DataFrame]]:
+    columns = dict(complaint_schema().model_dump(exclude_unset=True)["columns"])
+    del columns[TEXT]
+    schema = build_schema({"status": "declared", "n_units": N, "target": "rating", "columns": columns})
+    return schema, [complaints(N, seed).drop(columns=TEXT) for seed in range(3)]
+
+
+def test_a_table_without_texts_has_no_section_and_no_rule_of_them_is_hidden() -> None:
+    schema, (train, holdout, table) = plain()
+    found = evaluate(train=train, holdout=holdout, synthetic=table, schema=schema, measures=MEASURES)
+    assert not compose(found).extras
+    assert 'id="texts"' not in render_html(found)
+    policy = load_policy("public")
+    name = found.candidates[0].name
+    known = public_facts(found, name, policy=policy, schema=schema, synthetic=table, title="Complaints")
+    assert not [rule for rule in public_verdict(known).hidden if "texts." in rule.measure]
+
+
+def test_texts_that_were_not_measured_say_so(measured: Evaluation) -> None:
+    bare = replace(measured, candidates=(Candidate("bare", ()),))
+    page = render_html(bare)
+    assert "Texts were not measured." in page
+
+
+def test_models_of_texts_stand_in_their_own_section_alone(measured: Evaluation) -> None:
+    assert not [one for one in utility_rows(measured.candidates[0]) if "texts" in one.measure]
+    assert {evidence(name) for name in ("texts.words.excess", "utility.texts.gap.worst")} == {"texts"}
+
+
+def test_figures_of_texts_are_read_back_as_they_were_written(measured: Evaluation) -> None:
+    again = evaluation_from(measured.to_json())
+    assert again.candidates[0].figures["texts"] == measured.candidates[0].figures["texts"]
+    assert again.real.texts == (TEXT,)
+
+
+def test_a_text_with_markup_is_shown_as_it_is(measured: Evaluation) -> None:
+    honest = measured.candidates[0]
+    (drawn,) = honest.figures["texts"]
+    example = {"text": "<script>alert(1)</script> & more", "row": [["<b>", "\u202e1"]]}
+    figures: dict[str, Any] = {**honest.figures, "texts": [{**drawn, "examples": [example]}]}
+    page = render_html(replace(measured, candidates=(replace(honest, figures=figures),)))
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "\u202e" not in page

@@ -1,0 +1,190 @@
+"""`understudy sites`: several sites, one table; nobody hands over rows."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import console_of
+
+if TYPE_CHECKING:
+    from understudy.console import Console
+    from understudy.extras.sites.server import SitesOutcome
+
+WAIT_S = 3600.0
+JobFile = Annotated[Path, typer.Argument(help="The job of several sites (docs/how-to/sites.md).", show_default=False)]
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="Several sites, one synthetic table: none hands over rows.", no_args_is_help=True, rich_markup_mode=None
+    )
+    group.command("run", epilog="Example: understudy sites run job.toml --out result")(run)
+    group.command("server", epilog="Example: understudy sites server job.toml --keys keys --out result")(server)
+    group.command("join", epilog="Example: understudy sites join job.toml --site north --table north.csv ...")(join)
+    group.command("keys", epilog="Example: understudy sites keys --site north --out keys")(keys)
+    app.add_typer(group, name="sites", epilog="Example: understudy sites run job.toml --out result")
+
+
+def run(
+    ctx: typer.Context,
+    job: JobFile,
+    out: Annotated[Path, typer.Option(help="The folder for all outputs; it must be new.")],
+) -> int:
+    """Run a server and all sites on this machine, to try a job out.
+
+    The job names the table of each site. The exit code is that of the worst verdict; a site that is not heard makes it
+    INCONCLUSIVE at best.
+    """
+    from understudy.extras.sites.job import read_sites_job
+    from understudy.extras.sites.server import run_here
+
+    console = console_of(ctx)
+    with console.stage("sites") as progress:
+        outcome = run_here(read_sites_job(job), out, progress)
+    return _show(outcome, out, console)
+
+
+def server(
+    ctx: typer.Context,
+    job: JobFile,
+    keys: Annotated[Path, typer.Option(help="Folder with ca.pem, server.pem, server.key, and SITE.pub of each.")],
+    out: Annotated[Path, typer.Option(help="The server's output; it must be new.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 9443,
+    wait_s: Annotated[float, typer.Option(min=1, help="Seconds for sites to join, or to join again.")] = WAIT_S,
+) -> int:
+    """Serve the sites of a job: fit to their noisy sums, draw the table, hear their verdicts.
+
+    The server reads no row. It sees sums of all sites, and each site's verdict.
+    """
+    from synth.output import check_new_folder
+    from understudy.extras.sites.channel import ChannelError
+    from understudy.extras.sites.credentials import SERVER_FILES, ServerFiles
+    from understudy.extras.sites.job import read_sites_job
+    from understudy.extras.sites.server import serve
+
+    console = console_of(ctx)
+    inputs = read_sites_job(job)
+    files = ServerFiles(*(keys / name for name in SERVER_FILES))
+    public = {name: keys / f"{name}.pub" for name in inputs.names}
+    _check_files(files.ca, files.certificate, files.key, *public.values())
+    check_new_folder(out)
+    from understudy.extras.sites.flower import FlowerChannel
+
+    with FlowerChannel(files, public, host=host, port=port) as channel, console.stage("sites") as progress:
+        console.note(f"Listening at {channel.address} for {', '.join(inputs.names)}.")
+        if not channel.wait(len(inputs.names), wait_s) and len(channel.present) < inputs.job.threshold:
+            missing = ", ".join(sorted(set(inputs.names) - set(channel.present)))
+            raise ChannelError(f"sites={missing} did not join within wait_s={wait_s:g}; start them, or wait longer")
+        outcome = serve(inputs, channel, out, progress, wait_s, console.note)
+    return _show(outcome, out, console)
+
+
+def join(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    job: JobFile,
+    site: Annotated[str, typer.Option(help="This site's name in the job.")],
+    table: Annotated[
+        str, typer.Option(help="The site's table: a file, a folder, or postgresql://host/database#table.")
+    ],
+    out: Annotated[Path, typer.Option(help="The site's own output; it must be new.")],
+    address: Annotated[str, typer.Option("--server", help="Host and port of the server, as host:9443.")],
+    ca: Annotated[Path, typer.Option(help="The server's certificate, as it sent it.")],
+    key: Annotated[Path, typer.Option(help="The site's private key.")],
+    ledger: Annotated[str | None, typer.Option(help="The site's ledger; the schema names the dataset.")] = None,
+    wait_s: Annotated[float, typer.Option(min=1, help="Seconds to wait for a server, once it is gone, too.")] = WAIT_S,
+) -> int:
+    """Take part in a run with a table that stays here.
+
+    The site plans the budget itself, adds its share of the noise, and refuses what its schedule does not pay for. In
+    the end it has the table of all sites, and a report of that table on its own rows.
+    """
+    from synth.errors import BadInput
+    from understudy.budget.account import ledger_url
+    from understudy.data.source import find_table
+    from understudy.extras.sites.channel import ChannelError
+    from understudy.extras.sites.credentials import SiteFiles
+    from understudy.extras.sites.job import read_sites_job
+    from understudy.extras.sites.participant import site_part, taking_part
+
+    console = console_of(ctx)
+    _check_files(ca, key)
+    from understudy.extras.sites.joining import serve_site
+
+    part = site_part(site, read_sites_job(job), find_table(table), out, ledger_url(ledger))
+
+    def warn(error: Exception) -> None:
+        # Of an error that is not ours its kind, since its text may quote a value of the table.
+        console.warn(f"a request was refused: {str(error) if isinstance(error, BadInput) else type(error).__name__}")
+
+    files = SiteFiles(ca, key, key.with_suffix(".pub"))
+    with console.stage(f"site {site}") as progress, taking_part(part, progress) as participant:
+        try:
+            serve_site(participant, files, address, wait_s=wait_s, say=console.note, on_failure=warn)
+        except ChannelError:
+            if not participant.is_finished:  # else the server was done before this site had judged the table
+                raise
+        finished = participant.is_finished
+    if not finished:
+        return console.error(
+            "the server ended its run before there was a table; start both again, and they go on from here", 2
+        )
+    console.say(f"Output: {out}")
+    console.result({"out": str(out), "exit_code": 0})
+    return 0
+
+
+def keys(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Option(help="The folder for the files.")],
+    site: Annotated[str | None, typer.Option(help="A site's name: makes SITE.key and SITE.pub.")] = None,
+    host: Annotated[list[str] | None, typer.Option(help="What sites call the server: makes its certificate.")] = None,
+) -> int:
+    """Make a site's key pair, or a server's certificate.
+
+    A site sends SITE.pub to the server and keeps SITE.key. The server sends ca.pem to every site. Whoever receives one
+    of these checks with its sender that it is theirs.
+    """
+    from understudy.extras.sites.credentials import make_server_files, make_site_files
+
+    console = console_of(ctx)
+    if (site is None) == (not host):
+        return console.error("name either --site or --host, whose files are to be made", 2)
+    made = out / (f"{site}.key" if site is not None else "server.key")
+    if made.exists():
+        return console.error(f"the key is there: {str(made)!r}; remove it first if it is to be replaced", 2)
+    if site is None:
+        served = make_server_files(out, host or [])
+        files = [served.ca, served.certificate, served.key]
+    else:
+        own = make_site_files(out, site, out / "ca.pem")
+        files = [own.key, own.public_key]
+    for path in files:
+        console.say(str(path))
+    console.result({"files": [str(path) for path in files], "exit_code": 0})
+    return 0
+
+
+def _check_files(*paths: Path) -> None:
+    from synth.distribution import missing_extra
+    from synth.errors import JobError
+
+    if find_spec("flwr") is None:
+        raise missing_extra("a channel to sites in processes of their own", "sites")
+    for path in paths:
+        if not path.is_file():
+            raise JobError(f"a certificate or key is not there: {str(path)!r}; make it with `understudy sites keys`")
+
+
+def _show(outcome: "SitesOutcome", out: Path, console: "Console") -> int:
+    from synth.dp.statement import guarantee_words
+
+    console.say(f"Guarantee: {guarantee_words(outcome.statement)}")
+    console.table(("site", "verdict"), sorted(outcome.verdicts.items()))
+    for site in outcome.dropped:
+        console.warn(f"site={site!r} was missing from a sum")
+    console.say(f"Output: {out}")
+    console.result({**outcome.content(), "out": str(out)})
+    return outcome.exit_code

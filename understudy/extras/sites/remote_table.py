@@ -1,0 +1,199 @@
+"""A table that stays at its sites: the server's generators ask it for counts, and get sums with noise.
+
+A count of such a table is pending: it has a shape and no numbers, and whatever would read its numbers fails. A budget
+turns pending counts into sums.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.domain import Attribute, Discretizer
+from synth.domain.counts import Coarsening
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent, LaplaceEvent
+from synth.dp.noise_journal import Journal
+from synth.dp.schedule import Schedule
+from synth.dp.statement import PrivacyStatement
+from synth.errors import BudgetError, TableError
+from synth.generators.fitting.training_data import RowsElsewhere
+from synth.schema import Schema
+from understudy.extras.sites.job import SitesInputs
+from understudy.extras.sites.messages import CountQuery
+from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.training import FULL_NOISE
+
+
+@dataclass(frozen=True, eq=False)
+class PendingCounts:
+    """Counts that no budget has paid for yet: a shape, and no numbers."""
+
+    kind: str
+    shape: tuple[int, ...]
+    clique: tuple[str, ...] = ()
+    table: "RemoteCounts | None" = None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The same under the type of counts, which generators hand from a table to a budget."""
+        return cast("NDArray[np.int64]", self)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: there are no numbers."""
+        raise TableError("counts of several sites have no numbers before a budget has paid for them")
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteCounts:
+    """The rows of all sites in the codes of a discretizer, as far as counting goes."""
+
+    discretizer: Discretizer
+    coarsening: Coarsening
+
+    @property
+    def domain(self) -> Mapping[str, int]:
+        return self.coarsening.domain(self.discretizer.sizes)
+
+    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
+        domain = self.domain
+        return PendingCounts("cliques", tuple(domain[name] for name in clique), tuple(clique), self).counts
+
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+        return map(self.counts, cliques)
+
+    def coarse(self, coarsening: Coarsening) -> "RemoteCounts":
+        return replace(self, coarsening=coarsening)
+
+
+@dataclass(frozen=True)
+class RemoteRows(RowsElsewhere):
+    """The table of all sites, where it is: it has no rows here, and all its counts are pending."""
+
+    schema: Schema
+
+    def training(self, schema: Schema, *, in_order: bool = False) -> "RemoteRows":
+        if in_order:
+            raise TableError("sums of several sites do not show how rows follow each other; leave the order out")
+        return RemoteRows(schema)
+
+    def __len__(self) -> int:
+        raise TableError("the number of rows of several sites is not known; use n_units of the schema")
+
+    def under(self, schema: Schema) -> Self:
+        return replace(self, schema=schema)
+
+    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[NDArray[np.int64]]:
+        return (PendingCounts("cells", (one.n_cells,), (one.name,)).counts for one in attributes)
+
+    def coded(self, discretizer: Discretizer) -> RemoteCounts:
+        return RemoteCounts(discretizer, Coarsening({}))
+
+    def rows_per_entity(self) -> NDArray[np.int64]:
+        """The pending numbers of entities with 1, 2, ..., k rows."""
+        return PendingCounts("sizes", (self.schema.max_rows_per_unit,)).counts
+
+    def _undeclared(self, name: str, *_: Any) -> NoReturn:
+        """Refused: a site would name its own categories or values, and bounds are agreed upon before."""
+        raise TableError(f"several sites agree on what is public before any row is read: column={name!r}; declare it")
+
+    category_counts = value_counts = place_counts = _undeclared
+
+
+class SitesBudget(Budget):
+    """A budget whose draws are sums of the sites' noisy counts; it is never charged for a number that no site has."""
+
+    def __init__(self, schedule: Schedule, sums: SecureSums, journal: Journal | None = None) -> None:
+        super().__init__(schedule, journal=journal)
+        self._sums = sums
+        self._number = 0
+        self._first_total: float | None = None
+        self.dropped: set[str] = set()
+
+    def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
+        return self.release_each([exact], event)[0]
+
+    def release_each(self, exact: Sequence[np.ndarray], event: GaussianEvent | LaplaceEvent) -> list[np.ndarray]:
+        """The sums of some counts over all sites, asked for together; spends as many of the event's releases.
+
+        Where a site drops out after the first sum, later sums are scaled to the first.
+        """
+        pending = [each for each in exact if isinstance(each, PendingCounts)]
+        if len(pending) < len(exact):
+            raise BudgetError("a budget of several sites pays for pending counts, and got numbers; ask a remote table")
+        number, self._number = self._number, self._number + 1
+        if not pending:
+            return []
+        place = self.schedule.events.index(event) if event in self.schedule.events else len(self.schedule.events)
+        asked: dict[str, Any] = {"number": number, "event": place, "kind": pending[0].kind}
+        if (table := pending[0].table) is not None:
+            groups = {name: group.tolist() for name, group in table.coarsening.groups.items()}
+            codes = {"discretizer": table.discretizer.to_plain(), "groups": groups}
+            asked |= {**codes, "cliques": [each.clique for each in pending]}
+        query = CountQuery.model_validate(asked)
+        sizes = [each.size for each in pending]
+
+        def draw() -> dict[str, Any]:
+            total, answered = self._sums.ask(query, event.what, sum(sizes))
+            return {"values": total.tolist(), "answered": list(answered)}
+
+        drawn = self._charge_then_draw(event, draw, len(pending))
+        gone = set(self._sums.inputs.names) - set(drawn["answered"])
+        self.dropped |= gone
+        parts = np.split(np.array(drawn["values"], dtype=np.int64), np.cumsum(sizes)[:-1])
+        sums = [part.reshape(each.shape) for part, each in zip(parts, pending, strict=True)]
+        return sums if query.kind == "sizes" else self._scaled(sums, whole=not gone)
+
+    def _scaled(self, sums: list[np.ndarray], *, whole: bool) -> list[np.ndarray]:
+        """Counts of the sites that are left, scaled to the total of the first sum; those of all sites as they are.
+
+        Each of the counts has a total. Their mean is weighted by the inverse of their variances.
+        """
+        total = float(np.average([each.sum() for each in sums], weights=[1 / each.size for each in sums]))
+        if self._first_total is None:
+            self._first_total = total
+        if whole or total <= 0:
+            return sums
+        return [np.rint(each * (self._first_total / total)).astype(np.int64) for each in sums]
+
+    def _refused(self, *_: Any) -> NoReturn:
+        """Refused: no site shows exact scores or its own values, and steps of training are each site's own."""
+        raise BudgetError("several sites show sums alone; let choices come from noisy pairs, and declare categories")
+
+    choose: Any = _refused
+    name_stable: Any = _refused
+    step: Any = _refused
+
+    def statement(self, schema: Schema) -> PrivacyStatement:
+        return stated(super().statement(schema), self._sums.inputs, self.dropped)
+
+
+def stated(statement: PrivacyStatement, inputs: SitesInputs, dropped: Collection[str]) -> PrivacyStatement:
+    """The same, with whom it holds against, and what it takes for granted."""
+    job, n_sites = inputs.job, len(inputs.names)
+    gone = (
+        f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee allowed for {job.dropouts}, and is "
+        "the same; later sums are of the sites that were left."
+        if dropped
+        else f"No site dropped out; the guarantee allows for {job.dropouts}."
+    )
+    caveats = (
+        "The server sees sums of the sites' noisy numbers, and no site's own: secure aggregation hides these.",
+        f"It holds against a server that follows the protocol together with {job.colluding} of {n_sites} sites. These "
+        f"may pool all that they see. Each sum has the stated noise from {job.n_honest} other sites that do not.",
+        "It does not hold against a site for its own rows, nor against a server that replaces messages or keys; nobody "
+        "checks that a site counts its rows truly.",
+        gone,
+        "A unit is taken to have rows at one site only: one with rows at m sites is protected as a group of m.",
+        "A site may judge the table on its own rows, and the server hears the verdict: that is outside the guarantee.",
+    )
+    return replace(
+        statement, trust="sites", caveats=(*caveats, *(() if inputs.by_sums else (FULL_NOISE,)), *statement.caveats)
+    )

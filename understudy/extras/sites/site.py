@@ -1,0 +1,254 @@
+"""A site: its rows stay here, and it answers queries of its job by noisy counts under masks.
+
+A site trusts nobody to keep its budget. It plans the schedule of the job itself, and charges each query to it. It draws
+its share of the noise, and keeps each noisy answer before it is sent. The same query again gets the same answer: noise
+is not drawn twice. It refuses a query beyond its schedule.
+"""
+
+import hashlib
+import json
+import math
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.dp.budget import Budget
+from synth.dp.events import Event, GaussianEvent
+from synth.dp.mechanisms import SystemNoise
+from synth.errors import BudgetError
+from synth.generators.fitting.fixed_costs import SIZES
+from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions, counted_rows
+from synth.output import read_state, whole_file
+from synth.schema.counted import in_rows_alone
+from synth.table.rows import Rows
+from understudy.extras.sites.job import SitesInputs
+from understudy.extras.sites.messages import CountQuery, SitesError, pack, read_query, unpack, write_arrays
+from understudy.extras.sites.secure_aggregation import AggregationPlan
+from understudy.extras.sites.site_aggregation import SiteAggregation
+from understudy.extras.sites.training import SiteTraining, TrainingQuery
+
+OTHER_JOB = (
+    "the server's job is not that of this site: schema, generator, training, seed, policy, rows, sites, colluding or "
+    "dropouts differ; use the same job file"
+)
+BOOKS = "books.json"
+ROUNDS_A_PLAN = 32
+"""Sums that one set-up of secure aggregation serves."""
+ANEW = "begin anew at all sites: remove the unfinished folder beside each output (what was reserved stays spent)"
+LEAST_SHARE_SIGMA = 2.5
+"""Standard deviation of a site's share of noise at least, in rows: with less, a sum of shares is no Gaussian."""
+
+
+class NoiseShare(SystemNoise):
+    """A site's share of discrete Gaussian noise: that of so many honest sites together is what an event states.
+
+    The sum of n discrete Gaussians of standard deviation s is no discrete Gaussian. Yet the logarithm of its mass is
+    within 10 n exp(-pi^2 s^2) of one at every point. With s of at least `LEAST_SHARE_SIGMA` this is below 2e-23 for a
+    thousand sites. Over a hundred million cells it adds less than 1e-14 to epsilon, and accountants round by more.
+
+    Source: Kairouz, Liu, Steinke 2021 (2102.06387), Corollary 12.
+    """
+
+    def __init__(self, n_honest: int) -> None:
+        super().__init__()
+        self._n_honest = n_honest
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        return super().gaussian(values, share_of(sigma, self._n_honest))
+
+
+def share_of(sigma: float, n_honest: int) -> float:
+    """Standard deviation of a site's share of noise; more than its part where that would be too little.
+
+    >>> share_of(10.0, 4), share_of(1.0, 4)
+    (5.0, 2.5)
+    """
+    return max(sigma / math.sqrt(n_honest), LEAST_SHARE_SIGMA)
+
+
+class NoisyAnswers:
+    """Noisy counts of a site by query, on the disk before they are sent; in memory alone where there is no folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self._kept: dict[int, tuple[str, NDArray[np.int64]]] = {}
+        # Its name, drawn once: whoever has other answers has another. Those of others; who was in which sum.
+        self.books: dict[str, Any] = {"id": secrets.token_hex(16), "peers": {}, "sums": {}}
+        if folder is not None:
+            self.books = read_state(folder / BOOKS, self.books)
+            for path in folder.glob("[0-9]*.npz"):
+                with np.load(path, allow_pickle=False) as content:
+                    self._kept[int(path.stem)] = (str(content["asked"]), content["values"])
+        self._write()
+
+    @property
+    def queries(self) -> list[CountQuery]:
+        return [CountQuery.model_validate_json(asked) for _, (asked, _) in sorted(self._kept.items())]
+
+    def find(self, query: CountQuery) -> NDArray[np.int64] | None:
+        """The answer that was kept; `None` where there is none."""
+        asked, values = self._kept.get(query.number, (None, None))
+        if asked not in (None, query.model_dump_json()):
+            raise SitesError(f"query={query.number} was another one before, and its noise is not drawn twice; {ANEW}")
+        return values
+
+    def keep(self, query: CountQuery, values: NDArray[np.int64]) -> None:
+        asked = query.model_dump_json()
+        path = None if self.folder is None else self.folder / f"{query.number}.npz"
+        write_arrays(path, asked=np.array(asked), values=values)
+        self._kept[query.number] = (asked, values)
+
+    def record_sum(self, asked: str, answered: tuple[str, ...]) -> None:
+        """Record whose answers a sum will hold, on the disk before it is shown.
+
+        The difference of two sums of the same answers is the answers of the sites in which they differ. It has no more
+        noise than these sites added.
+        """
+        if tuple(self.books["sums"].setdefault(asked, list(answered))) != answered:
+            raise SitesError(
+                f"{asked} was shown in a sum of other sites, and a second sum would tell what these answered; start "
+                f"again the sites that were there, or {ANEW}"
+            )
+        self._write()
+
+    def check_peers(self, site: str, answer_ids: Any) -> None:
+        """Refuse a sum of old answers of some sites and new ones of others; the answers of all are noted."""
+        if not isinstance(answer_ids, dict) or answer_ids.get(site) != self.books["id"]:
+            raise SitesError("the server does not know this site's answers; start the server again")
+        peers = self.books["peers"]
+        if other := sorted(name for name, answer_id in answer_ids.items() if peers.get(name, answer_id) != answer_id):
+            raise SitesError(
+                f"sites={', '.join(other)} began anew, and sums would mix their new answers with the old ones of this "
+                f"site; go on with the work that they had, or {ANEW}"
+            )
+        peers.update(answer_ids)
+        self._write()
+
+    def _write(self) -> None:
+        if self.folder is not None:
+            with whole_file(self.folder / BOOKS) as beside:
+                beside.write_text(json.dumps(self.books), encoding="utf-8")
+
+
+class Site:
+    """A site's answers to the server of its job, from its *sensitive* rows (any table)."""
+
+    def __init__(
+        self,
+        name: str,
+        inputs: SitesInputs,
+        train: Any,
+        answers: NoisyAnswers | None = None,
+        noise: Any = None,
+        before_draws: Callable[[], None] = lambda: None,
+    ) -> None:
+        schedule = inputs.schedule
+        for event in schedule.events if inputs.by_sums else schedule.events[:-1]:
+            if not isinstance(event, GaussianEvent) or not event.whole:
+                raise BudgetError(f"several sites release sums of counts, and {event.what!r} is none; choose another")
+        self.name, self.inputs, self.schedule = name, inputs, schedule
+        self._before_draws = before_draws
+        rows = bound_contributions(Rows.of(train, inputs.schema), inputs.schema)
+        self._rows = TrainingTable(counted_rows(rows, in_rows_alone(inputs.schema)))
+        self._answers = answers or NoisyAnswers()
+        self.budget = Budget(schedule, NoiseShare(inputs.job.n_honest) if noise is None else noise)
+        self._spent: dict[Event, int] = {}
+        for query in self._answers.queries:
+            self._spent |= self._charged(query)
+        self._aggregation: SiteAggregation | None = None
+        self._asked: dict[int, str] = {}
+        self._training: SiteTraining | None = None
+        if not inputs.by_sums:
+            folder = self._answers.folder
+            self._training = SiteTraining(inputs, self._rows, self.budget, folder, before_draws)
+
+    def answer(self, request: bytes) -> bytes:
+        content, body = unpack(request)
+        if content.get("job") != self.inputs.digest:
+            raise SitesError(OTHER_JOB)
+        task, aggregation = content.get("task"), self._aggregation
+        if task == "hello":
+            return pack({"answer_id": self._answers.books["id"]})
+        if task == "advertise":
+            answer_ids = content.get("answer_ids")
+            self._answers.check_peers(self.name, answer_ids)
+            self._asked = {}
+            self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run")), answer_ids), self.name)
+            return self._aggregation.advertise()
+        if aggregation is None:
+            raise SitesError(f"task={task!r} comes after keys are exchanged; begin with these")
+        if task == "share":
+            return aggregation.share(body)
+        if task == "receive":
+            aggregation.receive(body)
+            return pack({"received": True})
+        if task in ("mask", "train"):
+            return self._masked(aggregation, content, body)
+        if task == "unmask":
+            request_ = aggregation.check_unmask(body)
+            self._answers.record_sum(self._asked[request_.round_index], tuple(sorted(request_.answered)))
+            return aggregation.unmask(body)
+        raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
+
+    def _masked(self, aggregation: SiteAggregation, content: dict[str, Any], body: bytes) -> bytes:
+        """The site's noisy answer under masks."""
+        number, asked = content.get("round"), content.get("query")
+        query: CountQuery | TrainingQuery
+        query = read_query(asked, TrainingQuery) if content["task"] == "train" else read_query(asked, CountQuery)
+        if type(number) is not int:
+            raise SitesError("a vector is masked for a round, and the request names none; correct the server")
+        aggregation.check_mask(number)
+        if isinstance(query, CountQuery):
+            vector = self._noisy(query)
+        elif self._training is not None:
+            vector = self._training.answer(query, body)
+        else:
+            raise SitesError("the generator of this job is fitted to counts, and takes no steps; correct the server")
+        masked = aggregation.mask(number, vector)
+        self._asked[number] = f"{query.task}={query.number}"
+        return masked
+
+    def _noisy(self, query: CountQuery) -> NDArray[np.int64]:
+        """The site's noisy counts: those that were kept, else drawn, kept and given."""
+        kept = self._answers.find(query)
+        if kept is not None:
+            return kept
+        event, spent = self._event(query), self._charged(query)
+        counts = query.counts(self._rows, self.inputs.counted)
+        self._before_draws()
+        self._spent |= spent
+        drawn = self.budget.release_each(counts, event)
+        values = np.concatenate([each.ravel() for each in drawn])
+        self._answers.keep(query, values)
+        return values
+
+    def _event(self, query: CountQuery) -> GaussianEvent:
+        events = self.schedule.events
+        event = events[query.event] if query.event < len(events) else None
+        kind = {SIZES: "sizes", COLUMNS: "cells"}.get("" if event is None else event.what, "cliques")
+        if not isinstance(event, GaussianEvent) or kind != query.kind:
+            raise SitesError(
+                f"query={query.number} asks for {query.kind}, and event={query.event} of the schedule does not pay for "
+                "these; correct the server"
+            )
+        return event
+
+    def _charged(self, query: CountQuery) -> dict[Event, int]:
+        """What is spent of the query's event with it, releases of an earlier start included."""
+        event, n_columns = self._event(query), len(self.inputs.counted.modeled)
+        n_releases = {"cells": n_columns, "sizes": 1, "cliques": len(query.cliques)}[query.kind]
+        spent = self._spent.get(event, 0) + n_releases
+        if spent > event.count:
+            raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
+        return {event: spent}
+
+
+def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
+    """The public facts of one set-up of secure aggregation."""
+    answers = hashlib.sha256(json.dumps(answer_ids, sort_keys=True).encode()).hexdigest()
+    return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)

@@ -1,0 +1,1 @@
+"""What is measured of free text: six numbers of fidelity, models of its row, and two attacks."""

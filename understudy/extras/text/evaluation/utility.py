@@ -1,0 +1,130 @@
+"""What models lose by learning from synthetic texts to predict a column of their row.
+
+A model (`agreement`) that learned from synthetic rows and one that learned from as many training rows predict the same
+held-out rows. Scores are squares of correlations, with their sign, the share of what varies that is told; the loss is
+their difference. Beside it stand fresh real rows with as many training ones (the reference), and training texts beside
+the columns of other rows (the floor). Chance enters by the held-out rows (half-samples) and by the rows learned from
+(models of halves), as in `evaluate.utility.study`.
+
+Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evaluate.fidelity.encoded import EncodedSamples
+from evaluate.intervals import N_GROUPS
+from evaluate.metrics import Counted, Metric
+from evaluate.result import Estimate, Failure
+from evaluate.tables import MetricResult, Tables
+from evaluate.utility.study import interval
+from understudy.extras.text.evaluation.agreement import (
+    MIN_TEXTS,
+    MOST_LEARNED,
+    Outputs,
+    TextModel,
+    correlations,
+    counted,
+)
+from understudy.extras.text.evaluation.fidelity import ColumnTexts, compared
+from understudy.extras.text.evaluation.tokens import NO_TEXTS
+
+NAME = "utility.texts"
+TSTR, GAP, WORST = "utility.texts.tstr", "utility.texts.gap", "utility.texts.gap.worst"
+_ONE = "it is of one text and one column; name 'utility.texts.gap.worst'"
+_DIFFERENCE = (-2.0, 2.0)
+_DECLARED = (
+    Metric(TSTR, "higher", "Column predicted from text, trained on synthetic", "Share of what varies in a column of "
+           "real rows that a linear model tells from their texts, which learned from synthetic ones.", describes=_ONE,
+           ends=(-1.0, 1.0)),
+    Metric(GAP, "lower", "Column predicted from text, loss",
+           "What a linear model of texts loses by training on synthetic ones.", describes=_ONE, ends=_DIFFERENCE),
+    Metric(WORST, "lower", "Columns predicted from texts, worst loss", "The largest loss of a linear model that "
+           "learned from synthetic texts to predict a column of their row.", key=True, ends=_DIFFERENCE,
+           counted=Counted("test rows with a text, which are half of the holdout", 2, 5_000)),
+)  # fmt: skip
+METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
+
+N_SPLITS = 8  # Splits in halves of the rows learned from
+
+
+def measure(tables: Tables) -> MetricResult:
+    """Score and loss of each column predicted from each text, and the worst loss; else a reason."""
+    if not tables.schema.texts:
+        return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
+    whole = compared(tables)[1]
+    coded = EncodedSamples.of(tables, whole)
+    found = []
+    for name in tables.schema.texts if coded.columns else ():
+        texts = [ColumnTexts.of(whole, name).texts(side) for side in range(3)]
+        found += _losses(name, texts, coded, tables.seed)
+    if not found:
+        few = f"it needs at least {MIN_TEXTS // 2} texts in each table and in either half of the holdout"
+        why = f"{few}, and a column that varies beside them"
+        return MetricResult(failures=(Failure(WORST, "skipped", why),))
+    gaps = [gap for _, gap, _ in found]
+    last = max(gaps, key=lambda gap: gap.value)
+    ends = np.array([interval(*chance, bounds=_DIFFERENCE, n_comparisons=len(gaps)) for *_, chance in found])
+    low, high = ends.max(axis=0).tolist()
+    text, target = last.subject
+    note = f"The worst is {target!r}, predicted from {text!r}; of {len(gaps)}. {last.note}"
+    worst = replace(last, measure=WORST, subject=(), low=min(low, last.value), high=max(high, last.value), note=note)
+    return MetricResult((*(each for score, gap, _ in found for each in (score, gap)), worst))
+
+
+def _losses(
+    name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int
+) -> list[tuple[Estimate, Estimate, tuple[np.ndarray, np.ndarray]]]:
+    """Score and loss of each column that varies among the test rows, and what its interval is made of."""
+    outputs, counts = Outputs.of(coded), [counted(each) for each in texts]
+    units = [rows.rows.units for rows in coded.rows[:3]]
+    there = [np.flatnonzero([text is not None for text in each]) for each in texts]
+    fresh, test = (there[2][units[2][there[2]] % 2 == side] for side in (0, 1))
+    sides = ((0, there[0]), (1, there[1]), (2, fresh), (2, test))
+    if min(len(np.unique(units[side][rows])) for side, rows in sides) < MIN_TEXTS // 2:
+        return []
+    n = min(len(there[0]), len(there[1]), MOST_LEARNED)
+    train, synthetic, fresh = there[0][:n], there[1][:n], fresh[:n]
+    truth, groups = outputs.tables[2][test], units[2][test] // 2 % N_GROUPS
+
+    def score(side: int, rows: np.ndarray, dealt: int = 0) -> np.ndarray:
+        model = TextModel.fit(counts[side][rows], outputs.tables[side][np.roll(rows, dealt)])
+        found = correlations(model.predict(counts[2][test]), truth, outputs.columns, groups)
+        return np.asarray(found * np.abs(found))
+
+    tstr, trtr, floor = score(1, synthetic), score(0, train), score(0, train, 1)
+    reference = score(0, train[: len(fresh)]) - score(2, fresh)
+    # Both sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
+    halves = np.array([
+        [score(0, ours) - score(1, theirs) for ours, theirs in zip(
+            _halved(units[0], train, split), _halved(units[1], synthetic, split), strict=True
+        )] for split in np.random.default_rng([seed, 23]).integers(2**63, size=N_SPLITS).tolist()
+    ])  # fmt: skip
+    found = []
+    for i, column in enumerate(coded.columns):
+        if truth[:, outputs.columns == i].std(axis=0).max() == 0.0:
+            continue
+        note = f"share of what varies in {column!r} that {name!r} tells, {n} texts learned from"
+        chance = (trtr - tstr)[:, i], halves[:, :, :, i]
+        low, high = interval(*chance, bounds=_DIFFERENCE)
+        value, half = float(tstr[0, i]), 2 * float(np.std(tstr[1:, i]))
+        score_of = Estimate(
+            TSTR, value, len(test), "higher", subject=(name, column), low=max(value - half, -1.0),
+            high=min(value + half, 1.0), reference=float(trtr[0, i]), floor=float(floor[0, i]), note=note,
+        )  # fmt: skip
+        gap = Estimate(
+            GAP, float(chance[0][0]), len(test), "lower", subject=(name, column), low=low, high=high,
+            reference=float(reference[0, i]), floor=float((trtr - floor)[0, i]), note=f"TRTR - TSTR: {note}",
+        )  # fmt: skip
+        found.append((score_of, gap, chance))
+    return found
+
+
+def _halved(units: np.ndarray, rows: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in two, whole entities together."""
+    different, at = np.unique(units[rows], return_inverse=True)
+    first = np.zeros(len(different), dtype=bool)
+    first[np.random.default_rng(seed).permutation(len(different))[: len(different) // 2]] = True
+    return rows[first[at]], rows[~first[at]]
