@@ -1,6 +1,5 @@
 """Generators: frozen specifications with `fit`, which gives a model with `sample` and `save`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
