@@ -112,7 +112,7 @@ def test_a_run_goes_on_with_the_public_texts_that_it_began_with_and_names_no_pla
     ("generators", "said"),
     [
         ({"independent": {"epsilon": 1.0}}, "free text to be learned, and the generator has no option text"),
-        ({"independent": {"text": {"rank": 4}}}, "rank is of adapters"),
+        ({"independent": {"text": {"rank": 0}}}, "rank"),
         ({"independent": {"text": {"public_text": "absent.txt"}}}, "cannot be read"),
     ],
 )
