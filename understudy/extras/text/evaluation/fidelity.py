@@ -20,7 +20,7 @@ of squares.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -134,7 +134,7 @@ def measure(tables: Tables) -> MetricResult:
     if columns:
         equal = [ColumnTexts.of(cut, each.name) for each in columns]
         found += [_beyond("lengths", equal, distances_of_lengths), _beyond("words", equal, distances_of_words)]
-        order = {(each.name,): (each, Squares.of(ordered(each))) for each in columns}
+        order = [(each, Squares.of(ordered(each))) for each in columns]
         found += [_repeated(columns), _worst_share(ORDER, order, 1)]
         found += _agreement(columns, EncodedSamples.of(tables, whole))
     else:
@@ -236,14 +236,14 @@ def _agreement(columns: Sequence[ColumnTexts], coded: EncodedSamples) -> list[Es
     """How far the agreement of texts with columns is from the real one, by column and over all of them."""
     if not coded.columns:
         return [Failure(AGREEMENT, "skipped", "no column is learned beside the texts")]
-    found, totals = list[Estimate | Failure](), dict[tuple[str, ...], tuple[ColumnTexts, Squares]]()
+    found, totals = list[Estimate | Failure](), list[tuple[ColumnTexts, Squares]]()
     for column in columns:
         correlations = agreements([column.texts(side) for side in range(3)], coded, N_FOLDS)
         squares = {name: Squares.of(correlations[:, :, [i]]) for i, name in enumerate(coded.columns)}
         telling = {n: each for n, each in squares.items() if each.tells(column.size_ratio, len(squares))}
         found += [_share("texts.agreement", each, column.n, (column.name, name), 1) for name, each in telling.items()]
         if telling:
-            totals[column.name,] = column, Squares.total(telling.values())
+            totals.append((column, Squares.total(telling.values())))
     return [*found, _worst_share(AGREEMENT, totals, len(coded.columns))]
 
 
@@ -256,14 +256,14 @@ def _share(measure: str, squares: Squares, n: int, subject: tuple[str, ...], n_c
 
 
 def _worst_share(
-    measure: str, squares: Mapping[tuple[str, ...], tuple[ColumnTexts, Squares]], n_comparisons: int
-) -> Estimate | Failure:
+    measure: str, squares: Sequence[tuple[ColumnTexts, Squares]], n_comparisons: int
+) -> Estimate | Failure:  # fmt: skip
     """The largest share of a column; its interval holds those of all columns at once."""
-    told = {name: each for name, (of, each) in squares.items() if each.tells(of.size_ratio, n_comparisons)}
+    told = [(column, each) for column, each in squares if each.tells(column.size_ratio, n_comparisons)]
     if not told:
         return Failure(measure, "skipped", _UNTOLD[measure])
-    n = min(squares[name][0].n for name in told)
-    return _largest([_share(measure, each, n, name, len(told)) for name, each in told.items()])
+    n = min(column.n for column, _ in told)
+    return _largest([_share(measure, each, n, (column.name,), len(told)) for column, each in told])
 
 
 def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) -> Rate:
