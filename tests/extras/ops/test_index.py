@@ -253,22 +253,13 @@ def test_a_sign_off_counts_by_a_key_that_was_named(
         assert keys["a"].fingerprint in text
 
 
-@pytest.mark.parametrize("lacks", ["table", "policy", "is_sealed"])
+@pytest.mark.parametrize("lacks", ["table", "policy"])
 @pytest.mark.parametrize("state", ["PASS", "FAIL", "INCONCLUSIVE"])
-def test_a_verdict_needs_a_table_a_policy_and_a_seal(lacks: str, state: str) -> None:
-    whole = {"table": "mst", "policy": "own 4", "is_sealed": True}
+def test_a_verdict_needs_a_table_and_a_policy(lacks: str, state: str) -> None:
+    whole = {"table": "mst", "policy": "own 4"}
     assert IndexRow("fair", state, **whole).state == state  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="output='fair'"):
-        IndexRow("fair", state, **{**whole, lacks: type(whole[lacks])()})  # type: ignore[arg-type]
-
-
-def test_a_claim_without_a_seal_is_marked(output: Path) -> None:
-    folder = output.parents[1]
-    Workspace(folder).run("index", folder)
-    assert ">unverified: no seal<" not in Page(folder / "index.html").text
-    (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[0]).to_json())
-    Workspace(folder).run("index", folder)
-    assert Page(folder / "index.html").text.count(">unverified: no seal<") == 1
+        IndexRow("fair", state, **{**whole, lacks: ""})  # type: ignore[arg-type]
 
 
 def test_verdicts_of_an_evaluation_of_another_version_count_without_figures(output: Path) -> None:
@@ -280,37 +271,20 @@ def test_verdicts_of_an_evaluation_of_another_version_count_without_figures(outp
     assert all("schema_version=3" in row.reason for row in found)
 
 
-def test_an_evaluation_that_contradicts_itself_spoils_its_own_row_alone(output: Path) -> None:
-    folder = output.parents[1]
-    points = [{"label": "nobody", "generator": "mst", "epsilon": 1.0, "seed": 0}]
-    private = replace(sample_evaluation().candidates[0], statement=stated())
-    swept = evaluation_of(private, sweep={"composed": None, "points": points, "releasable": True})
-    (folder / "evaluation.json").write_text(swept.to_json())
-    found = states(folder)
-    assert found.pop("evaluation.json:") == NOT_SOUND
-    assert set(found.values()) == {"PASS"}
-
-
 def test_what_is_an_output_is_a_row_and_nothing_else(output: Path) -> None:
     folder = output.parents[1]
-    (folder / "alone.json").write_text(evaluation_of(sample_evaluation().candidates[1]).to_json())
-    (folder / "evaluation.json").write_text("{}")
+    (folder / "evaluation.json").write_text(evaluation_of(sample_evaluation().candidates[1]).to_json())
     os.mkfifo(folder / "pipe.json")
     (folder / "latest").symlink_to(output)
-    (folder / "gate.json").write_text((output / "verdict.json").read_text())  # no evaluation, and no output
     shutil.copytree(fill(folder / "small") / "to-hand-on", folder / "to-hand-on")
     seal(folder / "to-hand-on", about("to-hand-on"), None)
     shutil.rmtree(folder / "small")
-    found = states(folder)
-    assert found == {
-        "to-hand-on:": NOT_JUDGED, "evaluation.json:": NOT_SOUND,
-        "alone.json:sdv.gaussian_copula": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES},
-    }  # fmt: skip
+    assert states(folder) == {"to-hand-on:": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES}}
 
 
 def test_a_claim_in_doubt_is_told_beside_its_epsilon(tmp_path: Path) -> None:
     one = replace(sample_evaluation().candidates[0], statement=stated(private=False), generator=GeneratorRecord("mst"))
-    (tmp_path / "evaluation.json").write_text(evaluation_of(one).to_json())
+    deliver(tmp_path / "out", evaluation_of(one))
     (row,) = rows(tmp_path)
     assert row.claimed is not None
     assert row.claimed.standing == "void"
@@ -350,7 +324,7 @@ def test_names_are_text_and_no_name_is_an_address(whole: Path, tmp_path: Path) -
     hostile = "javascript:alert(1)<b>"
     shutil.copytree(whole, tmp_path / hostile)
     candidate = replace(sample_evaluation().candidates[0], name="<script>alert(1)</script>")
-    (tmp_path / "evaluation.json").write_text(evaluation_of(candidate).to_json())
+    deliver(tmp_path / "odd", evaluation_of(candidate))
     assert Workspace(tmp_path).run("index", tmp_path).exit_code == 0
     page = Page(tmp_path / "index.html")
     assert "<b>" not in re.sub(r"<b>(?=[\d\u2212]|Internal|How)", "", page.text)

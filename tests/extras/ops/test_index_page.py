@@ -37,7 +37,7 @@ def page_of(n_outputs: int) -> str:
             row = IndexRow(
                 f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", state, "" if state == "PASS" else "Copies",
                 generator, "A job", state == "PASS", "sign-off, unsigned", "2026-01-02", generator, "internal 3",
-                "us", claimed, figures, True, True, NOTES, "a/report.html", "", "a/evaluation.json",
+                "us", claimed, figures, True, NOTES, "a/report.html", "", "a/evaluation.json",
             )  # fmt: skip
             rows.append(row)
     broken = (IndexRow("broken", NOT_SOUND, "report.html was changed."), IndexRow("lost", WITHDRAWN, "x" * 300))

@@ -121,10 +121,14 @@ class HistoryModel(ModelDisplay):
             if (codes != codes[first_of][owners]).any():
                 raise JobError(f"given={name!r} varies within an entity, which holds one value; give it one")
         counts = np.bincount(owners, minlength=len(first_of))
+        if (most := len(self.entity_shares)) < counts.max(initial=0):
+            raise JobError(f"given has entities of more rows than histories have, up to {most:,}; give fewer")
+        if len(table) == 0:
+            return self.sample(1, seed=seed).iloc[:0]
         rows = self._of(table.iloc[first_of].reset_index(drop=True), counts, seed, progress)
         if len(rows) < len(table):
             raise JobError(
-                f"given has entities of more rows than histories have, up to {len(self.entity_shares):,}; give fewer"
+                "histories of so many rows end early, for want of a row that keeps the constraints; give fewer"
             )
         order = np.argsort(owners, kind="stable")  # the histories come entity by entity
         return rows.take(np.argsort(order)).reset_index(drop=True)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from understudy.extras.histories.model import HistoryModel
 
 MOST_STEPS, PRIOR = 50_000, 0.1  # rows that steps are counted in at most, and what is added to each count
+SURE = 2.0  # standard errors by which a step is drawn more often than it happens, where it happens
 KEPT_ROWS = 0.9
 """Share of the rows that a synthetic table of as many entities has at least, else a fit says what was merged."""
 
@@ -254,7 +255,9 @@ def step_chances(later: Any, rows: TrainingTable, layout: HistoryLayout, rng: np
             steps = step_codes(frame[layout.before(name)], now, levels)
             counts.append(np.bincount(steps, weights, (len(levels) + 1) ** 2))
         happened, was_drawn = np.where(counts[0] < FEW_UNITS, 0.0, counts[0]), counts[1]
-        kept = np.minimum((happened + PRIOR) / (was_drawn + PRIOR), 1.0).reshape(len(levels) + 1, -1)
+        kept = np.minimum((happened + PRIOR) / (was_drawn + PRIOR), 1.0)
+        by_chance = was_drawn - happened <= SURE * np.sqrt(was_drawn + happened)
+        kept = np.where((happened > 0) & by_chance, 1.0, kept).reshape(len(levels) + 1, -1)
         kept[counts[0].reshape(kept.shape).sum(axis=1) < FEWEST_MEMBERS] = 1.0
         chances[name] = kept.astype(np.float32)
     return chances

@@ -28,9 +28,8 @@ def index(
 ) -> int:
     """One page over many outputs: recorded verdicts, epsilon and key figures of every table, with links.
 
-    Outputs of `run`, `batch`, `try` and `compare`, sweeps, bundles, and evaluations that lie by themselves. A verdict
-    is shown only where every file of its output is as it was sealed. An evaluation by itself has no seal, and its claim
-    is marked unverified. The page is internal.
+    Outputs of `run`, `batch`, `try` and `compare`, sweeps and bundles. A verdict is shown only where every file of its
+    output is as it was sealed. The page is internal.
     """
     from understudy.extras.ops.index import EXPIRED, NOT_SOUND, WITHDRAWN, check_page, read_index, write_index
 

@@ -1,12 +1,11 @@
 """The outputs in a folder as one page: what each says of its tables, once it is certain that it is as sealed.
 
 A verdict is the recorded one. It is read from an output whose files are all as they were sealed, and is not judged
-again. Whatever is damaged, withdrawn or over is a row of its own that says so, and never a PASS. An evaluation that
-lies by itself is not sealed, and gives no verdict. Neither links to folders nor hidden folders are followed.
+again. Whatever is damaged, withdrawn or over is a row of its own that says so, and never a PASS. Neither links to
+folders nor hidden folders are followed.
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from markupsafe import Markup
 
 from evaluate.gate.checks import BROKEN
 from evaluate.gate.claim import Composition
-from evaluate.result import NOTICE, Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
 from reports.html import environment, inlined
@@ -46,8 +45,7 @@ NOT_SOUND, WITHDRAWN, EXPIRED, NOT_JUDGED = "NOT SOUND", "WITHDRAWN", "EXPIRED",
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
 LOOKS = {NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn", NOT_JUDGED: "none"}
 """Every other state of a row, with the look of its badge."""
-HEAD_BYTES, LIMIT_BYTES = 4096, 256 << 20  # of a file, to see what it is; of an evaluation
-BEGIN = re.compile(rb'\s*\{\s*"schema_version"')
+LIMIT_BYTES = 256 << 20  # of an evaluation
 
 
 class Claimed(NamedTuple):
@@ -74,15 +72,14 @@ class IndexRow:
     claimed: Claimed | None = None
     figures: Mapping[str, Estimate | Failure] = field(default_factory=dict)
     is_measured: bool = False
-    is_sealed: bool = False
     notes: tuple[str, ...] = ()
     report: str = ""  # links, relative to the page and safe in it; empty where nothing is there
     to_hand_on: str = ""
     evaluation: str = ""
 
     def __post_init__(self) -> None:
-        if self.state in VERDICTS and not (self.table and self.policy and self.is_sealed):
-            raise ValueError(f"a verdict is about a table under a policy, and is sealed: output={self.output!r}")
+        if self.state in VERDICTS and not (self.table and self.policy):
+            raise ValueError(f"a verdict is about a table under a policy: output={self.output!r}")
 
 
 @dataclass(frozen=True)
@@ -119,11 +116,10 @@ def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = qu
     for done, path in enumerate(outputs):
         progress(path.name, done / len(outputs))
         name = folder.resolve().name if path == folder else path.relative_to(folder).as_posix()
-        rows += (_of_bundle if path.is_dir() else _of_evaluation)(path, name, page, demand)
+        rows += _of_bundle(path, name, page, demand)
     if not rows:
         raise JobError(
-            f"no output is in folder={str(folder)!r}; name one that `understudy run`, `batch`, `try`, `compare` or "
-            "`evaluate` wrote into"
+            f"no output is in folder={str(folder)!r}; name one that `understudy run`, `batch`, `try` or `compare` made"
         )
     notes = []
     if not demand.keys and any(row.is_measured for row in rows):
@@ -139,7 +135,8 @@ def check_page(page: Path) -> None:
     check_writable(page)
     if any(is_there(parent / MANIFEST) for parent in page.absolute().parents):
         raise OutputError(f"a sealed output takes no further file: --out {str(page)!r} lies in one; name another path")
-    if page.is_symlink() or (page.exists() and MARK.encode() not in _head(page)):
+    is_other = page.is_symlink() or (page.exists() and not page.is_file())
+    if is_other or (page.exists() and MARK.encode() not in page.read_bytes()[:4096]):
         raise OutputError(f"an index replaces no other file: {str(page)!r} is none; name another")
 
 
@@ -166,41 +163,14 @@ def render_index(index: Index) -> str:
     )  # fmt: skip
 
 
-def _head(path: Path) -> bytes:
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            return b""
-        with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError:
-        return b""
-
-
 def _outputs(folder: Path) -> Iterator[Path]:
-    """The folder of each sealed output, and the file of each evaluation that lies by itself."""
+    """The folder of each sealed output."""
     for at, folders, files in os.walk(folder):
         here = Path(at)
         sealed = any(f"{name}{suffix}" in files for name in (MANIFEST, VERDICT) for suffix in SUFFIXES)
         if sealed:
             yield here
-        for name in () if sealed else sorted(files):
-            head = _head(here / name) if name.endswith(".json") else b""
-            if name == EVALUATION or (BEGIN.match(head) is not None and NOTICE.encode() in head):
-                yield here / name
         folders[:] = sorted(n for n in folders if not n.startswith(".") and not (sealed and n == TO_HAND_ON))
-
-
-def _of_evaluation(path: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
-    """The tables of an evaluation that lies by itself."""
-    why = f"It lies by itself: no {MANIFEST} vouches for it, and no verdict is recorded with it."
-    try:
-        return _measured_rows(IndexRow(name, NOT_JUDGED, why, evaluation=_link(path, page)), _read(path), [])
-    except (UnderstudyError, UnicodeDecodeError) as error:
-        return [IndexRow(name, NOT_SOUND, _sentence(str(error)))]
-
-
-def _read(path: Path) -> Evaluation:
-    return evaluation_from(read_plain(path, LIMIT_BYTES).decode("utf-8"))
 
 
 def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
@@ -221,7 +191,7 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
     files = (folder / REPORT, public / REPORT_TO_HAND_ON, folder / EVALUATION)
     report, to_hand_on, evaluation = (_link(path, page) if path.is_file() else "" for path in files)
     base = IndexRow(
-        name, NOT_JUDGED, title=about.title, day=about.made_at[:10], is_sealed=True, notes=notes, report=report,
+        name, NOT_JUDGED, title=about.title, day=about.made_at[:10], notes=notes, report=report,
         to_hand_on=to_hand_on, evaluation=evaluation, sign_off=_sign_off(found, demand),
     )  # fmt: skip
     if about.kind == "to-hand-on":
@@ -232,7 +202,8 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Inde
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
         return [replace(base, state=NOT_SOUND, reason=f"{VERDICT} and {MANIFEST} do not tell of the same verdicts.")]
     try:
-        rows = _measured_rows(base, _read(folder / EVALUATION), judged)
+        read = evaluation_from(read_plain(folder / EVALUATION, LIMIT_BYTES).decode("utf-8"))
+        rows = _measured_rows(base, read, judged)
     except (UnderstudyError, UnicodeDecodeError) as error:  # of another version: its verdicts count all the same
         why = f"No figures: {_sentence(str(error))}"
         rows = [replace(row, reason=row.reason or why) for row in judged or [base]]

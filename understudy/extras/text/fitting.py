@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ KEPT_SHARE = 0.99
 CHARACTERS_A_TOKEN = 3  # of a folder's model, at least as a rule
 TOKENS = 8, 1_024
 """Tokens of a text that such a limit may be."""
+HALF_A_PAIR = re.compile("[\ud800-\udfff]")  # of surrogates: no character, and no tokenizer takes it
 PREPARED = "texts"
 """Name of the folder of a fit's place in which its checkpoint of texts stands."""
 
@@ -186,18 +188,9 @@ def prepared(train: Any, schema: Schema, *, promises: bool, in_order: bool) -> p
     if len(rows) == 0:
         raise TableError("a fit needs rows, and the table has none; give it a larger one")
     for name in schema.texts:
-        if not all(_is_whole(text) for text in rows[name] if isinstance(text, str)):
+        if any(HALF_A_PAIR.search(text) for text in rows[name] if isinstance(text, str)):
             raise TableError(f"text={name!r} holds half a surrogate pair, which is no character; mend its encoding")
     return rows
-
-
-def _is_whole(text: str) -> bool:
-    """True if a text has no half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def fit_texts(

@@ -12,8 +12,7 @@ from reports.glossary import entry
 from reports.sections.extra import ExtraSection
 from synth.schema import Schema
 
-DISTANCES, SHARES = ("texts.words", "texts.lengths"), ("texts.repeated", "texts.missing")
-AGREEMENT, TSTR, GAP = "texts.agreement", "utility.texts.tstr", "utility.texts.gap"
+AGREEMENT, TSTR = "texts.agreement", "utility.texts.tstr"
 MOST_SENTENCES = 10
 
 
@@ -22,8 +21,6 @@ class TextPart:
     """One column of texts. `agreements`: by column that texts tell of, numbers by name, the worst first."""
 
     column: str
-    distances: tuple[Estimate, ...]
-    shares: tuple[Estimate, ...]
     agreements: tuple[tuple[str, dict[str, Estimate]], ...]
     sentences: tuple[dict[str, Any], ...]
     examples: tuple[dict[str, Any], ...]
@@ -69,20 +66,17 @@ def _part(name: str, candidate: Candidate) -> TextPart:
     drawn: dict[str, Any] = next((each for each in candidate.figures.get("texts") or () if each["column"] == name), {})
     listed = (candidate.figures.get("text_copies") or {}).get("columns", ())
     sentences = [sentence for each in listed if each["column"] == name for sentence in each["sentences"]]
-    own = {each.measure: each for each in candidate.estimates if each.subject == (name,)}
     columns: dict[str, dict[str, Estimate]] = {}
     for each in candidate.estimates:
-        if each.measure in (AGREEMENT, TSTR, GAP) and each.subject[:1] == (name,):
+        if each.measure in (AGREEMENT, TSTR) and each.subject[:1] == (name,):
             columns.setdefault(each.subject[1], {})[each.measure] = each
 
-    def worst_first(column: str) -> tuple[float, float]:
-        lost, gap = columns[column].get(AGREEMENT), columns[column].get(GAP)
-        return (-lost.value if lost else float("inf")), (-gap.value if gap else 0.0)
+    def worst_first(column: str) -> float:
+        lost = columns[column].get(AGREEMENT)
+        return -lost.value if lost else float("inf")
 
     return TextPart(
         column=name,
-        distances=tuple(own[measure] for measure in DISTANCES if measure in own),
-        shares=tuple(own[measure] for measure in SHARES if measure in own),
         agreements=tuple((column, columns[column]) for column in sorted(columns, key=worst_first)),
         sentences=tuple(sentences[:MOST_SENTENCES]),
         examples=tuple(drawn.get("examples", ())),

@@ -28,6 +28,8 @@ from understudy.extras.text.evaluation.fidelity import (
     REPEATED,
     ColumnTexts,
     compared,
+    distances_of_lengths,
+    distances_of_words,
     ordered,
     repeated_rate,
 )
@@ -70,10 +72,15 @@ def shares(texts: pd.Series) -> Counter[str]:
     return Counter({word: count / counts.total() for word, count in counts.items()})  # type: ignore[misc]
 
 
+def shortened(distances: Callable[[ColumnTexts], list[np.ndarray]]) -> float:
+    tables = real().beside(spoiled.cut_short(complaints(N, 2)))
+    return float(distances(ColumnTexts.of(compared(tables)[0], TEXT))[0][0])
+
+
 def test_distances_are_those_that_one_counts_by_hand() -> None:
     first, second = shares(complaints(N, 0)[TEXT]), shares(spoiled.cut_short(complaints(N, 2))[TEXT])
     by_hand = sum(abs(first[word] - second[word]) for word in {*first, *second}) / 2
-    assert number(measured(spoiled.cut_short), "texts.words", TEXT).value == pytest.approx(by_hand, abs=1e-12)
+    assert shortened(distances_of_words) == pytest.approx(by_hand, abs=1e-12)
 
 
 def test_lengths_are_compared_as_one_counts_words_by_hand() -> None:
@@ -82,7 +89,7 @@ def test_lengths_are_compared_as_one_counts_words_by_hand() -> None:
         for texts in (complaints(N, 0)[TEXT], spoiled.cut_short(complaints(N, 2))[TEXT])
     )
     by_hand = max(abs((first <= at).mean() - (second <= at).mean()) for at in range(first.max() + 1))
-    assert number(measured(spoiled.cut_short), "texts.lengths", TEXT).value == pytest.approx(by_hand, abs=1e-12)
+    assert shortened(distances_of_lengths) == pytest.approx(by_hand, abs=1e-12)
 
 
 def test_fresh_texts_pass_every_rule_of_every_policy() -> None:
@@ -202,8 +209,7 @@ def test_two_columns_of_texts_are_measured_each_and_the_worst_is_named() -> None
     found = measure_candidate("t", Tables.prepare(*frames, schema), measures=[NAME])
     worst = number(found, REPEATED)
     assert worst.note.startswith("The worst is 'reply'.")
-    assert number(found, "texts.repeated", "reply").value == 1.0
-    assert number(found, "texts.repeated", TEXT).value < 0.3
+    assert worst.value > 0.7
     assert {one["column"] for one in found.figures["texts"]} == {TEXT, "reply"}
 
 

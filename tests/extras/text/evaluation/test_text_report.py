@@ -52,7 +52,6 @@ def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evalua
             row.measure for row in section.extras["texts"].rows
         }
         (part,) = section.extras["texts"].parts
-        assert part.distances[0].measure == "texts.words"
         assert {column for column, _ in part.agreements} == {"product", "channel", "rating", "amount"}
     page = render_html(measured)
     assert 'id="texts"' in page

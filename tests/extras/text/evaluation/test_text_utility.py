@@ -17,7 +17,7 @@ from evaluate.tables import Real, Tables
 from synth.schema import build_schema
 from tests.extras.text.evaluation import spoiled
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.evaluation.utility import GAP, NAME, TSTR, WORST
+from understudy.extras.text.evaluation.utility import NAME, TSTR, WORST
 
 N = 400
 Spoil = Callable[[pd.DataFrame], pd.DataFrame]
@@ -48,7 +48,7 @@ def outcome(candidate: Candidate, policy: str) -> str:
 
 def test_fresh_texts_lose_nothing_and_dealt_ones_all() -> None:
     assert number(measured(), TSTR, TEXT, "product").value > 0.95
-    lost = number(measured(spoiled.dealt), GAP, TEXT, "product")
+    lost = number(measured(spoiled.dealt), WORST)
     assert lost.low > 0.3
     assert lost.value == pytest.approx(lost.floor, abs=0.15)
     for name in shipped():
@@ -59,13 +59,13 @@ def test_fresh_texts_lose_nothing_and_dealt_ones_all() -> None:
 def test_the_training_table_itself_loses_nothing_at_all() -> None:
     found = measure_candidate("t", real().beside(complaints(N, 0)), measures=[NAME])
     for one in found.estimates:
-        if one.measure in (GAP, WORST):
-            assert one.value == pytest.approx(0.0, abs=1e-9)
+        expected = 0.0 if one.measure == WORST else one.reference
+        assert one.value == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_column_of_which_texts_tell_nothing_is_none_that_is_lost() -> None:
-    lost = number(measured(spoiled.dealt), GAP, TEXT, "amount")
-    assert lost.low < 0.0 < lost.high or abs(lost.value) < 0.15
+    score = number(measured(spoiled.dealt), TSTR, TEXT, "amount")
+    assert abs(score.reference - score.value) < 0.15
     assert "'amount'" not in number(measured(spoiled.dealt), WORST).note
 
 
@@ -112,8 +112,8 @@ def test_the_interval_of_the_worst_loss_holds_the_losses_of_all_columns(share: f
         now = measure_candidate("t", Tables.prepare(*parts, complaint_schema(), seed=seed), measures=[NAME])
         worst.append(number(now, WORST))
         for one in now.estimates:
-            if one.measure == GAP:
-                gaps.setdefault(one.subject, []).append(one.value)
+            if one.measure == TSTR:
+                gaps.setdefault(one.subject, []).append(one.reference - one.value)
     truth = max(np.mean(each) for each in gaps.values())
     covered = np.mean([one.low <= truth <= one.high for one in worst])
     assert covered >= 0.93 - 3.1 * np.sqrt(0.93 * 0.07 / 40)

@@ -20,7 +20,7 @@ of squares.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,11 +30,11 @@ import pandas as pd
 from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.encoded import EncodedSamples
-from evaluate.fidelity.estimates import Distance, worst
+from evaluate.fidelity.estimates import worst
 from evaluate.fidelity.rows import OrderedValues, SampledRows
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, replicate_groups, wilson
-from evaluate.metrics import Counted, Metric, biased
+from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
@@ -42,22 +42,15 @@ from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens
 from understudy.extras.text.evaluation.word_model import word_bases, word_probabilities
 
 TEXTS = Counted("rows of the synthetic table and as many of the holdout", 1, 10_000)
-_SHARE, _DIFFERENCE = (0.0, 1.0), (-1.0, 1.0)
-_BEYOND = "The same, minus that of fresh real texts; of the worst column."
+_DIFFERENCE = (-1.0, 1.0)
+_BEYOND = "minus that of fresh real texts; of the worst column."
 _DECLARED = (
-    Metric("texts.missing", "lower", "Missing texts", "Difference in the share of rows without a text.",
-           describes="it is of one column; name 'texts.missing.worst'", ends=_SHARE),
     Metric("texts.missing.worst", "lower", "Missing texts, worst column",
-           "The largest difference in the share of rows without a text.", counted=TEXTS, ends=_SHARE),
-    Metric("texts.lengths", "lower", "Words of a text, distance",
-           "Largest gap between the two cumulative curves of how many words a text has.",
-           describes=biased("texts.lengths.excess"), ends=_SHARE),
-    Metric("texts.lengths.excess", "lower", "Words of a text, distance beyond noise", _BEYOND, counted=TEXTS,
-           ends=_DIFFERENCE),
-    Metric("texts.words", "lower", "Vocabulary, distance", "Share of the different words of texts that would have to "
-           "be others (total variation).", describes=biased("texts.words.excess"), ends=_SHARE),
-    Metric("texts.words.excess", "lower", "Vocabulary, distance beyond noise", _BEYOND, counted=TEXTS, key=True,
-           ends=_DIFFERENCE),
+           "The largest difference in the share of rows without a text.", counted=TEXTS, ends=(0.0, 1.0)),
+    Metric("texts.lengths.excess", "lower", "Words of a text, distance beyond noise", "Largest gap between the two "
+           f"cumulative curves of how many words a text has, {_BEYOND}", counted=TEXTS, ends=_DIFFERENCE),
+    Metric("texts.words.excess", "lower", "Vocabulary, distance beyond noise", "Share of the different words of texts "
+           f"that would have to be others (total variation), {_BEYOND}", counted=TEXTS, key=True, ends=_DIFFERENCE),
     Metric("texts.order.floor_share", "lower", "Order of words lost or made up", "0: a word follows from the two "
            "before it as in fresh real texts. 1: as in texts whose words were shuffled. Above 1, order is made up. Of "
            "the worst column.", counted=TEXTS, key=True, note="0 as fresh real texts, 1 as words shuffled"),
@@ -68,10 +61,8 @@ _DECLARED = (
            "of their row as fresh real ones do. 1: as texts dealt at random to rows. Above 1, agreement is made up. Of "
            "the worst column of texts.", counted=TEXTS, key=True,
            note="0 as fresh real rows, 1 as texts dealt at random to rows", spoiled_by=("shuffled",)),
-    Metric("texts.repeated", "lower", "Repeated texts", "Share of texts that equal another one in their table.",
-           describes=biased("texts.repeated.excess"), ends=_SHARE),
-    Metric("texts.repeated.excess", "lower", "Repeated texts beyond real ones", "The same, minus that of as many fresh "
-           "real texts; of the worst column.", counted=TEXTS, key=True, ends=_DIFFERENCE),
+    Metric("texts.repeated.excess", "lower", "Repeated texts beyond real ones", "Share of texts that equal another one "
+           f"in their table, {_BEYOND}", counted=TEXTS, key=True, ends=_DIFFERENCE),
 )  # fmt: skip
 METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
 GATED = tuple(metric.name for metric in METRICS if metric.gateable)
@@ -139,14 +130,12 @@ def measure(tables: Tables) -> MetricResult:
     cut, whole = compared(tables)
     every = [ColumnTexts.of(whole, name) for name in tables.schema.texts]
     columns = [each for each in every if min(len(np.unique(t.units)) for t in each.tokens) >= MIN_TEXTS]
-    found: list[Estimate | Failure] = _missing(every)
+    found: list[Estimate | Failure] = [_missing(every)]
     if columns:
         equal = [ColumnTexts.of(cut, each.name) for each in columns]
-        found += [*_distances("lengths", equal, _of_lengths), *_distances("words", equal, _of_words)]
-        found += [
-            *_repeated(columns),
-            _worst_share(ORDER, {(c.name,): (c, Squares.of(ordered(c))) for c in columns}, 1),
-        ]
+        found += [_beyond("lengths", equal, distances_of_lengths), _beyond("words", equal, distances_of_words)]
+        order = [(each, Squares.of(ordered(each))) for each in columns]
+        found += [_repeated(columns), _worst_share(ORDER, order, 1)]
         found += _agreement(columns, EncodedSamples.of(tables, whole))
     else:
         found += [Failure(name, "skipped", _FEW) for name in GATED if name != MISSING]
@@ -157,7 +146,7 @@ def measure(tables: Tables) -> MetricResult:
     )
 
 
-def _missing(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
+def _missing(columns: Sequence[ColumnTexts]) -> Estimate:
     """The difference in the share of missing texts, with an interval that has a width also where none is missing."""
     found = []
     for column in columns:
@@ -165,10 +154,10 @@ def _missing(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
         _, low, high = newcombe(others[SYNTHETIC], train)
         synthetic, fresh = (abs(rate[0] - train[0]) for rate in others)
         found.append(Estimate(
-            "texts.missing", synthetic, column.n, "lower", subject=(column.name,), low=max(low, -high, 0.0),
+            MISSING, synthetic, column.n, "lower", subject=(column.name,), low=max(low, -high, 0.0),
             high=max(-low, high), reference=fresh,
         ))  # fmt: skip
-    return [*found, _largest(found, MISSING)]
+    return _largest(found)
 
 
 def _missing_rate(column: ColumnTexts, side: int, n_comparisons: int) -> Rate:
@@ -178,34 +167,31 @@ def _missing_rate(column: ColumnTexts, side: int, n_comparisons: int) -> Rate:
     return wilson(float(gone.mean()), len(gone) / design_effect(gone, column.rows[side].units), n_comparisons)
 
 
-def _largest(each_of: Sequence[Estimate], measure: str) -> Estimate:
+def _largest(each_of: Sequence[Estimate]) -> Estimate:
     """The worst of one number of several columns; its interval holds those of all of them."""
     last = max(each_of, key=lambda each: each.value)
     low, high = (max(end for each in each_of if (end := each.interval[side]) is not None) for side in (0, 1))
-    return replace(last, measure=measure, subject=(), low=low, high=high, note=f"The worst is {last.subject[0]!r}.")
+    return replace(last, subject=(), low=low, high=high, note=f"The worst is {last.subject[0]!r}.")
 
 
-def _distances(
-    kind: str, columns: Sequence[ColumnTexts], distance: Callable[[ColumnTexts], list[np.ndarray]]
-) -> list[Estimate | Failure]:
-    """A distance of synthetic and of fresh texts from training ones, as it is and beyond the latter."""
+def _beyond(
+    kind: str, columns: Sequence[ColumnTexts], distances: Callable[[ColumnTexts], list[np.ndarray]]
+) -> Estimate:  # fmt: skip
+    """A distance of synthetic texts from training ones beyond that of fresh ones."""
     # Shuffled texts have the lengths and the words of real ones, so that they are no floor of either.
-    replicates = [np.array([*found, found[FRESH]]) for found in map(distance, columns)]
+    replicates = np.array([[*found, found[FRESH]] for found in map(distances, columns)])
     names: list[tuple[str, ...]] = [(column.name,) for column in columns]
-    n = columns[0].n
-    plain = [Distance(of, n).plain(f"texts.{kind}", subject=name) for of, name in zip(replicates, names, strict=True)]
-    found = [*plain, worst(f"texts.{kind}.excess", np.array(replicates), n, names)]
-    return [replace(each, floor=None) for each in found]
+    return replace(worst(f"texts.{kind}.excess", replicates, columns[0].n, names), floor=None)
 
 
-def _of_lengths(column: ColumnTexts) -> list[np.ndarray]:
+def distances_of_lengths(column: ColumnTexts) -> list[np.ndarray]:
     train, *others = (
         OrderedValues.of(tokens.sizes.astype(np.float64), tokens.units % N_GROUPS, N_GROUPS) for tokens in column.tokens
     )
     return [Gaps.between(train, other).kolmogorov_smirnov for other in others]
 
 
-def _of_words(column: ColumnTexts) -> list[np.ndarray]:
+def distances_of_words(column: ColumnTexts) -> list[np.ndarray]:
     """Total variation of which words texts hold, each once, on all rows and replicates."""
     groups, n_words = replicate_groups(N_GROUPS), len(column.vocabulary)
     counts = []
@@ -250,14 +236,14 @@ def _agreement(columns: Sequence[ColumnTexts], coded: EncodedSamples) -> list[Es
     """How far the agreement of texts with columns is from the real one, by column and over all of them."""
     if not coded.columns:
         return [Failure(AGREEMENT, "skipped", "no column is learned beside the texts")]
-    found, totals = list[Estimate | Failure](), dict[tuple[str, ...], tuple[ColumnTexts, Squares]]()
+    found, totals = list[Estimate | Failure](), list[tuple[ColumnTexts, Squares]]()
     for column in columns:
         correlations = agreements([column.texts(side) for side in range(3)], coded, N_FOLDS)
         squares = {name: Squares.of(correlations[:, :, [i]]) for i, name in enumerate(coded.columns)}
         telling = {n: each for n, each in squares.items() if each.tells(column.size_ratio, len(squares))}
         found += [_share("texts.agreement", each, column.n, (column.name, name), 1) for name, each in telling.items()]
         if telling:
-            totals[column.name,] = column, Squares.total(telling.values())
+            totals.append((column, Squares.total(telling.values())))
     return [*found, _worst_share(AGREEMENT, totals, len(coded.columns))]
 
 
@@ -270,14 +256,14 @@ def _share(measure: str, squares: Squares, n: int, subject: tuple[str, ...], n_c
 
 
 def _worst_share(
-    measure: str, squares: Mapping[tuple[str, ...], tuple[ColumnTexts, Squares]], n_comparisons: int
-) -> Estimate | Failure:
+    measure: str, squares: Sequence[tuple[ColumnTexts, Squares]], n_comparisons: int
+) -> Estimate | Failure:  # fmt: skip
     """The largest share of a column; its interval holds those of all columns at once."""
-    told = {name: each for name, (of, each) in squares.items() if each.tells(of.size_ratio, n_comparisons)}
+    told = [(column, each) for column, each in squares if each.tells(column.size_ratio, n_comparisons)]
     if not told:
         return Failure(measure, "skipped", _UNTOLD[measure])
-    n = min(squares[name][0].n for name in told)
-    return _largest([_share(measure, each, n, name, len(told)) for name, each in told.items()], measure)
+    n = min(column.n for column, _ in told)
+    return _largest([_share(measure, each, n, (column.name,), len(told)) for column, each in told])
 
 
 def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) -> Rate:
@@ -291,20 +277,19 @@ def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) 
     return wilson(float(hits.mean()), len(hits) / effect / design_effect(hits, units), n_comparisons)
 
 
-def _repeated(columns: Sequence[ColumnTexts]) -> list[Estimate | Failure]:
-    """The share of repeated texts of each column, and the largest one beyond that of as many fresh real texts."""
-    found, beyond = list[Estimate | Failure](), []
+def _repeated(columns: Sequence[ColumnTexts]) -> Estimate:
+    """The largest share of repeated texts beyond that of as many fresh real ones."""
+    found = []
     for column in columns:
         n = min(len(tokens) for tokens in column.tokens[1:])
         rows = {side: column.tokens[side].rows[:n] for side in (1 + SYNTHETIC, 1 + FRESH)}
-        both = [(column.texts(side)[at], column.rows[side].units[at]) for side, at in rows.items()]
-        (share, low, high), (reference, _, _) = (repeated_rate(*each) for each in both)
-        found.append(Estimate(
-            "texts.repeated", share, n, "lower", subject=(column.name,), low=low, high=high, reference=reference,
-        ))  # fmt: skip
-        share, low, high = newcombe(*(repeated_rate(*each, len(columns)) for each in both))
-        beyond.append(Estimate(REPEATED, share, n, "lower", (column.name,), low=low, high=high, reference=0.0))
-    return [*found, _largest(beyond, REPEATED)]
+        rates = [
+            repeated_rate(column.texts(side)[at], column.rows[side].units[at], len(columns))
+            for side, at in rows.items()
+        ]
+        value, low, high = newcombe(*rates)
+        found.append(Estimate(REPEATED, value, n, "lower", (column.name,), low=low, high=high, reference=0.0))
+    return _largest(found)
 
 
 MOST_EXAMPLES, MOST_FIELDS = 5, 6  # Synthetic texts that are shown, and columns beside each

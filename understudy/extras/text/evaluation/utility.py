@@ -32,15 +32,13 @@ from understudy.extras.text.evaluation.fidelity import ColumnTexts, compared
 from understudy.extras.text.evaluation.tokens import NO_TEXTS
 
 NAME = "utility.texts"
-TSTR, GAP, WORST = "utility.texts.tstr", "utility.texts.gap", "utility.texts.gap.worst"
+TSTR, WORST = "utility.texts.tstr", "utility.texts.gap.worst"
 _ONE = "it is of one text and one column; name 'utility.texts.gap.worst'"
 _DIFFERENCE = (-2.0, 2.0)
 _DECLARED = (
     Metric(TSTR, "higher", "Column predicted from text, trained on synthetic", "Share of what varies in a column of "
            "real rows that a linear model tells from their texts, which learned from synthetic ones.", describes=_ONE,
            ends=(-1.0, 1.0)),
-    Metric(GAP, "lower", "Column predicted from text, loss",
-           "What a linear model of texts loses by training on synthetic ones.", describes=_ONE, ends=_DIFFERENCE),
     Metric(WORST, "lower", "Columns predicted from texts, worst loss", "The largest loss of a linear model that "
            "learned from synthetic texts to predict a column of their row.", key=True, ends=_DIFFERENCE,
            counted=Counted("test rows with a text, which are half of the holdout", 2, 5_000)),
@@ -51,7 +49,7 @@ N_SPLITS = 8  # Splits in halves of the rows learned from
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss of each column predicted from each text, and the worst loss; else a reason."""
+    """Score of each column predicted from each text, and the worst loss; else a reason."""
     if not tables.schema.texts:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
     whole = compared(tables)[1]
@@ -64,20 +62,24 @@ def measure(tables: Tables) -> MetricResult:
         few = f"it needs at least {MIN_TEXTS // 2} texts in each table and in either half of the holdout"
         why = f"{few}, and a column that varies beside them"
         return MetricResult(failures=(Failure(WORST, "skipped", why),))
-    gaps = [gap for _, gap, _ in found]
-    last = max(gaps, key=lambda gap: gap.value)
-    ends = np.array([interval(*chance, bounds=_DIFFERENCE, n_comparisons=len(gaps)) for *_, chance in found])
-    low, high = ends.max(axis=0).tolist()
-    text, target = last.subject
-    note = f"The worst is {target!r}, predicted from {text!r}; of {len(gaps)}. {last.note}"
-    worst = replace(last, measure=WORST, subject=(), low=min(low, last.value), high=max(high, last.value), note=note)
-    return MetricResult((*(each for score, gap, _ in found for each in (score, gap)), worst))
+    losses = np.array([chance[0][0] for _, chance, _ in found])
+    ends = np.array([interval(*chance, bounds=_DIFFERENCE, n_comparisons=len(found)) for _, chance, _ in found])
+    score, _, (reference, floor) = found[int(losses.argmax())]
+    text, target = score.subject
+    worst = Estimate(
+        WORST, float(losses.max()), score.n, "lower", low=float(ends[:, 0].max()), high=float(ends[:, 1].max()),
+        reference=reference, floor=floor,
+        note=f"The worst is {target!r}, predicted from {text!r}; of {len(found)}. TRTR - TSTR: {score.note}",
+    )  # fmt: skip
+    return MetricResult((*(each for each, _, _ in found), worst))
 
 
 def _losses(
     name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int
-) -> list[tuple[Estimate, Estimate, tuple[np.ndarray, np.ndarray]]]:
-    """Score and loss of each column that varies among the test rows, and what its interval is made of."""
+) -> list[tuple[Estimate, tuple[np.ndarray, np.ndarray], tuple[float, float]]]:
+    """Of each column that varies among the test rows its score, its loss as `interval` takes it, and the losses of
+    fresh real rows and of dealt ones.
+    """
     outputs, counts = Outputs.of(coded), [counted(each) for each in texts]
     units = [rows.rows.units for rows in coded.rows[:3]]
     there = [np.flatnonzero([text is not None for text in each]) for each in texts]
@@ -107,18 +109,13 @@ def _losses(
         if truth[:, outputs.columns == i].std(axis=0).max() == 0.0:
             continue
         note = f"share of what varies in {column!r} that {name!r} tells, {n} texts learned from"
-        chance = (trtr - tstr)[:, i], halves[:, :, :, i]
-        low, high = interval(*chance, bounds=_DIFFERENCE)
         value, half = float(tstr[0, i]), 2 * float(np.std(tstr[1:, i]))
         score_of = Estimate(
             TSTR, value, len(test), "higher", subject=(name, column), low=max(value - half, -1.0),
             high=min(value + half, 1.0), reference=float(trtr[0, i]), floor=float(floor[0, i]), note=note,
         )  # fmt: skip
-        gap = Estimate(
-            GAP, float(chance[0][0]), len(test), "lower", subject=(name, column), low=low, high=high,
-            reference=float(reference[0, i]), floor=float((trtr - floor)[0, i]), note=f"TRTR - TSTR: {note}",
-        )  # fmt: skip
-        found.append((score_of, gap, chance))
+        landmarks = float(reference[0, i]), float((trtr - floor)[0, i])
+        found.append((score_of, ((trtr - tstr)[:, i], halves[:, :, :, i]), landmarks))
     return found
 
 
