@@ -260,6 +260,8 @@ class KnownRows:
 
 def _drawn(model: RowModel, counted: pd.DataFrame, is_known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """Modeled columns of rows, those together that know the same columns."""
+    if len(counted.columns) == 0:  # all that is known is computed from other columns
+        return model.drawn(len(counted), rng)
     flags = is_known.to_numpy()
     patterns, which = np.unique(flags, axis=0, return_inverse=True)
     if len(patterns) <= 1 and flags.all():
@@ -324,7 +326,8 @@ def read_given(given: Any, schema: Schema, more: tuple[str, ...] = ()) -> pd.Dat
             raise JobError(_unknown(name, schema))
     if not table.names:
         return pd.DataFrame(index=pd.RangeIndex(1))
-    columns = {name: schema.columns[name] for name in table.names}
+    # A value is read as it stands, whatever other columns it is modeled by.
+    columns = {name: schema.columns[name].model_copy(update={"modeled": None}) for name in table.names}
     named = Schema(status=schema.status, missing_values=schema.missing_values, columns=columns)
     chunk = table.chunk(named, clamp=False)
     for name, bits in chunk.faults.items():

@@ -12,7 +12,7 @@ from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
 from synth.generators.models.constraints import draw_lawful, with_dependents
-from synth.generators.models.known_rows import GIVEN, KnownRows, fill_in, read_given
+from synth.generators.models.known_rows import GIVEN, WAYS, KnownRows, fill_in, read_given
 from synth.generators.models.model import ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
@@ -72,7 +72,7 @@ class TableModel(ModelDisplay):
             return draw_lawful(lambda n: with_dependents(self.drawn(n, rng), self.schema), n_rows, self.schema, part)
         known = KnownRows.given(given, balance, n_rows, self, rng)
         learned = known.drawn(self, rng, part)
-        learned.attrs[GIVEN] = self.way(known.counted)
+        learned.attrs[GIVEN] = self.way(known.counted) if len(known.counted.columns) else WAYS[0]
         return learned
 
     def impute(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:

@@ -45,7 +45,7 @@ def test_no_synthetic_row_takes_a_step_that_is_ruled_out(name: str, rule: str) -
     assert not broken_in(conform(rows, schema, part=True), schema.constraints[-1], schema).any()
 
 
-def test_they_cost_no_budget_and_are_not_learned_under_noise() -> None:
+def test_they_cost_no_budget() -> None:
     plain, ruled = schema_with(), schema_with(stays=["dead"])
     schedules = []
     for schema in (plain, ruled):
@@ -53,10 +53,6 @@ def test_they_cost_no_budget_and_are_not_learned_under_noise() -> None:
         assert isinstance(generator, PrivateGenerator)
         schedules.append(generator.schedule(schema))
     assert schedules[0] == schedules[1]
-    before, now = after(
-        fit_model(registry.generator("mst", epsilon=0.7), patients(1500), plain).sample(3000, seed=0), plain
-    )
-    assert (now[before == "dead"] != "dead").any()
 
 
 def test_real_rows_that_take_such_a_step_are_found() -> None:
@@ -97,7 +93,7 @@ def test_a_heavy_tail_of_lengths_keeps_the_number_of_entities_and_is_said() -> N
 
 
 def test_what_noise_hides_is_said_of_each_column() -> None:
-    with pytest.warns(UserWarning, match="noise hides how 'value'"):
+    with pytest.warns(UserWarning, match="noise hides how .*'value'"):
         fit_model(registry.generator("mst", epsilon=2.0), patients(600), patients_schema(600))
 
 

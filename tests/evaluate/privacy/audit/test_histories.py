@@ -21,7 +21,7 @@ from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import draws_in_order
+from synth.generators.wrapper import compose, draws_in_order
 from synth.schema import Schema, build_schema
 from understudy.extras.histories.layout import HistoryLayout
 
@@ -49,7 +49,7 @@ def schema_of(order: str = "time", k: int = K, **more: Any) -> Schema:
 
 
 def generator(name: str = "mst", epsilon: float = 3.0) -> PrivateGenerator:
-    made = registry.generator(name, epsilon=epsilon, delta=1e-6, **CHEAP[name])
+    made = compose(registry.generator(name, epsilon=epsilon, delta=1e-6, **CHEAP[name]), schema_of())
     assert isinstance(made, PrivateGenerator)
     return made
 
