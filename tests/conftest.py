@@ -1,11 +1,14 @@
 """Fixtures that every package's tests share."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.reports.browsing import ARGUMENTS, CHROMIUM
 
 # The same examples on every run: a test that fails does so for everybody; and no deadline, which a busy machine misses.
 settings.register_profile("steady", derandomize=True, deadline=None)
@@ -28,3 +31,15 @@ def shared_table() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser without a window."""
+    if not CHROMIUM.exists():
+        pytest.skip("Chromium is not on this machine")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield opened
+        opened.close()

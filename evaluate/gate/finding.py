@@ -39,6 +39,8 @@ DISPUTED = "An audit disproves the claim, or that of a fit that counts with it, 
 VOID = "The statement is void: its noise was not drawn from a secure source."
 UNVERIFIED = "Nobody saw that the statement is of this table, so that what it claims is no number to judge by."
 
+UNREAD = "Its number was measured where more is installed, and nothing here reads it: install that, and judge again."
+
 NEVER_WAIVED: Mapping[str, str] = {
     AUDITED: "the claim is false, and nobody can answer for a false claim; withdraw the statement",
     "privacy.personal": "values of real people stand in the table, and nobody can answer in their place; remove them",
@@ -104,7 +106,9 @@ def finding_of(
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule, counted, verified=verified)
     if rule.measure not in CATALOG:
-        return Finding(rule, "INCONCLUSIVE", "Nothing that is installed measures it, so nothing is known.")
+        is_there = isinstance(candidate.get(rule.measure, rule.subject), Estimate)
+        unknown = UNREAD if is_there else "Nothing that is installed measures it, so nothing is known."
+        return Finding(rule, "INCONCLUSIVE", unknown)
     found = candidate.get(rule.measure, rule.subject)
     finding = _measured(found, rule)
     # What broke down may have met tables that are not what the claim is about.
@@ -201,6 +205,8 @@ def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
 
 def _never(finding: Finding) -> str:
     """The reason why nobody may waive a finding; empty where an owner may answer for it."""
+    if finding.reason == UNREAD:  # it may be a number that nobody may answer for
+        return "a number that is known has to be judged; install what measures it"
     if finding.outcome != "FAIL" and not _is_beyond(finding):
         return ""
     if finding.reason == VOID:

@@ -17,7 +17,6 @@ from evaluate.real_facts import Duplicates, RealFacts, Shift
 from evaluate.result import Candidate, Estimate, Evaluation, Failure, GeneratorRecord
 from synth.dp.statement import PrivacyStatement
 from synth.schema import build_schema
-from tests.reports.browsing import ARGUMENTS, CHROMIUM
 
 COLUMNS: dict[str, list[str] | int] = {
     "age": 20, "workclass": ["Private", "Self-emp-not-inc", "Local-gov", "State-gov", "Self-emp-inc", "Federal-gov"],
@@ -298,18 +297,6 @@ def shipped_verdicts(evaluation: Evaluation, policy: str = "internal") -> tuple[
     """The verdict of a shipped policy on every candidate."""
     path = Path(__file__).parents[2] / "evaluate" / "policies" / f"{policy}.toml"
     return tuple(judge_candidate(candidate, load_policy(path)) for candidate in evaluation.candidates)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """A real browser without a window."""
-    if not CHROMIUM.exists():
-        pytest.skip("Chromium is not on this machine")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")

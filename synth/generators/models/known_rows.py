@@ -428,7 +428,8 @@ def _allowed(column: Any) -> str:
         shown = ", ".join(map(repr, column.levels[:N_SHOWN]))
         more = len(column.levels) - N_SHOWN
         return f"one of its {len(column.levels)} categories ({shown}{f' and {more} more' if more > 0 else ''})"
-    return f"of kind {column.kind} and within {column.bounds[0]} and {column.bounds[1]}"
+    bounds = getattr(column, "bounds", None)  # an identifier by a template has none
+    return f"of kind {column.kind}{f' and within {bounds[0]} and {bounds[1]}' if bounds else ''}"
 
 
 def _merged(known: pd.Series, drawn: pd.Series) -> pd.Series:

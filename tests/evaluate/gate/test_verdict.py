@@ -10,6 +10,7 @@ from evaluate.gate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding
 from evaluate.gate.policy import Policy, Rule, Waiver, build_waivers
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.metrics import GATEABLE
+from evaluate.real_facts import Duplicates, RealFacts
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
@@ -179,6 +180,19 @@ def test_nobody_answers_for_a_false_claim_or_for_other_peoples_data(measure: str
     assert NEVER_WAIVED[measure] in finding.reason
     unknown = judged(Failure(measure, "timed out", "late"), given=waiver(measure, LAST), statement=promise)
     assert unknown.findings[0].waived  # that it is not known, an owner may answer for
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_number_that_nothing_installed_reads_is_never_waived(is_there: bool) -> None:
+    """It may be real personal data, for which nobody may answer; what was never measured an owner may answer for."""
+    absent = Rule(measure="privacy.absent", limit=LIMIT, why="because", needs="texts")
+    wrong = Estimate("privacy.absent", 0.9, 100, "lower", low=0.9, high=0.9)
+    good, given = estimate(LOWER, (0.5, 0.52, 0.54)), waiver("privacy.absent", LAST)
+    measured = table(good, *([wrong] if is_there else []))
+    facts = RealFacts(100, 100, Duplicates(0, 0.0), 0.0, 5, texts=("note",))
+    verdict = judge_candidate(measured, policy_of(rule(LOWER), absent), today=TODAY, waivers=[given], real=facts)
+    (finding,) = (one for one in verdict.findings if one.rule == absent)
+    assert (finding.outcome, finding.waived) == ("INCONCLUSIVE", not is_there)
 
 
 def test_a_void_statement_is_never_waived_and_says_so() -> None:

@@ -333,3 +333,16 @@ def test_the_interval_of_what_hardly_occurs_holds_its_mean() -> None:
     mean = np.mean([one.value for one in found])
     assert mean > 0.03
     assert np.mean([one.low <= mean <= one.high for one in found]) >= 0.93
+
+
+def test_few_entities_count_where_chance_does_not_explain_what_follows() -> None:
+    """All of a hundred machines go from hot to calm: too few to keep a limit, and enough to break it."""
+
+    def steps(table: pd.DataFrame) -> Estimate:
+        samples = HistorySamples.of(Tables.prepare(markov(1_500, 0), markov(600, 1, 2_000), table, SCHEMA))
+        return impossible_steps(samples, {"state": StepCodes.of("state", samples, SCHEMA)})
+
+    honest = markov(100, 2, 4_000).sort_values(["machine", "day"], kind="stable", ignore_index=True)
+    follows = (honest["state"].shift() == "hot") & (honest["machine"].shift() == honest["machine"])
+    assert "Too few entities" in steps(honest).note
+    assert steps(honest.assign(state=honest["state"].mask(follows, "calm"))).low > 0.5

@@ -27,7 +27,7 @@ from evaluate.fidelity.estimates import Distance
 from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
 from evaluate.figures import ColumnShares, FigurePart, Number, Share
-from evaluate.intervals import N_GROUPS, newcombe, wilson
+from evaluate.intervals import N_GROUPS, Rate, newcombe, wilson
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
@@ -86,7 +86,8 @@ MOST_LENGTHS = 12  # Lengths of histories that are drawn one by one; the last st
 HARDLY, LEAST_EXPECTED = 0.05, 20.0
 """A step hardly occurs: this share of what independent rows would bring, where that is as much in training rows."""
 LEAST_AT_RISK, LEAST_FRESH = 300, 150
-"""Synthetic and fresh entities with a value that is looked at; with fewer no interval is narrow enough."""
+"""Synthetic and fresh entities with a value that is looked at. With fewer no interval is narrow enough to keep a limit:
+they count where their share is beyond fresh histories for certain."""
 
 Answers = list[Estimate | Failure]
 
@@ -265,18 +266,26 @@ def correlations(name: str, samples: HistorySamples, schema: Schema) -> list[np.
 
 def impossible_steps(samples: HistorySamples, codes: dict[str, StepCodes]) -> Estimate:
     """The value that is followed most often, by entities and beyond fresh histories, by what hardly ever follows it."""
-    found: list[tuple[str, str, list[tuple[int, int]]]] = []
+    found, few = list[tuple[str, str, list[tuple[int, int]]]](), list[tuple[str, str, list[tuple[int, int]]]]()
     for name, column in codes.items():
         barred, last = _barred(samples.train, column)
         hits = [_entities(each, own, barred, last) for each, own in zip(samples.others, column.codes[1:], strict=True)]
         for code, label in enumerate(column.labels):
             counts = [(int(hit[code]), int(at_risk[code])) for hit, at_risk in hits]
-            if barred[code].any() and counts[SYNTHETIC][1] >= LEAST_AT_RISK and counts[FRESH][1] >= LEAST_FRESH:
-                found.append((name, label, counts))
+            if barred[code].any():
+                are_enough = counts[SYNTHETIC][1] >= LEAST_AT_RISK and counts[FRESH][1] >= LEAST_FRESH
+                (found if are_enough else few).append((name, label, counts))
+    rates, n_tried = [_rates(counts, len(found)) for *_, counts in found], len(found) + len(few)
+    for each in few:
+        of_few = _rates(each[2], n_tried)
+        if newcombe(of_few[SYNTHETIC], of_few[FRESH])[1] > 0:  # no chance, however few
+            found.append(each)
+            rates.append(of_few)
     if not found:
         n, why = samples.others[SYNTHETIC].n_histories, "There is no value that something hardly ever follows."
+        if few:
+            why = "Too few entities have a value that something hardly ever follows for a share of them to be told."
         return Estimate(IMPOSSIBLE, 0.0, n, "lower", low=0.0, high=0.0, reference=0.0, floor=0.0, note=why)
-    rates = [[wilson(k / max(n, 1), max(n, 1), len(found)) for k, n in counts] for *_, counts in found]
     excess = np.array([newcombe(each[SYNTHETIC], each[FRESH]) for each in rates])
     worst = int(np.argmax(excess[:, 1]))
     name, label, counts = found[worst]
@@ -290,6 +299,10 @@ def impossible_steps(samples: HistorySamples, codes: dict[str, StepCodes]) -> Es
         high=float(excess[:, 2].max()), reference=0.0,
         floor=max(each[SHUFFLED][0] - each[FRESH][0] for each in rates), note=note,
     )  # fmt: skip
+
+
+def _rates(counts: list[tuple[int, int]], n_comparisons: int) -> list[Rate]:
+    return [wilson(k / max(n, 1), max(n, 1), n_comparisons) for k, n in counts]
 
 
 def _barred(train: GroupedHistories, column: StepCodes) -> tuple[np.ndarray, np.ndarray]:

@@ -128,9 +128,7 @@ def join(  # noqa: PLR0913 - options of the command line
                 raise
         finished = participant.is_finished
     if not finished:
-        return console.error(
-            "the server ended its run before there was a table; start both again, and they go on from here", 2
-        )
+        return console.error("the server ended its run before there was a table; start both again to go on", 2)
     console.say(f"Output: {out}")
     console.result({"out": str(out), "exit_code": 0})
     return 0

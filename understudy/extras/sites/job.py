@@ -89,17 +89,13 @@ class SitesJob(Frozen):
         for is_wrong, why in (
             (
                 not all(re.fullmatch(LABEL, site) for site in self.sites),
-                "names of sites name files, so they have letters, digits and ._- only; rename one",
+                "names of sites have letters, digits, ._- only; rename one",
             ),
             (
                 "training" in self.model_fields_set and name not in BY_STEPS,
                 f"training is of {' and '.join(BY_STEPS)}, and generator.name={name!r} counts; leave training out",
             ),
-            (
-                n_sites < 3,
-                f"sites={n_sites} cannot be protected from each other, since each takes its own rows off the sum; name "
-                "three or more",
-            ),
+            (n_sites < 3, f"sites={n_sites} cannot be protected from each other; name three or more"),
             (
                 self.n_honest < LEAST_NOISY,
                 f"colluding={self.colluding} and dropouts={self.dropouts} leave {self.n_honest} of {n_sites} sites, "
@@ -142,18 +138,9 @@ class SitesInputs:
     @property
     def digest(self) -> str:
         """SHA-256 of all that the sites and the server agree upon."""
-        agreed = {
-            "schema": to_toml(self.schema),
-            "generator": [self.generator.name, self.generator.parameters()],
-            "seed": self.job.seed,
-            "policy": self.policy.name,
-            "rows": self.job.rows,
-            "sites": self.names,
-            "colluding": self.job.colluding,
-            "dropouts": self.job.dropouts,
-            "training": self.job.training.model_dump(),
-        }
-        return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
+        agreed = [to_toml(self.schema), self.generator.name, self.generator.parameters(), self.policy.name, self.names]
+        settings = self.job.model_dump(include={"seed", "rows", "colluding", "dropouts", "training"})
+        return hashlib.sha256(json.dumps([agreed, settings], sort_keys=True).encode()).hexdigest()
 
     @property
     def counted(self) -> Schema:

@@ -2,14 +2,10 @@
 
 ::
 
-    set-up, once a run     site                         server                        site
-      1 advertise          keys, commitments     ->     keys()                 ->
-      2 share              a sealed share for           shares_for(site)       ->     receive
-                           each other site       ->
-    round, n_rounds times
-      3 mask               vector + masks        ->
-      4 unmask                                          unmask_request()       ->
-                           one share of each     ->     total()
+    set-up, once a run     1 advertise   keys, commitments  ->  keys()            ->
+                           2 share       a sealed share of  ->  shares_for(site)  ->  receive
+    round, n_rounds times  3 mask        vector + masks     ->
+                           4 unmask      unmask_request()   ->  one share of each ->  total()
 
 Vectors hold int64 numbers and are summed modulo 2^64 (negative ones in two's complement): the sum is exact where its
 size is below 2^63. A site adds one mask of its own, and one for each other site, which that site takes off, so that

@@ -159,7 +159,7 @@ class Site:
         self.budget = Budget(schedule, NoiseShare(inputs.job.n_honest) if noise is None else noise)
         self._spent: dict[Event, int] = {}
         for query in self._answers.queries:
-            self._spent |= self._charged(query)
+            self._spent.update([self._charged(query)])
         self._aggregation: SiteAggregation | None = None
         self._asked: dict[int, str] = {}
         self._training: SiteTraining | None = None
@@ -218,17 +218,18 @@ class Site:
         kept = self._answers.find(query)
         if kept is not None:
             return kept
-        event, spent = self._event(query), self._charged(query)
+        event, spent = self._charged(query)
         counts = query.counts(self._rows, self.inputs.counted)
         self._before_draws()
-        self._spent |= spent
+        self._spent[event] = spent
         drawn = self.budget.release_each(counts, event)
         values = np.concatenate([each.ravel() for each in drawn])
         self._answers.keep(query, values)
         return values
 
-    def _event(self, query: CountQuery) -> GaussianEvent:
-        events = self.schedule.events
+    def _charged(self, query: CountQuery) -> tuple[GaussianEvent, int]:
+        """The event that pays for a query, and what is spent of it with this, an earlier start included."""
+        events, n_columns = self.schedule.events, len(self.inputs.counted.modeled)
         event = events[query.event] if query.event < len(events) else None
         kind = {SIZES: "sizes", COLUMNS: "cells"}.get("" if event is None else event.what, "cliques")
         if not isinstance(event, GaussianEvent) or kind != query.kind:
@@ -236,16 +237,11 @@ class Site:
                 f"query={query.number} asks for {query.kind}, and event={query.event} of the schedule does not pay for "
                 "these; correct the server"
             )
-        return event
-
-    def _charged(self, query: CountQuery) -> dict[Event, int]:
-        """What is spent of the query's event with it, releases of an earlier start included."""
-        event, n_columns = self._event(query), len(self.inputs.counted.modeled)
         n_releases = {"cells": n_columns, "sizes": 1, "cliques": len(query.cliques)}[query.kind]
         spent = self._spent.get(event, 0) + n_releases
         if spent > event.count:
             raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
-        return {event: spent}
+        return event, spent
 
 
 def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
