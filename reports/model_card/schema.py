@@ -132,7 +132,9 @@ class Promise(Frozen):
     unit: str
     max_rows_per_unit: int
     neighboring_relation: str
-    trust_model: str = Field(description="Whom one must trust: a curator, nobody (local), or what an extra says.")
+    trust_model: str = Field(
+        description="Whom one must trust: a curator, nobody, or the parties that the statement names."
+    )
     n_units: int = Field(description="Declared, and public; never counted.")
     accountant: str
     second_accountant: str

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import tomli_w
@@ -19,7 +19,7 @@ import tomli_w
 from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, build_waivers, check_waivers
 from evaluate.gate.verdict import judge
 from evaluate.real_facts import Shift
-from evaluate.result import Candidate, Case, Estimate, Evaluation, Failure, SelfTest
+from evaluate.result import CASES, Candidate, Estimate, Evaluation, Failure, SelfTest
 from evaluate.result_io import evaluation_from
 from synth.errors import JobError
 from tests.evaluations import SCHEMA, altered, facts, origin, stated, swept
@@ -28,7 +28,7 @@ from understudy.evaluate_external import read_policy
 
 AUC, COPIES, VALID = "privacy.membership.auc", "privacy.copies", "validity.rows"
 NO_COPY = {"measure": "privacy.copies.people", "limit": 0.5, "why": "no table of ours is a copy"}
-ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in CASES)
 LEAKY = Estimate(AUC, 0.9, 1000, "lower", low=0.85, high=0.95)
 ALIKE = facts(shift=Shift(n_train=1000, n_holdout=1000, p_value=0.5))
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
@@ -266,7 +266,7 @@ def test_several_candidates_of_a_run_share_one_set_of_self_tests(desk: Desk) -> 
     ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
     assert ran.exit_code == 0, ran.stderr
     made = evaluation_from((desk.folder / "out" / "evaluation.json").read_text())
-    assert [test.case for test in made.self_tests] == [case for case in get_args(Case) if case != "dealt"]
+    assert [test.case for test in made.self_tests] == [case for case in CASES if case != "dealt"]
     assert {test.candidate is not None for test in made.self_tests if test.case not in ("shuffled", "sorted")} == {True}
 
 
@@ -352,13 +352,13 @@ def test_a_file_of_waivers_that_is_not_there_is_told_in_good_grammar(desk: Desk)
     assert "policy='publc' is no file and does not ship; did you mean 'public'?" in ran.stderr
 
 
-CASES = {"PASS": (QUIET, 0), "FAIL": (LEAKY, 1), "INCONCLUSIVE": (UNSURE, 3), "bad input": (None, 2)}
+OUTCOMES = {"PASS": (QUIET, 0), "FAIL": (LEAKY, 1), "INCONCLUSIVE": (UNSURE, 3), "bad input": (None, 2)}
 FULL = ("stdout", "stderr")
 
 
 def ended(desk: Desk, case: str, *arguments: str) -> list[str]:
     """The arguments of a gate that ends as the case says."""
-    found, _ = CASES[case]
+    found, _ = OUTCOMES[case]
     (desk.folder / "evaluation.json").write_text("{}" if found is None else evaluation(found).to_json())
     policy = ("--policy", str(desk.folder / "house.toml"))
     return ["gate", str(desk.folder / "evaluation.json"), *policy, *arguments]
@@ -373,7 +373,7 @@ def exit_code(arguments: list[str]) -> int:
     return int(str(left.value.code))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", OUTCOMES)
 @pytest.mark.parametrize("full", [("stdout",), ("stderr",), FULL], ids=" and ".join)
 @pytest.mark.parametrize("form", ["", "--json", "--quiet"])
 def test_a_verdict_that_cannot_be_said_is_an_error_and_never_another_verdict(
@@ -387,7 +387,7 @@ def test_a_verdict_that_cannot_be_said_is_an_error_and_never_another_verdict(
         for name, stream in zip(full, (one, other), strict=False):
             monkeypatch.setattr(sys, name, stream)
         code = exit_code(arguments)
-    assert code == (2 if set(full) & set(needed) else CASES[case][1])
+    assert code == (2 if set(full) & set(needed) else OUTCOMES[case][1])
     said = capsys.readouterr()
     if full == ("stdout",) and "stdout" in needed:
         assert "standard output cannot be written (No space left on device)" in said.err.splitlines()[-1]
@@ -420,7 +420,7 @@ ENTRY = f"{sys.executable} -c 'from understudy.cli import main; main()'"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", OUTCOMES)
 @pytest.mark.parametrize("streams", [">&-", "2>&-", ">&- 2>&-"])
 @pytest.mark.parametrize("form", ["", "--json"])
 def test_every_exit_code_of_a_process_whose_streams_are_closed(desk: Desk, case: str, streams: str, form: str) -> None:
@@ -428,7 +428,7 @@ def test_every_exit_code_of_a_process_whose_streams_are_closed(desk: Desk, case:
     needed = {"stderr"} if case == "bad input" else set(FULL if form else ("stdout",))
     command = f"exec {ENTRY} {shlex.join(ended(desk, case, *form.split()))} {streams}"
     ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
-    assert ran.returncode == (2 if lost & needed else CASES[case][1]), ran
+    assert ran.returncode == (2 if lost & needed else OUTCOMES[case][1]), ran
 
 
 @pytest.mark.slow

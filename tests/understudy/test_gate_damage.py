@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from evaluate.engine import evaluate
 from evaluate.gate.policy import Policy, Waiver, build_policy
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.real_facts import Shift
-from evaluate.result import Candidate, Case, Estimate, Evaluation, EvaluationError, SelfTest
+from evaluate.result import CASES, Candidate, Estimate, Evaluation, EvaluationError, SelfTest
 from evaluate.result_io import evaluation_from
 from reports.exports.junit import render_junit
 from synth.errors import JobError
@@ -29,7 +29,7 @@ from understudy.evaluate_external import read_policy
 COMPOSED = {"epsilon": 4.0, "delta": 1e-6, "n_fits": 4}
 SWEEP = swept({"releasable": True, "composed": COMPOSED}, "m")
 AUC, PERSONAL = "privacy.membership.auc", "privacy.personal"
-ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in get_args(Case))
+ABSENT = tuple(SelfTest(case, absent="It says nothing here.") for case in CASES)
 ALIKE = facts(shift=Shift(n_train=1000, n_holdout=1000, p_value=0.5))
 QUIET = Estimate(AUC, 0.5, 1000, "lower", low=0.48, high=0.52)
 

@@ -174,7 +174,7 @@ def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> No
         url = ledger_of(job.job, job.path.parent)
         if any(point.epsilon is not None for point in job.job.points.values()) and url is not None:
             check_ledger(ledger_place(url))
-    check_executor(executor, folder.absolute().parent, tuple(job.path for job in usable))
+    check_executor(executor, folder.absolute().parent, tuple(job.path for job in usable), keyed=True)
 
 
 @dataclass

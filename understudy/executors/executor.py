@@ -118,12 +118,13 @@ def opened(address: str | None, service: Service, size: int | None) -> Executor:
     return elsewhere
 
 
-def check_elsewhere(address: str, folder: Path, inputs: tuple[Path, ...]) -> None:
+def check_elsewhere(address: str, folder: Path, inputs: tuple[Path, ...], *, keyed: bool = False) -> None:
     """Refuse an executor whose workers could not do the work, or would do another."""
     with TemporaryDirectory(prefix=".understudy-", dir=folder) as parent:
         here = Path(parent).absolute()
-        with _elsewhere(address)(address, Service(b"", here, home=Path.cwd(), inputs=inputs), None):
-            pass
+        with _elsewhere(address)(address, Service(b"", here, home=Path.cwd(), inputs=inputs), None) as executor:
+            if keyed:
+                executor.check_key()
 
 
 def checked(address: str, kind: str = "executor") -> str:

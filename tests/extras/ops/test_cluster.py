@@ -364,6 +364,11 @@ def test_workers_of_other_versions_are_refused_in_one_sentence(
         assert f"numpy {np.__version__} (here 0.1)" in said
 
 
+def test_workers_with_another_key_are_refused_for_a_batch(workspace: Any, dask: Dask) -> None:
+    with one_sentence(workspace, dask, "--executor", dask.address, command="batch") as (said,):
+        assert "has another fingerprint key" in said
+
+
 def test_a_folder_that_workers_do_not_see_is_refused(dask: Dask, tmp_path: Path, monkeypatch: Any) -> None:
     from synth.errors import JobError
 

@@ -13,7 +13,7 @@ from tests.understudy.conftest import SCHEMA, SECRET
 from understudy.cli import app
 from understudy.console import BAD_INPUT
 from understudy.data.source import find_table
-from understudy.extras.sites.messages import SitesError, pack
+from understudy.extras.sites.messages import CountQuery, SitesError, pack
 from understudy.extras.sites.participant import site_part, taking_part
 from understudy.extras.sites.site import Site
 
@@ -68,6 +68,37 @@ def test_unfinished_work_of_another_job_does_not_stop_the_corrected_one(sites_ho
         sites["east"].work.write_state({**sites["east"].work.state, "more": 1})
     sites_home.write({"name": "independent", "epsilon": 0.5})
     assert sites_home.run().n_sums == 1
+
+
+def draw(home: SitesHome, **more: Any) -> None:
+    """Every site answers, and the run is cut short."""
+    inputs = home.write({"name": "independent", "epsilon": 1.0})
+    with home.participants(**more) as sites:
+        for site in sites.values():
+            site.site._noisy(CountQuery(number=0, event=0, kind="cells"))
+    assert inputs.by_sums
+
+
+@pytest.mark.parametrize("changed", ["job", "table"])
+def test_noise_is_not_drawn_anew_where_no_ledger_counts_it(sites_home: SitesHome, changed: str) -> None:
+    draw(sites_home)
+    if changed == "job":
+        sites_home.write({"name": "independent", "epsilon": 0.5})
+    else:
+        sites_home.table("east").head(200).to_csv(sites_home.home / "east.csv", index=False)
+    kept = {path: path.read_bytes() for path in sites_home.home.glob(".at-east*/answers/*.npz")}
+    with pytest.raises(BadInput, match="name another --out"), sites_home.participants():
+        pass
+    assert kept and {path: path.read_bytes() for path in kept} == kept
+
+
+def test_a_ledger_pays_for_what_a_corrected_job_draws_anew(sites_home: SitesHome) -> None:
+    sites_home.open_ledgers(5.0)
+    draw(sites_home, ledger=True)
+    sites_home.write({"name": "independent", "epsilon": 0.5})
+    sites_home.run(ledger=True)
+    kinds = [entry.kind for entry in sites_home.ledger_entries("east")]
+    assert kinds == ["reserved", "used", "reserved", "used", "committed"]
 
 
 def test_a_ledger_without_a_dataset_is_refused_first(sites_home: SitesHome) -> None:

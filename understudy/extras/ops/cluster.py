@@ -5,6 +5,8 @@ not run twice. So each task first claims its piece, by a file that can be made o
 A worker passes on bytes that only the process beside it takes apart: no row and no key goes through the scheduler.
 """
 
+import hashlib
+import hmac
 import importlib.util
 import os
 import queue
@@ -23,7 +25,7 @@ from synth.distribution import missing_extra
 from synth.errors import JobError
 from understudy.executors.executor import CUT, SESSION, Ended, Service, Status
 from understudy.executors.processes import GRACE_S, Processes
-from understudy.provenance import versions
+from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
 
 CONNECT_S = 10
 """Seconds that a scheduler has to answer."""
@@ -73,6 +75,16 @@ def _look(paths: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     seen = {name: version for name, version in versions().items() if name != "platform"}
     minor = ".".join(seen["python"].split(".")[:2])
     return {**seen, "python": minor}, [path for path in paths if not Path(path).exists()]
+
+
+def _keyed(challenge: str) -> str:
+    """The answer of a worker's key to a challenge; empty where it has none."""
+    path = key_path()
+    return _answer(path.read_bytes(), challenge) if path.exists() else ""
+
+
+def _answer(key: bytes, challenge: str) -> str:
+    return hmac.new(key, f"one key for all: {challenge}".encode(), hashlib.sha256).hexdigest()
 
 
 @dataclass
@@ -185,6 +197,17 @@ class Cluster:
                 raise JobError(
                     f"worker {worker} does not see path={missing[0]!r}; put job, table and --out on a file system that "
                     "all machines share under the same names, or the table into a database"
+                )
+
+    def check_key(self) -> None:
+        """Refuse workers that would name tables by another key than this machine's."""
+        challenge = token_hex(16)
+        ours = _answer(fingerprint_key(key_path()), challenge)
+        for worker, theirs in self._client.run(_keyed, challenge).items():
+            if theirs != ours:
+                raise JobError(
+                    f"worker {worker} has another fingerprint key than this machine, so that no other could go on from "
+                    f"its work; set {KEY_VARIABLE} everywhere to one file that all see"
                 )
 
 

@@ -78,7 +78,13 @@ def taking_part(part: SitePart, progress: Progress = quiet) -> "Iterator[Partici
         )  # fmt: skip
         whose = {"job": part.inputs.digest, "site": part.name, "table": print_}
         if work.state != whose:
-            # What was drawn for another job stays spent in the ledger, and no sum of this one holds it.
+            if work.state and part.fund is None and is_drawn(folder / ANSWERS):
+                raise JobError(
+                    f"unfinished work in {str(folder)!r} is of another job or table: its noisy answers may have left "
+                    "this site, and no ledger counts what is drawn again; name another --out, whose answers come on "
+                    "top of those, or open a ledger and name it (--ledger)"
+                )
+            # A ledger has charged what was drawn for another job, and charges this one anew: no sum holds both.
             work.clear()
             work.write_state(whose)
         (folder / ANSWERS).mkdir(exist_ok=True)
@@ -92,6 +98,11 @@ def taking_part(part: SitePart, progress: Progress = quiet) -> "Iterator[Partici
         yield respondent
         if respondent.is_finished:
             work.discard()
+
+
+def is_drawn(answers: Path) -> bool:
+    """True where a noisy answer is on the disk, or a round of steps was begun."""
+    return any(answers.glob("[0-9]*.npz")) or (answers / ROUND).exists()
 
 
 class Reservation(RequestsInMemory):
@@ -120,8 +131,7 @@ class Reservation(RequestsInMemory):
         self._write()
 
     def is_drawn(self, label: str) -> bool:
-        """True where a noisy answer is on the disk, or a round of steps was begun."""
-        return any(self._answers.glob("[0-9]*.npz")) or (self._answers / ROUND).exists()
+        return is_drawn(self._answers)
 
     def _write(self) -> None:
         with whole_file(self._path) as beside:
