@@ -177,7 +177,13 @@ class KnownRows:
         """Lawful rows of the learned columns, in order, with exactly the cells that are known."""
         table, kept = self._lawful(model, rng, Keys(self.schema, part), MOST_DRAWS)
         if len(kept) < len(self.cells):
-            raise JobError(no_rows(self.named))
+            apart = {p for n, what in self.schema.worked_out.items() if n in self.cells for p in what.parents}
+            if not (needed := sorted(apart - {*self.cells})):
+                raise JobError(no_rows(self.named))
+            raise JobError(
+                f"given={sorted(self.named)} is worked out from other columns, and next to no row has what is given; "
+                f"give {', '.join(needed)}, too"
+            )
         table.attrs[REJECTED] = self.n_drawn[0] - len(table)
         return table
 
