@@ -36,7 +36,7 @@ KEY_BYTES = 32
 INPUTS = ("job", "schema", "policy", "waivers")
 PACKAGES = (
     "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
-    "safetensors", "torch", "opacus", "transformers", "peft", "tokenizers", "cryptography",
+    "safetensors", "torch", "opacus", "cryptography",
 )  # fmt: skip
 
 

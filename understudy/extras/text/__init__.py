@@ -11,4 +11,5 @@ BRINGS = {
     },
     "figure": {"texts": f"{_MEASURED}.figures:DRAWN", "text_copies": f"{_MEASURED}.figures:CopiedTexts"},
     "section": {"texts": "understudy.extras.text.report:SECTION"},
+    "library": {"transformers": "transformers", "peft": "peft", "tokenizers": "tokenizers"},
 }
