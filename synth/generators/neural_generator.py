@@ -124,7 +124,8 @@ class NeuralGenerator(PrivateGenerator):
 
         A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
         """
-        k, n_columns, rate = schema.max_rows_per_unit, len(schema.modeled), self._rate(schema)
+        k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
+        rate = sampling_rate("sampling_rate", self.sampling_rate, schema, self.usual_rate, EXPECTED_BATCH)
 
         def events(rho: float) -> NeuralEvents:
             noise_multiplier = rate * math.sqrt(self.steps / (2 * (1 - self.columns_share) * rho))
@@ -134,19 +135,6 @@ class NeuralGenerator(PrivateGenerator):
             )
 
         return events
-
-    def _rate(self, schema: Schema) -> float:
-        if self.sampling_rate != "auto":
-            if self.sampling_rate * (schema.n_units or 1 / self.sampling_rate) < 1:
-                raise BudgetError(
-                    f"sampling_rate={self.sampling_rate:g} draws less than one unit a step, as expected; choose at "
-                    f"least 1 / n_units = {1 / (schema.n_units or 1):.3g}"
-                )
-            return self.sampling_rate
-        if schema.n_units is None:
-            return self.usual_rate
-        expected = min(max(self.usual_rate * schema.n_units, EXPECTED_BATCH[0]), EXPECTED_BATCH[1])
-        return min(1.0, expected / schema.n_units)
 
     def fit_rows(
         self,
@@ -252,6 +240,22 @@ class NeuralGenerator(PrivateGenerator):
         self, training: Any, layout: Layout, one_way: Sequence[np.ndarray]
     ) -> "CtganNetwork | TvaeNetwork":
         raise NotImplementedError
+
+
+def sampling_rate(
+    name: str, asked: float | Literal["auto"], schema: Schema, usual: float, expected_batch: tuple[int, int]
+) -> float:
+    """Probability of a unit to be in a step's sample. `expected_batch`: its units at least and at most, if "auto"."""
+    n_units = schema.n_units
+    if asked != "auto":
+        if n_units is not None and asked * n_units < 1:
+            raise BudgetError(
+                f"{name}={asked:g} draws less than one unit a step, as expected; choose at least 1 / n_units = "
+                f"{1 / n_units:.3g}"
+            )
+        return asked
+    least, most = expected_batch
+    return usual if n_units is None else min(1.0, min(max(usual * n_units, least), most) / n_units)
 
 
 def _digest(rows: NDArray[Any]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from synth.dp.ledger import open_ledger
 from synth.generators.registry import load_model
 from tests.text_tables import TEXT, complaints
-from understudy.extras.text.fitting import STEPS
+from understudy.extras.text.specification import STEPS
 from understudy.extras.text.wrapper import THEMES
 from understudy.run import stages
 

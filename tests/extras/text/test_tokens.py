@@ -18,44 +18,32 @@ from understudy.extras.text.tokens import (
     N_RANGES,
     N_SPECIAL,
     OTHER,
-    BytePairs,
-    Prompts,
+    CodedVocabulary,
+    WordedVocabulary,
+    byte_pairs,
     sequences_of,
 )
 
-BYTES = BytePairs.learned([], 300)
-LEARNED = BytePairs.learned(complaints(80, 3)[TEXT], 400)
+BYTES = coded()
+LEARNED = CodedVocabulary(byte_pairs(complaints(80, 3)[TEXT], 400), (), complaint_schema())
 
 
 @settings(max_examples=40)
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 def test_every_text_has_tokens_that_give_it_back(text: str) -> None:
-    for tokenizer in (BYTES, LEARNED):
-        tokens = tokenizer.tokens(text)
-        assert tokenizer.text(tokens) == text.replace("\ufffd", "")
-        assert all(N_SPECIAL <= token < tokenizer.size for token in tokens)
+    for vocabulary in (BYTES, LEARNED):
+        tokens = vocabulary.tokens(text)
+        assert vocabulary.text(tokens) == text.replace("\ufffd", "")
+        assert all(N_SPECIAL <= token < vocabulary.n_written for token in tokens)
 
 
 def test_without_texts_a_token_is_a_byte_and_with_texts_there_are_fewer() -> None:
     text = complaints(1, 4)[TEXT][0]
     assert len(BYTES.tokens(text)) == len(text.encode())
-    assert BYTES.size == N_SPECIAL + 256
+    assert BYTES.n_written == N_SPECIAL + 256
     assert len(LEARNED.tokens(text)) < len(text) / 2
-    assert LEARNED.size <= N_SPECIAL + 400
-
-
-def test_tokens_that_break_a_character_off_are_left_out() -> None:
-    tokens = BYTES.tokens("né")
-    assert BYTES.text(tokens[:-1]) == "n"
-
-
-def test_a_tokenizer_is_written_and_read_as_text() -> None:
-    again = BytePairs.from_text(LEARNED.to_text())
-    text = complaints(1, 8)[TEXT][0]
-    assert again.tokens(text) == LEARNED.tokens(text)
-    for damaged in ("", "{}", '{"model": {"type": "BPE"}}'):
-        with pytest.raises(ValueError, match="no tokenizer"):
-            BytePairs.from_text(damaged)
+    assert LEARNED.n_written <= N_SPECIAL + 400
+    assert BYTES.text(BYTES.tokens("né")[:-1]) == "n"  # a broken character is left out
 
 
 def kinds() -> tuple[pd.DataFrame, Schema]:
@@ -83,21 +71,23 @@ def kinds() -> tuple[pd.DataFrame, Schema]:
 
 def test_codes_tell_ranges_values_and_missing_ones_apart() -> None:
     frame, schema = kinds()
-    prompts = Prompts.of(frame, schema)
-    sizes = dict(zip(schema.learned, prompts.sizes, strict=True))
+    vocabulary = CodedVocabulary.of(byte_pairs([], 300), frame, schema)
+    sizes = {column.name: column.size for column in vocabulary.columns}
     # No synthetic row has W: its code is that of all others.
     assert sizes == {"town": 2 + 2, "age": N_RANGES + 1, "gain": N_RANGES + 1, "day": N_RANGES + 1, "ill": 2 + 2}
-    own = prompts.codes(frame) - np.concatenate([[0], np.cumsum(prompts.sizes)[:-1]])
-    assert (own >= 0).all()
-    assert (own < np.array(prompts.sizes)).all()
-    for place, name in enumerate(schema.learned):
-        gone = frame[name].isna().to_numpy()
-        assert ((own[:, place] == sizes[name] - 1) == gone).all()
-    held = np.bincount(own[~frame["age"].isna().to_numpy(), 1], minlength=N_RANGES)[:N_RANGES]
+    own = {column.name: column.codes(frame[column.name], schema.columns[column.name]) for column in vocabulary.columns}
+    for name, codes in own.items():
+        assert (codes >= 0).all()
+        assert ((codes == sizes[name] - 1) == frame[name].isna()).all()
+        assert (codes < sizes[name]).all()
+    held = np.bincount(own["age"][~frame["age"].isna()], minlength=N_RANGES)[:N_RANGES]
     assert held.min() > 290 / N_RANGES / 2  # ranges of about as many rows
+    # Each column's codes are counted on from those of the one before.
+    prompts = np.array(vocabulary.prompts(frame, "note"))[:, :-1] - vocabulary.n_written - 1
+    assert (prompts - np.cumsum([0, *sizes.values()])[:-1] == np.stack([*own.values()], axis=1)).all()
     other = conform(frame.tail(1).assign(town="W", age=100), schema, outside="clamp")
-    assert prompts.codes(other)[0, 0] == OTHER
-    assert prompts.codes(other)[0, 1] == sizes["town"] + N_RANGES - 1
+    assert vocabulary.columns[0].codes(other["town"], schema.columns["town"]) == OTHER
+    assert vocabulary.columns[1].codes(other["age"], schema.columns["age"]) == N_RANGES - 1
 
 
 def test_a_column_of_very_many_values_has_codes_for_the_most_frequent() -> None:
@@ -105,37 +95,42 @@ def test_a_column_of_very_many_values_has_codes_for_the_most_frequent() -> None:
     columns = {"v": {"kind": "categorical", "categories": names}, TEXT: {"kind": "text", "learn": True}}
     schema = build_schema({"status": "inferred", "columns": columns})
     frame = conform(pd.DataFrame({"v": [*names, *names[50:]], TEXT: "x"}), schema)
-    prompts = Prompts.of(frame, schema)
-    assert prompts.sizes == (MOST_VALUES + 2,)
-    assert prompts.to_plain()[0]["values"][:50] == tuple(names[50:])
-    assert Prompts.from_plain(json.loads(json.dumps(prompts.to_plain())), schema) == prompts
+    (column,) = CodedVocabulary.of(BYTES.tokenizer, frame, schema).columns
+    assert column.size == MOST_VALUES + 2
+    assert column.model_dump()["values"][:50] == tuple(names[50:])
 
 
 def test_prompts_of_no_rows_or_of_nothing_but_missing_values_still_code_every_row() -> None:
     frame, schema = kinds()
     bare = frame.head(5).assign(town=None, age=pd.NA, gain=np.nan, day=pd.NaT, ill=pd.NA)
     for poor in (frame.head(0), bare):
-        prompts = Prompts.of(poor.astype(frame.dtypes), schema)
-        codes = prompts.codes(frame)
-        assert codes.min() >= 0
-        assert codes.max() < sum(prompts.sizes)
+        vocabulary = CodedVocabulary.of(BYTES.tokenizer, poor.astype(frame.dtypes), schema)
+        prompts = np.array(vocabulary.prompts(frame, "note"))
+        assert prompts.min() >= vocabulary.n_written
+        assert prompts.max() < vocabulary.size
 
 
 def test_a_prompt_in_words_names_each_column_and_ends_with_the_column_of_text() -> None:
     frame, schema = kinds()
-    line = Prompts.of(frame, schema).lines(frame.iloc[[0]].assign(town="N", ill=True), "note")[0]
+    worded = WordedVocabulary(None, schema, None, 99, 99)
+    line = worded.lines(frame.iloc[[0]].assign(town="N", ill=True), "note")[0]
     assert line.startswith("town: N\nage: missing\ngain: ")
     assert line.endswith("ill: true\nnote:") or line.endswith("ill: True\nnote:")
 
 
-@pytest.mark.parametrize(
-    "damage", [{"values": [1]}, {"name": "another"}, {"edges": ["a"]}, {"edges": [float("nan")]}, {"edges": 3}]
-)
-def test_damaged_prompts_are_refused(damage: dict[str, object]) -> None:
-    schema = complaint_schema()
-    plain = Prompts.of(canonical(20), schema).to_plain()
-    with pytest.raises((ValueError, TypeError, KeyError)):
-        Prompts.from_plain([{**plain[0], **damage}, *plain[1:]], schema)
+def test_a_vocabulary_is_written_and_read_as_plain_data() -> None:
+    frame, schema = kinds()
+    vocabulary = CodedVocabulary.of(LEARNED.tokenizer, frame, schema)
+    plain = json.loads(json.dumps(vocabulary.to_plain()))
+    again = CodedVocabulary.loaded(plain, schema)
+    assert again.columns == vocabulary.columns
+    assert again.tokens("My card.") == LEARNED.tokens("My card.")
+    first = plain["columns"][0]
+    damages: list[dict[str, object]] = [{"tokenizer": "{}"}, {"columns": plain["columns"][1:]}]
+    damages += [{"columns": [{**first, **d}, *plain["columns"][1:]]} for d in ({"values": [1]}, {"edges": ["a"]})]
+    for damage in damages:
+        with pytest.raises(ValueError, match=r"no tokenizer|learned columns|valid"):
+            CodedVocabulary.loaded({**plain, **damage}, schema)
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -8,13 +8,13 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from tests.extras.text.tiny import CPU, canonical, coded, decoder
+from tests.extras.text.tiny import canonical, coded, decoder
 from tests.text_tables import TEXT
 from understudy.extras.text.decoder import Cache, SmallDecoder
+from understudy.extras.text.sampling import draw, sample
 from understudy.extras.text.specification import LanguageModel
 from understudy.extras.text.tokens import END, sequences_of
 from understudy.extras.text.training import losses, losses_of, trimmed
-from understudy.extras.text.writer import draw, sample
 
 VOCABULARY = coded()
 LIMITS = LanguageModel(max_tokens=12, temperature=1.0, top_p=0.95)
@@ -80,8 +80,8 @@ def test_losses_of_a_table_are_those_of_each_row_and_padding_has_none() -> None:
     model, (tokens, mask) = decoder(VOCABULARY), read()
     sequences = ((tokens + 1) * mask).numpy().astype(np.int32)
     many = np.concatenate([sequences] * 20)
-    found = losses_of(model, many, VOCABULARY.n_prompt, CPU)
-    assert found == pytest.approx(np.tile(losses_of(model, sequences, VOCABULARY.n_prompt, CPU), 20), rel=1e-5)
+    found = losses_of(model, many, VOCABULARY.n_prompt)
+    assert found == pytest.approx(np.tile(losses_of(model, sequences, VOCABULARY.n_prompt), 20), rel=1e-5)
     empty = losses(model, torch.zeros(2, sequences.shape[1], dtype=torch.long), VOCABULARY.n_prompt)
     assert empty.tolist() == [0.0, 0.0]
     assert trimmed(torch.tensor([[1, 2, 0, 0], [1, 0, 0, 0]])).tolist() == [[1, 2], [1, 0]]

@@ -15,7 +15,7 @@ from synth.table import conform
 from synth.transforms.layout import Encoded
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.decoder import Decoder, SmallDecoder
-from understudy.extras.text.tokens import BytePairs, CodedVocabulary, Prompts
+from understudy.extras.text.tokens import CodedVocabulary, byte_pairs
 from understudy.extras.text.training import losses, trainable
 
 TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}
@@ -31,9 +31,7 @@ def canonical(n_rows: int, seed: int = 0, schema: Schema | None = None) -> pd.Da
 
 def coded(texts: Iterable[str] = (), rows: pd.DataFrame | None = None) -> CodedVocabulary:
     """The vocabulary of a small decoder."""
-    schema = complaint_schema()
-    told = Prompts.of(canonical(50, 9) if rows is None else rows, schema)
-    return CodedVocabulary(BytePairs.learned(texts, 300), told, schema.texts)
+    return CodedVocabulary.of(byte_pairs(texts, 300), canonical(50, 9) if rows is None else rows, complaint_schema())
 
 
 def decoder(vocabulary: CodedVocabulary, max_tokens: int = 12, seed: int = 0) -> SmallDecoder:

@@ -16,18 +16,19 @@ HEAD = 16  # width of an attention head
 
 
 class Decoder(Protocol):
-    """A causal language model: `nn.Module` or what holds one."""
+    """A causal language model: `nn.Module` or what holds one.
+
+    Of n texts, `tokens` has shape (n, T), int64, and anything where there is none; `mask` says where there is one. Gaps
+    stand on the left and the right only.
+    """
 
     def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        """Logits of the token after each of the last ones, shape (n, n_last, size).
-        `tokens`: shape (n, T), int64; anything where there is none.
-        `mask`: where there is a token, shape (n, T). Gaps stand on the left and the right only.
-        """
+        """Logits of the token after each of the last ones, shape (n, n_last, size)."""
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """Logits of the token after the last one, shape (n, size), and what is kept for the next call.
-        `tokens`: new ones, shape (n, t).
-        `mask`: of all tokens so far, the new ones last, shape (n, T).
+
+        Tokens are new ones, shape (n, t); the mask is of all tokens so far, these last.
         """
 
     def trained(self) -> nn.Module:
@@ -58,8 +59,8 @@ class SmallDecoder(nn.Module):
 
     def _hidden(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         n_new = tokens.shape[1]
-        places = (mask.long().cumsum(1) - 1).clamp(0, self.places.num_embeddings - 1)[:, -n_new:]
-        hidden = self.tokens(tokens) + self.places(places)
+        ranks = positions(mask).clamp_max(self.places.num_embeddings - 1)[:, -n_new:]
+        hidden = self.tokens(tokens) + self.places(ranks)
         seen, kept = attention_mask(mask, n_new), []
         for index, layer in enumerate(self.layers):
             hidden, pair = layer(hidden, seen, None if cache is None else cache[index])
@@ -94,9 +95,13 @@ class Layer(nn.Module):
         return hidden, (key, value)
 
 
+def positions(mask: Tensor) -> Tensor:
+    """The rank of each token among those of its text, shape (n, T); anything where there is none."""
+    return (mask.long().cumsum(1) - 1).clamp_min(0)
+
+
 def attention_mask(mask: Tensor, n_new: int) -> Tensor:
     """Which tokens each of the last ones attends to: those before it, and itself; shape (n, 1, n_new, T).
-    `mask`: where there is a token, shape (n, T).
 
     >>> attention_mask(torch.tensor([[False, True, True]]), 2).int().tolist()
     [[[[0, 1, 0], [0, 1, 1]]]]

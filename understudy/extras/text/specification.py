@@ -1,13 +1,14 @@
 """The specification of a language model for columns of free text: the option `text` of every generator."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 OF_STEPS = frozenset({"sampling_rate", "max_grad_norm", "share"})  # parameters of the steps of DP-SGD
 USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}  # learning rates of Adam, unless told
 LM = "lm"  # the short form of a specification: the usual parameters
+STEPS = "steps of DP-SGD on texts"  # their name in a statement
 
 
 class LanguageModel(BaseModel):
@@ -44,7 +45,7 @@ class LanguageModel(BaseModel):
         le=1_000_000,
         description="With epsilon: steps of DP-SGD; left out: none where public texts have themes, which tell more.",
     )
-    sampling_rate: float | Literal["auto"] = Field(
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
         default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
     )
     max_grad_norm: float = Field(
@@ -79,17 +80,11 @@ class LanguageModel(BaseModel):
     def _applies(self) -> Self:
         if self.public_text is None and self.steps == 0:
             raise ValueError("steps=0 learns public texts alone, and there are none; set public_text, or choose steps")
-        if self.sampling_rate != "auto" and not 0 < self.sampling_rate <= 1:
-            raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
         return self
 
     @property
     def rate(self) -> float:
         return self.learning_rate or USUAL_RATE["decoder" if self.model is None else "adapters"]
-
-    def plain(self) -> Mapping[str, Any]:
-        """The parameters as plain data."""
-        return self.model_dump(mode="json")
 
 
 def missing_name(name: str) -> str:

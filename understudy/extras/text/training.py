@@ -34,11 +34,9 @@ def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
 
 
 @torch.no_grad()
-def losses_of(
-    decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, device: torch.device
-) -> NDArray[np.float64]:
+def losses_of(decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int) -> NDArray[np.float64]:
     """The same of a whole table, per token; shape (n,). `sequences`: *Sensitive*. Shape (n, T)."""
-    nats = np.zeros(len(sequences))
+    nats, device = np.zeros(len(sequences)), next(trainable(decoder)).device
     for at in range(0, len(sequences), ROWS_A_PASS):
         part = trimmed(torch.from_numpy(sequences[at : at + ROWS_A_PASS]).to(device).long())
         nats[at : at + ROWS_A_PASS] = losses(decoder, part, n_prompt).double().cpu().numpy()
@@ -51,18 +49,32 @@ def trimmed(sequences: Tensor) -> Tensor:
     return sequences[:, : int((sequences > 0).any(0).nonzero().max()) + 1]
 
 
-class TextTraining:
-    """Training by Adam, without privacy. `sequences`: *Sensitive*. Shape (n, T)."""
+class _ByAdam:
+    """The weights and moments of a training, which a checkpoint keeps, at the end of an epoch or a stretch."""
+
+    def __init__(self, decoder: Decoder, n_prompt: int, kind: type[torch.optim.Optimizer], rate: float) -> None:
+        self._decoder, self._n_prompt, self._parameters = decoder, n_prompt, list(trainable(decoder))
+        self._optimizer = kind(self._parameters, lr=rate)
+
+    def state(self) -> dict[str, Any]:
+        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
+        return {"weights": weights, "optimizer": copy.deepcopy(self._optimizer.state_dict())}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        put(self._decoder, state["weights"])
+        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+
+
+class TextTraining(_ByAdam):
+    """Training without privacy. `sequences`: *Sensitive*. Shape (n, T)."""
 
     def __init__(
-        self, decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, batch_size: int, rate: float,
-        device: torch.device,
-    ) -> None:  # fmt: skip
-        self._decoder, self._n_prompt, self._most = decoder, n_prompt, sequences.shape[1] - n_prompt
+        self, decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int, batch_size: int, rate: float
+    ) -> None:
+        super().__init__(decoder, n_prompt, torch.optim.AdamW, rate)
+        device = self._parameters[0].device
         self._sequences = torch.from_numpy(sequences).to(device)
         self._batches = Epochs(len(sequences), batch_size, device)
-        self._parameters = list(trainable(decoder))
-        self._optimizer = torch.optim.AdamW(self._parameters, rate)
 
     @property
     def n_steps_per_epoch(self) -> int:
@@ -74,35 +86,25 @@ class TextTraining:
         # One divisor for all: divided by its own tokens, a short text would weigh as much as a long one, and too many
         # short ones would be written.
         nats = losses(self._decoder, trimmed(self._sequences[rows].long()), self._n_prompt)
-        loss = (nats * weights).sum() / self._most
+        loss = (nats * weights).sum() / (self._sequences.shape[1] - self._n_prompt)
         self._optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
         return {"loss": loss.detach()}
 
-    def state(self) -> dict[str, Any]:
-        """Weights, optimizer, and the position in an epoch."""
-        return {**_state(self._decoder, self._optimizer), "batches": self._batches.state()}
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        put(self._decoder, state["weights"])
-        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
-        self._batches.load(state["batches"])
-
-
-class PrivateTextTraining:
+class PrivateTextTraining(_ByAdam):
     """Training by DP-SGD, with each unit's gradient clipped, by Opacus' gradients of single texts.
     `units`: *Sensitive*. Sequences by unit. `tally`: *Sensitive*. How many units were clipped.
     """
 
     def __init__(
         self, decoder: Decoder, units: UnitIndex, n_prompt: int, expected_batch: float, max_grad_norm: float,
-        rate: float, device: torch.device,
+        rate: float,
     ) -> None:  # fmt: skip
-        self._decoder, self._n_prompt, self._units = decoder, n_prompt, units.to(device)
-        self._parameters = list(trainable(decoder))
-        self._optimizer = torch.optim.Adam(self._parameters, rate)
+        super().__init__(decoder, n_prompt, torch.optim.Adam, rate)
+        self._units = units.to(self._parameters[0].device)
         self.tally = ClipTally()
         self._clipped = OpacusSums(decoder.trained(), tally=self.tally)
         self._clipping = Clipping.planned(max_grad_norm, expected_batch, units.max_rows_per_unit, ROWS_A_PASS)
@@ -126,41 +128,27 @@ class PrivateTextTraining:
     def finite(self) -> bool:
         return is_finite(self._decoder.trained())
 
-    def state(self) -> dict[str, Any]:
-        """Weights that noise has made releasable, and the optimizer's moments of them."""
-        return _state(self._decoder, self._optimizer)
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        put(self._decoder, state["weights"])
-        self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+TOLERANCE = 1e-3  # what rounding may make of gradients, as a share
 
 
-def _state(decoder: Decoder, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    weights = {name: value.detach().clone() for name, value in named(decoder)}
-    return {"weights": weights, "optimizer": copy.deepcopy(optimizer.state_dict())}
-
-
-N_TRIED, TOLERANCE = 6, 1e-3
-"""Tokens of the texts that gradients are tried on, and what rounding may make of them, as a share."""
-
-
-def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, device: torch.device) -> bool:
+def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, n_text: int) -> bool:
     """True if Opacus' gradients of single texts are those of autograd, one text after another.
 
     It has a rule for each layer, and takes the first axis of its input for texts. A model that lays its tokens out in
     another way, or in which texts see each other, would not be clipped by unit. The texts tried are made up.
     """
-    made = torch.randint(1, size + 1, (4, n_prompt + N_TRIED), generator=torch.Generator().manual_seed(0))
+    made = torch.randint(1, size + 1, (4, n_prompt + n_text), generator=torch.Generator().manual_seed(0))
     made[0, : n_prompt // 2], made[1, n_prompt + 2 :], made[3] = 0, 0, 0
-    units, parameters, bound = made.to(device).view(2, 2, -1), list(trainable(decoder)), 1e-3
-    expected = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=torch.float64, device=device)
-    for unit in units:
-        of_texts = [torch.autograd.grad(losses(decoder, text[None], n_prompt).sum(), parameters) for text in unit]
-        gradient = sum(torch.cat([part.flatten() for part in of_text]).double() for of_text in of_texts)
-        expected += gradient * (bound / torch.as_tensor(gradient).norm().clamp_min(1e-12)).clamp_max(1.0)
+    parameters, bound = list(trainable(decoder)), 1e-3
+    units, expected = made.to(parameters[0].device).view(2, 2, -1), torch.zeros(())
     try:
+        for unit in units:
+            of_texts = [torch.autograd.grad(losses(decoder, text[None], n_prompt).sum(), parameters) for text in unit]
+            gradient = torch.stack([torch.cat([part.flatten() for part in each]).double() for each in of_texts]).sum(0)
+            expected = expected + gradient * (bound / gradient.norm().clamp_min(1e-12)).clamp_max(1.0)
         sums = OpacusSums(decoder.trained())(lambda: losses(decoder, units.flatten(0, 1), n_prompt), 2, bound)
-    except (RuntimeError, ValueError, NotImplementedError):
+    except (RuntimeError, IndexError, ValueError, NotImplementedError):
         return False
     return bool((sums - expected).norm() <= TOLERANCE * bound)
 

@@ -1,31 +1,42 @@
 """Free text beside any generator: rows first, then a language model of their texts, for a share of the budget."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from pydantic import Field
 
 from synth.dp.budget import Budget
+from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.schedule import Plan
-from synth.errors import ModelError, SchemaError
+from synth.errors import SchemaError, TableError
 from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import planned_budget
+from synth.generators.fitting.training_data import bound_contributions
 from synth.generators.models.model import Model
+from synth.generators.neural_generator import sampling_rate
 from synth.generators.wrapper import Wrapper, compose, fit_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from understudy.extras.text import fitting
-from understudy.extras.text.specification import LM, LanguageModel, missing_name
+from synth.schema.kinds import BooleanColumn
+from synth.table.rows import Rows
+from understudy.extras.text.specification import LM, STEPS, LanguageModel, missing_name
+from understudy.extras.text.themes import public_texts, theme_names
 
 if TYPE_CHECKING:
     from understudy.extras.text.model import TextModel
 
-
+USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
+"""Share of the units in a step's sample, and the units that it holds at least and at most, as expected."""
+PREPARED = "texts"
+"""Name of the folder of a fit's place in which its checkpoint of texts stands."""
 SMALLEST: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8}
 """Of a decoder in an audit. A folder's model stays as it is."""
 THEMES = "how a private text becomes themes of public ones: a stand-in has none"
+ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text may have
 
 
 class WithTexts(Wrapper):
@@ -34,9 +45,21 @@ class WithTexts(Wrapper):
     files: ClassVar[tuple[str, ...]] = ("model", "public_text")
     text: LanguageModel = Field(description='Language model of columns of text; "lm": the usual one.')
 
+    @property
+    def _n_themes(self) -> int:
+        return self.text.themes if self.text.public_text is not None and self.promises else 0
+
     def inner(self, schema: Schema) -> Schema:
-        """The schema of the rows: without texts, with columns of their themes where these are counted."""
-        return fitting.rows_schema(self.text, schema, promises=self.promises)
+        """The schema of the rows: without texts, with columns that say which are missing, and of their themes.
+
+        No text is read: the schema says which may be missing, and the number of themes is known.
+        """
+        names = [missing_name(name) for name in schema.texts if schema.columns[name].missing]
+        names += theme_names(schema.texts, self._n_themes)
+        if taken := schema.columns.keys() & names:
+            raise SchemaError(f"column={min(taken)!r} has the name of what is learned of a text; rename it")
+        rows = without_texts(schema)
+        return rows.model_copy(update={"columns": {**rows.columns, **{name: BooleanColumn() for name in names}}})
 
     @classmethod
     def usual(cls, schema: Schema) -> str | None:
@@ -49,7 +72,7 @@ class WithTexts(Wrapper):
 
     def chosen(self, schema: Schema) -> Generator:
         # Columns that are counted for texts do not choose the generator, and have their part of the budget.
-        base = self.base.chosen(fitting.without_texts(schema))
+        base = self.base.chosen(without_texts(schema))
         return self.model_copy(update={"base": compose(base, self.inner(schema))})
 
     def check(self, schema: Schema) -> None:
@@ -64,15 +87,8 @@ class WithTexts(Wrapper):
         text = self.text
         if text.model is not None:
             check_folder(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
-        fitting.PublicTexts.read(text, schema, promises=self.promises)
-
-    def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """Those of the base, and one on texts that are cut where tokens are bytes. They rest on public numbers."""
-        text, longest, cut = self.text, fitting.longest(schema), ""
-        if text.model is None and text.public_text is None and self.promises and longest > (text.max_tokens or longest):
-            cut = f"texts have up to {longest:,} characters, of which text.max_tokens={text.max_tokens} keeps as many "
-            cut += "bytes at most; raise it, or give public_text"
-        return (*super().cautions(schema), *((cut,) if cut else ()))
+        if text.public_text is not None:
+            public_texts(text.public_text, self._n_themes)
 
     def advice(self, schema: Schema) -> tuple[str, ...]:
         names = ", ".join(f"column={name!r}" for name in schema.texts)
@@ -90,17 +106,27 @@ class WithTexts(Wrapper):
 
     @property
     def clips(self) -> Mapping[str, float]:
-        return {fitting.STEPS: self.text.max_grad_norm}
+        return {STEPS: self.text.max_grad_norm}
 
     def unaudited(self, schema: Schema) -> tuple[str, ...]:
-        return (THEMES,) if fitting.has_themes(self.text, schema, self.promises) else ()
+        return (THEMES,) if self._n_themes else ()
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
-        """The plan of the rows with their share of rho, then the steps on texts with theirs."""
+        """The plan of the rows with their share of rho, then the steps on texts with theirs.
+
+        A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
+        """
         of_rows, text = super().whole_plan(schema, delta), self.text
         if text.steps == 0:
             return of_rows
-        return lambda rho: [*of_rows((1 - text.share) * rho), fitting.text_event(text, schema, text.share * rho)]
+        rate = sampling_rate("text.sampling_rate", text.sampling_rate, schema, USUAL_RATE, EXPECTED_BATCH)
+
+        def events(rho: float) -> list[Event]:
+            noise_multiplier = rate * math.sqrt(text.steps / (2 * text.share * rho))
+            steps = SubsampledGaussianEvent(STEPS, noise_multiplier, rate, text.steps)
+            return [*of_rows((1 - text.share) * rho), steps]
+
+        return events
 
     def fit(
         self,
@@ -113,34 +139,41 @@ class WithTexts(Wrapper):
         place: Path | None = None,
     ) -> Model:
         """A model of the rows first, then of their texts. `train`: *Sensitive*. Real rows."""
-        from understudy.extras.text.model import TextModel
-
         chosen = self.chosen(schema)
         if chosen != self:
             return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
         self.check(schema)
-        text = fitting.with_length(self.text, schema)
-        fitting.try_folder(text, promises=self.promises)
-        counted, paid = self.counted(schema), None
+        from understudy.extras.text import fitting
+        from understudy.extras.text.model import TextModel
+
+        text, paid = fitting.with_length(self.text, schema, promises=self.promises), None
         if self.promises:
-            budget = planned_budget(self, counted, budget, progress)
-            paid = budget.part([event for event in budget.schedule.events if event.what != fitting.STEPS])
-        rows = fitting.prepared(train, schema, promises=self.promises, in_order=self.in_order)
-        public = fitting.PublicTexts.read(self.text, schema, promises=self.promises)
-        if public.themes is not None:
-            rows = public.themes.add_columns(rows, schema)
+            budget = planned_budget(self, self.counted(schema), budget, progress)
+            paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
+        public, themes = ((), None) if text.public_text is None else public_texts(text.public_text, self._n_themes)
+        real = self._read(train, schema)
+        if themes is not None:
+            real = themes.add_columns(real, schema)
         may_miss = (name for name in schema.texts if schema.columns[name].missing)
-        gaps = {missing_name(name): rows[name].isna().astype("boolean") for name in may_miss}
-        counted_rows = rows.assign(**gaps).drop(columns=list(schema.texts))
-        model = fit_model(
-            self.base, counted_rows, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place
-        )
-        apart = None if place is None else place / fitting.PREPARED
-        told = fitting.with_texts(model.schema, schema)
-        paid = budget if self.promises else None
-        writer = fitting.fit_texts((text, public), rows, (model, told), seed, progress, paid, apart)
-        kept = {name: column for name, column in told.columns.items() if name in schema.columns}
-        return TextModel(model, writer, told.model_copy(update={"columns": kept}))
+        gaps = {missing_name(name): real[name].isna().astype("boolean") for name in may_miss}
+        counted = real.assign(**gaps).drop(columns=list(schema.texts))
+        rows = fit_model(self.base, counted, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place)
+        whole, place = with_texts(rows.schema, schema), None if place is None else place / PREPARED
+        budget = budget if self.promises else None
+        fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, place)
+        kept = {name: column for name, column in whole.columns.items() if name in schema.columns}
+        return TextModel(rows, fit.writer(real), whole.model_copy(update={"columns": kept}))
+
+    def _read(self, train: Any, schema: Schema) -> pd.DataFrame:
+        """The rows that the models of all columns are fitted on: those of an entity are chosen once for all.
+        `train`: *Sensitive*. Real rows.
+        """
+        if self.promises:
+            return bound_contributions(Rows.of(train, schema), schema, in_order=self.in_order).frame()
+        rows = Rows.of(train, schema, outside="refuse").frame()
+        if len(rows) == 0:
+            raise TableError("a fit needs rows, and the table has none; give it a larger one")
+        return rows
 
     @classmethod
     def load(
@@ -150,12 +183,26 @@ class WithTexts(Wrapper):
         from understudy.extras.text.adapters import require_libraries
 
         require_libraries()
-        from understudy.extras.text.model import TextModel
-        from understudy.extras.text.writer import TextWriter
+        from understudy.extras.text.model import TextModel, TextWriter
 
-        if not schema.texts:
-            raise ModelError("the model is damaged (texts without columns of them); fit it again")
-        model = elsewhere.get("text_model")
-        return TextModel(
-            base, TextWriter.loaded(content, arrays, fitting.with_texts(base.schema, schema), model), schema
-        )
+        whole = with_texts(base.schema, schema)
+        return TextModel(base, TextWriter.loaded(content, arrays, whole, elsewhere.get("text_model")), schema)
+
+
+def without_texts(schema: Schema) -> Schema:
+    """The schema of the rows of a table, of which texts are left out."""
+    gone = set(schema.texts)
+    left_out = {name: schema.columns[name].model_copy(update={"learn": False, "drop": True}) for name in gone}
+    roles: dict[str, Any] = {role: tuple(name for name in getattr(schema, role) if name not in gone) for role in ROLES}
+    parties = (tuple(name for name in held if name not in gone) for held in schema.parties)
+    roles["parties"] = tuple(held for held in parties if held)
+    return schema.model_copy(update={"columns": {**schema.columns, **left_out}, **roles})
+
+
+def with_texts(rows: Schema, schema: Schema) -> Schema:
+    """The schema of rows, with the texts that another one has of them; with columns of themes still."""
+    gaps = {missing_name(name) for name in schema.texts}
+    columns = {name: column for name, column in rows.columns.items() if name in schema.columns or name not in gaps}
+    columns |= {name: schema.columns[name] for name in schema.texts}
+    roles = {role: getattr(schema, role) for role in (*ROLES, "parties")}
+    return rows.model_copy(update={"columns": columns, **roles})
