@@ -86,13 +86,13 @@ def test_a_private_fit_tries_whether_gradients_are_those_of_single_texts(
 ) -> None:
     made = writer(folders[name])
     assert has_gradients_by_text(made.decoder, made.vocabulary.size, made.vocabulary.n_prompt, 11)
-    logits_of = AdaptedDecoder.__call__
+    logits_of = AdaptedDecoder.forward
 
     def mixing(self: AdaptedDecoder, tokens: torch.Tensor, mask: torch.Tensor, n_last: int) -> torch.Tensor:
         logits = logits_of(self, tokens, mask, n_last)
         return logits - logits.mean(0, keepdim=True)
 
-    monkeypatch.setattr(AdaptedDecoder, "__call__", mixing)
+    monkeypatch.setattr(AdaptedDecoder, "forward", mixing)
     with pytest.raises(JobError, match="cannot be trained text by text"):
         fitted(folders[name], epsilon=2.0)
 
@@ -160,9 +160,9 @@ def test_a_folders_model_is_adapted_saved_and_loaded_again(
     name: str, epsilon: float | None, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     before = weights_of(folders[name])
-    untrained = AdaptedDecoder(str(folders[name]), 2, CPU).trained().state_dict()
+    untrained = AdaptedDecoder(str(folders[name]), 2, CPU).state_dict()
     model = fitted(folders[name], epsilon)
-    after = model.writer.decoder.trained().state_dict()
+    after = model.writer.decoder.state_dict()
     kept = {key for key in after if "lora_" not in key}
     assert all(torch.equal(after[key], untrained[key]) for key in kept)
     assert all("lora_" in key for key, _ in named(model.writer.decoder))
@@ -186,7 +186,7 @@ def test_a_folders_model_learns_public_texts_and_their_themes_first(
     # No step reads a real text: the adapters move by public ones alone.
     told = {"public_text": str(public), "public_epochs": 1, "themes": 4, "steps": 0}
     model = fitted(folders["gpt2"], 2.0, **told)
-    state = model.writer.decoder.trained().state_dict()
+    state = model.writer.decoder.state_dict()
     assert any(value.abs().max() > 0 for key, value in state.items() if "lora_B" in key)
     vocabulary = model.writer.vocabulary
     assert isinstance(vocabulary, WordedVocabulary)
@@ -287,7 +287,9 @@ WHOLE, CAUSAL = "is no folder as `save_pretrained` leaves it", "lacks weights of
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, WHOLE),
     "no configuration": (lambda folder: (folder / "config.json").unlink(), WHOLE),
-    "a configuration that is none": (lambda folder: (folder / "config.json").write_text("{"), WHOLE),
+    "a configuration that is none": (
+        lambda folder: (folder / "config.json").write_text("{"), "no causal language model"
+    ),
     "pickled weights": (_pickled, WHOLE),
     "code": (_with_code, WHOLE),
     "adapters": (lambda folder: (folder / "adapter_config.json").write_text("{}"), WHOLE),

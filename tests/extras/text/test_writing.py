@@ -10,8 +10,7 @@ from torch import Tensor
 
 from tests.extras.text.tiny import canonical, coded, decoder
 from tests.text_tables import TEXT
-from understudy.extras.text.decoder import Cache, SmallDecoder
-from understudy.extras.text.sampling import draw, sample
+from understudy.extras.text.decoder import Cache, SmallDecoder, draw, sample
 from understudy.extras.text.specification import LanguageModel
 from understudy.extras.text.tokens import END, sequences_of
 from understudy.extras.text.training import losses, losses_of, trimmed

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from synth.distribution import missing_extra
 from synth.errors import JobError
-from understudy.extras.text.decoder import Cache, positions
+from understudy.extras.text.decoder import Cache, Decoder, positions
 
 NEEDED = ("config.json", "tokenizer.json", "*.safetensors")
 ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
+SAFELY = {"local_files_only": True, "trust_remote_code": False}
 LENGTHS = ("max_position_embeddings", "n_positions")
 """Keys of a configuration that say how many tokens a model reads."""
 
@@ -41,8 +42,7 @@ def check_folder(path: str, n_tokens: int = 0) -> None:
     Where such a model stops depends on the rows. So a fit that meets its end would tell of them.
     """
     folder, config = Path(path), _config(path)
-    has_all = all(any(folder.glob(name)) for name in NEEDED)
-    if not has_all or config is None or "auto_map" in config or (folder / ADAPTER).exists():
+    if not all(any(folder.glob(name)) for name in NEEDED) or "auto_map" in config or (folder / ADAPTER).exists():
         raise JobError(
             f"model={path!r} is no folder as `save_pretrained` leaves it: with {', '.join(NEEDED)}, and without code "
             "or adapters of its own (pickles may hold code, which is not run); name another, or save it anew"
@@ -53,18 +53,17 @@ def check_folder(path: str, n_tokens: int = 0) -> None:
         )
 
 
-def _config(path: str) -> dict[str, Any] | None:
-    try:
-        config = json.loads((Path(path) / NEEDED[0]).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return config if isinstance(config, dict) else None
-
-
 def most_read(path: str) -> int:
     """Tokens that the model of a folder reads at most, as far as it says so."""
-    config = _config(path) or {}
+    config = _config(path)
     return next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), 10**9)
+
+
+def _config(path: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads((Path(path) / NEEDED[0]).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # loading it says more
+        return {}
 
 
 def digest_of(path: str) -> str:
@@ -80,7 +79,7 @@ def load_tokenizer(path: str, size: int) -> Any:
     from transformers import AutoTokenizer
 
     with _quiet(path):
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False, use_fast=True)
+        tokenizer = AutoTokenizer.from_pretrained(path, **SAFELY, use_fast=True)
     if tokenizer.eos_token_id is None or len(tokenizer) > size:
         raise JobError(
             f"the tokenizer of model={path!r} needs an eos_token, which ends a text, and no more tokens than the "
@@ -89,50 +88,44 @@ def load_tokenizer(path: str, size: int) -> Any:
     return tokenizer
 
 
-class AdaptedDecoder:
+class AdaptedDecoder(Decoder):
     """A folder's model with adapters. `size`: number of tokens that it has logits of."""
 
     def __init__(self, path: str, rank: int, device: torch.device) -> None:
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModelForCausalLM
 
+        super().__init__()
         check_folder(path)
         with _quiet(path):
             base, told = AutoModelForCausalLM.from_pretrained(
-                path,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                dtype=torch.float32,
-                output_loading_info=True,
+                path, **SAFELY, use_safetensors=True, dtype=torch.float32, output_loading_info=True
             )
             asked = LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM")
-            self._network = get_peft_model(base, asked).to(device)
-        self.size = int(self._network.config.vocab_size)
-        self._network.eval()  # no dropout: what is drawn for a text would have to be accounted for
+            self.base_model = get_peft_model(base, asked).base_model.to(device)
+        self.size = int(base.config.vocab_size)
+        self.eval()  # no dropout: what is drawn for a text would have to be accounted for
         if told["missing_keys"] or told["mismatched_keys"] or not self._is_causal(device):
             raise JobError(
                 f"model={path!r} lacks weights of a causal language model, or reads a text from both sides and writes "
                 "none; name a causal one that is whole"
             )
-        for module in self._network.modules():
+        for module in self.modules():  # Opacus' hooks see what is in training
             if isinstance(module, nn.Linear) and module.weight.requires_grad:
                 module.train()
 
-    def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        answer = self._network(
-            input_ids=tokens, attention_mask=mask.long(), position_ids=positions(mask), use_cache=False
-        )
-        logits: Tensor = answer.logits[:, -n_last:]
+    def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+        logits: Tensor = self._answer(tokens, mask, use_cache=False).logits[:, -n_last:]
         return logits
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        ranks = positions(mask)[:, -tokens.shape[1] :]
         with _quiet():  # the library renames arguments between versions, and warns of it
-            answer = self._network(
-                input_ids=tokens, attention_mask=mask.long(), position_ids=ranks, past_key_values=cache, use_cache=True
-            )
+            answer = self._answer(tokens, mask, past_key_values=cache, use_cache=True)
             return answer.logits[:, -1], answer.past_key_values
+
+    def _answer(self, tokens: Tensor, mask: Tensor, **more: Any) -> Any:
+        ranks = positions(mask)[:, -tokens.shape[1] :]
+        return self.base_model(input_ids=tokens, attention_mask=mask.long(), position_ids=ranks, **more)
 
     @torch.no_grad()
     def _is_causal(self, device: torch.device) -> bool:
@@ -140,11 +133,6 @@ class AdaptedDecoder:
         tokens = torch.tensor([[0, 1, 0], [0, 1, 1]], device=device)
         first, second = self(tokens, torch.ones_like(tokens, dtype=torch.bool), 3)[:, :2]
         return bool(torch.allclose(first, second, rtol=1e-4, atol=1e-5))
-
-    def trained(self) -> nn.Module:
-        """The module, of which adapters alone have gradients."""
-        module: nn.Module = self._network
-        return module
 
 
 @contextmanager

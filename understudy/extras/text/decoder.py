@@ -1,41 +1,47 @@
-"""A small causal transformer, for where no folder of a model is named; and what training and sampling ask of any.
+"""Sampling from a causal language model, and a small one of our own, for where no folder of a model is named.
 
 Every parameter is in an embedding, a linear layer or a normalization: all of them have exact gradients by unit.
 
-Source: Vaswani et al. 2017 (1706.03762); Radford et al. 2019, for normalization before each part.
+Source: Vaswani et al. 2017 (1706.03762); Radford et al. 2019, for normalization before each part; Holtzman et al. 2020
+(1904.09751), for sampling from the smallest set of tokens that holds a share of the mass.
 """
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.tokens import Vocabulary
+
 Cache = Any  # keys and values of the tokens so far, in the form of the decoder that made them
 HEAD = 16  # width of an attention head
+ROWS_AT_ONCE = 256  # texts that are written side by side
 
 
-class Decoder(Protocol):
-    """A causal language model: `nn.Module` or what holds one.
+class Decoder(nn.Module):
+    """A causal language model, of which the parameters with gradients are trained.
 
     Of n texts, `tokens` has shape (n, T), int64, and anything where there is none; `mask` says where there is one. Gaps
     stand on the left and the right only.
     """
 
-    def __call__(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
+    def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
         """Logits of the token after each of the last ones, shape (n, n_last, size)."""
+        raise NotImplementedError
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """Logits of the token after the last one, shape (n, size), and what is kept for the next call.
 
         Tokens are new ones, shape (n, t); the mask is of all tokens so far, these last.
         """
-
-    def trained(self) -> nn.Module:
-        """The module whose parameters with gradients are trained."""
+        raise NotImplementedError
 
 
-class SmallDecoder(nn.Module):
+class SmallDecoder(Decoder):
     """A transformer of a few layers. `size`: of its vocabulary; `length`: tokens that it reads at most."""
 
     def __init__(self, size: int, d_model: int, n_layers: int, length: int) -> None:
@@ -53,9 +59,6 @@ class SmallDecoder(nn.Module):
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         hidden, kept = self._hidden(tokens, mask, cache)
         return self.head(hidden[:, -1]), kept
-
-    def trained(self) -> nn.Module:
-        return self
 
     def _hidden(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         n_new = tokens.shape[1]
@@ -111,3 +114,49 @@ def attention_mask(mask: Tensor, n_new: int) -> Tensor:
     new = place[total - n_new :, None]
     seen = (place <= new) & mask[:, None, None, :]
     return seen | (place == new)  # a gap attends to itself, since nothing at all gives no number
+
+
+@torch.no_grad()
+def sample(
+    decoder: Decoder, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], asked: LanguageModel,
+    generator: torch.Generator,
+) -> list[list[int]]:  # fmt: skip
+    """The tokens of a text for each prompt, without its end: one at least."""
+    if len(prompts) > ROWS_AT_ONCE:
+        parts = [prompts[at : at + ROWS_AT_ONCE] for at in range(0, len(prompts), ROWS_AT_ONCE)]
+        return [text for part in parts for text in sample(decoder, vocabulary, part, asked, generator)]
+    padded = np.zeros((len(prompts), max(map(len, prompts), default=0)), dtype=np.int64)
+    for row, prompt in enumerate(prompts):
+        padded[row, padded.shape[1] - len(prompt) :] = np.array(prompt) + 1
+    tokens = torch.from_numpy(padded).to(generator.device)
+    mask, tokens = tokens > 0, (tokens - 1).clamp_min(0)
+    never = torch.from_numpy(vocabulary.never_sampled()).to(generator.device)
+    at_first, cache = never.clone(), None
+    at_first[vocabulary.end] = True
+    written: list[list[int]] = [[] for _ in prompts]
+    unfinished = np.ones(len(prompts), dtype=bool)
+    for step in range((asked.max_tokens or 0) if prompts else 0):
+        logits, cache = decoder.follow(tokens, mask, cache)
+        logits = logits.float().masked_fill(never if step else at_first, -torch.inf)
+        drawn = draw(logits / asked.temperature, asked.top_p, generator)
+        chosen = drawn.cpu().numpy()
+        unfinished &= chosen != vocabulary.end
+        for row in np.flatnonzero(unfinished).tolist():
+            written[row].append(int(chosen[row]))
+        if not unfinished.any():
+            break
+        tokens, mask = drawn[:, None], torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+    return written
+
+
+def draw(logits: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
+    """A token of each row among the likeliest, which together hold a share of the mass; shape (n,).
+    `logits`: shape (n, size).
+
+    >>> draw(torch.tensor([[3.0, 0.0, 0.0]]), 0.5, torch.Generator()).tolist()
+    [0]
+    """
+    shares, order = torch.softmax(logits, 1).sort(1, descending=True)
+    before = shares.cumsum(1) - shares
+    rank = torch.multinomial(shares.masked_fill(before >= top_p, 0.0), 1, generator=generator)
+    return order.gather(1, rank)[:, 0]

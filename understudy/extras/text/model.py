@@ -20,8 +20,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import conform, present
 from understudy.extras.text.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer
-from understudy.extras.text.decoder import Decoder, SmallDecoder
-from understudy.extras.text.sampling import sample
+from understudy.extras.text.decoder import Decoder, SmallDecoder, sample
 from understudy.extras.text.specification import LanguageModel, missing_name
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary, Vocabulary, WordedVocabulary, sequences_of
@@ -65,7 +64,7 @@ class TextWriter:
 
     def write(self, rows: pd.DataFrame, seed: int) -> dict[str, NDArray[np.object_]]:
         """A text of each column of text for each row; shapes (n,), `None` where rows say that it is missing."""
-        generator = torch.Generator(next(self.decoder.trained().parameters()).device).manual_seed(seed)
+        generator = torch.Generator(next(self.decoder.parameters()).device).manual_seed(seed)
         written: dict[str, NDArray[np.object_]] = {}
         for name in self.schema.texts:
             gap, texts = missing_name(name), np.full(len(rows), None, dtype=object)

@@ -106,7 +106,7 @@ class PrivateTextTraining(_ByAdam):
         super().__init__(decoder, n_prompt, torch.optim.Adam, rate)
         self._units = units.to(self._parameters[0].device)
         self.tally = ClipTally()
-        self._clipped = OpacusSums(decoder.trained(), tally=self.tally)
+        self._clipped = OpacusSums(decoder, tally=self.tally)
         self._clipping = Clipping.planned(max_grad_norm, expected_batch, units.max_rows_per_unit, ROWS_A_PASS)
 
     def step(self, steps: StepRelease) -> None:
@@ -126,7 +126,7 @@ class PrivateTextTraining(_ByAdam):
 
     @property
     def finite(self) -> bool:
-        return is_finite(self._decoder.trained())
+        return is_finite(self._decoder)
 
 
 TOLERANCE = 1e-3  # what rounding may make of gradients, as a share
@@ -147,14 +147,14 @@ def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, n_text: in
             of_texts = [torch.autograd.grad(losses(decoder, text[None], n_prompt).sum(), parameters) for text in unit]
             gradient = torch.stack([torch.cat([part.flatten() for part in each]).double() for each in of_texts]).sum(0)
             expected = expected + gradient * (bound / gradient.norm().clamp_min(1e-12)).clamp_max(1.0)
-        sums = OpacusSums(decoder.trained())(lambda: losses(decoder, units.flatten(0, 1), n_prompt), 2, bound)
+        sums = OpacusSums(decoder)(lambda: losses(decoder, units.flatten(0, 1), n_prompt), 2, bound)
     except (RuntimeError, IndexError, ValueError, NotImplementedError):
         return False
     return bool((sums - expected).norm() <= TOLERANCE * bound)
 
 
 def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:
-    return ((name, p) for name, p in decoder.trained().named_parameters() if p.requires_grad)
+    return ((name, p) for name, p in decoder.named_parameters() if p.requires_grad)
 
 
 def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
