@@ -153,6 +153,9 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+_themes = Themes.learned
+
+
 @pytest.mark.usefixtures("alike")
 def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert differences(True, ("plain", "odd", "empty"), tmp_path, public=public) == []
@@ -161,7 +164,7 @@ def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypat
     def lying(self: WithTexts, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
         held = tuple(text for text in train[TEXT].dropna()) * 5
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(of_themes, "_themes", lambda public, number: Themes.learned(held, number))
+            patch.setattr(Themes, "learned", lambda public, number: _themes(held, number))
             return fit(self, train, *more, **named)
 
     monkeypatch.setattr(WithTexts, "fit", lying)

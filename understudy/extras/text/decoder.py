@@ -104,16 +104,11 @@ def positions(mask: Tensor) -> Tensor:
 
 
 def attention_mask(mask: Tensor, n_new: int) -> Tensor:
-    """Which tokens each of the last ones attends to: those before it, and itself; shape (n, 1, n_new, T).
-
-    >>> attention_mask(torch.tensor([[False, True, True]]), 2).int().tolist()
-    [[[[0, 1, 0], [0, 1, 1]]]]
-    """
-    total = mask.shape[1]
-    place = torch.arange(total, device=mask.device)
-    new = place[total - n_new :, None]
-    seen = (place <= new) & mask[:, None, None, :]
-    return seen | (place == new)  # a gap attends to itself, since nothing at all gives no number
+    """Which tokens each of the last ones attends to: those before it, and itself; shape (n, 1, n_new, T)."""
+    rank = torch.arange(mask.shape[1], device=mask.device)
+    new = rank[-n_new:, None]
+    seen = (rank <= new) & mask[:, None, None, :]
+    return seen | (rank == new)  # a gap attends to itself, since nothing at all gives no number
 
 
 @torch.no_grad()
@@ -150,12 +145,7 @@ def sample(
 
 
 def draw(logits: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
-    """A token of each row among the likeliest, which together hold a share of the mass; shape (n,).
-    `logits`: shape (n, size).
-
-    >>> draw(torch.tensor([[3.0, 0.0, 0.0]]), 0.5, torch.Generator()).tolist()
-    [0]
-    """
+    """A token of each row of logits among the likeliest, which together hold a share of the mass; shape (n,)."""
     shares, order = torch.softmax(logits, 1).sort(1, descending=True)
     before = shares.cumsum(1) - shares
     rank = torch.multinomial(shares.masked_fill(before >= top_p, 0.0), 1, generator=generator)

@@ -30,13 +30,10 @@ from understudy.extras.text.specification import STEPS, LanguageModel
 from understudy.extras.text.themes import Themes, cut, longest
 from understudy.extras.text.training import PrivateTextTraining, TextTraining, has_gradients_by_text
 
-N_PROMPT_ROWS = 2_000
-"""Synthetic rows that the domains of prompts are taken from."""
-KEPT_SHARE = 0.99
-"""Share of texts that a limit on their length keeps whole, where nobody sets one."""
+N_PROMPT_ROWS = 2_000  # synthetic rows that the domains of prompts are taken from
+KEPT_SHARE = 0.99  # of texts that a limit on their length keeps whole, where nobody sets one
+TOKENS = 8, 1_024  # of a text that such a limit may be
 CHARACTERS_A_TOKEN = 3  # of a folder's model, at least as a rule
-TOKENS = 8, 1_024
-"""Tokens of a text that such a limit may be."""
 
 
 def with_length(text: LanguageModel, schema: Schema, *, promises: bool) -> LanguageModel:

@@ -46,7 +46,8 @@ class Themes:
     centers: NDArray[np.float32]
 
     @classmethod
-    def learned(cls, public: Sequence[str], n_themes: int) -> Self:
+    @lru_cache(maxsize=1)  # a check and the fit after it ask for the same
+    def learned(cls, public: tuple[str, ...], n_themes: int) -> "Themes":
         from sklearn.cluster import KMeans
         from sklearn.exceptions import ConvergenceWarning
 
@@ -146,16 +147,12 @@ def longest(schema: Schema, *names: str) -> int:
 
 
 def theme_names(texts: Sequence[str], themes: "Themes | int | None") -> list[str]:
-    """Names of the columns of themes of some columns of text.
-
-    >>> theme_names(["note"], 2)
-    ['note: theme 1', 'note: theme 2']
-    """
+    """Names of the columns of themes of some columns of text."""
     number = themes if isinstance(themes, int) else len(themes or ())
     return [f"{name}: theme {rank + 1}" for name in texts for rank in range(number)]
 
 
-def public_texts(path: str, n_themes: int) -> tuple[Sequence[str], Themes | None]:
+def public_texts(path: str, n_themes: int) -> tuple[tuple[str, ...], Themes | None]:
     """The lines of a file of public texts, of which empty ones are left out, and so many themes of theirs."""
     try:
         lines = [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines()]
@@ -164,9 +161,4 @@ def public_texts(path: str, n_themes: int) -> tuple[Sequence[str], Themes | None
     if not any(lines):
         raise JobError(f"public_text={path!r} holds no text; name a file with one text a line")
     public = tuple(line for line in lines if line)
-    return public, _themes(public, n_themes) if n_themes else None
-
-
-@lru_cache(maxsize=1)  # a check and the fit after it ask for the same
-def _themes(public: Sequence[str], number: int) -> Themes:
-    return Themes.learned(public, number)
+    return public, Themes.learned(public, n_themes) if n_themes else None

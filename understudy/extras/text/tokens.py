@@ -66,9 +66,6 @@ class KeyValues(BaseModel):
 def byte_pairs(public: Iterable[str], size: int) -> Tokenizer:
     """A tokenizer with at most so many tokens. Every text has some, since every byte is one.
     `public`: or *Sensitive* texts of a fit without epsilon. Without any, tokens are bytes.
-
-    >>> byte_pairs([], 1_000).get_vocab_size()
-    256
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

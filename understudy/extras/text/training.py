@@ -163,9 +163,6 @@ def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
 
 def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
     """Set the trained parameters to these."""
-    own = dict(named(decoder))
-    if {name: tuple(p.shape) for name, p in own.items()} != {name: tuple(w.shape) for name, w in weights.items()}:
+    if weights.keys() != dict(named(decoder)).keys():
         raise ValueError("the weights are of another model")
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(weights[name])
+    decoder.load_state_dict(weights, strict=False)

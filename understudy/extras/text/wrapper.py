@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from synth.dp.budget import Budget
@@ -31,10 +30,8 @@ if TYPE_CHECKING:
 
 USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
 """Share of the units in a step's sample, and the units that it holds at least and at most, as expected."""
-PREPARED = "texts"
-"""Name of the folder of a fit's place in which its checkpoint of texts stands."""
-SMALLEST: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 8}
-"""Of a decoder in an audit. A folder's model stays as it is."""
+PREPARED = "texts"  # the folder of a fit's place with the checkpoint of texts
+SMALLEST = {"d_model": 16, "n_layers": 1, "max_tokens": 8}  # of a decoder in an audit; a folder's model stays
 THEMES = "how a private text becomes themes of public ones: a stand-in has none"
 ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text may have
 
@@ -94,8 +91,7 @@ class WithTexts(Wrapper):
         names = ", ".join(f"column={name!r}" for name in schema.texts)
         return (
             f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for '
-            "its steps of DP-SGD; their time is not in the forecast",
-            "public texts of the same kind have themes, which do more: with steps = 0 all of the budget is for rows",
+            "its steps of DP-SGD; public texts of the same kind have themes, which do more: then all is for the rows",
         )
 
     @property
@@ -151,7 +147,11 @@ class WithTexts(Wrapper):
             budget = planned_budget(self, self.counted(schema), budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
         public, themes = ((), None) if text.public_text is None else public_texts(text.public_text, self._n_themes)
-        real = self._read(train, schema)
+        # The rows of an entity are chosen once for the models of all columns.
+        if self.promises:
+            real = bound_contributions(Rows.of(train, schema), schema, in_order=self.in_order).frame()
+        elif len(real := Rows.of(train, schema, outside="refuse").frame()) == 0:
+            raise TableError("a fit needs rows, and the table has none; give it a larger one")
         if themes is not None:
             real = themes.add_columns(real, schema)
         may_miss = (name for name in schema.texts if schema.columns[name].missing)
@@ -163,17 +163,6 @@ class WithTexts(Wrapper):
         fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, place)
         kept = {name: column for name, column in whole.columns.items() if name in schema.columns}
         return TextModel(rows, fit.writer(real), whole.model_copy(update={"columns": kept}))
-
-    def _read(self, train: Any, schema: Schema) -> pd.DataFrame:
-        """The rows that the models of all columns are fitted on: those of an entity are chosen once for all.
-        `train`: *Sensitive*. Real rows.
-        """
-        if self.promises:
-            return bound_contributions(Rows.of(train, schema), schema, in_order=self.in_order).frame()
-        rows = Rows.of(train, schema, outside="refuse").frame()
-        if len(rows) == 0:
-            raise TableError("a fit needs rows, and the table has none; give it a larger one")
-        return rows
 
     @classmethod
     def load(
@@ -191,12 +180,12 @@ class WithTexts(Wrapper):
 
 def without_texts(schema: Schema) -> Schema:
     """The schema of the rows of a table, of which texts are left out."""
-    gone = set(schema.texts)
+    gone = schema.texts
     left_out = {name: schema.columns[name].model_copy(update={"learn": False, "drop": True}) for name in gone}
     roles: dict[str, Any] = {role: tuple(name for name in getattr(schema, role) if name not in gone) for role in ROLES}
-    parties = (tuple(name for name in held if name not in gone) for held in schema.parties)
-    roles["parties"] = tuple(held for held in parties if held)
-    return schema.model_copy(update={"columns": {**schema.columns, **left_out}, **roles})
+    parties = (tuple(name for name in party if name not in gone) for party in schema.parties)
+    columns = {**schema.columns, **left_out}
+    return schema.model_copy(update={"columns": columns, "parties": tuple(filter(None, parties)), **roles})
 
 
 def with_texts(rows: Schema, schema: Schema) -> Schema:
