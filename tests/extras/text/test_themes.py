@@ -13,7 +13,7 @@ from understudy.extras.text.themes import Themes, theme_names
 from understudy.extras.text.tokens import WordedVocabulary
 
 N = 8
-PUBLIC = complaints(200, 3)[TEXT].tolist()
+PUBLIC = tuple(complaints(200, 3)[TEXT])
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_sentences_that_no_blank_follows_have_themes_of_their_own() -> None:
         "\u96fb\u8a71\u3060\u3002",
         "\u304a\u91d1\u3060\u3002",
     ] * 3
-    apart = Themes.learned(public, 2)
+    apart = Themes.learned(tuple(public), 2)
     assert apart.of(public[:1]).tolist() == [[True, True]]
     assert apart.of(public[1:3]).sum(axis=1).tolist() == [1, 1]
 
@@ -76,7 +76,7 @@ def test_sentences_that_no_blank_follows_have_themes_of_their_own() -> None:
 )
 def test_too_few_sentences_are_refused(public: list[str]) -> None:
     with pytest.raises(JobError, match=r"themes=8 .* lower themes, or give more texts"):
-        Themes.learned(public, N)
+        Themes.learned(tuple(public), N)
 
 
 def test_a_public_text_is_dealt_a_row_of_about_its_themes(themes: Themes) -> None:
