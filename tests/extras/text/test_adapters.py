@@ -225,11 +225,13 @@ def saved(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
     return path
 
 
+def first(arrays: dict[str, Any]) -> str:
+    return next(key for key in arrays if "lora_A" in key)
+
+
 TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "one is gone": lambda arrays: arrays.pop(next(key for key in arrays if "lora_A" in key)),
-    "one of another shape": lambda arrays: arrays.update(
-        {next(key for key in arrays if "lora_A" in key): np.zeros((1, 1), np.float32)}
-    ),
+    "one is gone": lambda arrays: arrays.pop(first(arrays)),
+    "one of another shape": lambda arrays: arrays.update({first(arrays): np.zeros((1, 1), np.float32)}),
     "one too many": lambda arrays: arrays.update({"base_model.x": np.zeros(2, np.float32)}),
     "a weight of the base": lambda arrays: arrays.update(
         {"base_model.model.transformer.wte.weight": np.zeros((400, 32), np.float32)}
@@ -260,20 +262,22 @@ def _with_code(folder: Path) -> None:
     (folder / "modeling.py").write_text("raise SystemExit")
 
 
+SHAPE: dict[str, Any] = {
+    "vocab_size": 400, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32
+}  # fmt: skip
+
+
 def _encoder(folder: Path) -> None:
     from transformers import BertConfig, BertLMHeadModel
 
-    shape = {"vocab_size": 400, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32}
-    made = BertLMHeadModel(BertConfig(num_hidden_layers=2, **shape))
     (folder / "model.safetensors").unlink()
-    made.save_pretrained(folder)
+    BertLMHeadModel(BertConfig(num_hidden_layers=2, **SHAPE)).save_pretrained(folder)
 
 
 def _headless(folder: Path) -> None:
     from transformers import LlamaConfig, LlamaModel
 
-    shape = {"vocab_size": 400, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32}
-    LlamaModel(LlamaConfig(num_hidden_layers=2, **shape)).save_pretrained(folder)
+    LlamaModel(LlamaConfig(num_hidden_layers=2, **SHAPE)).save_pretrained(folder)
 
 
 def _both_ways(folder: Path) -> None:
