@@ -23,6 +23,7 @@ from tests.extras.text.tiny import (
     ARCHITECTURES,
     CPU,
     canonical,
+    check_that_logits_follow,
     clipped,
     gradient_of_unit,
     model_folder,
@@ -98,24 +99,12 @@ def test_a_private_fit_tries_whether_gradients_are_those_of_single_texts(
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-@torch.no_grad()
 def test_logits_token_by_token_and_with_gaps_are_those_of_one_call(name: str, folders: dict[str, Path]) -> None:
     made = writer(folders[name])
-    model, n = made.decoder, made.vocabulary.n_prompt
     sequences = torch.from_numpy(made.sequences(canonical(5), TEXT)).long()
-    tokens, mask = (sequences - 1).clamp_min(0), sequences > 0
+    mask, n = sequences > 0, made.vocabulary.n_prompt
     mask[:, n:] = True
-    whole = model(tokens, mask, 12)
-    logits, cache = model.follow(tokens[:, :n], mask[:, :n], None)
-    told = [logits]
-    for place in range(n, n + 10):
-        logits, cache = model.follow(tokens[:, place : place + 1], mask[:, : place + 1], cache)
-        told.append(logits)
-    torch.testing.assert_close(torch.stack(told, 1), whole[:, :11], rtol=1e-3, atol=1e-3)
-    for row in range(5):
-        left = int((~mask[row]).sum())
-        bare = model(tokens[row : row + 1, left:], mask[row : row + 1, left:], 12)
-        torch.testing.assert_close(bare[0], whole[row], rtol=1e-3, atol=1e-3)
+    check_that_logits_follow(made.decoder, (sequences - 1).clamp_min(0)[:, :-1], mask[:, :-1], n, 1e-3)
 
 
 def test_sequences_of_a_folders_tokenizer_depend_on_their_own_row(folders: dict[str, Path]) -> None:

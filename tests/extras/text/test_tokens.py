@@ -126,10 +126,10 @@ def test_a_vocabulary_is_written_and_read_as_plain_data() -> None:
     assert again.columns == vocabulary.columns
     assert again.tokens("My card.") == LEARNED.tokens("My card.")
     first = plain["columns"][0]
-    damages: list[dict[str, object]] = [{"tokenizer": "{}"}, {"columns": plain["columns"][1:]}]
+    damages: list[dict[str, object]] = [{"tokenizer": "{}"}]
     damages += [{"columns": [{**first, **d}, *plain["columns"][1:]]} for d in ({"values": [1]}, {"edges": ["a"]})]
     for damage in damages:
-        with pytest.raises(ValueError, match=r"no tokenizer|learned columns|valid"):
+        with pytest.raises(ValueError, match=r"no tokenizer|valid"):
             CodedVocabulary.loaded({**plain, **damage}, schema)
 
 

@@ -43,7 +43,7 @@ from understudy.extras.text.specification import STEPS
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary
 from understudy.extras.text.training import PrivateTextTraining, named
-from understudy.extras.text.wrapper import PREPARED, THEMES, WithTexts
+from understudy.extras.text.wrapper import GAPS, PREPARED, THEMES, WithTexts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts", "ignore:noise hides how")
 
@@ -242,6 +242,7 @@ def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str
         audited = audit(made, schema, n_fits=1)
         assert any(what.endswith(LATER_ROWS) for what in audited.covered) == drawn
         assert (THEMES in audited.not_covered) == (n_themes > 0)
+        assert GAPS in audited.not_covered
 
 
 def test_public_texts_are_lines_and_a_mark_of_byte_order_is_none(tmp_path: Path) -> None:

@@ -44,6 +44,23 @@ def decoder(vocabulary: CodedVocabulary, max_tokens: int = 12, seed: int = 0) ->
     return made
 
 
+@torch.no_grad()
+def check_that_logits_follow(model: Decoder, tokens: torch.Tensor, mask: torch.Tensor, n: int, off: float) -> None:
+    """Token by token, and without gaps on the left, logits are those of one call. `n`: tokens of a prompt."""
+    n_text = tokens.shape[1] - n
+    whole = model(tokens, mask, n_text + 1)
+    assert whole.std() > 0.1
+    logits, cache = model.follow(tokens[:, :n], mask[:, :n], None)
+    told = [logits]
+    for rank in range(n, tokens.shape[1]):
+        logits, cache = model.follow(tokens[:, rank : rank + 1], mask[:, : rank + 1], cache)
+        told.append(logits)
+    torch.testing.assert_close(torch.stack(told, 1), whole, rtol=off, atol=off)
+    for row, gaps in enumerate((~mask).sum(1).tolist()):
+        bare = model(tokens[row : row + 1, gaps:], mask[row : row + 1, gaps:], n_text + 1)
+        torch.testing.assert_close(bare[0], whole[row], rtol=off, atol=off)
+
+
 def units_of(sequences: np.ndarray, owners: np.ndarray, k: int) -> UnitIndex:
     """Sequences by the unit that owns them."""
     return UnitIndex.of(Encoded(sequences, np.zeros((len(sequences), 0), dtype=np.float32)), owners, k)

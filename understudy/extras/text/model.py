@@ -157,12 +157,6 @@ class TextModel(ModelDisplay):
         """Rows that `sample` gives unless told."""
         return self.rows.default_rows
 
-    @property
-    def entity_shares(self) -> tuple[float, ...] | None:
-        """Share of entities with 1, 2, ..., k rows; `None` where the unit is a row."""
-        shares: tuple[float, ...] | None = getattr(self.rows, "entity_shares", None)
-        return shares
-
     def sample(
         self,
         n_rows: int | None = None,

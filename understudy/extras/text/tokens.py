@@ -131,8 +131,6 @@ class CodedVocabulary:
     @classmethod
     def loaded(cls, content: Mapping[str, Any], schema: Schema) -> Self:
         columns = tuple(KeyValues.model_validate(part) for part in content["columns"])
-        if tuple(column.name for column in columns) != schema.learned:
-            raise ValueError("a prompt has all learned columns")
         try:
             return cls(Tokenizer.from_str(content["tokenizer"]), columns, schema)
         except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
@@ -157,15 +155,13 @@ class WordedVocabulary:
 
     def lines(self, rows: pd.DataFrame, name: str) -> list[str]:
         """Rows as keys and values in words, which end with the name of the column that a text is asked for."""
-        own = theme_names((name,), self.themes)
-        of_themes = theme_names(self.schema.texts, self.themes)
-        told = [
-            (key, texts(rows[key], self.schema.columns[key])) for key in self.schema.learned if key not in of_themes
-        ]
-        parts = [[f"{key}: {'missing' if value is None else value}" for value in values] for key, values in told]
+        of_themes, parts = theme_names(self.schema.texts, self.themes), []
+        for key in (key for key in self.schema.learned if key not in of_themes):
+            values = texts(rows[key], self.schema.columns[key])
+            parts.append([f"{key}: {'missing' if value is None else value}" for value in values])
         if self.themes is not None:
             words = np.array(self.themes.described(), dtype=object)
-            flags = rows[own].fillna(False).to_numpy(dtype=bool)
+            flags = rows[theme_names((name,), self.themes)].fillna(False).to_numpy(dtype=bool)
             parts.append(["themes: " + ", ".join(words[row]) for row in flags])
         return ["\n".join([*row, f"{name}:"]) for row in zip(*parts, strict=True)]
 

@@ -33,6 +33,7 @@ USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
 PREPARED = "texts"  # the folder of a fit's place with the checkpoint of texts
 SMALLEST = {"d_model": 16, "n_layers": 1, "max_tokens": 8}  # of a decoder in an audit; a folder's model stays
 THEMES = "how a private text becomes themes of public ones: a stand-in has none"
+GAPS = "which private texts are missing: a stand-in misses none"
 ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text may have
 
 
@@ -105,7 +106,8 @@ class WithTexts(Wrapper):
         return {STEPS: self.text.max_grad_norm}
 
     def unaudited(self, schema: Schema) -> tuple[str, ...]:
-        return (THEMES,) if self._n_themes else ()
+        has_gaps = any(schema.columns[name].missing for name in schema.texts)
+        return (*((THEMES,) if self._n_themes else ()), *((GAPS,) if has_gaps else ()))
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         """The plan of the rows with their share of rho, then the steps on texts with theirs.
