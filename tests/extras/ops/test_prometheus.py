@@ -3,7 +3,7 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from understudy.extras.ops.prometheus import (
     PUBLIC,
     PUBLIC_FILE,
     RULES,
+    Sample,
     internal_samples,
     public_samples,
     write_telemetry,
@@ -69,31 +70,40 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
 
 
 def public(evaluation: Evaluation) -> Samples:
-    return named_labels(PUBLIC, public_samples(evaluation, EPOCH))
+    return labeled(public_samples(evaluation, EPOCH))
 
 
 def internal(evaluation: Evaluation, verdicts: Sequence[Verdict] = ()) -> Samples:
-    return named_labels(INTERNAL, internal_samples(evaluation, verdicts))
+    return labeled(internal_samples(evaluation, verdicts))
 
 
-def named_labels(families: Any, found: dict[tuple[str, tuple[str, ...]], float]) -> Samples:
-    return {
-        (name, frozenset(zip(families[name][1], values, strict=True))): one for (name, values), one in found.items()
-    }
+def labeled(samples: Iterable[Sample]) -> Samples:
+    return {(name, frozenset(labels.items())): number for name, labels, number in samples}
 
 
 def value(found: Samples, name: str, **labels: str) -> float | None:
     return found.get((name, frozenset(labels.items())))
 
 
-def test_the_names_and_labels_are_those_that_were_agreed_on() -> None:
-    labels = {name: set(labels) for name, (_, labels) in {**PUBLIC, **INTERNAL}.items()}
-    assert labels["dp_training_epsilon_consumed"] == {"model", "dataset", "run_id"}
-    assert labels["dp_training_budget_remaining"] == {"dataset"}
-    for name in (
-        "dp_noise_multiplier", "dp_gradient_clip_fraction", "dp_membership_inference_auc", "dp_training_accuracy_delta",
-    ):  # fmt: skip
-        assert labels[name] == {"model"}
+def test_the_names_and_labels_are_those_that_were_agreed_on(
+    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
+) -> None:
+    run = measured(named(evaluation, ledger=note(2.0)), CLIPPED, 0.25)
+    samples = [*public_samples(run, EPOCH), *internal_samples(run, verdicts_of(evaluation))]
+    labels = {name: set(labels) for name, labels, _ in samples}
+    assert labels == {
+        "dp_training_epsilon_consumed": {"model", "dataset", "run_id"},
+        "dp_training_budget_remaining": {"dataset"},
+        "dp_training_budget_limit": {"dataset"},
+        "dp_noise_multiplier": {"model"},
+        "dp_training_ledger_entry": {"model", "dataset", "run_id", "guarantee"},
+        "understudy_run_timestamp_seconds": {"dataset", "run_id"},
+        "dp_gradient_clip_fraction": {"model"},
+        "dp_membership_inference_auc": {"model"},
+        "dp_training_accuracy_delta": {"model"},
+        "understudy_verdict": {"model", "policy", "verdict"},
+    }
+    assert labels.keys() == PUBLIC.keys() | INTERNAL.keys()
     assert not PUBLIC.keys() & INTERNAL.keys()
 
 
