@@ -310,54 +310,36 @@ def measured(evaluation: Evaluation, measure: str, number: float) -> Evaluation:
     return replace(evaluation, candidates=(changed,))
 
 
-@needs_promtool
-def test_no_alert_fires_on_a_run_in_order(evaluation: Evaluation, tmp_path: Path) -> None:
-    found = measured(measured(quiet(evaluation), "privacy.membership.auc", 0.60), CLIPPED, 0.90)
-    assert not alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
+ALERTS: list[tuple[Callable[[Evaluation], Evaluation], str, str | None]] = [
+    (lambda e: measured(measured(e, "privacy.membership.auc", 0.60), CLIPPED, 0.90), "PASS", None),
+    (lambda e: named(e, ledger=note(2.69)), "PASS", None),
+    (lambda e: named(e, ledger=note(2.72)), "PASS", "PrivacyBudgetLow"),
+    (lambda e: named(e, ledger=note(2.98)), "PASS", "PrivacyBudgetSpent"),
+    (lambda e: named(e, ledger=note(3.0)), "PASS", "PrivacyBudgetSpent"),
+    (lambda e: measured(e, "privacy.membership.auc", 0.601), "PASS", "MembershipInferenceSucceeds"),
+    (lambda e: measured(e, CLIPPED, 0.91), "PASS", "GradientClipFractionHigh"),
+    (lambda e: named(e, ledger=None), "PASS", "ProtectedRunWithoutLedgerEntry"),
+    (lambda e: disputed(named(e, ledger=note(1.0))), "PASS", "GuaranteeDisputed"),
+    (
+        lambda e: replace(e, candidates=(replace(e.candidates[0], statement=None),)), "PASS",
+        "ProtectedRunWithoutGuarantee",
+    ),
+    (lambda e: e, "FAIL", "UnderstudyVerdictFail"),
+    (lambda e: e, "INCONCLUSIVE", "UnderstudyVerdictInconclusive"),
+]  # fmt: skip
 
 
 @needs_promtool
-@pytest.mark.parametrize(
-    ("spent", "alert"),
-    [(2.72, "PrivacyBudgetLow"), (2.98, "PrivacyBudgetSpent"), (3.0, "PrivacyBudgetSpent"), (2.69, None)],
-)
-def test_the_budget_alerts_fire_on_what_is_left_of_the_total(
-    evaluation: Evaluation, tmp_path: Path, spent: float, alert: str | None
-) -> None:
-    found = named(quiet(evaluation), ledger=note(spent))
-    fired = alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
-    assert set(fired) == ({alert} if alert else set())
-    if alert:
-        assert fired[alert][0]["dataset"] == "patients"
-
-
-@needs_promtool
-@pytest.mark.parametrize(
-    ("change", "alert"),
-    [
-        (lambda e: measured(e, "privacy.membership.auc", 0.601), "MembershipInferenceSucceeds"),
-        (lambda e: measured(e, CLIPPED, 0.91), "GradientClipFractionHigh"),
-        (lambda e: named(e, ledger=None), "ProtectedRunWithoutLedgerEntry"),
-        (lambda e: disputed(named(e, ledger=note(1.0))), "GuaranteeDisputed"),
-        (lambda e: replace(e, candidates=(replace(e.candidates[0], statement=None),)), "ProtectedRunWithoutGuarantee"),
-    ],
-)
-def test_each_leak_and_each_gap_in_the_books_has_its_alert(
-    evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], alert: str
+@pytest.mark.parametrize(("change", "outcome", "alert"), ALERTS)
+def test_each_leak_gap_in_the_books_and_verdict_has_its_alert_and_a_run_in_order_none(
+    evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], outcome: str, alert: str | None
 ) -> None:
     found = change(quiet(evaluation))
-    fired = alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
-    assert set(fired) == {alert}
-    assert fired[alert][0]["model"] == "mst"
-
-
-@needs_promtool
-@pytest.mark.parametrize(
-    ("outcome", "alert"), [("FAIL", "UnderstudyVerdictFail"), ("INCONCLUSIVE", "UnderstudyVerdictInconclusive")]
-)
-def test_a_verdict_that_is_no_pass_alerts(evaluation: Evaluation, tmp_path: Path, outcome: str, alert: str) -> None:
-    found = quiet(evaluation)
-    assert set(alerting(series(found, passed(found, outcome), tmp_path, EPOCH), "2h", tmp_path)) == {alert}
+    fired = alerting(series(found, passed(found, outcome), tmp_path, EPOCH), "2h", tmp_path)
+    assert set(fired) == ({alert} if alert else set())
+    if alert:
+        label, value = ("dataset", "patients") if "Budget" in alert else ("model", "mst")
+        assert fired[alert][0][label] == value
 
 
 @needs_promtool

@@ -163,8 +163,9 @@ def _send(asked: Mlflow, runs: list[Run], folder: Path) -> str:
     from mlflow.exceptions import MlflowException
 
     client, ids, now = MlflowClient(tracking_uri=asked.mlflow), list[str](), int(time.time() * 1000)
-    with suppress(MlflowException):  # it is there, or another process makes it at the same moment
-        client.create_experiment(asked.experiment)
+    if client.get_experiment_by_name(asked.experiment) is None:
+        with suppress(MlflowException):  # another process makes it at the same moment
+            client.create_experiment(asked.experiment)
     experiment = client.get_experiment_by_name(asked.experiment).experiment_id
     for run in runs:
         tags, params, metrics = (
