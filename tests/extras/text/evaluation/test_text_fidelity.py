@@ -1,7 +1,7 @@
 """Fidelity of free text: by hand, on spoiled texts, and under the policies that ship."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -26,14 +26,14 @@ from understudy.extras.text.evaluation.fidelity import (
     NAME,
     ORDER,
     REPEATED,
-    ColumnTexts,
     compared,
     distances_of_lengths,
     distances_of_words,
     ordered,
     repeated_rate,
+    tokens_of,
 )
-from understudy.extras.text.evaluation.tokens import words
+from understudy.extras.text.evaluation.tokens import TextTokens, words
 
 N = 400
 Spoil = Callable[[pd.DataFrame], pd.DataFrame]
@@ -72,9 +72,9 @@ def shares(texts: pd.Series) -> Counter[str]:
     return Counter({word: count / counts.total() for word, count in counts.items()})  # type: ignore[misc]
 
 
-def shortened(distances: Callable[[ColumnTexts], list[np.ndarray]]) -> float:
+def shortened(distances: Callable[[Sequence[TextTokens]], list[np.ndarray]]) -> float:
     tables = real().beside(spoiled.cut_short(complaints(N, 2)))
-    return float(distances(ColumnTexts.of(compared(tables)[0], TEXT))[0][0])
+    return float(distances(tokens_of(compared(tables)[0], TEXT)[0])[0][0])
 
 
 def test_distances_are_those_that_one_counts_by_hand() -> None:
@@ -165,7 +165,7 @@ def test_order_is_looked_at_by_models_of_other_held_out_texts_alone() -> None:
     """Held-out texts with words of their own: models of them know nothing of any table, nor of the texts left out."""
     alone = complaints(N, 1).assign(**{TEXT: [f"w{i} x{i} y{i} z{i}" for i in range(N)]})
     tables = Tables.prepare(complaints(N, 0), alone, complaints(N, 2), OPTIONAL)
-    found = ordered(ColumnTexts.of(compared(tables)[1], TEXT))
+    found = ordered(*tokens_of(compared(tables)[1], TEXT))
     assert abs(found[:, 0, 0]).max() < 0.01
 
 

@@ -49,10 +49,10 @@ def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evalua
     for section in document.sections:
         assert section.extras["texts"] is not None
         assert {"texts.agreement.floor_share", "utility.texts.gap.worst"} <= {
-            row.measure for row in section.extras["texts"].rows
+            row.measure for row in section.extras["texts"]["rows"]
         }
-        (part,) = section.extras["texts"].parts
-        assert {column for column, _ in part.agreements} == {"product", "channel", "rating", "amount"}
+        (part,) = section.extras["texts"]["parts"]
+        assert {column for column, _ in part["agreements"]} == {"product", "channel", "rating", "amount"}
     page = render_html(measured)
     assert 'id="texts"' in page
     assert page.count("What texts tell of their row") == 2
@@ -61,7 +61,9 @@ def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evalua
 def test_the_column_that_agrees_least_comes_first(measured: Evaluation) -> None:
     section = compose(measured).sections[1].extras["texts"]
     assert section is not None
-    lost = [found["texts.agreement"].value for _, found in section.parts[0].agreements if "texts.agreement" in found]
+    lost = [
+        found["texts.agreement"].value for _, found in section["parts"][0]["agreements"] if "texts.agreement" in found
+    ]
     assert lost == sorted(lost, reverse=True)
     assert min(lost) > 0.5
 
@@ -71,7 +73,7 @@ def test_examples_are_synthetic_texts_with_the_values_of_their_rows(measured: Ev
     beside = {tuple(map(str, row)) for row in table.itertuples(index=False)}
     section = compose(measured).sections[0].extras["texts"]
     assert section is not None
-    examples = section.parts[0].examples
+    examples = section["parts"][0]["examples"]
     assert len(examples) == 5
     for one in examples:
         assert (*(value for _, value in one["row"]), one["text"]) in beside
@@ -81,9 +83,9 @@ def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -
     honest, leaking = (section.extras["texts"] for section in compose(measured).sections)
     assert honest is not None
     assert leaking is not None
-    assert not honest.copied
-    assert [one["sentence"] for one in leaking.copied[0].sentences] == [SECRET]
-    assert [one.measure for one in leaking.attacks] == [LEAK.measure]
+    assert not honest["parts"][0]["sentences"]
+    assert [one["sentence"] for one in leaking["parts"][0]["sentences"]] == [SECRET]
+    assert [one.measure for one in leaking["attacks"]] == [LEAK.measure]
     assert SECRET in render_html(measured)
 
 
