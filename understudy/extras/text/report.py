@@ -1,4 +1,4 @@
-"""Free text of one synthetic table: figures, agreement by column, repeated sentences, and examples.
+"""Free text of one synthetic table: figures, what texts tell of each column, repeated sentences, and examples.
 
 Sentences of real texts stand in the internal report alone: nothing of this section is public.
 """
@@ -6,12 +6,12 @@ Sentences of real texts stand in the internal report alone: nothing of this sect
 from pathlib import Path
 from typing import Any
 
-from evaluate.result import UNASKED, Candidate, Estimate
+from evaluate.result import UNASKED, Candidate
 from reports.glossary import entry
 from reports.sections.extra import ExtraSection
 from synth.schema import Schema
 
-AGREEMENT, TSTR = "texts.agreement", "utility.texts.tstr"
+TSTR = "utility.texts.tstr"
 MOST_SENTENCES = 10
 
 
@@ -39,23 +39,15 @@ def _absent(candidate: Candidate, families: tuple[str, ...]) -> list[tuple[str, 
 
 
 def _part(name: str, candidate: Candidate) -> dict[str, Any]:
-    """One column of texts: numbers by column that texts tell of, the worst first, sentences, and examples."""
+    """One column of texts: scores by column that is predicted from it, the largest loss first, sentences, examples."""
     drawn, listed = (
         candidate.figures.get("texts") or (),
         (candidate.figures.get("text_copies") or {}).get("columns", ()),
     )
-    columns: dict[str, dict[str, Estimate]] = {}
-    for each in candidate.estimates:
-        if each.measure in (AGREEMENT, TSTR) and each.subject[:1] == (name,):
-            columns.setdefault(each.subject[1], {})[each.measure] = each
-
-    def worst_first(column: str) -> float:
-        lost = columns[column].get(AGREEMENT)
-        return -lost.value if lost else float("inf")
-
+    scores = [each for each in candidate.estimates if each.measure == TSTR and each.subject[:1] == (name,)]
     return {
         "column": name,
-        "agreements": [(column, columns[column]) for column in sorted(columns, key=worst_first)],
+        "scores": sorted(scores, key=lambda each: each.value - (each.reference or 0.0)),
         "sentences": [s for each in listed if each["column"] == name for s in each["sentences"]][:MOST_SENTENCES],
         "examples": [example for each in drawn if each["column"] == name for example in each["examples"]],
     }

@@ -20,6 +20,8 @@ from reports.sections.utility import utility_rows
 from synth.schema import Schema, build_schema
 from tests.extras.text.evaluation.spoiled import dealt
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.evaluation.fidelity import AGREEMENT
+from understudy.extras.text.evaluation.utility import WORST
 
 N = 250
 MEASURES = ["validity", "fidelity.texts", "utility.texts"]
@@ -43,46 +45,41 @@ def measured() -> Evaluation:
     return replace(found, candidates=(honest, leaking))
 
 
-def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evaluation) -> None:
-    document = compose(measured)
-    assert [one.anchor for one in document.extras] == ["texts"]
-    for section in document.sections:
-        assert section.extras["texts"] is not None
-        assert {"texts.agreement.floor_share", "utility.texts.gap.worst"} <= {
-            row.measure for row in section.extras["texts"]["rows"]
+def texts(measured: Evaluation) -> list[dict[str, Any]]:
+    found = [section.extras["texts"] for section in compose(measured).sections]
+    assert None not in found
+    return found
+
+
+def test_figures_scores_and_examples_of_each_table_are_shown(measured: Evaluation) -> None:
+    assert [one.anchor for one in compose(measured).extras] == ["texts"]
+    for section in texts(measured):
+        assert {AGREEMENT, WORST} <= {row.measure for row in section["rows"]}
+        (part,) = section["parts"]
+        assert {one.subject for one in part["scores"]} == {
+            (TEXT, n) for n in ("product", "channel", "rating", "amount")
         }
-        (part,) = section.extras["texts"]["parts"]
-        assert {column for column, _ in part["agreements"]} == {"product", "channel", "rating", "amount"}
     page = render_html(measured)
     assert 'id="texts"' in page
     assert page.count("What texts tell of their row") == 2
 
 
-def test_the_column_that_agrees_least_comes_first(measured: Evaluation) -> None:
-    section = compose(measured).sections[1].extras["texts"]
-    assert section is not None
-    lost = [
-        found["texts.agreement"].value for _, found in section["parts"][0]["agreements"] if "texts.agreement" in found
-    ]
+def test_the_column_that_loses_most_comes_first(measured: Evaluation) -> None:
+    lost = [one.reference - one.value for one in texts(measured)[1]["parts"][0]["scores"]]
     assert lost == sorted(lost, reverse=True)
-    assert min(lost) > 0.5
+    assert lost[0] > 0.5
 
 
 def test_examples_are_synthetic_texts_with_the_values_of_their_rows(measured: Evaluation) -> None:
-    table = complaints(N, 2)
-    beside = {tuple(map(str, row)) for row in table.itertuples(index=False)}
-    section = compose(measured).sections[0].extras["texts"]
-    assert section is not None
-    examples = section["parts"][0]["examples"]
+    beside = {tuple(map(str, row)) for row in complaints(N, 2).itertuples(index=False)}
+    examples = texts(measured)[0]["parts"][0]["examples"]
     assert len(examples) == 5
     for one in examples:
         assert (*(value for _, value in one["row"]), one["text"]) in beside
 
 
 def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -> None:
-    honest, leaking = (section.extras["texts"] for section in compose(measured).sections)
-    assert honest is not None
-    assert leaking is not None
+    honest, leaking = texts(measured)
     assert not honest["parts"][0]["sentences"]
     assert [one["sentence"] for one in leaking["parts"][0]["sentences"]] == [SECRET]
     assert [one.measure for one in leaking["attacks"]] == [LEAK.measure]
@@ -98,7 +95,7 @@ def test_no_public_page_holds_a_sentence_a_text_or_a_number_of_them(measured: Ev
     assert "QX77777" not in page
     assert not [text for text in (*table[TEXT], *complaints(N, 0)[TEXT]) if text in page]
     hidden = {rule.measure for rule in public_verdict(known).hidden}
-    assert {"texts.agreement.floor_share", "texts.words.excess", "utility.texts.gap.worst"} <= hidden
+    assert {AGREEMENT, "texts.words.excess", WORST} <= hidden
 
 
 def plain() -> tuple[Schema, list[pd.DataFrame]]:
@@ -127,7 +124,7 @@ def test_texts_that_were_not_measured_say_so(measured: Evaluation) -> None:
 
 def test_models_of_texts_stand_in_their_own_section_alone(measured: Evaluation) -> None:
     assert not [one for one in utility_rows(measured.candidates[0]) if "texts" in one.measure]
-    assert {evidence(name) for name in ("texts.words.excess", "utility.texts.gap.worst")} == {"texts"}
+    assert {evidence(name) for name in ("texts.words.excess", WORST)} == {"texts"}
 
 
 def test_figures_of_texts_are_read_back_as_they_were_written(measured: Evaluation) -> None:

@@ -50,7 +50,7 @@ def test_probabilities_after_a_context_sum_to_one() -> None:
     tokens = read(known, "a b c a b d", "b c b c a", "a b a b c d")
     for context in ("a b", "c a", "d d"):
         asked = read(known, *(f"{context} {word}" for word in "abcd"))
-        last = logs(known, tokens, asked)[asked.ends - 1]
+        last = logs(known, tokens, asked)[asked.left == 1]
         assert 0.75 < np.exp(last).sum() <= 1.0 + 1e-9  # the rest is for words that were not seen
 
 
@@ -135,5 +135,5 @@ def test_windows_of_short_texts_are_whole_texts() -> None:
 
 def test_missing_texts_are_left_out() -> None:
     tokens = read({}, "a", None, "b")
-    assert tokens.rows.tolist() == [0, 2]
+    assert tokens.units.tolist() == [0, 2]
     assert tokens.n_units == 3

@@ -53,18 +53,16 @@ def outputs_of(coded: EncodedSamples) -> tuple[list[np.ndarray], np.ndarray]:
     """What is predicted: ranks of numbers and indicators of categories, of training, synthetic and held-out rows, each
     of shape (n_rows, n_outputs), and the column that each output is of.
     """
-    made: list[list[np.ndarray]] = [[] for _ in range(3)]
-    columns: list[int] = []
-    for i, (size, is_number) in enumerate(zip(coded.sizes, coded.is_number, strict=True)):
+    of_codes = []
+    for train, size, is_number in zip(coded.rows[0].codes.T, coded.sizes, coded.is_number, strict=True):
         values = np.eye(size)
         if is_number:
-            share = np.bincount(coded.rows[0].codes[:, i], minlength=size) / len(coded.rows[0].codes)
+            share = np.bincount(train, minlength=size) / len(train)
             values = (np.cumsum(share) - share / 2)[:, None]
             values[-2:] = 0.5  # other and missing values are neither large nor small
-        for side, rows in zip(made, coded.rows[:3], strict=True):
-            side.append(values[rows.codes[:, i]])
-        columns += [i] * values.shape[1]
-    return [np.hstack(side) for side in made], np.array(columns)
+        of_codes.append(values)
+    sides = [np.hstack([of_codes[i][codes] for i, codes in enumerate(rows.codes.T)]) for rows in coded.rows[:3]]
+    return sides, np.repeat(np.arange(len(of_codes)), [values.shape[1] for values in of_codes])
 
 
 def correlations(predicted: np.ndarray, truth: np.ndarray, columns: np.ndarray, groups: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.encoded import EncodedSamples, replicated, total_variation
 from evaluate.fidelity.estimates import worst
-from evaluate.fidelity.rows import OrderedValues, SampledRows
+from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.figures import FigurePart
 from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, replicate_groups, wilson
@@ -45,9 +45,6 @@ _DECLARED = (
     Metric("texts.order.floor_share", "lower", "Order of words lost or made up", "0: a word follows from the two "
            "before it as in fresh real texts. 1: as in texts whose words were shuffled. Above 1, order is made up. Of "
            "the worst column.", counted=TEXTS, key=True, note="0 as fresh real texts, 1 as words shuffled"),
-    Metric("texts.agreement", "lower", "Agreement of texts with a column, lost or made up",
-           "As the agreement with all columns, of a single one.",
-           describes="it is of one column; name 'texts.agreement.floor_share'"),
     Metric("texts.agreement.floor_share", "lower", "Agreement of texts with columns, lost or made up", "0: texts tell "
            "of their row as fresh real ones do. 1: as texts dealt at random to rows. Above 1, agreement is made up. Of "
            "the worst column of texts.", counted=TEXTS, key=True,
@@ -79,14 +76,14 @@ def compared(tables: Tables) -> tuple[Samples, Samples]:
     return cut, cut.whole()
 
 
-def texts_of(rows: SampledRows, name: str) -> np.ndarray:
-    """*Sensitive* where rows are real. The texts of a column as they are, `None` where missing."""
-    texts = rows.rows[name].astype(object)
-    return texts.where(texts.notna(), None).to_numpy()
+def texts_of(samples: Samples, name: str) -> list[np.ndarray]:
+    """*Sensitive*. The texts of a column in the training, synthetic and fresh rows, `None` where missing."""
+    columns = [rows.rows[name].astype(object) for rows in samples.all[:SIDES]]
+    return [texts.where(texts.notna(), None).to_numpy() for texts in columns]
 
 
 def tokens_of(samples: Samples, name: str) -> tuple[list[TextTokens], list[str]]:
-    """Texts of one column in the training, synthetic and fresh rows, and all words that stand in them."""
+    """The same as words, and all of these."""
     known: dict[str, int] = {}
     return [TextTokens.of(each.rows, [name], each.units, known) for each in samples.all[:SIDES]], list(known)
 
@@ -108,8 +105,8 @@ def measure(tables: Tables) -> MetricResult:
             number = worst(f"texts.{kind}.excess", replicates, cut.n, [(name,) for name in names])
             found.append(replace(number, floor=None))
         found.append(largest([_repeated(whole, name, len(names)) for name in names]))
-        found.append(_worst_share(ORDER, {(n,): Squares.of(ordered(*tokens[n])) for n in names}, whole, 1))
-        found += _agreement(names, EncodedSamples.of(tables, whole))
+        found.append(_worst_share(ORDER, {name: Squares.of(ordered(*tokens[name])) for name in names}, whole))
+        found.append(_agreement(names, EncodedSamples.of(tables, whole)))
     else:
         found += [Failure(name, "skipped", _FEW) for name in GATED if name != MISSING]
     return MetricResult(
@@ -137,7 +134,7 @@ def largest(each_of: Sequence[Estimate]) -> Estimate:
     """The worst of one number of several columns; its interval holds those of all of them."""
     last = max(each_of, key=lambda each: each.value)
     low, high = (max(end for each in each_of if (end := each.interval[side]) is not None) for side in (0, 1))
-    return replace(last, subject=(), low=low, high=high, note=f"The worst is {last.subject[0]!r}.")
+    return replace(last, subject=(), low=low, high=high, note=last.note or f"The worst is {last.subject[0]!r}.")
 
 
 def distances_of_lengths(tokens: Sequence[TextTokens]) -> list[np.ndarray]:
@@ -171,14 +168,12 @@ def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) 
 
 def _repeated(samples: Samples, name: str, n_comparisons: int) -> Estimate:
     """The share of repeated texts beyond that of as many fresh real ones."""
-    sides = [(texts_of(rows, name), rows.units) for rows in (samples.others[SYNTHETIC], samples.others[FRESH])]
-    there = [np.flatnonzero(pd.notna(texts)) for texts, _ in sides]
-    n = min(map(len, there))
-    rates = [
-        repeated_rate(texts[at[:n]], units[at[:n]], n_comparisons)
-        for (texts, units), at in zip(sides, there, strict=True)
-    ]
-    value, low, high = newcombe(*rates)
+    sides = [rows.rows[name].dropna() for rows in samples.all[1:SIDES]]
+    n = min(map(len, sides))
+    value, low, high = newcombe(*(
+        repeated_rate(texts[:n].to_numpy(), rows.units[texts.index[:n]], n_comparisons)
+        for texts, rows in zip(sides, samples.all[1:SIDES], strict=True)
+    ))  # fmt: skip
     return Estimate(REPEATED, value, n, "lower", (name,), low=low, high=high, reference=0.0)
 
 
@@ -203,43 +198,32 @@ def ordered(tokens: Sequence[TextTokens], vocabulary: Sequence[str]) -> np.ndarr
     return np.asarray((totals[:, 0] / np.maximum(totals[:, 1], 1.0))[:, :, None])
 
 
-def _agreement(names: Sequence[str], coded: EncodedSamples) -> list[Estimate | Failure]:
-    """How far the agreement of texts with columns is from the real one, by column and over all of them."""
-    if not coded.columns:
-        return [Failure(AGREEMENT, "skipped", "no column is learned beside the texts")]
-    found, totals, samples = list[Estimate | Failure](), dict[tuple[str, ...], Squares](), coded.samples
+def _agreement(names: Sequence[str], coded: EncodedSamples) -> Estimate | Failure:
+    """How far the agreement of texts with columns is from the real one, over all columns that texts tell of."""
+    n_columns, totals = len(coded.columns), {}
+    if not n_columns:
+        return Failure(AGREEMENT, "skipped", "no column is learned beside the texts")
     for name in names:
-        each = agreements([texts_of(rows, name) for rows in samples.all[:SIDES]], coded, N_FOLDS)
-        squares: Subjects = {(name, column): Squares.of(each[:, :, [i]]) for i, column in enumerate(coded.columns)}
-        telling = _telling(squares, samples, len(squares))
-        found += [_share("texts.agreement", each, samples.n, subject) for subject, each in telling.items()]
-        if telling:
-            totals[name,] = Squares.total(telling.values())
-    return [*found, _worst_share(AGREEMENT, totals, samples, len(coded.columns))]
+        each = agreements(texts_of(coded.samples, name), coded, N_FOLDS)
+        squares = [Squares.of(each[:, :, [i]]) for i in range(n_columns)]
+        if telling := [one for one in squares if one.tells(_size_ratio(coded.samples), n_columns)]:
+            totals[name] = Squares.total(telling)
+    return _worst_share(AGREEMENT, totals, coded.samples, n_columns)
 
 
-Subjects = Mapping[tuple[str, ...], Squares]
+def _worst_share(measure: str, squares: Mapping[str, Squares], samples: Samples, n: int = 1) -> Estimate | Failure:
+    """The largest share of a column, of those told from chance among n; its interval holds those of all at once."""
+    told = {name: each for name, each in squares.items() if each.tells(_size_ratio(samples), n)}
+    shares = [
+        Estimate(measure, each.share(SYNTHETIC), samples.n, "lower", (name,), *each.interval(len(told)),
+                 reference=each.share(FRESH), floor=each.share(SHUFFLED))
+        for name, each in told.items()
+    ]  # fmt: skip
+    return largest(shares) if shares else Failure(measure, "skipped", _UNTOLD[measure])
 
 
-def _telling(squares: Subjects, samples: Samples, n_comparisons: int) -> Subjects:
-    ratio = samples.train.n_rows / min(each.n_rows for each in samples.others[:SHUFFLED])
-    return {subject: each for subject, each in squares.items() if each.tells(ratio, n_comparisons)}
-
-
-def _share(measure: str, squares: Squares, n: int, subject: tuple[str, ...], n_comparisons: int = 1) -> Estimate:
-    low, high = squares.interval(n_comparisons)
-    return Estimate(
-        measure, squares.share(SYNTHETIC), n, "lower", subject=subject, low=low, high=high,
-        reference=squares.share(FRESH), floor=squares.share(SHUFFLED),
-    )  # fmt: skip
-
-
-def _worst_share(measure: str, squares: Subjects, samples: Samples, n_comparisons: int) -> Estimate | Failure:
-    """The largest share of a column; its interval holds those of all columns at once."""
-    told = _telling(squares, samples, n_comparisons)
-    if not told:
-        return Failure(measure, "skipped", _UNTOLD[measure])
-    return largest([_share(measure, each, samples.n, subject, len(told)) for subject, each in told.items()])
+def _size_ratio(samples: Samples) -> float:
+    return samples.train.n_rows / min(each.n_rows for each in samples.others[:SHUFFLED])
 
 
 class ColumnFigures(FigurePart):

@@ -12,6 +12,7 @@ Source: Carlini et al. 2021, arXiv:2012.07805; van Breugel et al. 2023, arXiv:23
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
 from evaluate.privacy.membership import AREA, AUC_NOTE, MIN_TARGETS, Both, area_estimate, parts_for, rate_estimate
@@ -73,10 +74,6 @@ def by_texts(targets: list[TextTokens], sides: TokenSides) -> Mapping[str, Both]
 
 def _texts_of_targets(tokens: TextTokens, n_targets: int | None, each: int) -> TextTokens:
     """The first texts of each of the first units in the seeded order of rows that have a text."""
-    order = np.argsort(tokens.units, kind="stable")
-    ranked = tokens.units[order]
-    units, first = np.unique(ranked, return_index=True)
-    turn = np.arange(len(ranked)) - first[np.searchsorted(units, ranked)]
-    kept = np.zeros(len(tokens), dtype=bool)
-    kept[order] = (turn < each) & np.isin(ranked, units[: n_targets or None])
-    return tokens.chosen(kept)
+    units = pd.Series(tokens.units)
+    first = np.unique(tokens.units)[: n_targets or None]
+    return tokens.chosen((units.isin(first) & (units.groupby(units).cumcount() < each)).to_numpy())

@@ -71,13 +71,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _TOLD = ("email", "phone", "card_number", "account_number", "national_id", "iban")  # Columns that texts may tell of
 _PLAIN = {"email": "e-mail addresses", "name": "full names"}
 
-Span = tuple[int, int]
-Place = tuple[int, int, int, int]
-"""Column and row of a synthetic text, and where what is repeated begins and ends in it."""
-Value = tuple[str, str]
-"""Kind, and what values of the kind are compared by: `email`, `name`, or `number` with the count of its digits."""
-Owners = dict[Value, set[tuple[bool, int]]]
-"""*Sensitive*. Whose each personal value of real rows is: whether of train, and the unit there."""
+Texts = Sequence[tuple[str, int, str]]  # Synthetic ones, as `written` gives them
+Place = tuple[int, int, int]  # Number of a synthetic text, and where what is repeated begins and ends in it
+Value = tuple[str, str]  # Kind (`email`, `name`, or `number` with the count of its digits), and what is compared
+Owners = dict[Value, set[tuple[bool, int]]]  # *Sensitive*. Whose a value is: whether of train, and the unit there
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -86,9 +83,11 @@ def measure(tables: Tables) -> MetricResult:
     sides = TokenSides.of(tables)
     if not len(sides.synthetic.ids) or not len(sides.train.ids):
         return MetricResult(failures=(Failure(NAME, "skipped", "the texts of train or of the table are all missing"),))
+    texts = list(tokens.written(tables.synthetic, tables.schema.texts))
     copied, leaks = _copied(sides, len(tables.synthetic))
-    personal, hits = _personal(tables)
-    figure = {"text_copies": _listed(tables, [*(_located(tables, sides, *leak) for leak in leaks[:_TRIED]), *hits])}
+    personal, hits = _personal(texts, tables)
+    places = [*(_located(texts, sides, *leak) for leak in leaks[:_TRIED]), *hits]
+    figure = {"text_copies": {"columns": _listed(texts, places, tables)}}
     if isinstance(copied, Failure):
         return MetricResult((personal,), (copied,), figure)
     return MetricResult((copied, personal), (), figure)
@@ -159,48 +158,44 @@ def _many(sides: TokenSides, real: TextTokens, n_drawn: int) -> tuple[float, flo
     return units.copied(N_RULES, FITTED if found.holdout > COMMON * found.n_holdout else 1.0)
 
 
-def _located(tables: Tables, sides: TokenSides, position: int, length: int) -> Place:
+def _located(texts: Texts, sides: TokenSides, position: int, length: int) -> Place:
     """The first synthetic text that a run of training texts stands in."""
-    texts, run = sides.synthetic, sides.train.hashes(np.array([position]), length)
-    begins = np.flatnonzero(texts.left >= length)
-    at = begins[np.argmax(texts.hashes(begins, length) == run)]
-    text = texts.text[at]
-    column, row, word = int(texts.columns[text]), int(texts.rows[text]), int(texts.sizes[text] - texts.left[at])
-    places = tokens.spans(tables.synthetic[tables.schema.texts[column]].iloc[row])
-    return column, row, places[word][0], places[word + length - 1][1]
+    ours, run = sides.synthetic, sides.train.hashes(np.array([position]), length)
+    begins = np.flatnonzero(ours.left >= length)
+    at = begins[np.argmax(ours.hashes(begins, length) == run)]
+    number = int(ours.text[at])
+    first, spans = int(ours.sizes[number] - ours.left[at]), tokens.spans(texts[number][2])
+    return number, spans[first][0], spans[first + length - 1][1]
 
 
-def _personal(tables: Tables) -> tuple[Estimate, list[Place]]:
+def _personal(texts: Texts, tables: Tables) -> tuple[Estimate, list[Place]]:
     """The share of synthetic texts with personal data of training people beyond chance, and where each value stands
-    the first time. `tables`: with at least one column of text.
+    the first time.
     """
     owners = tables.kept_of_real.once("personal values of texts", lambda: _owners(tables))
     alone = {value: next(iter(whose))[0] for value, whose in owners.items() if len(whose) == 1}
+    ours = {value for value, in_train in alone.items() if in_train}
     names = [plain.split(" ") for kind, plain in owners if kind == "name"]
     parts = ({name[0] for name in names}, {name[-1] for name in names}, {len(name) for name in names})
-    there: list[tuple[Place, Value]] = []
-    rows, kinds = set(), defaultdict(set)
-    for column, name in enumerate(tables.schema.texts):
-        texts = tables.synthetic[name].to_numpy(dtype=object)
-        for row in np.flatnonzero(pd.notna(texts)).tolist():
-            rows.add(row)
-            for value, (start, end) in (*values_in(texts[row]), *_names_in(texts[row], *parts)):
-                there.append(((column, row, start, end), value))
-                kinds[value[0]].add(value)
-    ours = {value for value, in_train in alone.items() if in_train}
-    counted = {
-        kind for kind, values in kinds.items()
-        if too_many(len(values & ours), _by_chance(kind, len(values), owners, ours))
-    }  # fmt: skip
-    hits = [(place, value) for place, value in there if value in ours and value[0] in counted]
-    n, n_hit = len(rows), len({row for (_, row, *_), _ in hits})
+    there = [
+        (value, (number, *span))
+        for number, (*_, text) in enumerate(texts)
+        for value, span in (*values_in(text), *_names_in(text, *parts))
+    ]
+    counted = set()
+    for kind in {kind for (kind, _), _ in there}:
+        values = {value for value, _ in there if value[0] == kind}
+        if too_many(len(values & ours), _by_chance(kind, len(values), owners, ours)):
+            counted.add(kind)
+    hits = [(value, place) for value, place in there if value in ours and value[0] in counted]
+    held_out = {texts[number][1] for value, (number, *_) in there if alone.get(value) is False}
+    n, n_hit = len({row for _, row, _ in texts}), len({texts[number][1] for _, (number, *_) in hits})
     note = f"{n_hit:,} of {n:,} texts repeat what one training person alone has, beyond chance"
-    if kinds_hit := sorted({_PLAIN.get(kind, "long numbers") for _, (kind, _) in hits}):
-        note += f": {', '.join(kinds_hit)}"
-    held_out = len({row for (_, row, *_), value in there if alone.get(value) is False}) / max(n, 1)
-    share = n_hit / max(n, 1)
-    estimate = Estimate(PERSONAL, share, n, "lower", low=share, high=share, reference=held_out, note=note)
-    return estimate, sorted({value: place for place, value in reversed(hits)}.values())
+    if hits:
+        note += f": {', '.join(sorted({_PLAIN.get(kind, 'long numbers') for (kind, _), _ in hits}))}"
+    share, reference = n_hit / n, len(held_out) / n
+    estimate = Estimate(PERSONAL, share, n, "lower", low=share, high=share, reference=reference, note=note)
+    return estimate, sorted(dict(reversed(hits)).values())
 
 
 def _owners(tables: Tables) -> Owners:
@@ -229,7 +224,7 @@ def _by_chance(kind: str, n: int, owners: Owners, ours: set[Value]) -> float:
     return n * (chance + 2 * twins / n_pairs * len(alone) / n_pairs)
 
 
-def values_in(text: str) -> Iterator[tuple[Value, Span]]:
+def values_in(text: str) -> Iterator[tuple[Value, tuple[int, int]]]:
     """E-mail addresses and long numbers of a text, each with where it begins and ends.
 
     >>> [value for value, _ in values_in("Write to Ann@example.org or call +1 (617) 555-0143, not 555-014.")]
@@ -245,7 +240,7 @@ def values_in(text: str) -> Iterator[tuple[Value, Span]]:
             yield (f"number {len(digits)}", digits), found.span()
 
 
-def _names_in(text: str, first: set[str], last: set[str], sizes: set[int]) -> Iterator[tuple[Value, Span]]:
+def _names_in(text: str, first: set[str], last: set[str], sizes: set[int]) -> Iterator[tuple[Value, tuple[int, int]]]:
     """Names in a text, real ones and others of such first and last words."""
     split = tokens.words(text) if first else []
     for at, word in enumerate(split):
@@ -287,28 +282,27 @@ class CopiedTexts(FigurePart):
     columns: list[Column]
 
 
-def _listed(tables: Tables, places: Sequence[Place]) -> dict[str, Any]:
+def _listed(texts: Texts, places: Sequence[Place], tables: Tables) -> list[dict[str, Any]]:
     """Sentences around what is repeated, by column, with how many rows hold just that."""
     columns: dict[str, dict[str, str]] = {}
-    for column, row, start, end in places:
-        name = tables.schema.texts[column]
-        whole, known = tables.synthetic[name].iloc[row], columns.setdefault(name, {})
-        sentence = sentence_around(whole, start, end)
+    for number, start, end in places:
+        name, _, text = texts[number]
+        sentence, known = sentence_around(text, start, end), columns.setdefault(name, {})
         if not any(sentence in other or other in sentence for other in known):
-            known[sentence] = whole[start:end].casefold()
-    return {"columns": [
+            known[sentence] = text[start:end].casefold()
+
+    def n_holding(frame: pd.DataFrame, name: str, part: str) -> int:
+        return sum(part in text.casefold() for *_, text in tokens.written(frame, [name]))
+
+    return [
         {"column": name, "sentences": [
-            {"sentence": sentence[:MOST_CHARACTERS], "n_words": len(tokens.spans(sentence)),
-             "synthetic_rows": _n_holding(tables.synthetic[name], part),
-             "train_rows": _n_holding(tables.train[name], part)}
+            {"sentence": sentence[:MOST_CHARACTERS], "n_words": len(tokens.words(sentence)),
+             "synthetic_rows": n_holding(tables.synthetic, name, part),
+             "train_rows": n_holding(tables.train, name, part)}
             for sentence, part in list(columns[name].items())[:MOST_SENTENCES]
         ]}
         for name in tables.schema.texts if name in columns
-    ]}  # fmt: skip
-
-
-def _n_holding(texts: pd.Series, part: str) -> int:
-    return sum(part in text.casefold() for text in texts.dropna())
+    ]  # fmt: skip
 
 
 def sentence_around(text: str, start: int, end: int) -> str:

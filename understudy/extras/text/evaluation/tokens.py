@@ -1,9 +1,6 @@
 """Texts of a table as numbers of words, and the runs of words that two tables share.
 
-Runs are compared by a hash of their words, length after length. A run can be shared only where its beginning is, so
-that each length looks at what the one before left over.
-
-Source: Karp & Rabin 1987 (hashes of runs); Agrawal & Srikant 1994 (from short to long).
+Source: Karp & Rabin 1987 (hashes of runs); Agrawal & Srikant 1994 (from short runs to long ones).
 """
 
 import re
@@ -42,14 +39,18 @@ def spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _WORDS.finditer(text)]
 
 
+def written(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Texts that are not missing, with their column and row, one column after another."""
+    for name in names:
+        yield from ((name, row, text) for row, text in enumerate(frame[name].tolist()) if isinstance(text, str))
+
+
 @dataclass(frozen=True, eq=False)
 class TextTokens:
-    """*Sensitive* where the rows are real. The words of all texts of a table, one text after another."""
+    """*Sensitive* where the rows are real. The words of texts of a table, in the order of `written`."""
 
     ids: np.ndarray  # number of each word, shape (n,)
     sizes: np.ndarray  # words of each text, shape (n_texts,)
-    rows: np.ndarray  # position of each text in its table, shape (n_texts,)
-    columns: np.ndarray  # number of the column of each text, among the columns of text, shape (n_texts,)
     units: np.ndarray  # whose each text is, from 0, shape (n_texts,)
     n_units: int
 
@@ -57,25 +58,14 @@ class TextTokens:
     def of(
         cls, frame: pd.DataFrame, names: Sequence[str], owners: np.ndarray, vocabulary: dict[str, int]
     ) -> "TextTokens":
-        """The texts of some columns; missing ones are left out. `owners`: the unit of each row. `vocabulary`: numbers
-        of words from 0, which grows.
-        """
-        there = [
-            (row, column, words(text)) for column, name in enumerate(names)
-            for row, text in enumerate(frame[name].tolist()) if isinstance(text, str)
-        ]  # fmt: skip
-        ids = [vocabulary.setdefault(word, len(vocabulary)) for *_, text in there for word in text]
-        at = np.array([(row, column, len(text)) for row, column, text in there], dtype=np.int64).reshape(-1, 3).T
-        n_units = int(owners.max(initial=-1)) + 1
-        return cls(np.array(ids, dtype=np.int32), at[2], at[0], at[1], owners[at[0]], n_units)
+        """`owners`: the unit of each row. `vocabulary`: numbers of words from 0, which grows."""
+        there = [(row, words(text)) for _, row, text in written(frame, names)]
+        ids = [vocabulary.setdefault(word, len(vocabulary)) for _, text in there for word in text]
+        rows, sizes = np.array([(row, len(text)) for row, text in there], dtype=np.int64).reshape(-1, 2).T
+        return cls(np.array(ids, dtype=np.int32), sizes, owners[rows], int(owners.max(initial=-1)) + 1)
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    @cached_property
-    def ends(self) -> np.ndarray:
-        """The position after the last word of each text, shape (n_texts,)."""
-        return np.cumsum(self.sizes)
 
     @cached_property
     def text(self) -> np.ndarray:
@@ -85,9 +75,9 @@ class TextTokens:
     @cached_property
     def left(self) -> np.ndarray:
         """How many words each word and what follows in its text are, shape (n,)."""
-        return np.asarray(self.ends[self.text] - np.arange(len(self.ids)))
+        return np.asarray(np.cumsum(self.sizes)[self.text] - np.arange(len(self.ids)))
 
-    @property
+    @cached_property
     def owners(self) -> np.ndarray:
         """The unit of each word, shape (n,)."""
         return np.asarray(self.units[self.text])
@@ -95,17 +85,13 @@ class TextTokens:
     def joined(self, other: "TextTokens") -> "TextTokens":
         """These texts and then those of another table; its units follow these."""
         return TextTokens(
-            np.r_[self.ids, other.ids], np.r_[self.sizes, other.sizes], np.r_[self.rows, other.rows],
-            np.r_[self.columns, other.columns], np.r_[self.units, other.units + self.n_units],
-            self.n_units + other.n_units,
+            np.r_[self.ids, other.ids], np.r_[self.sizes, other.sizes],
+            np.r_[self.units, other.units + self.n_units], self.n_units + other.n_units,
         )  # fmt: skip
 
     def chosen(self, texts: np.ndarray) -> "TextTokens":
         """Some of the texts, by a mask."""
-        return replace(
-            self, ids=self.ids[texts[self.text]], sizes=self.sizes[texts], rows=self.rows[texts],
-            columns=self.columns[texts], units=self.units[texts],
-        )  # fmt: skip
+        return replace(self, ids=self.ids[texts[self.text]], sizes=self.sizes[texts], units=self.units[texts])
 
     def hashes(self, positions: np.ndarray, lengths: np.ndarray | int) -> np.ndarray:
         """Of runs of so many words, by where they begin: sums of words by powers of a factor, modulo 2^64."""
@@ -141,15 +127,14 @@ class TokenSides:
     @classmethod
     def of(cls, tables: Tables) -> "TokenSides":
         """The texts of an evaluation; those of real tables are read once for all synthetic ones."""
-        schema, known = tables.schema, dict[str, int]()
 
-        def read(frame: pd.DataFrame) -> TextTokens:
-            return TextTokens.of(frame, schema.texts, entity_codes(frame, schema), known)
+        def read(known: dict[str, int], *sides: pd.DataFrame) -> tuple[list[TextTokens], dict[str, int]]:
+            schema = tables.schema
+            return [TextTokens.of(side, schema.texts, entity_codes(side, schema), known) for side in sides], known
 
-        (train, fresh, control), known = tables.kept_of_real.once(
-            "text tokens", lambda: ([read(side) for side in (tables.train, tables.fresh, tables.control)], known)
-        )
-        synthetic = tables.kept.once("text tokens of this", lambda: read(tables.synthetic))
+        real = (tables.train, tables.fresh, tables.control)
+        (train, fresh, control), known = tables.kept_of_real.once("text tokens", lambda: read({}, *real))
+        (synthetic,), _ = tables.kept.once("text tokens of this", lambda: read(known, tables.synthetic))
         return cls(train, fresh, control, synthetic, list(known))
 
     @property
@@ -159,7 +144,9 @@ class TokenSides:
 
 
 def shared_windows(ours: TextTokens, theirs: TextTokens) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """By length, until there are none, our positions of runs that two tables share, and a number of each run."""
+    """By length, until there are none, our positions of runs that two tables share, and a number of each run. A run can
+    be shared only where its beginning is, so that each length looks at what the one before left over.
+    """
     sides = (ours, theirs)
     at = [np.arange(len(side.ids)) for side in sides]
     for length in LENGTHS:

@@ -58,19 +58,18 @@ def measure(tables: Tables) -> MetricResult:
     coded = EncodedSamples.of(tables, whole)
     found: list[Loss] = []
     for name in tables.schema.texts if coded.columns else ():
-        found += _losses(name, [texts_of(rows, name) for rows in whole.all[:SIDES]], coded, tables.seed)
+        found += _losses(name, texts_of(whole, name), coded, tables.seed)
     if not found:
         few = f"it needs at least {MIN_TEXTS // 2} texts in each table and in either half of the holdout"
         return MetricResult(failures=(Failure(WORST, "skipped", f"{few}, and a column that varies beside them"),))
     losses = []
     for score, drawn, halves, reference, floor in found:
         low, high = interval(drawn, halves, bounds=_DIFFERENCE, n_comparisons=len(found))
-        loss = Estimate(WORST, float(drawn[0]), score.n, "lower", score.subject, low, high, reference, floor)
-        losses.append(loss)
-    text, target = max(losses, key=lambda each: each.value).subject
-    (note,) = (score.note for score, *_ in found if score.subject == (text, target))
-    note = f"The worst is {target!r}, predicted from {text!r}; of {len(found)}. TRTR - TSTR: {note}"
-    return MetricResult((*(score for score, *_ in found), replace(largest(losses), note=note)))
+        text, target = score.subject
+        note = f"The worst is {target!r}, predicted from {text!r}; of {len(found)}. TRTR - TSTR: {score.note}"
+        value = float(drawn[0])
+        losses.append(Estimate(WORST, value, score.n, "lower", score.subject, low, high, reference, floor, note))
+    return MetricResult((*(score for score, *_ in found), largest(losses)))
 
 
 def _losses(name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int) -> list[Loss]:
