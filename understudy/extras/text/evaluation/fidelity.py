@@ -171,7 +171,7 @@ def _repeated(samples: Samples, name: str, n_comparisons: int) -> Estimate:
     sides = [rows.rows[name].dropna() for rows in samples.all[1:SIDES]]
     n = min(map(len, sides))
     value, low, high = newcombe(*(
-        repeated_rate(texts[:n].to_numpy(), rows.units[texts.index[:n]], n_comparisons)
+        repeated_rate(texts.iloc[:n].to_numpy(), rows.units[texts.index[:n]], n_comparisons)
         for texts, rows in zip(sides, samples.all[1:SIDES], strict=True)
     ))  # fmt: skip
     return Estimate(REPEATED, value, n, "lower", (name,), low=low, high=high, reference=0.0)
