@@ -24,8 +24,11 @@ MIN_TEXTS = 4 * N_GROUPS  # Texts, or entities with one, of each table that a co
 _REPLICATES = replicate_groups(N_GROUPS)[: HALVES.stop]  # All rows, half-samples and their complements
 
 
-def counted(texts: np.ndarray) -> Any:
-    """Counts of hashed words and runs of two words, sparse, shape (n, N_FEATURES); none of a missing text."""
+def encoded(texts: Sequence[np.ndarray], coded: EncodedSamples) -> tuple[list[Any], list[np.ndarray], np.ndarray]:
+    """Of training, synthetic and held-out rows the counts of hashed words and runs of two words, sparse, none of a
+    missing text, and what is predicted: ranks of numbers and indicators of categories, shape (n_rows, n_outputs); and
+    the column that each output is of.
+    """
     from sklearn.feature_extraction.text import HashingVectorizer
 
     def runs(text: str) -> list[str]:
@@ -33,7 +36,17 @@ def counted(texts: np.ndarray) -> Any:
         return [*single, *map(" ".join, itertools.pairwise(single))]
 
     hashed = HashingVectorizer(n_features=N_FEATURES, alternate_sign=False, norm=None, analyzer=runs)
-    return hashed.transform(text or "" for text in texts)
+    of_codes = []
+    for train, size, is_number in zip(coded.rows[0].codes.T, coded.sizes, coded.is_number, strict=True):
+        values = np.eye(size)
+        if is_number:
+            share = np.bincount(train, minlength=size) / len(train)
+            values = (np.cumsum(share) - share / 2)[:, None]
+            values[-2:] = 0.5  # other and missing values are neither large nor small
+        of_codes.append(values)
+    outputs = [np.hstack([of_codes[i][codes] for i, codes in enumerate(rows.codes.T)]) for rows in coded.rows[:3]]
+    columns = np.repeat(np.arange(len(of_codes)), [values.shape[1] for values in of_codes])
+    return [hashed.transform(text or "" for text in side) for side in texts], outputs, columns
 
 
 def text_model(counts: Any, outputs: np.ndarray) -> Any:
@@ -47,22 +60,6 @@ def text_model(counts: Any, outputs: np.ndarray) -> Any:
     ridge = Ridge(RIDGE, fit_intercept=False, solver="cholesky")
     with threadpool_limits(1):
         return make_pipeline(TfidfTransformer(sublinear_tf=True), ridge).fit(counts, outputs - outputs.mean(axis=0))
-
-
-def outputs_of(coded: EncodedSamples) -> tuple[list[np.ndarray], np.ndarray]:
-    """What is predicted: ranks of numbers and indicators of categories, of training, synthetic and held-out rows, each
-    of shape (n_rows, n_outputs), and the column that each output is of.
-    """
-    of_codes = []
-    for train, size, is_number in zip(coded.rows[0].codes.T, coded.sizes, coded.is_number, strict=True):
-        values = np.eye(size)
-        if is_number:
-            share = np.bincount(train, minlength=size) / len(train)
-            values = (np.cumsum(share) - share / 2)[:, None]
-            values[-2:] = 0.5  # other and missing values are neither large nor small
-        of_codes.append(values)
-    sides = [np.hstack([of_codes[i][codes] for i, codes in enumerate(rows.codes.T)]) for rows in coded.rows[:3]]
-    return sides, np.repeat(np.arange(len(of_codes)), [values.shape[1] for values in of_codes])
 
 
 def correlations(predicted: np.ndarray, truth: np.ndarray, columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -85,7 +82,7 @@ def agreements(texts: Sequence[np.ndarray], coded: EncodedSamples, n_folds: int)
     """Correlations of columns with what models of held-out texts predict from texts, in training, synthetic and fresh
     rows and in training rows with the texts of others; shape (4, 31, n_columns). `texts`: of the first three.
     """
-    (outputs, columns), counts = outputs_of(coded), [counted(each) for each in texts]
+    counts, outputs, columns = encoded(texts, coded)
     groups = [rows.rows.groups for rows in coded.rows[:3]]
     predicted = [np.zeros_like(each) for each in outputs]
     there = np.array([text is not None for text in texts[2]])

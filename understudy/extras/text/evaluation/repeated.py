@@ -1,24 +1,23 @@
 """What synthetic texts repeat of one training person's: sentences, and personal data.
 
-**Sentences.** Looked for is a run of words that one unit of the training table alone has: a number, a name, a turn of
-phrase with its neighbors. Honest texts repeat runs, too, and two rules tell what chance explains.
+**Sentences.** Looked for is a run of words that one unit of the training table alone has. Honest texts repeat runs,
+too, and two rules tell what chance explains.
 
 * *One.* A run costs as many nats as texts of all other real units say (`word_model`). The score of a unit is its
-  dearest run that stands in a synthetic text and in texts of no other real unit. It is a copy where three things agree:
-  scores of held-out units, which no generator saw, leave it no chance (`ScoreTail`); nor do the prices themselves, for
-  as many pairs of words as there are; and no training unit shares a run that is nearly as dear with a held-out one.
-* *Many.* Runs of `N_RUN` words that one real unit alone has stand in an honest table whichever side the unit is on.
-  Training units that are hit beyond what hits on held-out ones make likely are copies (`privacy.coincidence`).
+  dearest run that stands in a synthetic text and in texts of no other real unit. It is a copy where scores of held-out
+  units leave it no chance (`ScoreTail`), nor do the prices themselves, for as many pairs of words as there are, and no
+  training unit shares a run that is nearly as dear with a held-out one.
+* *Many.* Training units that are hit by runs of `N_RUN` words of theirs alone, beyond what hits on held-out units make
+  likely (`privacy.coincidence`).
 
 **Personal data.** Looked for are e-mail addresses, numbers of at least `LEAST_DIGITS` digits and full names that one
-training unit alone has, in texts or in columns of personal data. Those of a kind count where there are more than chance
-explains (`too_many`): digits and names as frequent as at their places in real values, and what two units share.
+training unit alone has, in texts or in columns. Those of a kind count where there are more than chance explains: digits
+and names as frequent as at their places in real values, and what two units share (`too_many`).
 
-What is repeated is listed as it stands in the synthetic texts, so that somebody can look: a public text that one unit
-alone quotes looks like a secret. These are real people's sentences: no public output reads the figure "text_copies".
+What is repeated is listed for somebody to look at: a public text that one unit alone quotes looks like a secret. These
+are real people's sentences, so that no public output reads the figure "text_copies".
 
-Source: Carlini et al. 2019, arXiv:1802.08232 (secrets that a language model repeats); Karlin & Altschul 1990 (the tail
-of the dearest common run); Good 1953 (what two units share says what anybody may write).
+Source: Carlini et al. 2019, arXiv:1802.08232; Karlin & Altschul 1990 (the tail of the dearest common run); Good 1953.
 """
 
 import re

@@ -19,14 +19,7 @@ from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.study import interval
-from understudy.extras.text.evaluation.agreement import (
-    MIN_TEXTS,
-    MOST_LEARNED,
-    correlations,
-    counted,
-    outputs_of,
-    text_model,
-)
+from understudy.extras.text.evaluation.agreement import MIN_TEXTS, MOST_LEARNED, correlations, encoded, text_model
 from understudy.extras.text.evaluation.fidelity import SIDES, compared, largest, texts_of
 from understudy.extras.text.evaluation.tokens import NO_TEXTS
 
@@ -45,9 +38,7 @@ _DECLARED = (
 METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
 
 N_SPLITS = 8  # Splits in halves of the rows learned from
-Loss = tuple[Estimate, np.ndarray, np.ndarray, float, float]
-"""Of a text and a column its score, its loss and that of halves as `interval` takes them, and the losses of fresh real
-rows and of dealt ones."""
+Loss = tuple[Estimate, np.ndarray, np.ndarray, float, float]  # as `_losses` gives it
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -73,8 +64,10 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _losses(name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int) -> list[Loss]:
-    """Of each column that varies among the test rows."""
-    (outputs, columns), counts = outputs_of(coded), [counted(each) for each in texts]
+    """Of each column that varies among the test rows its score, its loss and that of halves as `interval` takes them,
+    and the losses of fresh real rows and of dealt ones.
+    """
+    counts, outputs, columns = encoded(texts, coded)
     units = [rows.rows.units for rows in coded.rows[:SIDES]]
     train, synthetic, held_out = (np.flatnonzero([text is not None for text in each]) for each in texts)
     fresh, test = (held_out[units[2][held_out] % 2 == side] for side in (0, 1))
@@ -100,16 +93,15 @@ def _losses(name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed:
     ])  # fmt: skip
     found = []
     for i, column in enumerate(coded.columns):
-        if truth[:, columns == i].std(axis=0).max() == 0.0:
-            continue
-        note = f"share of what varies in {column!r} that {name!r} tells, {n} texts learned from"
-        value, half = float(tstr[0, i]), 2 * float(np.std(tstr[1:, i]))
-        score_of = Estimate(
-            TSTR, value, len(test), "higher", subject=(name, column), low=max(value - half, -1.0),
-            high=min(value + half, 1.0), reference=float(trtr[0, i]), floor=float(floor[0, i]), note=note,
-        )  # fmt: skip
-        dealt = float((trtr - floor)[0, i])
-        found.append((score_of, (trtr - tstr)[:, i], halves[:, :, :, i], float(reference[0, i]), dealt))
+        if truth[:, columns == i].std(axis=0).max() > 0.0:
+            note = f"share of what varies in {column!r} that {name!r} tells, {n} texts learned from"
+            value, half = float(tstr[0, i]), 2 * float(np.std(tstr[1:, i]))
+            score_of = Estimate(
+                TSTR, value, len(test), "higher", (name, column), max(value - half, -1.0), min(value + half, 1.0),
+                float(trtr[0, i]), float(floor[0, i]), note,
+            )  # fmt: skip
+            dealt = float((trtr - floor)[0, i])
+            found.append((score_of, (trtr - tstr)[:, i], halves[:, :, :, i], float(reference[0, i]), dealt))
     return found
 
 
