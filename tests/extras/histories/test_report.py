@@ -38,7 +38,6 @@ def test_lengths_transitions_and_numbers_are_shown_of_each_table(measured: Evalu
 def test_attacks_on_histories_have_their_lines(measured: Evaluation) -> None:
     lines = {line.measure: line.word for line in compose(measured).sections[0].attacks.lines}
     assert lines["privacy.histories.copied"] == "no alarm"
-    assert "privacy.histories.singling_out" in lines
 
 
 def test_a_table_without_an_order_has_no_section_and_no_such_line() -> None:

@@ -19,22 +19,11 @@ from synth.generators.models.postprocess import check_part, finish_histories, ro
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.schema.counted import measured_as
-from synth.table import conform, present
+from synth.table.restore_dtypes import shown_column
 from understudy.extras.histories.layout import LATER, HistoryLayout, whole_numbers
 from understudy.extras.histories.simulation import Simulation
 
 STEPS = "steps"  # key of the columns whose steps are kept by chance, and first part of the names of their arrays
-_NO_ROLES: dict[str, Any] = {
-    "target": None,
-    "task": None,
-    "sensitive": (),
-    "quasi_identifiers": (),
-    "parties": (),
-    "order": None,
-    "nondecreasing_in_entity": (),
-    "constraints": (),
-}
-"""Keys of a schema that name columns of the rows, as a schema of their parents alone leaves them out."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,10 +76,9 @@ class HistoryModel(ModelDisplay):
             return self._given(given, n_rows, seed, progress)
         for name in given or {}:
             self._check_name(str(name))
-        wanted = rows_wanted(n_rows, self.default_rows)
+        wanted, rng = rows_wanted(n_rows, self.default_rows), np.random.default_rng(seed)
         if part is not None:
             check_part(part, len(self.entity_shares))
-        rng = np.random.default_rng(seed)
         mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
         simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, part, progress, self.chances)
         learned, owner = simulation.rows(wanted, mean, given)
@@ -125,7 +113,7 @@ class HistoryModel(ModelDisplay):
             raise JobError(f"given has entities of more rows than histories have, up to {most:,}; give fewer")
         if len(table) == 0:
             return self.sample(1, seed=seed).iloc[:0]
-        rows = self._of(table.iloc[first_of].reset_index(drop=True), counts, seed, progress)
+        rows = self.rows_of(table.iloc[first_of].reset_index(drop=True), counts, seed=seed, progress=progress)
         if len(rows) < len(table):
             raise JobError(
                 "histories of so many rows end early, for want of a row that keeps the constraints; give fewer"
@@ -137,35 +125,21 @@ class HistoryModel(ModelDisplay):
         self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
         """The rows of parents that are known: each has a history of its own, under its own key.
-        `counts`: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
-        cut to it.
+        `parents`: canonical columns, the key among them, and some that are constant in an entity. `counts`: rows of
+        each, shape (n_parents,), 0 included; more than the longest history has are cut to it.
         """
-        with_rows = np.flatnonzero(counts > 0)
-        if len(with_rows) == 0:
+        known, counts = parents[counts > 0].reset_index(drop=True), counts[counts > 0]
+        if len(known) == 0:
             return self.sample(1, seed=seed, progress=progress).iloc[:0]
-        names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
-        known = conform(parents[names], self._of_parents(names), part=True).iloc[with_rows].reset_index(drop=True)
-        return self._of(known, counts[with_rows], seed, progress)
-
-    def _of_parents(self, names: list[str]) -> Schema:
-        columns = {name: self.schema.columns[name] for name in names}
-        return self.schema.model_copy(update={"columns": columns, **_NO_ROLES, "n_units": None})
-
-    def _of(
-        self, known: pd.DataFrame, counts: NDArray[np.int64], seed: int | None, progress: Progress
-    ) -> pd.DataFrame:  # fmt: skip
-        """Histories of so many rows, of canonical parents, one after another."""
         rng, layout = np.random.default_rng(seed), self.layout
-        longest = np.minimum(counts, len(self.entity_shares)).astype(np.int64)
         learned = {str(name): known[name] for name in known if name in self.schema.learned}
-        parents = pd.DataFrame({**learned, layout.n_rows: whole_numbers(longest)}, index=known.index)
+        learned[layout.n_rows] = whole_numbers(np.minimum(counts, len(self.entity_shares)))
         simulation = Simulation(self.schema, layout, self.first, self.later, rng, None, progress, self.chances)
-        rows, owner = simulation.rows_of(parents)
+        rows, owner = simulation.rows_of(pd.DataFrame(learned))
         table = finish_histories(rows, owner, self.schema, rng)
-        shown = present(known, self._of_parents([str(name) for name in known]))
-        for name in known:
-            if self.schema.columns[str(name)].is_replaced:
-                table[name] = shown[name].take(owner).set_axis(table.index)
+        for name in (str(n) for n in known if self.schema.columns[str(n)].is_replaced):
+            shown = shown_column(known[name], name, self.schema.columns[name])
+            table[name] = shown.take(owner).set_axis(table.index)
         return table
 
     def save(self, path: Path | str) -> None:

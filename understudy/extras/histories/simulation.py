@@ -4,7 +4,7 @@ A row that breaks a constraint, or leaves a bound, is drawn again. After half of
 put there. A history ends early where no draw keeps the constraints.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,30 @@ TRIES = 60
 MOST_CUT = 0.1  # share of histories that may end early for want of a lawful row
 MOST_AT_ONCE = 200_000  # histories that are simulated at a time
 
+Rows = tuple[pd.DataFrame, NDArray[np.int64]]  # canonical rows of learned columns, and the number of each one's entity
+
+
+@dataclass(frozen=True)
+class _State:
+    """Histories under way: their last rows, these as they are counted, and sums over all of them.
+    `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
+    """
+
+    last: pd.DataFrame
+    counted: pd.DataFrame
+    owners: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    sums: Mapping[str, NDArray[np.float64]]
+
+    def taken(self, kept: NDArray[np.intp]) -> "_State":
+        return _State(
+            self.last.iloc[kept].reset_index(drop=True),
+            self.counted.iloc[kept].reset_index(drop=True),
+            self.owners[kept],
+            self.lengths[kept],
+            {name: sums[kept] for name, sums in self.sums.items()},
+        )
+
 
 @dataclass(frozen=True)
 class Simulation:
@@ -41,48 +65,34 @@ class Simulation:
     progress: Progress
     chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    def rows(
-        self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None
-    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """Canonical rows of learned columns, history by history, and the entity of each; the last may be cut off."""
-        keys = Keys(self.schema, self.part)
-        tables: list[pd.DataFrame] = []
-        owners: list[NDArray[np.int64]] = []
-        n_drawn = n_entities = 0
+    def rows(self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None) -> Rows:
+        """So many rows, history by history; the last may be cut off."""
+        keys, n_drawn, n_entities = Keys(self.schema, self.part), 0, 0
+        parts: list[Rows] = []
         while n_drawn < n_rows:
             self.progress("sampling histories", n_drawn / n_rows)
             wanted = min(int(1.02 * (n_rows - n_drawn) / max(mean_length, 1.0)) + 10, MOST_AT_ONCE)
             firsts = self.first.learned_rows(wanted, self.rng, given)
-            table, owner = self._followed(firsts, n_entities + np.arange(wanted), keys)
-            tables.append(table)
-            owners.append(owner)
-            n_drawn += len(table)
-            n_entities += wanted
+            parts.append(self._followed(firsts, n_entities + np.arange(wanted), keys))
+            n_drawn, n_entities = n_drawn + len(parts[-1][0]), n_entities + wanted
         keys.remember()
-        table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
-        owner = np.unique(np.concatenate(owners)[:n_rows], return_inverse=True)[1]
-        return table.iloc[:n_rows].reset_index(drop=True), owner
+        table, owner = _joined(parts)
+        return table.iloc[:n_rows].reset_index(drop=True), np.unique(owner[:n_rows], return_inverse=True)[1]
 
-    def rows_of(self, parents: pd.DataFrame) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """Canonical rows of the learned columns, whole histories, and the place of each row's parent."""
-        keys = Keys(self.schema, self.part)
-        tables: list[pd.DataFrame] = []
-        owners: list[NDArray[np.int64]] = []
+    def rows_of(self, parents: pd.DataFrame) -> Rows:
+        """Whole histories of parents; the number of each row's parent."""
+        keys, parts = Keys(self.schema, self.part), list[Rows]()
         for start in range(0, len(parents), MOST_AT_ONCE):
             self.progress("sampling histories", start / len(parents))
             some = parents.iloc[start : start + MOST_AT_ONCE].reset_index(drop=True)
             firsts = self.first.learned_rows(len(some), self.rng, some)
-            table, owner = self._followed(firsts, start + np.arange(len(some)), keys)
-            tables.append(table)
-            owners.append(owner)
+            parts.append(self._followed(firsts, start + np.arange(len(some)), keys))
         keys.remember()
-        return pd.concat(tables, ignore_index=True), np.concatenate(owners)
+        return _joined(parts)
 
-    def _followed(
-        self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys
-    ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """First rows, each followed by the others of its history, and the entity of each row."""
-        n = len(firsts)
+    def _followed(self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys) -> Rows:
+        """First rows, each followed by the others of its history."""
+        n, n_cut, place = len(firsts), 0, 1
         lengths = firsts[self.layout.n_rows].to_numpy(dtype=np.int64)
         firsts = firsts[list(self.schema.learned)]
         kept = ~keys.repeats(firsts, owners)
@@ -93,38 +103,37 @@ class Simulation:
                 f"{' and that '.join(map(str, uniques(self.schema)))}; correct the constraint"
             )
         keys.add(firsts, owners)
-        tables, at = [firsts], [owners]
         counted = to_counted(firsts, self.schema)
-        sums = _added(self.layout, counted, {})
-        histories = _State(self.schema, self.layout, firsts, counted, owners, lengths, 1, sums)
-        n_cut = 0
+        state, parts = _State(firsts, counted, owners, lengths, self._added(counted, {})), [(firsts, owners)]
         while self.later is not None:
-            goes_on = histories.lengths > histories.place
+            goes_on = state.lengths > place
             for steps in self.layout.steps:
-                goes_on &= ~histories.last[steps.column].isin(steps.last).to_numpy()
-            histories = histories.taken(np.flatnonzero(goes_on))
-            if len(histories.owners) == 0:
+                goes_on &= ~state.last[steps.column].isin(steps.last).to_numpy()
+            state = state.taken(np.flatnonzero(goes_on))
+            if len(state.owners) == 0:
                 break
-            rows, places = self._next_rows(histories, keys)
-            n_cut += len(histories.owners) - len(places)
+            rows, positions = self._next_rows(state, place, keys)
+            n_cut += len(state.owners) - len(positions)
             if n_cut > MOST_CUT * n + 10:
                 raise ModelError(
                     f"histories end for want of a row that keeps the constraints ({n_cut:,} of {n:,}); correct the "
                     "constraints, or take order out of the schema"
                 )
-            histories = histories.after(rows, places)
-            tables.append(rows)
-            at.append(histories.owners)
-        whole, owner = pd.concat(tables, ignore_index=True), np.concatenate(at)
+            state, place = state.taken(positions), place + 1
+            counted = to_counted(rows, self.schema, state.last)
+            state = replace(state, last=rows, counted=counted, sums=self._added(counted, state.sums))
+            parts.append((rows, state.owners))
+        table, owner = _joined(parts)
         order = np.argsort(owner, kind="stable")  # rows of an entity stay in the order in which they were drawn
-        return whole.take(order).reset_index(drop=True), owner[order]
+        return table.take(order).reset_index(drop=True), owner[order]
 
-    def _next_rows(self, histories: "_State", keys: Keys) -> tuple[pd.DataFrame, NDArray[np.intp]]:
-        """The next row of each history, and the places of those that have one."""
+    def _next_rows(self, state: _State, place: int, keys: Keys) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+        """The next row of each history, and the positions of those that have one."""
         layout, later = self.layout, self.later
-
-        def draw(pending: NDArray[np.intp], attempt: int) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-            known = histories.known(pending)
+        looks_back = any(rule.looks_back for rule in self.schema.constraints) and self.schema.order in state.last
+        pending, parts = np.arange(len(state.owners)), list[tuple[pd.DataFrame, NDArray[np.intp]]]()
+        for attempt in range(TRIES):
+            known, owners = self._known(state, place, pending), state.owners[pending]
             drawn = later.drawn_given(known, self.rng)  # type: ignore[union-attr]
             made: dict[str, Any] = {name: known[name] for name in layout.constant}
             outside = np.zeros(len(pending), dtype=bool)
@@ -135,97 +144,47 @@ class Simulation:
                 else:
                     made[name] = drawn[name]
             rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
-            last = histories.last.iloc[pending].reset_index(drop=True)
+            last = state.last.iloc[pending].reset_index(drop=True)
             table, unlawful = completed(rows, self.schema, last)
-            looks_back = any(rule.looks_back for rule in self.schema.constraints)
-            if looks_back and self.schema.order in table:  # to the one row before: none has its order
+            if looks_back:  # to the one row before: none has its order
                 unlawful |= (table[self.schema.order] == last[self.schema.order]).to_numpy(dtype=bool)
-            # A history that has come to a bound stays there, rather than end.
-            is_kept = ~(unlawful | outside) if attempt < TRIES // 2 else ~unlawful
-            for name, chances in self.chances.items() if attempt < TRIES // 2 else ():
-                steps = step_codes(known[layout.before(name)], drawn[name], layout.schema.columns[name].levels)
-                is_kept &= self.rng.random(len(steps)) < chances.ravel()[steps]
-            owners = histories.owners[pending]
+            is_kept = ~unlawful
+            if attempt < TRIES // 2:  # then a history that has come to a bound stays there, rather than end
+                is_kept &= ~outside
+                for name, chances in self.chances.items():
+                    steps = step_codes(known[layout.before(name)], drawn[name], layout.schema.columns[name].levels)
+                    is_kept &= self.rng.random(len(steps)) < chances.ravel()[steps]
             is_kept[is_kept] = ~keys.repeats(table[is_kept], owners[is_kept])
             keys.add(table[is_kept], owners[is_kept])
-            return table, is_kept
+            parts.append((table[is_kept], pending[is_kept]))
+            pending = pending[~is_kept]
+            if len(pending) == 0:
+                break
+        table, positions = _joined(parts)
+        order = np.argsort(positions)
+        return table.take(order).reset_index(drop=True), positions[order]
 
-        return _drawn_until_kept(len(histories.owners), draw)
-
-
-def _drawn_until_kept(
-    n: int, draw: Callable[[NDArray[np.intp], int], tuple[pd.DataFrame, NDArray[np.bool_]]]
-) -> tuple[pd.DataFrame, NDArray[np.intp]]:
-    """A row for each of so many places, and the places that have one: those that are not kept are drawn again.
-    `draw`: rows of some places, and which of them are kept; it is told how often it was asked before.
-    """
-    pending = np.arange(n)
-    tables: list[pd.DataFrame] = []
-    places: list[NDArray[np.intp]] = []
-    for attempt in range(TRIES):
-        table, is_kept = draw(pending, attempt)
-        tables.append(table[is_kept])
-        places.append(pending[is_kept])
-        pending = pending[~is_kept]
-        if len(pending) == 0:
-            break
-    place = np.concatenate(places)
-    order = np.argsort(place)
-    return pd.concat(tables, ignore_index=True).take(order).reset_index(drop=True), place[order]
-
-
-@dataclass(frozen=True)
-class _State:
-    """Histories under way: their last rows, these as they are counted, and sums over all of them.
-    `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
-    """
-
-    schema: Schema
-    layout: HistoryLayout
-    last: pd.DataFrame
-    counted: pd.DataFrame
-    owners: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    place: int
-    sums: Mapping[str, NDArray[np.float64]]
-
-    def taken(self, kept: NDArray[np.intp]) -> "_State":
-        return replace(
-            self,
-            last=self.last.iloc[kept].reset_index(drop=True),
-            counted=self.counted.iloc[kept].reset_index(drop=True),
-            owners=self.owners[kept],
-            lengths=self.lengths[kept],
-            sums={name: sums[kept] for name, sums in self.sums.items()},
-        )
-
-    def known(self, places: NDArray[np.intp]) -> pd.DataFrame:
+    def _known(self, state: _State, place: int, positions: NDArray[np.intp]) -> pd.DataFrame:
         """The columns that are known of the next rows, as `HistoryLayout.known` names them."""
-        layout, last = self.layout, self.counted.iloc[places].reset_index(drop=True)
+        layout, last = self.layout, state.counted.iloc[positions].reset_index(drop=True)
         made: dict[str, Any] = {name: last[name] for name in layout.constant}
-        made[layout.left] = whole_numbers(self.lengths[places] - self.place - 1)
-        made[layout.place] = whole_numbers(np.full(len(places), self.place + 1))
+        made[layout.left] = whole_numbers(state.lengths[positions] - place - 1)
+        made[layout.place] = whole_numbers(np.full(len(positions), place + 1))
         made |= {layout.before(name): last[name] for name in layout.varying}
         for name in layout.averaged:
             with np.errstate(invalid="ignore"):
-                made[layout.average(name)] = self.sums[name][places, 0] / self.sums[name][places, 1]
+                made[layout.average(name)] = np.divide(*state.sums[name][positions].T)
         return pd.DataFrame({name: made[name] for name in layout.known}, copy=False)
 
-    def after(self, rows: pd.DataFrame, places: NDArray[np.intp]) -> "_State":
-        """The histories that have a next row, after it; the others have ended."""
-        kept = self.taken(places)
-        counted = to_counted(rows, self.schema, kept.last)
-        sums = _added(self.layout, counted, kept.sums)
-        return replace(kept, last=rows, counted=counted, place=self.place + 1, sums=sums)
+    def _added(self, rows: pd.DataFrame, sums: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+        """The sums with those of one more row each."""
+        made = {}
+        for name in self.layout.averaged:
+            values = rows[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            made[name] = np.stack([np.nan_to_num(values), ~np.isnan(values)], axis=1) + sums.get(name, 0.0)
+        return made
 
 
-def _added(
-    layout: HistoryLayout, rows: pd.DataFrame, sums: Mapping[str, NDArray[np.float64]]
-) -> dict[str, NDArray[np.float64]]:
-    """The sums with those of one more row each."""
-    made = {}
-    for name in layout.averaged:
-        values = rows[name].to_numpy(dtype=np.float64, na_value=np.nan)
-        more = np.stack([np.nan_to_num(values), ~np.isnan(values)], axis=1)
-        made[name] = sums[name] + more if name in sums else more
-    return made
+def _joined(parts: list[tuple[pd.DataFrame, NDArray[Any]]]) -> tuple[pd.DataFrame, NDArray[Any]]:
+    tables, numbers = zip(*parts, strict=True)
+    return pd.concat(tables, ignore_index=True), np.concatenate(numbers)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ import pandas as pd
 from synth.dp.budget import Budget
 from synth.dp.schedule import Plan
 from synth.errors import TableError, TableNote
+from synth.generators import registry
 from synth.generators.autoregressive_generator import FEW_UNITS
 from synth.generators.base import Generator
 from synth.generators.fitting.counted import counted_source, find_relations
@@ -30,23 +31,22 @@ from synth.generators.wrapper import Wrapper, unwrapped
 from synth.marginals import MarkovRandomField
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
-from synth.row_order import histories_of
+from synth.row_order import FIRST_ROWS, LATER_ROWS, histories_of
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table.rows import Rows
 from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories, step_codes
+from understudy.extras.histories.model import HistoryModel
 from understudy.extras.histories.private import (
+    LATER_SHARE,
     PILOT_ROWS,
     HistoryEvents,
     ToldColumns,
-    history_plan,
     length_shares,
     lost_columns,
+    named,
     tells_pairs,
 )
-
-if TYPE_CHECKING:
-    from understudy.extras.histories.model import HistoryModel
 
 MOST_STEPS, PRIOR = 50_000, 0.1  # rows that steps are counted in at most, and what is added to each count
 SURE = 2.0  # standard errors by which a step is drawn more often than it happens, where it happens
@@ -88,8 +88,13 @@ class WithHistories(Wrapper):
         """The events of first and of later rows, of rows as they are counted."""
         assert isinstance(self.base, MarginalGenerator)
         layout = self._layout(schema, schema.max_rows_per_unit if self.promises else max(schema.max_rows_per_unit, 2))
-        later = None if layout.longest == 1 else self.base.row_plan(layout.later_rows, len(layout.known))
-        return history_plan(self.base.row_plan(layout.first_rows), later)
+        first = self.base.row_plan(layout.first_rows)
+        if layout.longest == 1:
+            return lambda rho: HistoryEvents(named(first(rho), FIRST_ROWS), None)
+        later = self.base.row_plan(layout.later_rows, len(layout.known))
+        return lambda rho: HistoryEvents(
+            named(first((1 - LATER_SHARE) * rho), FIRST_ROWS), named(later(LATER_SHARE * rho), LATER_ROWS)
+        )
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         return with_overhead(self.plan(schema), schema, delta, sizes=False)
@@ -121,70 +126,61 @@ class WithHistories(Wrapper):
             model = self._column_by_column(self.base, train, counted, seed, progress, place)
         return model if counted is schema else model.under(schema)
 
-    def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> "HistoryModel":
+    def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> HistoryModel:
         """A model of first rows, and one of later rows given what is known before each."""
-        from understudy.extras.histories.model import HistoryModel
-
         longest = fit.schema.max_rows_per_unit if fit.promises else len(fit.train.rows_per_entity())
         layout = self._layout(fit.schema, longest)
         first_rows, later_rows = taken_apart(fit.train, layout, checked=not fit.promises)
         events: HistoryEvents = fit.planned(self.plan(fit.schema))
-        of_first = replace(fit, train=first_rows, schema=layout.first_rows)
-        first, one_way = base.fitted(of_first, events.first)
+        first, one_way = base.fitted(replace(fit, train=first_rows, schema=layout.first_rows), events.first)
         shares = length_shares(first.discretizer, one_way, layout)
         n_rows = estimate_total(one_way) * float(np.average(np.arange(1, len(shares) + 1), weights=shares))
         later = None
         if events.later is not None and (fit.promises or len(later_rows)):
             firsts = first.learned_rows(PILOT_ROWS, fit.rng)
             told = ToldColumns(layout, firsts, first.discretizer, base.n_bins, fit.rng)
-            whole = replace(fit, train=later_rows, schema=layout.later_rows)
-            later, _ = base.fitted(whole, events.later, told)
-            if fit.promises and isinstance(later.distribution, MarkovRandomField):
-                _note_lost(lost_columns(later.distribution, layout))
+            later, _ = base.fitted(replace(fit, train=later_rows, schema=layout.later_rows), events.later, told)
+            is_told = fit.promises and isinstance(later.distribution, MarkovRandomField)
+            if is_told and (names := lost_columns(later.distribution, layout)):
+                note = (
+                    f"noise hides how {', '.join(map(repr, names))} follow the row before: synthetic rows of an entity "
+                    "hardly depend on each other there; raise epsilon, lower max_rows_per_unit, or name what an entity "
+                    "keeps in constant_in_entity"
+                )
+                warnings.warn(TableNote(note), stacklevel=2)
         return HistoryModel(
             self.name, fit.schema, fit.statement(), max(round(n_rows), 1), first, later, shares, layout.averages,
             self.parameters(),
         )  # fmt: skip
 
     def _column_by_column(
-        self,
-        base: Any,
-        train: Any,
-        schema: Schema,
-        seed: int,
-        progress: Progress,
-        place: Path | None,
-    ) -> "HistoryModel":
-        """A model of first rows, and one of later rows given what is known before each."""
-        from understudy.extras.histories.model import HistoryModel
-
+        self, base: Any, train: Any, schema: Schema, seed: int, progress: Progress, place: Path | None
+    ) -> HistoryModel:
+        """The same by a generator that learns columns one after another, without an epsilon."""
         table, schema = as_it_is(train, schema)
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         held, rng = table.rows_per_entity().astype(np.float64), np.random.default_rng(seed)
         shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
         layout = self._layout(schema, len(shares))
-        parts: dict[str, Any] = {}
-        chances: dict[str, np.ndarray] = {}
-        for name, rows, known in zip(
-            (FIRST, LATER), taken_apart(table, layout, checked=True), ((), layout.known), strict=True
-        ):
-            if len(rows) == 0:
-                continue
-            rows, seen = observed(rows)
+        first_rows, later_rows = taken_apart(table, layout, checked=True)
 
-            def tell(label: str, share: float | None, name: str = name) -> None:
+        def fitted(name: str, rows: TrainingTable, known: tuple[str, ...]) -> tuple[Any, TrainingTable]:
+            def tell(label: str, share: float | None) -> None:
                 progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
 
+            rows, seen = observed(rows)
             apart = None if place is None else place / name
-            parts[name] = base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name))
-            if name == LATER:
-                chances = step_chances(parts[LATER], rows, layout, rng)
-        n_rows = self._n_rows(parts[FIRST], layout, len(table), int(held.sum()))
+            return base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name)), rows
+
+        (first, _), later, chances = fitted(FIRST, first_rows, ()), None, {}
+        if len(later_rows):
+            later, later_rows = fitted(LATER, later_rows, layout.known)
+            chances = step_chances(later, later_rows, layout, rng)
+        n_rows = self._n_rows(first, layout, len(table), int(held.sum()))
         return HistoryModel(
-            self.name, schema, None, n_rows, parts[FIRST], parts.get(LATER), shares, layout.averages,
-            self.parameters(), chances,
-        )  # fmt: skip
+            self.name, schema, None, n_rows, first, later, shares, layout.averages, self.parameters(), chances
+        )
 
     def _n_rows(self, first: Any, layout: HistoryLayout, n_rows: int, n_entities: int) -> int:
         """The rows of as many entities as the table has: fewer than its own where long histories are not learned."""
@@ -204,9 +200,7 @@ class WithHistories(Wrapper):
     def load(
         cls, base: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
         elsewhere: Mapping[str, str],
-    ) -> "HistoryModel":  # fmt: skip
-        from understudy.extras.histories.model import HistoryModel
-
+    ) -> HistoryModel:  # fmt: skip
         return HistoryModel.loaded(base, content, arrays, schema)
 
 
@@ -217,12 +211,12 @@ def reason_against(generator: Generator, schema: Schema) -> str:
         return ROWS_ALONE
     if base.promises and base.conditional and has_histories(schema.counted):
         return "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
-    return "choose trees, arn, aim or mst for rows that follow each other"
+    usual = Generator.conditional
+    names = [name for name in registry.names() if registry.generator_class(name).conditional is not usual]
+    return f"choose {' or '.join(names)} for rows that follow each other"
 
 
-def taken_apart(
-    train: TrainingTable, layout: HistoryLayout, *, checked: bool
-) -> tuple[TrainingTable, TrainingTable]:  # fmt: skip
+def taken_apart(train: TrainingTable, layout: HistoryLayout, *, checked: bool) -> tuple[TrainingTable, TrainingTable]:
     """The first rows and the later rows of a table."""
     rows = train.rows
     first, later = (Rows.from_frames((), schema, rows.folder) for schema in (layout.first_rows, layout.later_rows))
@@ -261,13 +255,3 @@ def step_chances(later: Any, rows: TrainingTable, layout: HistoryLayout, rng: np
         kept[counts[0].reshape(kept.shape).sum(axis=1) < FEWEST_MEMBERS] = 1.0
         chances[name] = kept.astype(np.float32)
     return chances
-
-
-def _note_lost(names: list[str]) -> None:
-    if names:
-        note = (
-            f"noise hides how {', '.join(map(repr, names))} follow the row before: synthetic rows of an entity hardly "
-            "depend on each other there; raise epsilon, lower max_rows_per_unit, or name what an entity keeps in "
-            "constant_in_entity"
-        )
-        warnings.warn(TableNote(note), stacklevel=2)
