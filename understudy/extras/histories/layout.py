@@ -192,7 +192,7 @@ class HistoryLayout:
 
     def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The first rows and the later rows of a table. `table`: *Sensitive*. In canonical form."""
-        table = self._filled(table, histories)
+        table = self._filled(table.reset_index(drop=True), histories)
         first = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
         first[self.n_rows] = whole_numbers(histories.lengths)
         now, before = histories.pairs
@@ -227,19 +227,13 @@ class HistoryLayout:
         filled = {}
         for name in (n for n in self.schema.growing if table[n].isna().any()):
             column: Any = self.schema.columns[name]
-            present = table[name].notna().to_numpy()[histories.rows]
-            above = np.maximum.accumulate(np.where(present, np.arange(len(present)), -1))  # the last cell that is there
-            is_own = above >= np.repeat(histories.starts, histories.lengths)
-            source = np.arange(len(table))  # of each row, the row whose cell it takes
-            source[histories.rows] = histories.rows[np.maximum(above, 0)]
-            has_none = np.zeros(len(table), dtype=bool)
-            has_none[histories.rows] = ~is_own
-            least = column.values(
-                _counts(np.full(len(table), column.ends[0]), column), np.zeros(len(table), dtype=bool)
-            )
-            taken = table[name].iloc[source].set_axis(table.index)
-            filled[name] = taken.where(~has_none, least.set_axis(table.index))
-        return table.assign(**filled) if filled else table
+            cells = table[name].iloc[histories.rows]
+            last = pd.Series(np.arange(len(cells))).where(cells.notna().to_numpy()).groupby(histories.owners).ffill()
+            ends = np.full(len(cells), column.ends[0])
+            least = column.values(_counts(ends, column), np.zeros(len(cells), dtype=bool)).set_axis(cells.index)
+            above = cells.iloc[last.fillna(0).astype(np.int64)].set_axis(cells.index)
+            filled[name] = above.where(last.notna().to_numpy(), least).reindex(table.index)
+        return table.assign(**filled)
 
     def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
         """A column that never falls after a gain, within its bounds, and whether the gain would leave these."""

@@ -1,9 +1,9 @@
 """The model of histories: a distribution over first rows, and one over later rows given those before them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
 from synth.generators.models.known_rows import read_given
-from synth.generators.models.model import Model, ModelDisplay
+from synth.generators.models.model import ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
 from synth.progress import Progress, quiet
@@ -49,9 +49,8 @@ class HistoryModel(ModelDisplay):
     def under(self, schema: Schema) -> "HistoryModel":
         """The model, which was fitted to counted rows, as one of rows under their schema."""
         whole = measured_as(schema, self.schema)
-        layout = HistoryLayout(whole, len(self.entity_shares), averages=self.averages)
-        first = replace(self.first, schema=measured_as(layout.first_rows, self.first.schema))
-        return replace(self, schema=whole, first=first)
+        first_rows = HistoryLayout(whole, len(self.entity_shares), averages=self.averages).first_rows
+        return replace(self, schema=whole, first=replace(self.first, schema=measured_as(first_rows, self.first.schema)))
 
     def sample(
         self,
@@ -74,8 +73,7 @@ class HistoryModel(ModelDisplay):
             )
         if given is not None and not isinstance(given, Mapping):
             return self._given(given, n_rows, seed, progress)
-        for name in given or {}:
-            self._check_name(str(name))
+        self._check_names(map(str, given or {}))
         wanted, rng = rows_wanted(n_rows, self.default_rows), np.random.default_rng(seed)
         if part is not None:
             check_part(part, len(self.entity_shares))
@@ -84,35 +82,31 @@ class HistoryModel(ModelDisplay):
         learned, owner = simulation.rows(wanted, mean, given)
         return finish_histories(learned, owner, self.schema, rng, part)
 
-    def _check_name(self, name: str) -> None:
-        if name not in self.schema.constant_in_entity:
+    def _check_names(self, names: Iterable[str]) -> None:
+        if wrong := next((name for name in names if name not in self.schema.constant_in_entity), None):
             raise JobError(
-                f"given names what an entity holds in all of its rows: column={name!r} is not in constant_in_entity; "
+                f"given names what an entity holds in all of its rows: column={wrong!r} is not in constant_in_entity; "
                 "name one that is, or take order out of the schema"
             )
 
     def _given(self, given: Any, n_rows: int | None, seed: int | None, progress: Progress) -> pd.DataFrame:
         """One row for each row of a table, in its order."""
-        entity = str(self.schema.entity)
+        entity, most = str(self.schema.entity), len(self.entity_shares)
         unlearned = [n for n in (entity, *self.schema.constant_in_entity) if not self.schema.columns[n].is_learned]
         table = read_given(given, self.schema, more=tuple(unlearned))
-        for name in (str(n) for n in table if n != entity):
-            self._check_name(name)
+        self._check_names(str(name) for name in table if name != entity)
         if entity not in table or table[entity].isna().any():
             raise JobError(f"given has no entity for each of its rows; add the column {entity!r}")
         if n_rows not in (None, len(table)):
             raise JobError(f"rows={n_rows}, and given has {len(table):,} rows, one for each; leave rows out")
         owners = pd.factorize(table[entity])[0]
-        first_of = np.unique(owners, return_index=True)[1]
+        first_of, counts = np.unique(owners, return_index=True, return_counts=True)[1:]
         for name in map(str, table):
             codes = pd.factorize(table[name], use_na_sentinel=False)[0]
             if (codes != codes[first_of][owners]).any():
                 raise JobError(f"given={name!r} varies within an entity, which holds one value; give it one")
-        counts = np.bincount(owners, minlength=len(first_of))
-        if (most := len(self.entity_shares)) < counts.max(initial=0):
+        if most < counts.max(initial=0):
             raise JobError(f"given has entities of more rows than histories have, up to {most:,}; give fewer")
-        if len(table) == 0:
-            return self.sample(1, seed=seed).iloc[:0]
         rows = self.rows_of(table.iloc[first_of].reset_index(drop=True), counts, seed=seed, progress=progress)
         if len(rows) < len(table):
             raise JobError(
@@ -150,41 +144,38 @@ class HistoryModel(ModelDisplay):
             "entity_shares": self.entity_shares,
             "parameters": None if self.parameters is None else dict(self.parameters),
             "averages": self.averages,
+            STEPS: list(self.chances),
         }
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays = {f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}
         if self.later is not None:
-            own, arrays = self.later.taken_apart()
-            content[LATER] = {**own, "schema": self.later.schema.model_dump(mode="json")}
-        content[STEPS] = list(self.chances)
-        arrays = {**arrays, **{f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}}
+            own, of_later = self.later.taken_apart()
+            content[LATER], arrays = (
+                {**own, "schema": self.later.schema.model_dump(mode="json")},
+                {**of_later, **arrays},
+            )
         save_around(path, "histories", self.first, content, arrays, self.schema, self.statement)
 
     @classmethod
-    def loaded(cls, first: Model, content: Mapping[str, Any], arrays: Mapping[str, Any], schema: Schema) -> Self:
+    def loaded(cls, first: Any, content: Mapping[str, Any], arrays: Mapping[str, Any], schema: Schema) -> Self:
         """What `save` wrote, around a model of first rows, which was loaded with the claim of the whole."""
-        shares, averages = entity_shares_of(content, schema), content["averages"]
-        if shares is None or type(averages) is not bool:
-            raise ValueError("histories are of entities")
+        shares, averages, parameters = entity_shares_of(content, schema), content["averages"], content["parameters"]
+        if shares is None or type(averages) is not bool or not isinstance(parameters, dict | None):
+            raise ValueError("histories are of entities, with parameters")
         whole, counted = (HistoryLayout(each, len(shares), averages=averages) for each in (schema, schema.counted))
-        later, held = None, content.get(LATER)
-        if held is not None:
-            own = build_schema(held["schema"])
+        later = None
+        if (held := content.get(LATER)) is not None:
             of_later = {name: each for name, each in arrays.items() if not name.startswith(f"{STEPS}.")}
-            later = type(first).load(held, of_later, own, None)  # type: ignore[attr-defined]
+            later = type(first).load(held, of_later, build_schema(held["schema"]), None)
         chances = {name: arrays[f"{STEPS}.{at}"] for at, name in enumerate(content[STEPS])}
         for name, each in chances.items():
             n = len(counted.schema.columns[name].levels) + 1
             if name not in counted.varying or each.shape != (n, n) or not (0 <= each.min() <= each.max() <= 1):
                 raise ValueError("steps of a category are kept by chance")
         for model, layout in ((first, whole.first_rows), (later, counted.later_rows)):
-            if model is not None and (
-                list(model.schema.columns) != list(layout.columns)
-                or model.schema.measured
-                or model.schema.spikes_measured
+            own = layout if model is None else model.schema
+            if list(own.columns) != list(layout.columns) or (
+                model is not None and (own.measured or own.spikes_measured)
             ):
                 raise ValueError("the columns of a part are those of its layout")
-        if not isinstance(content["parameters"], dict | None):
-            raise TypeError("parameters are a mapping")
-        name, rows, of_first = content["generator"], default_rows_of(content), cast("Any", first)
-        firsts, claim = replace(of_first, statement=None), first.statement
-        return cls(name, schema, claim, rows, firsts, later, shares, averages, content["parameters"], chances)
+        name, rows, firsts = content["generator"], default_rows_of(content), replace(first, statement=None)
+        return cls(name, schema, first.statement, rows, firsts, later, shares, averages, parameters, chances)

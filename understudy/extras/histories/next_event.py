@@ -20,8 +20,8 @@ from evaluate.utility.study import study_of
 from evaluate.utility.tstr import scored, study_note
 from synth.row_order import Histories, histories_of
 from synth.schema import Schema
-from synth.schema.counted import free_name
 from synth.schema.kinds import IntegerColumn
+from understudy.extras.histories.layout import HistoryLayout
 from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, varying
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)
@@ -87,13 +87,14 @@ def step_tables(tables: Tables) -> Tables:
 
 def step_schema(schema: Schema) -> Schema:
     """Of steps: the entity, its constants, the target, all that varies in the row before, and the place."""
-    before, place = _names(schema)
+    layout = HistoryLayout(schema, MOST_ROWS)
     # As values: what a column is modeled by may be no column of the steps.
     values = {name: column.model_copy(update={"modeled": None}) for name, column in schema.columns.items()}
-    constant = (name for name in schema.modeled if name in schema.constant_in_entity)
-    columns: dict[str, Any] = {name: values[name] for name in (str(schema.entity), *constant, str(schema.target))}
-    columns |= {new: values[name] for name, new in before.items()}
-    columns[place] = IntegerColumn(bounds=(1, MOST_ROWS))
+    columns: dict[str, Any] = {
+        str(name): values[str(name)] for name in (schema.entity, *layout.constant, schema.target)
+    }
+    columns |= {layout.before(name): values[name] for name in varying(schema)}
+    columns[layout.place] = IntegerColumn(bounds=(1, MOST_ROWS))
     return Schema(
         status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns,
     )  # fmt: skip
@@ -101,14 +102,9 @@ def step_schema(schema: Schema) -> Schema:
 
 def steps_of(frame: pd.DataFrame, histories: Histories, schema: Schema) -> pd.DataFrame:
     """Each row that follows another one, beside that row. `frame`: *Sensitive* where it is real."""
-    (now, earlier), (before, place) = histories.pairs, _names(schema)
-    rows, those = (frame.iloc[at].reset_index(drop=True) for at in (now, earlier))
-    columns: dict[str, Any] = {name: rows[name] for name in rows} | {new: those[name] for name, new in before.items()}
-    columns[place] = pd.Series(histories.places[histories.places > 1], dtype="Int64")
+    layout = HistoryLayout(schema, MOST_ROWS)
+    rows, earlier = (frame.iloc[at].reset_index(drop=True) for at in histories.pairs)
+    columns: dict[str, Any] = {str(name): rows[name] for name in rows}
+    columns |= {layout.before(name): earlier[name] for name in varying(schema)}
+    columns[layout.place] = pd.Series(histories.places[histories.places > 1], dtype="Int64")
     return pd.DataFrame({name: columns[name] for name in step_schema(schema).columns}, copy=False)
-
-
-def _names(schema: Schema) -> tuple[dict[str, str], str]:
-    """The columns of the row before, and that of the place."""
-    before = {name: free_name(f"{name}, row before", schema.columns) for name in varying(schema)}
-    return before, free_name("place in the history", {*schema.columns, *before.values()})
