@@ -176,7 +176,7 @@ def _shared(point: PlannedCandidate, schemas: Mapping[Role, Schema]) -> tuple[fl
         both: Any = composed(schedules)
         if both.epsilon <= epsilon and (best is None or share > best[0]):
             best = (share, both)
-        if LEAST_USED * epsilon <= both.epsilon <= epsilon or (share == EPSILON_RANGE[0] and both.epsilon > epsilon):
+        if LEAST_USED <= both.epsilon / epsilon <= 1:
             break
         share *= (1 + LEAST_USED) / 2 * epsilon / both.epsilon
     if best is None:
@@ -209,7 +209,7 @@ class PreparedTable:
         self, outside: Outside, tell: Callable[[str], None] | None = None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         frames = []
-        for role, schema in zip(ROLES, (self.relation.parent_schema, self.relation.child_schema), strict=True):
+        for role, schema in zip(ROLES, self.relation.schemas, strict=True):
             rows = read_table(self.tables[role].address, schema if outside == "refuse" else None)
             if outside == "clamp":
                 rows, shares = clamp(rows, schema)
@@ -349,14 +349,14 @@ def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
 def _write_pair(inputs: RelatedInputs, plans: Mapping[Role, Plan], label: str) -> bool:
     """Both synthetic tables of a candidate as the real ones are; true if their keys match, as they were written."""
     drawn = (read_table(p.out / candidates.SYNTHETIC / f"{label}{p.suffix}", p.schema) for p in plans.values())
-    written, schemas = inputs.relation.split(*drawn), (inputs.relation.parent_schema, inputs.relation.child_schema)
     folder, again = plans["rows"].out.parent / candidates.SYNTHETIC / label, []
     folder.mkdir(parents=True, exist_ok=True)
-    for role, frame, schema in zip(ROLES, written, schemas, strict=True):
+    for role, frame, schema in zip(ROLES, inputs.relation.split(*drawn), inputs.relation.schemas, strict=True):
         path = folder / f"{role}{plans[role].suffix}"
         write_table(frame, path, schema)
         again.append(read_table(path, schema))
-    return inputs.relation.keys_match(*again)
+    keys, of_rows = (table[inputs.relation.key] for table in again)
+    return bool(keys.is_unique and of_rows.isin(keys).all())
 
 
 def run(job: Path, folder: Path, console: "Console", signer: "Signer | None", *, is_named: bool, **options: Any) -> int:

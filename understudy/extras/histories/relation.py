@@ -76,6 +76,10 @@ class Relation:
         return str(self.child_schema.entity)
 
     @property
+    def schemas(self) -> tuple[Schema, Schema]:
+        return self.parent_schema, self.child_schema
+
+    @property
     def inherited(self) -> tuple[str, ...]:
         """Columns of a parent that its child rows are drawn given: those that are modeled."""
         return self.parent_schema.modeled
@@ -125,14 +129,9 @@ class Relation:
         return parents[list(self.parent_schema.kept)], rows[list(self.child_schema.kept)]
 
     def sample(
-        self,
-        of_parents: Any,
-        of_rows: Any,
-        n_parents: int | None = None,
-        *,
-        seed: int | None = None,
+        self, of_parents: Any, of_rows: Any, n_parents: int | None = None, *, seed: int | None = None,
         progress: Progress = quiet,
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
         """Synthetic parents and their child rows, as the two tables were given; every foreign key is a parent's key.
 
         Args:
@@ -148,16 +147,8 @@ class Relation:
     def rows_of(
         self, model: Any, parents: pd.DataFrame, *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
-        """The child rows of synthetic parents, each with its parent's columns.
-
-        Args:
-            model: of histories, fitted under `rows`.
-            parents: with their numbers of child rows, as a model of them draws them.
-            seed: the same seed gives the same rows; `None` draws fresh ones.
-            progress: told what is being done.
-
-        Raises:
-            ModelError: next to no row keeps the constraints; there are no rows.
+        """The child rows of synthetic parents, as a model of them draws these, each with its parent's columns.
+        `model`: of histories, fitted under `rows`.
         """
         held, columns = conform(parents, self.parents, part=True), model.schema.columns
         names, rng = [self.key, *self.inherited], np.random.default_rng(seed)
@@ -174,10 +165,6 @@ class Relation:
         counts = held[self.count].to_numpy(dtype=np.int64)
         rows = model.rows_of(known, counts, seed=seed, progress=progress)
         return self._with_parents(conform(rows[list(self.child_schema.kept)], self.child_schema, outside="clamp"), held)
-
-    def keys_match(self, parents: pd.DataFrame, rows: pd.DataFrame) -> bool:
-        """True if every synthetic row has one parent; these with their numbers of rows."""
-        return bool(parents[self.key].is_unique and rows[self.key].isin(parents[self.key]).all())
 
     def _with_parents(self, rows: pd.DataFrame, parents: pd.DataFrame) -> pd.DataFrame:
         positions = pd.Index(parents[self.key]).get_indexer(rows[self.key])
