@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from evaluate.tables import StatedClaim
-from evaluate.utility import study
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import InjectedNoise, NoNoise
 from tests.evaluate.utility.conftest import schema_of
 from understudy.extras.dp_models import pate as pate_alternative
-from understudy.extras.dp_models.comparison import PublicFeatures, Target, UnitRows, units_of
+from understudy.extras.dp_models.comparison import Problem, UnitRows
 from understudy.extras.dp_models.pate import N_SHOWN, Pate, PateEvents, planned
 
 CLAIM = StatedClaim(epsilon=10.0, delta=1e-5, n_units=600)
@@ -67,10 +66,9 @@ def test_both_releases_together_cost_the_claim_and_no_more(n_classes, moved, k):
 
 
 def pate_of(tables, n_teachers):
-    found = study.study_of(tables)
-    target, features = Target.of(tables.declared, found.task), PublicFeatures.of(tables.declared)
-    units, _ = units_of(tables, features, target)
-    return Pate(features, target, planned(tables.claim, len(target.classes)), n_teachers), units
+    problem = Problem.of(tables, 9)
+    n_classes = len(problem.target.classes)
+    return Pate(problem.space, n_classes, planned(tables.claim, n_classes), n_teachers), problem.units
 
 
 @pytest.fixture(scope="module", params=["rows", "entities"])
@@ -117,12 +115,12 @@ def test_teachers_that_share_rows_are_caught(dealt):
 
 def test_made_up_rows_hold_no_real_one_and_have_the_shares_that_were_released(dealt):
     pate, units, _, shown = dealt
-    scale = math.sqrt(len(pate.features.columns) + 1)
-    width = pate.features.columns[0].width
+    scale = math.sqrt(len(pate.space.columns) + 1)
+    width = pate.space.columns[0].width
     released = units.X.sum(axis=0)[:width] / units.X.sum(axis=0)[:width].sum()
     drawn = (shown[:, :width] * scale).mean(axis=0)
     assert np.abs(drawn - released).max() < 4.5 * np.sqrt(0.25 / N_SHOWN)
-    assert np.allclose((shown * scale).sum(axis=1), len(pate.features.columns) + 1)
+    assert np.allclose((shown * scale).sum(axis=1), len(pate.space.columns) + 1)
 
 
 class Watching(NoNoise):
@@ -163,10 +161,9 @@ def test_of_fewer_units_the_noise_is_less_in_proportion():
 @pytest.mark.slow
 def test_without_noise_it_comes_close_to_a_model_of_real_rows(tables):
     pate, units = pate_of(tables, 24)
-    found = study.study_of(tables)
-    X = pate.features.apply(found.test.rows).astype(float)
-    weights = pate.fit(units, NoNoise(), np.random.default_rng(0))
-    score = found.score(pate.target.decode(X @ weights), found.blocks[0])[0]
+    problem = Problem.of(tables, 9)
+    found, weights = problem.study, pate.fit(units, NoNoise(), np.random.default_rng(0))
+    score = found.score(problem.target.decode(problem.test @ weights), found.blocks[0])[0]
     noisy = pate.fit(units, InjectedNoise(np.random.default_rng(1)), np.random.default_rng(0))
     assert score > found.drawn("linear", "trtr", found.score)[0] - 0.1
     assert not np.allclose(noisy, weights)

@@ -1,9 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
-from evaluate.utility.task import Task
 from synth.schema import build_schema
 from tests.evaluate.test_large_tables import real_of, sides
 from tests.evaluate.utility.conftest import COLUMNS, population, reordered, schema_of, values
@@ -12,7 +13,7 @@ from tests.evaluate.utility.test_task import estimates as estimates_of
 from tests.evaluate.utility.test_task import tables as task_tables
 from tests.evaluations import stated
 from understudy.extras.dp_models import comparison, regression
-from understudy.extras.dp_models.comparison import PublicFeatures, Target, units_of
+from understudy.extras.dp_models.comparison import Problem, encode, public_columns
 
 CLAIM = StatedClaim(epsilon=3.0, delta=1e-5, n_units=600)
 SCORE, GAP = regression.MEASURES
@@ -79,12 +80,12 @@ def test_what_cannot_be_trained_privately_is_said(make):
 def test_a_column_whose_domain_is_to_be_measured_is_left_out():
     columns = {**COLUMNS, "x": {"kind": "real", "measure": True, "missing": True}}
     schema = build_schema({"status": "declared", "n_units": 600, "columns": columns, "target": "y"})
-    assert [column.name for column in PublicFeatures.of(schema).columns] == ["group", "hours", "sex"]
+    assert [column.name for column in public_columns(schema).columns] == ["group", "hours", "sex"]
 
 
 def test_public_features_are_of_length_one_at_most_whatever_the_values():
     frame = population(300, np.random.default_rng(0))
-    X = PublicFeatures.of(schema_of()).apply(frame.assign(x=frame["x"] * 100, group="unheard of"))
+    X = encode(public_columns(schema_of()), frame.assign(x=frame["x"] * 100, group="unheard of"))
     assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-6
 
 
@@ -113,10 +114,9 @@ def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_le
 
 def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -> None:
     frames = sides()
-    tables = real_of(frames).beside(frames["synthetic"])
-    target = Target.of(tables.declared, Task.of(tables, "smoker"))
-    units, share = units_of(tables, PublicFeatures.of(tables.declared), target)
-    assert (len(units), share) == (150, pytest.approx(0.1))
+    tables = replace(real_of(frames).beside(frames["synthetic"]), claim=StatedClaim(1.0, 1e-6, 1_500))
+    problem = Problem.of(tables, 8)
+    assert (len(problem.units), problem.share) == (150, pytest.approx(0.1))
 
 
 def test_a_private_model_of_a_number_of_two_values_predicts_classes() -> None:

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 
+from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
-from evaluate.tables import MetricResult, Tables
-from evaluate.utility.k_means import ScaledColumn
+from evaluate.tables import MetricResult, StatedClaim, Tables
+from evaluate.utility.k_means import GroupSpace, ScaledColumn
 from evaluate.utility.models import predictors
 from evaluate.utility.study import N_FEWER, Study, interval, study_of
 from evaluate.utility.task import Task, public_values
@@ -26,29 +27,26 @@ MAX_UNITS = 100_000  # Units that are learned from at most, so that a large tabl
 Loss = Literal["binary", "softmax", "squared"]
 
 
-@dataclass(frozen=True)
-class PublicFeatures:
-    """The encoding of rows as a matrix whose rows have an L2 norm of at most 1, by the declared schema alone.
+def metrics(name: str, titles: tuple[str, str], score: str, lead: str, better: str) -> tuple[Metric, Metric]:
+    """The score of an alternative, and its lead over what the same kind of model learns from synthetic rows."""
+    why = f"it says what another way would give, not how good the table is; name {better!r}"
+    cost = f"{lead} synthetic rows; above 0, the table costs that much."
+    return (
+        Metric(f"{name}.score", "none", titles[0], score, describes=why),
+        Metric(f"{name}.gap", "lower", titles[1], cost, describes=why),
+    )
 
-    >>> from synth.schema import build_schema
-    >>> columns = {"a": {"kind": "boolean"}, "y": {"kind": "boolean"}}
-    >>> features = PublicFeatures.of(build_schema({"status": "declared", "target": "y", "columns": columns}))
-    >>> features.apply(pd.DataFrame({"a": [True]})).astype(float).round(2).tolist()
-    [[0.0, 0.71, 0.0, 0.0, 0.71]]
-    """
 
-    columns: tuple[ScaledColumn, ...]
+def public_columns(declared: Schema) -> GroupSpace:
+    """The predictors with a declared domain."""
+    names = [name for name in predictors(declared) if not declared.columns[name].is_measured]
+    return GroupSpace(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
 
-    @classmethod
-    def of(cls, declared: Schema) -> Self:
-        names = [name for name in predictors(declared) if not declared.columns[name].is_measured]
-        return cls(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
 
-    def apply(self, frame: pd.DataFrame) -> np.ndarray:
-        """The rows as a matrix, the last coordinate for the intercept; shape (n, d), float32."""
-        scale = np.float32(1 / np.sqrt(len(self.columns) + 1))
-        parts = [column.apply(frame[column.name]) for column in self.columns]
-        return np.hstack([*parts, np.ones((len(frame), 1), dtype=np.float32)]) * scale
+def encode(space: GroupSpace, frame: pd.DataFrame) -> np.ndarray:
+    """Rows of an L2 norm of at most 1, the last coordinate for the intercept; shape (n, d), float32."""
+    rows = np.hstack([space.apply(frame).toarray().astype(np.float32), np.ones((len(frame), 1), dtype=np.float32)])
+    return rows * np.float32(1 / np.sqrt(len(space.columns) + 1))
 
 
 @dataclass(frozen=True)
@@ -94,56 +92,98 @@ class Target:
 
     declared: Schema
     task: Task
-    loss: Loss
-    n_outputs: int
+    classes: pd.Index  # as declared; none of a number
 
     @classmethod
     def of(cls, declared: Schema, task: Task) -> Self:
-        if task.kind == "regression":
-            return cls(declared, task, "squared", 1)
-        n_classes = len(public_values(declared.columns[task.target]) or ())
-        return cls(declared, task, "binary" if n_classes == 2 else "softmax", 1 if n_classes == 2 else n_classes)
+        known = () if task.kind == "regression" else public_values(declared.columns[task.target])
+        return cls(declared, task, pd.Index(np.array(known, dtype=object)))
 
     @property
-    def _column(self) -> Any:
-        return self.declared.columns[self.task.target]
+    def loss(self) -> Loss:
+        return "squared" if self.task.kind == "regression" else "binary" if len(self.classes) == 2 else "softmax"
 
     @property
-    def classes(self) -> pd.Index:
-        classes: pd.Index = pd.Index(np.array(public_values(self._column), dtype=object))
-        return classes
+    def n_outputs(self) -> int:
+        return len(self.classes) if self.loss == "softmax" else 1
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        low, high = self.declared.columns[self.task.target].ends
+        return float(low), float(high)
 
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
         """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
-        values = frame[self.task.target]
-        if self.loss == "squared":
-            low, high = self._column.ends
-            scaled = 2 * (self._column.positions(values) - low) / max(high - low, np.finfo(float).tiny) - 1
-            return np.asarray(np.clip(scaled, -1.0, 1.0))
-        codes = self.classes.get_indexer(pd.Index(values.astype(object)))
-        return np.where((codes < 0) | values.isna().to_numpy(dtype=bool), np.nan, codes)
+        values = replace(self.task.uncut, classes=self.classes).truth(frame, self.declared)
+        if self.loss != "squared":
+            return values
+        low, high = self._ends
+        return np.asarray(np.clip(2 * (values - low) / max(high - low, np.finfo(float).tiny) - 1, -1.0, 1.0))
 
     def decode(self, outputs: np.ndarray) -> np.ndarray:
         """Probabilities of the task's classes, shape (n, n_classes), or numbers, shape (n,)."""
         if self.loss == "squared":
-            low, high = self._column.ends
+            low, high = self._ends
             return np.asarray(np.clip(low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low), *self.task.limits))
         shares = np.hstack([1 - outputs, outputs]) if outputs.shape[1] == 1 else outputs
         codes = self.classes.get_indexer(pd.Index(self.task.classes.astype(object)))
         return np.where(codes >= 0, shares[:, codes], 0.0)
 
 
-def study_for(tables: Tables) -> Study | str:
-    """The study that an alternative is compared within, or why there is none."""
-    study = _hindrance(tables) or study_of(tables)
-    if isinstance(study, str) or study.task.kind == "regression":
-        return study
-    if public_values(tables.declared.columns[study.task.target]) is None:
-        return "the target is classified, and its classes are not public; declare it as categorical, with a list"
-    return study
+@dataclass(frozen=True)
+class Problem:
+    """What a model at the table's claim learns from, and what it is scored on. *Sensitive*."""
+
+    claim: StatedClaim
+    study: Study
+    target: Target
+    space: GroupSpace
+    units: UnitRows
+    share: float  # of all units that these are
+    test: np.ndarray  # inputs of the control rows, shape (n, d)
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, tables: Tables, stream: int) -> "Problem | str":
+        """The problem, or why there is none."""
+        claim, declared, study = tables.claim, tables.declared, hindrance(tables) or study_of(tables)
+        if claim is None or isinstance(study, str):
+            return str(study)
+        if study.task.kind != "regression" and public_values(declared.columns[study.task.target]) is None:
+            return "the target is classified, and its classes are not public; declare it as categorical, with a list"
+        target, space = Target.of(declared, study.task), public_columns(declared)
+        order = tables.drawn(tables.train)
+        y = target.encode(tables.train)[order]
+        order, y = order[~np.isnan(y)], y[~np.isnan(y)]
+        owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]
+        kept, share = owner < MAX_UNITS, min(1.0, MAX_UNITS / (int(owner.max()) + 1))
+        share *= tables.share_at_hand("train")  # the rows at hand may be a sample already
+        X = encode(space, tables.train.iloc[order[kept]])
+        units = UnitRows.of(X, y[kept], owner[kept], claim.max_rows_per_unit)
+        test = encode(space, study.test.rows).astype(np.float64)
+        return cls(claim, study, target, space, units, share, test, np.random.default_rng([tables.seed, stream]))
+
+    def compared(
+        self, fit: Callable[[UnitRows, float, float], np.ndarray], way: str, more: str, measures: Sequence[str]
+    ) -> MetricResult:
+        """The score of what a fit predicts of the control rows, and its lead over the linear model by synthetic ones.
+        `fit`: of units, their noise and their part.
+        """
+        study = self.study
+        whole, pairs = repeated(self.units, lambda *half: self.target.decode(fit(*half)), self.rng)
+        fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
+        drawn = [np.concatenate([study.score(each, weights) for weights in study.blocks]) for each in whole]
+        halves = np.array([[study.score(each, fewer) for each in both] for both in pairs])
+        return estimates(
+            measures, np.mean(drawn, axis=0), halves if len(halves) else np.zeros((0, 2, len(fewer))),
+            (study.drawn("linear", "tstr", study.score), study.split("linear", "tstr", study.score)),
+            {side: float(study.drawn("linear", side, study.score)[0]) for side in ("trtr", "fresh", "floor")},
+            BOUNDS[study.task.metric], len(study.test.truth),
+            f"{way} at epsilon={self.claim.epsilon:.3g}, delta={self.claim.delta:.3g}, mean of {N_RUNS} fits, {more}",
+        )  # fmt: skip
 
 
-def _hindrance(tables: Tables) -> str:
+def hindrance(tables: Tables) -> str:
     declared, target = tables.declared, tables.declared.target
     why = ""
     if tables.claim is None:
@@ -154,25 +194,13 @@ def _hindrance(tables: Tables) -> str:
         why = "the schema is inferred: bounds and categories that were read off the table may not be used"
     elif declared.columns[target].is_measured:
         why = "the domain of the target is not public, and a model would have to pay for it first"
-    elif not PublicFeatures.of(declared).columns:
+    elif not public_columns(declared).columns:
         why = "no column with a declared domain could predict the target"
     return why
 
 
 def skipped(why: str, measures: Sequence[str]) -> MetricResult:
     return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in measures))
-
-
-def units_of(tables: Tables, features: PublicFeatures, target: Target) -> tuple[UnitRows, float]:
-    """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are."""
-    order = tables.drawn(tables.train)
-    y = target.encode(tables.train)[order]
-    order, y = order[~np.isnan(y)], y[~np.isnan(y)]
-    owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]
-    kept, share = owner < MAX_UNITS, min(1.0, MAX_UNITS / (int(owner.max()) + 1))
-    share *= tables.share_at_hand("train")  # the rows at hand may be a sample already
-    k = 1 if tables.claim is None else tables.claim.max_rows_per_unit
-    return UnitRows.of(features.apply(tables.train.iloc[order[kept]]), y[kept], owner[kept], k), share
 
 
 def repeated(
@@ -182,19 +210,6 @@ def repeated(
     whole = [fit(units, 1.0, 1.0) for _ in range(N_RUNS)]
     splits = [units.halves(rng) for _ in range(N_SPLITS if len(units) > 1 else 0)]
     return whole, [[fit(half, LESS_NOISE, 0.5) for half in both] for both in splits]
-
-
-def compared(study: Study, fits: tuple[list[Any], list[Any]], note: str, measures: Sequence[str]) -> MetricResult:
-    """The score of an alternative's predictions, and its lead over the linear model trained on the synthetic table."""
-    fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
-    drawn = [np.concatenate([study.score(each, weights) for weights in study.blocks]) for each in fits[0]]
-    halves = np.array([[study.score(each, fewer) for each in both] for both in fits[1]])
-    return estimates(
-        measures, np.mean(drawn, axis=0), halves if len(halves) else np.zeros((0, 2, len(fewer))),
-        (study.drawn("linear", "tstr", study.score), study.split("linear", "tstr", study.score)),
-        {side: float(study.drawn("linear", side, study.score)[0]) for side in ("trtr", "fresh", "floor")},
-        BOUNDS[study.task.metric], len(study.test.truth), note,
-    )  # fmt: skip
 
 
 def estimates(  # noqa: PLR0913 - two sides, their landmarks and their words

@@ -7,8 +7,7 @@ claim, whatever the votes are.
 
 A teacher is a ridge regression on the features of its units' rows. It votes for the class whose score is furthest
 above that class's share of its own rows: by predicted classes alone, a rare class would get next to no votes. One unit
-has one teacher. So it moves the count of a row by 1 where there are two classes, and two counts by 1 where there are
-more. The student is a ridge regression of the noisy shares of votes.
+has one teacher. The student is a ridge regression of the noisy shares of votes.
 
 # DEVIATES: the paper's student learns the classes that win noisy votes, each answered at a cost that depends on the
 # votes. Here the cost depends on no data, and counts are learned from as numbers.
@@ -17,28 +16,17 @@ Source: Papernot et al. 2017 (1610.05755) and 2018 (1802.08908); Hoerl & Kennard
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from evaluate.metrics import Metric
 from evaluate.tables import MetricResult, StatedClaim, Tables
+from evaluate.utility.k_means import GroupSpace
 from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise, Noise, release
 from synth.dp.schedule import calibrate
-from understudy.extras.dp_models.comparison import (
-    N_RUNS,
-    PublicFeatures,
-    Target,
-    UnitRows,
-    compared,
-    repeated,
-    skipped,
-    study_for,
-    units_of,
-)
-from understudy.extras.dp_models.regression import OF_ANOTHER
+from understudy.extras.dp_models.comparison import Problem, UnitRows, metrics, skipped
 
 SUMS, VOTES = "sums of features", "votes of teachers on made-up rows"
 SUMS_SHARE = 0.1  # Of the cost, for the sums that made-up rows are drawn from
@@ -47,40 +35,35 @@ UNITS_PER_TEACHER, MOST_TEACHERS = 25, 4_000  # Units of a teacher, about, and t
 RIDGE = 0.1  # Of a teacher, whose rows have a norm of at most 1
 SIGNAL, LEAST_NOISE = 0.3, 0.05
 """Standard deviations of a weight of the student before anything is known, and of what it cannot explain."""
-METRICS = (
-    Metric("utility.pate_alternative.score", "none", "PATE without a table",
-           "Score of a student that learns from noisy votes of teachers on the real rows, at the table's epsilon.",
-           describes=OF_ANOTHER),
-    Metric("utility.pate_alternative.gap", "lower", "Cost of a table beside PATE",
-           "That score minus the linear model's trained on synthetic rows; above 0, the table costs that much.",
-           describes=OF_ANOTHER),
+METRICS = metrics(
+    "utility.pate_alternative", ("PATE without a table", "Cost of a table beside PATE"),
+    "Score of a student that learns from noisy votes of teachers on the real rows, at the table's epsilon.",
+    "That score minus the linear model's trained on", "utility.gap.linear",
 )  # fmt: skip
 MEASURES = tuple(metric.name for metric in METRICS)
 
 
 def measure(tables: Tables) -> MetricResult:
     """The score of a student, and its lead over the table; landmarks as those of the regression."""
-    claim, study = tables.claim, study_for(tables)
-    if claim is None or isinstance(study, str):
-        return skipped(str(study), MEASURES)
-    if study.task.kind == "regression":
+    problem = Problem.of(tables, 9)
+    if isinstance(problem, str):
+        return skipped(problem, MEASURES)
+    if problem.target.loss == "squared":
         return skipped("teachers vote on classes, and the target is a number", MEASURES)
-    target, features = Target.of(tables.declared, study.task), PublicFeatures.of(tables.declared)
-    events, (units, share) = planned(claim, len(target.classes)), units_of(tables, features, target)
+    claim, n_classes, share = problem.claim, len(problem.target.classes), problem.share
+    events = planned(claim, n_classes)
     # Of a sample of the units, as many teachers and as much noise in proportion: shares of votes are as noisy.
     n_teachers = max(round(share * min(max(claim.n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)), 1)
-    X, rng = features.apply(study.test.rows).astype(np.float64), np.random.default_rng([tables.seed, 9])
 
-    def predicted(rows: UnitRows, noise: float, part: float) -> np.ndarray:
-        pate = Pate(features, target, events.scaled(noise * share), max(int(part * n_teachers), 1))
-        return target.decode(X @ pate.fit(rows, InjectedNoise(rng), rng))
+    def outputs(rows: UnitRows, noise: float, part: float) -> np.ndarray:
+        pate = Pate(problem.space, n_classes, events.scaled(noise * share), max(int(part * n_teachers), 1))
+        return np.asarray(problem.test @ pate.fit(rows, InjectedNoise(problem.rng), problem.rng))
 
-    note = (
-        f"PATE at epsilon={claim.epsilon:.3g}, delta={claim.delta:.3g}, mean of {N_RUNS} fits, "
-        f"{n_teachers:,} teachers, {N_SHOWN:,} made-up rows of {len(features.columns)} columns with a "
-        f"declared domain, noise {events.votes.sigma:.3g} on each count"
+    more = (
+        f"{n_teachers:,} teachers, {N_SHOWN:,} made-up rows of {len(problem.space.columns)} columns with a declared "
+        f"domain, noise {events.votes.sigma:.3g} on each count"
     )
-    return compared(study, repeated(units, predicted, rng), note, MEASURES)
+    return problem.compared(outputs, "PATE", more, MEASURES)
 
 
 @dataclass(frozen=True)
@@ -89,11 +72,7 @@ class PateEvents(PlannedEvents):
     votes: GaussianEvent
 
     def scaled(self, share: float) -> "PateEvents":
-        sums, votes = (
-            GaussianEvent(each.what, share * each.sigma, each.sensitivity, whole=each.whole)
-            for each in (self.sums, self.votes)
-        )
-        return PateEvents(sums, votes)
+        return PateEvents(*(replace(each, sigma=share * each.sigma) for each in (self.sums, self.votes)))
 
 
 def planned(claim: StatedClaim, n_classes: int) -> PateEvents:
@@ -114,8 +93,8 @@ def planned(claim: StatedClaim, n_classes: int) -> PateEvents:
 class Pate:
     """Teachers and a student, specified by public facts."""
 
-    features: PublicFeatures
-    target: Target
+    space: GroupSpace
+    n_classes: int
     events: PateEvents
     n_teachers: int
 
@@ -131,38 +110,34 @@ class Pate:
 
     def made_up(self, sums: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows of features drawn column by column from released sums, shape (N_SHOWN, d); free of charge."""
-        rows, start = np.zeros((N_SHOWN, len(sums))), 0
-        for column in self.features.columns:
-            mass = np.maximum(sums[start : start + column.width], 0.0)
-            shares = mass / mass.sum() if mass.sum() > 0 else np.full(column.width, 1 / column.width)
-            rows[np.arange(N_SHOWN), start + rng.choice(column.width, N_SHOWN, p=shares)] = 1.0
-            start += column.width
+        rows = np.zeros((N_SHOWN, len(sums)))
+        for start, end in pairwise(self.space.starts.tolist()):
+            mass = np.maximum(sums[start:end], 0.0)
+            shares = mass / mass.sum() if mass.sum() > 0 else np.full(end - start, 1 / (end - start))
+            rows[np.arange(N_SHOWN), start + rng.choice(end - start, N_SHOWN, p=shares)] = 1.0
         rows[:, -1] = 1.0
-        return rows / math.sqrt(len(self.features.columns) + 1)
+        return rows / math.sqrt(len(self.space.columns) + 1)
 
     def votes(self, units: UnitRows, teacher: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Counts of the teachers that vote for each class, shape (n_shown, n_outputs), int64. *Sensitive*.
-        `teacher`: of each unit, shape (n_units,).
+        """Counts of the teachers that vote for each class, the second alone of two; shape (n_shown, n_outputs), int64.
+        *Sensitive*. `teacher`: of each unit, shape (n_units,).
         """
-        counts = np.zeros((len(shown), self.target.n_outputs), dtype=np.int64)
+        counts = np.zeros((len(shown), 1 if self.n_classes == 2 else self.n_classes), dtype=np.int64)
         row_teacher = np.repeat(teacher, units.size)
         order = np.argsort(row_teacher, kind="stable")
         starts = np.searchsorted(row_teacher[order], np.arange(self.n_teachers + 1))
         for begin, end in pairwise(starts.tolist()):
-            counts += self._ballot(units.X[order[begin:end]], units.y[order[begin:end]], shown)
+            if begin < end:  # a teacher without rows votes for no class
+                counts += self._ballot(units.X[order[begin:end]], units.y[order[begin:end]], shown)
         return counts
 
     def _ballot(self, X: np.ndarray, y: np.ndarray, shown: np.ndarray) -> np.ndarray:
         """The votes of one teacher, zeros and ones, shape (n_shown, n_outputs): a function of its own rows alone."""
-        n_outputs = self.target.n_outputs
-        if not len(X):
-            return np.zeros((len(shown), n_outputs), dtype=np.int64)
-        rows = X.astype(np.float64)
-        classes = np.eye(len(self.target.classes))[y.astype(np.int64)]
+        rows, classes = X.astype(np.float64), np.eye(self.n_classes)[y.astype(np.int64)]
         dual = np.linalg.solve(rows @ rows.T + RIDGE * np.eye(len(rows)), classes - classes.mean(axis=0))
         scores = shown @ (rows.T @ dual)
-        if n_outputs == 1:
+        if self.n_classes == 2:
             return np.asarray(scores[:, 1:] > scores[:, :1], dtype=np.int64)
         spread = np.sqrt(classes.mean(axis=0))
         best = np.argmax(scores / np.where(spread > 0, spread, 1.0), axis=1)
-        return np.asarray(np.eye(n_outputs, dtype=np.int64)[best])
+        return np.asarray(np.eye(self.n_classes, dtype=np.int64)[best])

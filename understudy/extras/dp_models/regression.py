@@ -6,8 +6,7 @@ rows together; the squared norm of such a sum follows from the inner products of
 and fixed before a row is read.
 
 Source: Abadi et al. 2016 (1607.00133), Algorithm 1; Goodfellow 2015 (1510.01799) for the norms; Bassily, Smith,
-Thakurta 2014 (1405.7085) for averaged iterates of noisy convex descent; Tao et al. 2021 (2112.09238) for comparing with
-what needs no table.
+Thakurta 2014 (1405.7085) for averaged iterates; Tao et al. 2021 (2112.09238) for comparing with what needs no table.
 """
 
 import math
@@ -15,23 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluate.metrics import Metric
 from evaluate.tables import MetricResult, Tables
-from synth.dp.events import Event, SubsampledGaussianEvent
+from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
-from synth.dp.schedule import Plan, calibrate
-from understudy.extras.dp_models.comparison import (
-    N_RUNS,
-    Loss,
-    PublicFeatures,
-    Target,
-    UnitRows,
-    compared,
-    repeated,
-    skipped,
-    study_for,
-    units_of,
-)
+from synth.dp.schedule import calibrate
+from understudy.extras.dp_models.comparison import Loss, Problem, UnitRows, metrics, skipped
 
 WHAT = "steps of DP-SGD"
 N_STEPS, EXPECTED_ROWS = 300, 2_000  # Steps, and rows in a sample as expected where each unit gives as many as it may
@@ -40,57 +27,46 @@ MAX_GRAD_NORM = 0.5
 LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
 """Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
 1/2 in most directions: losses are then smooth with constant 1/8, 1/4 and 1/2, and steps of up to 2 over it converge."""
-OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.gap.linear'"
-METRICS = (
-    Metric("utility.dp_alternative.score", "none", "Private model without a table",
-           "Score of a model trained on the real rows by DP-SGD at the table's epsilon.", describes=OF_ANOTHER),
-    Metric("utility.dp_alternative.gap", "lower", "Cost of going through a table",
-           "That score minus the linear model's trained on synthetic rows; above 0, the table costs that much.",
-           describes=OF_ANOTHER),
+METRICS = metrics(
+    "utility.dp_alternative", ("Private model without a table", "Cost of going through a table"),
+    "Score of a model trained on the real rows by DP-SGD at the table's epsilon.",
+    "That score minus the linear model's trained on", "utility.gap.linear",
 )  # fmt: skip
 MEASURES = tuple(metric.name for metric in METRICS)
 
 
 def measure(tables: Tables) -> MetricResult:
     """The score of a regression (reference TRTR, floor: trained on shuffled columns), and its lead over the table."""
-    claim, study = tables.claim, study_for(tables)
-    if claim is None or isinstance(study, str):
-        return skipped(str(study), MEASURES)
-    target, features = Target.of(tables.declared, study.task), PublicFeatures.of(tables.declared)
-    units, share = units_of(tables, features, target)
+    problem = Problem.of(tables, 8)
+    if isinstance(problem, str):
+        return skipped(problem, MEASURES)
+    claim, target, share = problem.claim, problem.target, problem.share
     paid = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
     # Of a sample of the units as many are drawn in a step as of all of them, or all of it and less noise in
     # proportion: with the noise that all of them allow.
-    part = min(1.0, share / paid.sampling_rate)
-    rate = min(1.0, paid.sampling_rate / share)
-    X, rng = features.apply(study.test.rows).astype(np.float64), np.random.default_rng([tables.seed, 8])
+    part, rate = min(1.0, share / paid.sampling_rate), min(1.0, paid.sampling_rate / share)
 
-    def predicted(rows: UnitRows, noise: float, of_units: float) -> np.ndarray:
+    def outputs(rows: UnitRows, noise: float, of_units: float) -> np.ndarray:
         event = replace(paid, sampling_rate=rate, noise_multiplier=noise * part * paid.noise_multiplier)
         expected = of_units * part * paid.sampling_rate * claim.n_units
-        weights = fit(rows, target.loss, target.n_outputs, Steps(event, N_STEPS, InjectedNoise(rng)), expected)
-        return target.decode(predict(X, weights, target.loss))
+        steps = Steps(event, N_STEPS, InjectedNoise(problem.rng))
+        return predict(problem.test, fit(rows, target.loss, target.n_outputs, steps, expected), target.loss)
 
-    note = (
-        f"{'linear' if study.task.kind == 'regression' else 'logistic'} regression by DP-SGD at "
-        f"epsilon={claim.epsilon:.3g}, delta={claim.delta:.3g}, mean of {N_RUNS} fits, {len(features.columns)} columns "
-        f"with a declared domain, noise multiplier {paid.noise_multiplier:.3g} over {N_STEPS} steps"
+    way = f"{'linear' if target.loss == 'squared' else 'logistic'} regression by DP-SGD"
+    more = (
+        f"{len(problem.space.columns)} columns with a declared domain, noise multiplier {paid.noise_multiplier:.3g} "
+        f"over {N_STEPS} steps"
     )
-    return compared(study, repeated(units, predicted, rng), note, MEASURES)
+    return problem.compared(outputs, way, more, MEASURES)
 
 
 def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) -> SubsampledGaussianEvent:
     """The steps that a claim allows."""
     rate = min(1.0, max(max(EXPECTED_ROWS / max_rows_per_unit, 1.0) / n_units, LEAST_RATE))
-
-    def events(rho: float) -> list[Event]:
-        return [SubsampledGaussianEvent(WHAT, rate * math.sqrt(N_STEPS / (2 * rho)), rate, N_STEPS)]
-
-    plan: Plan = events
-    (event,) = calibrate(plan, epsilon, delta).events
-    if not isinstance(event, SubsampledGaussianEvent):
-        raise TypeError("the plan of a regression has steps of DP-SGD and nothing else")
-    return event
+    return calibrate(
+        lambda rho: [SubsampledGaussianEvent(WHAT, rate * math.sqrt(N_STEPS / (2 * rho)), rate, N_STEPS)],
+        epsilon, delta,
+    ).required(WHAT, SubsampledGaussianEvent)  # fmt: skip
 
 
 def fit(units: UnitRows, loss: Loss, n_outputs: int, steps: Steps, expected_units: float) -> np.ndarray:
