@@ -20,11 +20,11 @@ from understudy.extras.local.audit import (
     OUTSIDE,
     QUESTIONS,
     RESPONDENT,
-    Respondents,
-    _best,
     _chances,
     _power,
+    attack,
     bound,
+    made_up_rows,
 )
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
@@ -185,8 +185,8 @@ def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> No
     one, other = _chances(oracle, 0.5)
     chances = np.array([[one, other, 1 - one - other], [other, one, 1 - one - other]])
     drawn = np.array([[[rng.multinomial(n, row) for row in chances] for _ in range(2)] for _ in range(repeats)])
-    shown = np.mean([bound(*_best(*counts, level), level) > oracle.epsilon for counts in drawn])
-    stated = _power([oracle], n, level).half
+    shown = np.mean([bound(*attack(*counts[:, None], level)[1], level) > oracle.epsilon for counts in drawn])
+    stated = _power(oracle, n, level).half
     assert abs(shown - stated) < 4.5 * math.sqrt(max(stated * (1 - stated), 0.01) / repeats) + 0.03
 
 
@@ -199,5 +199,6 @@ def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
 
 
 def test_the_rows_that_are_compared_differ_in_every_column() -> None:
-    lowest, highest, *_ = Respondents.of(Local(epsilon=1.0), schema_of(N_UNITS)).worlds(np.random.default_rng(0))
+    survey = Survey.of(schema_of(N_UNITS), 1.0)
+    lowest, highest, *_ = made_up_rows(survey, np.random.default_rng(0))
     assert lowest == {"age": 0, "sex": 0, "job": 0} and highest == {"age": 17, "sex": 1, "job": 2}
