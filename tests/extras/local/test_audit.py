@@ -23,7 +23,7 @@ from understudy.extras.local.audit import (
     _chances,
     _power,
     attack,
-    bound,
+    bounds,
     made_up_rows,
 )
 from understudy.extras.local.generator import Local
@@ -182,10 +182,14 @@ def test_respondents_with_several_rows_are_held_to_one(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("n", [250, 400, 1_000])
 def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> None:
     rng, repeats, level = np.random.default_rng(5), 400, 0.99
+
+    def shows(one: int, n_one: int, other: int, n_other: int) -> bool:
+        return bool(bounds(one, other, (n_one, n_other), level) > oracle.epsilon)
+
     one, other = _chances(oracle, 0.5)
     chances = np.array([[one, other, 1 - one - other], [other, one, 1 - one - other]])
     drawn = np.array([[[rng.multinomial(n, row) for row in chances] for _ in range(2)] for _ in range(repeats)])
-    shown = np.mean([bound(*attack(*counts[:, None], level)[1], level) > oracle.epsilon for counts in drawn])
+    shown = np.mean([shows(*attack(*counts[:, None], level)[1]) for counts in drawn])
     stated = _power(oracle, n, level).half
     assert abs(shown - stated) < 4.5 * math.sqrt(max(stated * (1 - stated), 0.01) / repeats) + 0.03
 
@@ -193,9 +197,9 @@ def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> No
 def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
     rng, n, level = np.random.default_rng(6), 2_000, 0.9
     p, q = _chances(DirectEncoding(4, 1.0), 1.0)
-    bounds = [bound(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n, level) for _ in range(1_000)]
-    assert np.mean(np.array(bounds) > 1.0) < 0.1
-    assert bound(0, 10, 10, 10, level) == 0.0
+    drawn = [rng.binomial(n, chance, 1_000) for chance in (p, q)]
+    assert np.mean(bounds(drawn[0], drawn[1], (n, n), level) > 1.0) < 0.1
+    assert bounds(0, 10, (10, 10), level) == 0.0
 
 
 def test_the_rows_that_are_compared_differ_in_every_column() -> None:

@@ -11,9 +11,8 @@ import pytest
 from synth.errors import TableError
 from synth.schema.kinds import IdentifierColumn
 from tests.extras.local.test_survey import people, schema_of
-from understudy.extras.local.estimation import ReportCounts
 from understudy.extras.local.oracles import DirectEncoding
-from understudy.extras.local.reports import HEADER, LINES, collect, write
+from understudy.extras.local.reports import HEADER, LINES, ReportCounts, collect, write
 from understudy.extras.local.survey import Survey
 
 N = 240
@@ -103,15 +102,14 @@ def _question(folder: Path, **change: object) -> None:
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an answer sent twice": (lambda folder: _line(folder, lambda lines: [*lines, lines[0]]), "more lines"),
     "an answer left out": (lambda folder: _line(folder, lambda lines: lines[1:]), "or fewer"),
-    "a question that there is not": (lambda folder: _line(folder, lambda lines: ["9,1", *lines[1:]]), "question"),
+    "a question that there is not": (lambda folder: _line(folder, lambda lines: ["9,1", *lines[1:]]), "or fewer"),
     "an answer that there is not": (lambda folder: _line(folder, lambda lines: ["1,4", *lines[1:]]), "answer"),
-    "a text": (lambda folder: _line(folder, lambda lines: ["1,secret", *lines[1:]]), "answer"),
-    "bits that there are not": (lambda folder: _line(folder, lambda lines: ["0,ffffff", *lines[1:]]), "answer"),
-    "too few bits": (lambda folder: _line(folder, lambda lines: ["0,ff", *lines[1:]]), "answer"),
-    "a third cell": (lambda folder: _line(folder, lambda lines: ["1,1,1", *lines[1:]]), "damaged"),
+    "a text": (lambda folder: _line(folder, lambda lines: ["1,secret", *lines[1:]]), "cannot be read"),
+    "too few bits": (lambda folder: _line(folder, lambda lines: ["0,ff", *lines[1:]]), "cannot be read"),
+    "a third cell": (lambda folder: _line(folder, lambda lines: ["1,1,1", *lines[1:]]), "no sound reports"),
     "no lines": (lambda folder: (folder / LINES).unlink(), "cannot be read"),
-    "no header": (lambda folder: (folder / HEADER).unlink(), "no reports"),
-    "a header that is no JSON": (lambda folder: (folder / HEADER).write_text("{"), "damaged"),
+    "no header": (lambda folder: (folder / HEADER).unlink(), "no sound reports"),
+    "a header that is no JSON": (lambda folder: (folder / HEADER).write_text("{"), "no sound reports"),
     "a larger epsilon": (lambda folder: _head(folder, epsilon=4.0), "something else"),
     "a delta": (lambda folder: _head(folder, delta=1e-6), "something else"),
     "a probability": (lambda folder: _question(folder, p=0.9), "something else"),
