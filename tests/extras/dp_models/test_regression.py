@@ -1,10 +1,9 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import StatedClaim, Tables
+from evaluate.utility.task import Task
 from synth.schema import build_schema
 from tests.evaluate.test_large_tables import real_of, sides
 from tests.evaluate.utility.conftest import COLUMNS, population, reordered, schema_of, values
@@ -12,8 +11,8 @@ from tests.evaluate.utility.test_task import INTEGER, coded
 from tests.evaluate.utility.test_task import estimates as estimates_of
 from tests.evaluate.utility.test_task import tables as task_tables
 from tests.evaluations import stated
-from understudy.extras.dp_models import comparison, regression
-from understudy.extras.dp_models.comparison import Problem, encode, public_columns
+from understudy.extras.dp_models import regression
+from understudy.extras.dp_models.regression import Target, encode, public_columns, units_of
 
 CLAIM = StatedClaim(epsilon=3.0, delta=1e-5, n_units=600)
 SCORE, GAP = regression.MEASURES
@@ -99,14 +98,14 @@ def test_the_claim_is_read_off_the_statement():
 
 
 def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(tables, found, monkeypatch):
-    monkeypatch.setattr(comparison, "MAX_UNITS", 300)
+    monkeypatch.setattr(regression, "MAX_UNITS", 300)
     sampled = regression.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.05)
     assert sampled.note == found[SCORE].note
 
 
 def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_less_noise(tables, found, monkeypatch):
-    monkeypatch.setattr(comparison, "MAX_UNITS", 60)
+    monkeypatch.setattr(regression, "MAX_UNITS", 60)
     sampled = regression.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.1)
     assert sampled.note == found[SCORE].note
@@ -114,9 +113,10 @@ def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_le
 
 def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -> None:
     frames = sides()
-    tables = replace(real_of(frames).beside(frames["synthetic"]), claim=StatedClaim(1.0, 1e-6, 1_500))
-    problem = Problem.of(tables, 8)
-    assert (len(problem.units), problem.share) == (150, pytest.approx(0.1))
+    tables = real_of(frames).beside(frames["synthetic"])
+    target = Target(tables.declared, Task.of(tables, "smoker"))
+    units, share = units_of(tables, public_columns(tables.declared), target.encode(tables.train))
+    assert (len(units), share) == (150, pytest.approx(0.1))
 
 
 def test_a_private_model_of_a_number_of_two_values_predicts_classes() -> None:

@@ -1,4 +1,4 @@
-"""Models with DP on real rows, as alternatives to a private table: a regression, a student of PATE, k-means.
+"""Models with DP on real rows, as alternatives to a private table: a regression and k-means.
 
 Who wants one model or groups only need not release a table. Each alternative spends the table's whole claim on itself
 and stands beside what the same kind of model learns from synthetic rows. It looks at columns with a public domain
@@ -10,7 +10,6 @@ _HERE = "understudy.extras.dp_models"
 BRINGS = {
     "measure": {
         "utility.dp_alternative": f"{_HERE}.regression",
-        "utility.pate_alternative": f"{_HERE}.pate",
         "utility.clusters.dp_alternative": f"{_HERE}.groups",
     }
 }

@@ -5,8 +5,7 @@ coordinates of a column sum to 1 for every row, so that these sums hold the size
 bounded number of rows, each to one group. The first rounds find many small groups; k-means of their noisy means,
 weighted by noisy sizes, gives the centers that the last rounds start from. All that is done with noisy sums is free:
 means are drawn towards the overall one as far as their noise asks for (James & Stein), and brought back to where
-distributions are. diffprivlib's k-means tests without noise whether a group is empty, and its number of rounds depends
-on the exact number of rows, so that its epsilon does not hold.
+distributions are. (diffprivlib tests without noise whether a group is empty, and has rounds by the number of rows.)
 
 Source: Su, Cao, Li, Bertino, Jin 2016 (1504.05998) for DP-Lloyd; Wang & Carreira-Perpinan 2013 (1309.1541) for the
 projection; James & Stein 1961, positive part.
@@ -171,8 +170,8 @@ class DpLloyd:
         return centers, sizes
 
     def _moved(self, centers: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Centers and sizes by noisy sums, shapes (k, d) and (k,). A group that is too small stays; if all are, so
-        that nothing tells groups apart, the first center is the overall mean.
+        """Centers and sizes by noisy sums, shapes (k, d) and (k,). A group that is too small stays; if all are, the
+        first center is the overall mean.
         """
         starts = self.space.starts
         widths, noise = np.diff(starts), self.event.sigma / fineness(self.max_rows_per_unit)
