@@ -13,9 +13,9 @@ from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import LOCAL, REPLACE
-from synth.errors import BudgetError, JobError, ModelError, SchemaError
+from synth.errors import BudgetError, JobError, ModelError
 from synth.generators.registry import generator, load_model
-from synth.schema import Schema, build_schema
+from synth.schema import Schema
 from tests.extras.local.test_survey import COLUMNS, people, schema_of
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from understudy.extras.local import survey as surveys
@@ -210,15 +210,3 @@ def test_a_budget_is_charged_for_all_answers_and_holds_no_further_ones() -> None
     other = Budget(Schedule((RandomizedResponseEvent("others", 2.0),), 0.0))
     with pytest.raises(BudgetError, match="not on the schedule"):
         chosen.fit(people(), schema_of(), budget=other)
-
-
-def test_what_local_cannot_do_is_refused_before_a_row_is_read() -> None:
-    hidden = build_schema({"status": "declared", "n_units": 9, "columns": {**COLUMNS, "job": {
-        "kind": "categorical", "measure": True}}})  # fmt: skip
-    several = build_schema({"status": "declared", "n_units": 9, "entity": "who", "max_rows_per_unit": 2, "columns": {
-        "who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS}})  # fmt: skip
-    for schema, said in ((hidden, "job"), (several, "max_rows_per_unit=2")):
-        with pytest.raises(SchemaError, match=said):
-            Local(epsilon=1.0).fit(people(), schema)
-    with pytest.raises(ValueError, match="delta"):
-        Local(epsilon=1.0, delta=1e-6)

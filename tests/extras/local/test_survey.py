@@ -162,6 +162,12 @@ def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
     assert survey.half_width(question, n) == pytest.approx(0.01, rel=1e-3)
 
 
+MEASURED: dict[str, Any] = {"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}
+SEVERAL: dict[str, Any] = {
+    "entity": "who", "max_rows_per_unit": 3, "columns": {"who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("change", "asked", "error", "message"),
     [
@@ -171,17 +177,8 @@ def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
         ({}, {"n_answers": 9}, BudgetError, "answers=9"),
         ({}, {"pairs": (("age", "nose"),)}, SchemaError, "nose"),
         ({}, {"pairs": (("age", "age"),)}, SchemaError, "two columns"),
-        ({"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}, {}, SchemaError, "age.*declare"),
-        (
-            {
-                "entity": "who",
-                "max_rows_per_unit": 3,
-                "columns": {"who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS},
-            },
-            {},
-            SchemaError,
-            "max_rows_per_unit=3",
-        ),
+        (MEASURED, {}, SchemaError, "age.*declare"),
+        (SEVERAL, {}, SchemaError, "max_rows_per_unit=3"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(

@@ -1,16 +1,14 @@
 """An audit of a local claim: does any report tell more of its respondent's answers than epsilon allows?
 
-The attacker gets the reports of one respondent, as they leave. They know that these are of one of two rows, and want to
-say of which. Under pure epsilon no set of reports is more than e^epsilon times as likely after the one row as after the
-other. So Clopper-Pearson ends of two rates bound epsilon from below. Respondents are made up, all alike, with answers
-from the declared domain: no real row is read, and no budget is charged. They answer the survey of a fit, and a `Wire`
-holds every count against the reports that passed.
+The attacker gets a report as it leaves, knows that it is of one of two rows, and wants to say of which. Under pure
+epsilon no set of reports is more than e^epsilon times as likely after the one as after the other. So Clopper-Pearson
+ends of two rates bound epsilon from below. Respondents are made up, all alike, with answers from the declared domain:
+no real row is read, and no budget is charged. Rows whose answers are furthest apart, a row of answers at random and
+nobody are compared, each with each, in every question. The question, the two and the event that tell most are chosen by
+half of the reports, and tested by the other half: no formula of the mechanism is needed.
 
-Four such tables are compared, each against each, in every question: rows whose answers are furthest apart, rows of
-answers at random, and no rows at all, so that every slot is silent. The question, the two tables and the event that
-tell most are chosen by half of the reports, and tested by the other half. So the attack needs no formula of the
-mechanism, and a fault of another kind than less noise shows, too. Beside it, fits with a single respondent among the
-slots, with none and with all show how many answers a row goes into, and that reports account for every count.
+Beside it, fits with a single respondent among the slots, with none and with all show how many answers a row goes into,
+and that reports account for every count.
 
 Source: Jagielski, Ullman, Oprea 2020 (2006.07709), bounds from two rates; Arcolezi, Gambs 2024 (2309.01534), audits of
 local claims.
@@ -86,22 +84,12 @@ def audit_local(
         for wrong, of in ((other, n_other), (n_one - one, n_one))
     )
     return Audit(
-        epsilon=survey.epsilon,
-        delta=0.0,
-        bound=max(m * proved, alone.bound),
-        distribution_free=proved,
-        strongest=m * float(bounds(n, 0, (n, n), confidence)),
-        confidence=confidence,
-        n_trials=n_one + n_other,
-        false_positives=false_in,
-        false_negatives=false_out,
+        epsilon=survey.epsilon, delta=0.0, bound=max(m * proved, alone.bound), distribution_free=proved,
+        strongest=m * float(bounds(n, 0, (n, n), confidence)), confidence=confidence, n_trials=n_one + n_other,
+        false_positives=false_in, false_negatives=false_out, power=power,
         ran_on=f"a public stand-in of {n_slots:,} respondents, all alike",
-        power=power,
-        checks=(each, alone),
-        covered=(ANSWERS,),
-        not_covered=OUTSIDE,
-        attacked="reports",
-    )
+        checks=(each, alone), covered=(ANSWERS,), not_covered=OUTSIDE, attacked="reports",
+    )  # fmt: skip
 
 
 def _n_slots(survey: Survey) -> int:
@@ -225,8 +213,7 @@ def _alone(survey: Survey) -> AuditCheck:
 
 
 def bounds(one: np.ndarray | int, other: np.ndarray | int, n: tuple[int, int], confidence: float) -> np.ndarray:
-    """Epsilon is at least this, by how often an event came after the one row and after the other: the logarithm of the
-    ratio of both rates, each at its end; shape of the counts.
+    """Epsilon is at least this, by how often an event came after the one row and after the other; shape of the counts.
 
     >>> bounds(9_000, 1_000, (10_000, 10_000), 0.99).round(2).item()  # log 9 is 2.20
     2.11

@@ -133,12 +133,10 @@ class Survey:
 
     @property
     def event(self) -> RandomizedResponseEvent:
-        """The line of the books: the answers of one respondent."""
         return RandomizedResponseEvent(ANSWERS, self.epsilon / self.n_answers, self.n_answers)
 
     @property
     def schedule(self) -> Schedule:
-        """All that is drawn, at delta 0."""
         return Schedule((self.event,), 0.0)
 
     def half_width(self, question: Question, n: int) -> float:
@@ -158,7 +156,7 @@ class Survey:
         `frame`: *Sensitive*. A row for each respondent.
         """
         coded = self.discretizer.encode(to_counted(conform(frame, self.schema, outside="clamp"), self.schema))
-        return {name: coded[:, index] for index, name in enumerate(self.discretizer.columns)}
+        return dict(zip(self.discretizer.columns, coded.T, strict=True))
 
     def respondents_of(self, question: int, n: int) -> np.ndarray:
         """The slots, of n in a random order, whose respondents answer a question; ascending.
@@ -174,9 +172,9 @@ class Survey:
         `row`: *Sensitive*. The respondent's own answers, by column.
         """
         codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
-        drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers]
-        answers = ((int(i), self.questions[i]) for i in drawn)
-        return [(i, question.oracle.randomize(question.cells(codes), words)[0]) for i, question in answers]
+        drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers].tolist()
+        asked = [(number, self.questions[number]) for number in drawn]
+        return [(number, question.oracle.randomize(question.cells(codes), words)[0]) for number, question in asked]
 
     def asked(self, table: Any, n_slots: int | None = None) -> tuple[list[np.ndarray], int]:
         """The true answers to each question by the rows of a table, one of each entity, and the number of slots.
@@ -189,8 +187,7 @@ class Survey:
 
     def answers(self, codes: Mapping[str, np.ndarray], order: np.ndarray) -> Iterator[np.ndarray]:
         """For each question the true answers of those who are asked it, -1 for none, in the order of their slots.
-        `codes`: *Sensitive*. Of each column, shape (n,).
-        `order`: the row in each slot, -1 for none, shape (n_slots,): random, and not kept.
+        `codes`: *Sensitive*. `order`: the row in each slot, -1 for none, shape (n_slots,): random, and not kept.
         """
         for number, question in enumerate(self.questions):
             rows = order[self.respondents_of(number, len(order))]
