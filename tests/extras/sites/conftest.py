@@ -19,7 +19,7 @@ from understudy.cli import app
 from understudy.data.source import find_table
 from understudy.extras.sites.channel import LocalChannel, Recorder
 from understudy.extras.sites.job import SitesInputs, read_sites_job
-from understudy.extras.sites.participant import site_part, taking_part
+from understudy.extras.sites.participant import Participant
 from understudy.extras.sites.server import SitesOutcome, serve
 
 NAMES = ("east", "north", "south", "west")
@@ -65,12 +65,13 @@ class SitesHome:
     def participants(self, *, ledger: bool = False, outs: str = "at") -> Iterator[dict[str, Any]]:
         with ExitStack() as stack:
             yield {
-                name: stack.enter_context(taking_part(site_part(
-                    name, self.inputs, find_table(str(self.home / f"{name}.csv")), self.home / f"{outs}-{name}",
-                    self.ledger(name) if ledger else None,
-                )))
+                name: stack.enter_context(self.participant(name, outs, self.ledger(name) if ledger else None).at_work())
                 for name in NAMES
-            }  # fmt: skip
+            }
+
+    def participant(self, name: str, outs: str = "at", ledger: str | None = None) -> Participant:
+        table = find_table(str(self.home / f"{name}.csv"))
+        return Participant(name, self.inputs, table, self.home / f"{outs}-{name}", ledger)
 
     def run(self, recorder: Recorder | None = None, out: str = "out", **more: Any) -> SitesOutcome:
         with self.participants(**more) as sites:

@@ -4,11 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import httpx
 
 from understudy.extras.sites.channel import ChannelError, Respondent
-from understudy.extras.sites.credentials import SiteFiles
 from understudy.extras.sites.flower import HEARTBEAT_S, RETRY_S, SILENCE_S, FlowerNode
 
 _REFUSED = {
@@ -19,7 +19,8 @@ _REFUSED = {
 
 def serve_site(
     respondent: Respondent,
-    files: SiteFiles,
+    ca: Path,
+    key: Path,
     address: str,
     *,
     wait_s: float,
@@ -38,7 +39,7 @@ def serve_site(
             on_failure(error)
             return None
 
-    with closing(FlowerNode(files, address)) as node:
+    with closing(FlowerNode(ca, key, address)) as node:
         while True:
             _join(node, address, wait_s, say)
             say("Joined.")
