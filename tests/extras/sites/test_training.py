@@ -30,10 +30,10 @@ from synth.neural import dp_sgd
 from synth.neural.batches import UnitIndex
 from synth.table import conform
 from synth.transforms.encoding import BinnedEncoding
-from tests.extras.sites.conftest import NAMES, SIZES, SitesHome
+from tests.extras.sites.conftest import NAMES, SIZES, Altered, SitesHome, dies
 from tests.understudy.conftest import SCHEMA, small_table
 from understudy.extras.sites import training
-from understudy.extras.sites.channel import LocalChannel, SitesError, unpack
+from understudy.extras.sites.channel import LocalChannel, SitesError
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import SecureSums, SitesBudget
 from understudy.extras.sites.server import serve
@@ -165,7 +165,7 @@ def test_the_server_sees_no_update_of_one_site(job: Job) -> None:
 def test_a_site_that_dies_in_a_round_is_left_out_of_the_mean(job: Job) -> None:
     inputs = job(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
     sites: dict[str, Any] = sites_of(inputs)
-    sites["west"] = Dying(sites["west"], n_rounds=1)
+    sites["west"] = dies(sites["west"], "train", 1)
     model = fitted(inputs, sites)
     assert model.statement is not None
     assert any("Sites dropped out on the way: west" in sentence for sentence in model.statement.caveats)
@@ -177,24 +177,10 @@ def test_a_fit_that_lost_too_many_sites_goes_on_and_takes_no_step_twice(job: Job
     place, journal = tmp_path / "training", tmp_path / "sums.journal"
     place.mkdir()
     with pytest.raises(SitesError, match="no sum of 'steps of DP-SGD' came together"):
-        fitted(inputs, {**sites, "west": Dying(sites["west"], n_rounds=1)}, place=place, journal=journal)
+        fitted(inputs, {**sites, "west": dies(sites["west"], "train", 1)}, place=place, journal=journal)
     assert fitted(inputs, sites, place=place, journal=journal).statement is not None
     for site in sites.values():
         assert json.loads(site._answers.kept[ROUND][0])["number"] == 2  # of 0, 1 and 2
-
-
-class Dying:
-    """A site that answers some rounds of training and no more."""
-
-    def __init__(self, site: Site, n_rounds: int) -> None:
-        self._site, self._left = site, n_rounds
-
-    def answer(self, request: bytes) -> bytes:
-        if unpack(request)[0]["task"] == "train":
-            self._left -= 1
-            if self._left < 0:
-                raise ConnectionError("gone")
-        return self._site.answer(request)
 
 
 def sites_of(inputs: SitesInputs) -> dict[str, Site]:
@@ -371,40 +357,25 @@ def test_the_fault_is_caught(job: Job, monkeypatch: pytest.MonkeyPatch, fault: s
 # A whole run
 
 
-class Deaf:
-    """A site that does not answer sums of counts; at each round of steps it looks at its ledger.
-
-    Args:
-        site: as it is.
-        kinds: of the entries in its ledger.
-    """
-
-    def __init__(self, site: Any, kinds: Callable[[], list[str]]) -> None:
-        self._site, self._kinds = site, kinds
-        self.at_rounds: list[list[str]] = []
-
-    def answer(self, request: bytes) -> bytes:
-        task = unpack(request)[0]["task"]
-        if task == "mask":
-            raise ConnectionError("gone")
-        reply: bytes = self._site.answer(request)
-        if task == "train":
-            self.at_rounds.append(self._kinds())
-        return reply
-
-
 def test_a_site_that_was_in_no_histogram_pays_before_its_steps(sites_home: SitesHome) -> None:
     sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
     sites_home.open_ledgers(20.0)
 
+    at_rounds: list[list[str]] = []
+
     def kinds() -> list[str]:
         return [entry.kind for entry in sites_home.ledger_entries("west")]
 
+    def act(site: Any, task: str, request: bytes) -> bytes:
+        reply = bytes(dies(site, "mask").answer(request))
+        at_rounds.extend([kinds()] if task == "train" else [])
+        return reply
+
     with sites_home.participants(ledger=True) as sites:
-        deaf = Deaf(sites["west"], kinds)
+        deaf = Altered(sites["west"], act)
         outcome = serve(sites_home.inputs, LocalChannel({**sites, "west": deaf}), sites_home.home / "out")
     assert outcome.dropped == ("west",) and outcome.verdicts["west"] != "not heard"
-    assert deaf.at_rounds == [["reserved", "used"]] * 3
+    assert at_rounds == [["reserved", "used"]] * 3
     assert kinds() == ["reserved", "used", "committed"]
 
 

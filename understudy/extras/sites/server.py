@@ -78,7 +78,7 @@ def serve(
         content = {"task": "deliver", "job": inputs.digest, "dropped": sorted(budget.dropped)}
         message = pack(content, (work.result / SYNTHETIC).read_bytes())
         replies = channel.ask(dict.fromkeys(channel.sites, message), inputs.job.timeout_s)
-        verdicts = {site: _verdict_of(replies.get(site, b"")) for site in channel.sites}
+        verdicts = {site: verdict_of(replies.get(site, b"")) for site in channel.sites}
         heard, dropped = set(verdicts.values()), tuple(sorted(budget.dropped))
         worst = "FAIL" if "FAIL" in heard else "PASS" if heard == {"PASS"} else "INCONCLUSIVE"
         outcome = SitesOutcome(worst, VERDICTS[worst], statement, verdicts, dropped, sums.n_sums, seconds)
@@ -119,7 +119,7 @@ def _fit(inputs: SitesInputs, sums: SecureSums, folder: Path, progress: Progress
         return inputs.generator.fit(rows, inputs.schema, seed=seed, progress=progress, budget=budget), budget
 
 
-def _verdict_of(reply: bytes) -> str:
+def verdict_of(reply: bytes) -> str:
     """The verdict of a reply; one that makes no sense is as good as none."""
     try:
         verdict = unpack(reply)[0].get("verdict")
