@@ -69,7 +69,7 @@ class SdvColumn(Frozen):
         change: dict[str, Any] = {"order": None, "computer_representation": None}
         if self.order is not None:
             change |= {"sdtype": "ordinal", "range_values": self.order}
-        if (self.computer_representation or "Float") != "Float" and self.decimal_places is None:
+        if (self.computer_representation or "").startswith(("Int", "UInt")) and self.decimal_places is None:
             change["decimal_places"] = 0
         return self.model_copy(update=change)
 
