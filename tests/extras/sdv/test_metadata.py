@@ -470,6 +470,7 @@ def test_what_has_no_place_in_metadata_is_told(words: str) -> None:
             "precision of 'c'",
         ),
         ({"kind": "date", "format": "%d/%m/%y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c'"),
+        ({"kind": "date", "format": "%Y-%m-%d", "bounds": ["0001-01-01", "1960-01-01"]}, "bounds of 'c'"),
     ],
 )
 def test_what_would_come_back_otherwise_is_told(column: dict[str, Any], words: str) -> None:

@@ -280,7 +280,8 @@ def _written(column: Any) -> dict[str, Any]:
 def _written_times(column: Any) -> dict[str, Any]:
     form = None if column.format is None else read_as(column.format)
     content = {"sdtype": "datetime"} | ({} if form is None else {"datetime_format": form})
-    if column.zone is None and not column.says_nothing:
+    # A year before 1000 is written with fewer digits than are read.
+    if column.zone is None and not column.says_nothing and column.bounds[0].year >= 1000:
         ends = [end.isoformat() if form is None else end.strftime(form) for end in column.bounds]
         content |= dict(zip(("range_min", "range_max"), ends, strict=True))
     return content
