@@ -22,8 +22,8 @@ import synth
 from benchmarks.adult_table import Adult, read_adult
 from benchmarks.scoring import Scorer
 from synth.schema import build_schema
-from understudy.extras.local.estimation import ReportCounts
 from understudy.extras.local.oracles import DirectEncoding, UnaryEncoding
+from understudy.extras.local.reports import ReportCounts
 from understudy.extras.local.survey import Survey
 
 EPSILONS = (1.0, 4.0, 8.0)

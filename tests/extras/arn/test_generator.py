@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,14 @@ import pandas as pd
 import pytest
 import torch
 
-from synth.errors import JobError, ModelError
+from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.known_rows import GIVEN
-from synth.neural import training
-from synth.neural.training import CHECKPOINT
 from synth.schema import Schema
 from tests.synth.evidence import constant
 from tests.synth.generators.chain import CHAIN, chain
 from understudy.extras.arn.generator import Arn, ArnDistribution, ArnModel, RankLevels
-from understudy.extras.arn.network import to_arrays
-
-ORDERS = ("fixed", "any")
 
 
 @pytest.fixture(scope="module")
@@ -132,31 +126,7 @@ def test_a_code_of_one_cell_has_one_level(any_order: AutoregressiveModel) -> Non
     assert levels.is_open.any(1).all()
 
 
-# Checkpoints and damage
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_fit_that_was_cut_short_ends_where_it_would_have(
-    order: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
-
-    def cut(text: str, _: float | None) -> None:
-        if text == "epoch 3 of 4":
-            raise KeyboardInterrupt
-
-    chosen = Arn.model_validate({"order": order, "epochs": 4})
-    whole = chosen.fit(frame, schema, seed=0)
-    with pytest.raises(KeyboardInterrupt):
-        chosen.fit(frame, schema, seed=0, place=tmp_path, progress=cut)
-    assert (tmp_path / CHECKPOINT).exists()
-    again = chosen.fit(frame, schema, seed=0, place=tmp_path)
-    arrays = [to_arrays(distribution_of(model).network) for model in (whole, again)]
-    for name, array in arrays[0].items():
-        np.testing.assert_array_equal(arrays[1][name], array)
-    with pytest.raises(ModelError, match="of another fit"):
-        chosen.fit(frame, schema, seed=1, place=tmp_path)
+# Damage
 
 
 WRONG: dict[str, Any] = {

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from synth.errors import ModelError
-from synth.neural.training import CheckpointFolder, Course
 from synth.progress import quiet
 from tests.synth.neural.test_networks import put, spoilt
 from understudy.extras.arn.network import (
@@ -24,7 +22,7 @@ from understudy.extras.arn.network import (
     to_arrays,
     units_of,
 )
-from understudy.extras.arn.training import ArnSpec, ArnTraining, fit_network, one_cycle
+from understudy.extras.arn.training import ArnSpec, fit_network, one_cycle
 
 CPU = torch.device("cpu")
 SIZES, LEADERS = (3, 4, 2, 5), (None, None, 1, None)
@@ -55,13 +53,9 @@ def table(n: int = N, seed: int = 0) -> np.ndarray:
     return np.stack([first, second, third, last], 1).astype(np.int32)
 
 
-def course(folder: Path | None = None, digest: str = "digest") -> Course:
-    return Course("arn", digest, None if folder is None else CheckpointFolder(folder), quiet)
-
-
-def fit(order: Order, seed: int = 0, where: Course | None = None, **settings: Any) -> AutoregressiveNetwork:
+def fit(order: Order, seed: int = 0, **settings: Any) -> AutoregressiveNetwork:
     spec = ArnSpec(**{"order": order, "epochs": 8 if order == "fixed" else 30, **SMALL, **settings})
-    return fit_network(table(), SIZES, LEADERS, spec, CPU, seed, where or course())
+    return fit_network(table(), SIZES, LEADERS, spec, CPU, seed, quiet)
 
 
 @cache
@@ -216,7 +210,7 @@ def test_small_and_wide_tables_train(order: Order, n: int) -> None:
     codes = np.random.default_rng(0).integers(0, 2, (n, 60))
     codes[:, 0] = 0
     spec = ArnSpec(order, epochs=1, d_state=8, d_hidden=4)
-    made = fit_network(codes, [1] + [2] * 59, [None] * 60, spec, CPU, 0, course())
+    made = fit_network(codes, [1] + [2] * 59, [None] * 60, spec, CPU, 0, quiet)
     assert not made.training
     assert draw(made, codes, [False] * 60, generator())[0].shape == (n, 60)
 
@@ -279,7 +273,7 @@ def test_codes_that_lie_beside_each_other_learn_from_each_other() -> None:
     losses = []
     for n_curves in (0, 8):
         spec = ArnSpec(epochs=15, n_curves=n_curves, **SMALL)
-        made = fit_network(codes[:1_000], (60, 60), (None, None), spec, CPU, 0, course())
+        made = fit_network(codes[:1_000], (60, 60), (None, None), spec, CPU, 0, quiet)
         losses.append(float(made(torch.from_numpy(codes[1_000:])).mean()))
     assert losses[1] < losses[0] - 0.1
 
@@ -298,7 +292,7 @@ def test_fewer_rows_take_more_passes_and_a_heavier_decay(order: Order) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_small_table_of_independent_columns_is_not_learned_by_heart(order: Order) -> None:
     codes = np.random.default_rng(0).integers(0, 10, (1_000, 8))
-    made = fit_network(codes[:200], (10,) * 8, (None,) * 8, ArnSpec.for_rows(200, order), CPU, 0, course())
+    made = fit_network(codes[:200], (10,) * 8, (None,) * 8, ArnSpec.for_rows(200, order), CPU, 0, quiet)
     own, other = (float(made(torch.from_numpy(part)).mean()) for part in (codes[:200], codes[200:]))
     entropy = 8 * np.log(10)
     assert other < 1.05 * entropy
@@ -316,15 +310,12 @@ def test_the_learning_rate_rises_and_falls_in_one_cycle() -> None:
 
 
 def test_a_loss_is_the_negative_log_likelihood_of_the_columns_in_turn() -> None:
-    torch.manual_seed(0)
-    training = ArnTraining(ArnSpec(dropout=0.0, **SMALL), table(), SIZES, LEADERS, CPU)
-    training.step()
-    training.step()
+    made = fit("fixed", epochs=1)
     codes = torch.from_numpy(table(40)).long()
     with torch.no_grad():
-        losses = training.average(codes)
+        losses = made(codes)
         expected, state = torch.zeros(40), torch.zeros(40, 32)
         for column in range(4):
-            expected -= training.average.logits(column, state).log_softmax(1)[torch.arange(40), codes[:, column]]
-            state = state + training.average.embeddings[training.average.rows_of(column)][codes[:, column]]
+            expected -= made.logits(column, state).log_softmax(1)[torch.arange(40), codes[:, column]]
+            state = state + made.embeddings[made.rows_of(column)][codes[:, column]]
     torch.testing.assert_close(losses, expected)

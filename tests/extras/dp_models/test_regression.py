@@ -11,8 +11,8 @@ from tests.evaluate.utility.test_task import INTEGER, coded
 from tests.evaluate.utility.test_task import estimates as estimates_of
 from tests.evaluate.utility.test_task import tables as task_tables
 from tests.evaluations import stated
-from understudy.extras.dp_models import comparison, regression
-from understudy.extras.dp_models.comparison import PublicFeatures, Target, units_of
+from understudy.extras.dp_models import regression
+from understudy.extras.dp_models.regression import Target, encode, public_columns, units_of
 
 CLAIM = StatedClaim(epsilon=3.0, delta=1e-5, n_units=600)
 SCORE, GAP = regression.MEASURES
@@ -79,12 +79,12 @@ def test_what_cannot_be_trained_privately_is_said(make):
 def test_a_column_whose_domain_is_to_be_measured_is_left_out():
     columns = {**COLUMNS, "x": {"kind": "real", "measure": True, "missing": True}}
     schema = build_schema({"status": "declared", "n_units": 600, "columns": columns, "target": "y"})
-    assert [column.name for column in PublicFeatures.of(schema).columns] == ["group", "hours", "sex"]
+    assert [column.name for column in public_columns(schema).columns] == ["group", "hours", "sex"]
 
 
 def test_public_features_are_of_length_one_at_most_whatever_the_values():
     frame = population(300, np.random.default_rng(0))
-    X = PublicFeatures.of(schema_of()).apply(frame.assign(x=frame["x"] * 100, group="unheard of"))
+    X = encode(public_columns(schema_of()), frame.assign(x=frame["x"] * 100, group="unheard of"))
     assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-6
 
 
@@ -98,14 +98,14 @@ def test_the_claim_is_read_off_the_statement():
 
 
 def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(tables, found, monkeypatch):
-    monkeypatch.setattr(comparison, "MAX_UNITS", 300)
+    monkeypatch.setattr(regression, "MAX_UNITS", 300)
     sampled = regression.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.05)
     assert sampled.note == found[SCORE].note
 
 
 def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_less_noise(tables, found, monkeypatch):
-    monkeypatch.setattr(comparison, "MAX_UNITS", 60)
+    monkeypatch.setattr(regression, "MAX_UNITS", 60)
     sampled = regression.measure(tables).estimates[0]
     assert sampled.value == pytest.approx(found[SCORE].value, abs=0.1)
     assert sampled.note == found[SCORE].note
@@ -114,8 +114,8 @@ def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_le
 def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -> None:
     frames = sides()
     tables = real_of(frames).beside(frames["synthetic"])
-    target = Target.of(tables.declared, Task.of(tables, "smoker"))
-    units, share = units_of(tables, PublicFeatures.of(tables.declared), target)
+    target = Target(tables.declared, Task.of(tables, "smoker"))
+    units, share = units_of(tables, public_columns(tables.declared), target.encode(tables.train))
     assert (len(units), share) == (150, pytest.approx(0.1))
 
 

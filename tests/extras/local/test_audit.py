@@ -20,11 +20,11 @@ from understudy.extras.local.audit import (
     OUTSIDE,
     QUESTIONS,
     RESPONDENT,
-    Respondents,
-    _best,
     _chances,
     _power,
-    bound,
+    attack,
+    bounds,
+    made_up_rows,
 )
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
@@ -182,22 +182,27 @@ def test_respondents_with_several_rows_are_held_to_one(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("n", [250, 400, 1_000])
 def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> None:
     rng, repeats, level = np.random.default_rng(5), 400, 0.99
+
+    def shows(one: int, n_one: int, other: int, n_other: int) -> bool:
+        return bool(bounds(one, other, (n_one, n_other), level) > oracle.epsilon)
+
     one, other = _chances(oracle, 0.5)
     chances = np.array([[one, other, 1 - one - other], [other, one, 1 - one - other]])
     drawn = np.array([[[rng.multinomial(n, row) for row in chances] for _ in range(2)] for _ in range(repeats)])
-    shown = np.mean([bound(*_best(*counts, level), level) > oracle.epsilon for counts in drawn])
-    stated = _power([oracle], n, level).half
+    shown = np.mean([shows(*attack(*counts[:, None], level)[1]) for counts in drawn])
+    stated = _power(oracle, n, level).half
     assert abs(shown - stated) < 4.5 * math.sqrt(max(stated * (1 - stated), 0.01) / repeats) + 0.03
 
 
 def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
     rng, n, level = np.random.default_rng(6), 2_000, 0.9
     p, q = _chances(DirectEncoding(4, 1.0), 1.0)
-    bounds = [bound(int(rng.binomial(n, p)), n, int(rng.binomial(n, q)), n, level) for _ in range(1_000)]
-    assert np.mean(np.array(bounds) > 1.0) < 0.1
-    assert bound(0, 10, 10, 10, level) == 0.0
+    drawn = [rng.binomial(n, chance, 1_000) for chance in (p, q)]
+    assert np.mean(bounds(drawn[0], drawn[1], (n, n), level) > 1.0) < 0.1
+    assert bounds(0, 10, (10, 10), level) == 0.0
 
 
 def test_the_rows_that_are_compared_differ_in_every_column() -> None:
-    lowest, highest, *_ = Respondents.of(Local(epsilon=1.0), schema_of(N_UNITS)).worlds(np.random.default_rng(0))
+    survey = Survey.of(schema_of(N_UNITS), 1.0)
+    lowest, highest, *_ = made_up_rows(survey, np.random.default_rng(0))
     assert lowest == {"age": 0, "sex": 0, "job": 0} and highest == {"age": 17, "sex": 1, "job": 2}

@@ -51,6 +51,7 @@ def test_reports_become_a_model_and_a_table_without_the_answers(survey: "Workspa
     ran = randomized(survey, "--epsilon", 6, "--pairs", "age:job", "--json")
     assert ran.exit_code == 0
     assert (ran.json["statement"]["epsilon"], ran.json["statement"]["trust"]) == (6.0, "local")
+    assert "has seen the answers already" in ran.stderr
     (survey.folder / "answers.csv").unlink()
     made = survey.run("collect", survey.folder / "reports", "--out", survey.folder / "model", "--json")
     assert made.exit_code == 0
@@ -65,19 +66,12 @@ def test_reports_become_a_model_and_a_table_without_the_answers(survey: "Workspa
     assert account.json["epsilon"] == 6.0
 
 
-def test_whoever_randomizes_a_collected_table_is_told_that_they_saw_it(survey: "Workspace") -> None:
-    ran = randomized(survey, "--epsilon", 1)
-    assert "has seen the answers already" in ran.stderr
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (("--epsilon", 0), "epsilon"),
-        (("--epsilon", "nan"), "epsilon"),
-        (("--epsilon", 1, "--pairs", "age"), "COLUMN:COLUMN"),
+        (("--epsilon", 1, "--pairs", "age"), "pair=age:"),
         (("--epsilon", 1, "--pairs", "age:nose"), "nose"),
-        (("--epsilon", 1, "--answers", 9), "answers=9"),
     ],
 )
 def test_what_cannot_be_asked_ends_with_2_and_leaves_nothing(
@@ -100,7 +94,7 @@ def test_a_table_that_does_not_fit_or_damaged_reports_leave_nothing(survey: "Wor
     lines = survey.folder / "reports" / "reports.csv"
     lines.write_text(lines.read_text() + "0,1\n")
     made = survey.run("collect", survey.folder / "reports", "--out", survey.folder / "model")
-    assert made.exit_code == 2 and "damaged" in made.stderr
+    assert made.exit_code == 2 and "no sound reports" in made.stderr
     assert not (survey.folder / "model").exists()
 
 

@@ -13,14 +13,14 @@ from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import LOCAL, REPLACE
-from synth.errors import BudgetError, JobError, ModelError, SchemaError
+from synth.errors import BudgetError, JobError, ModelError
 from synth.generators.registry import generator, load_model
-from synth.schema import Schema, build_schema
+from synth.schema import Schema
 from tests.extras.local.test_survey import COLUMNS, people, schema_of
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from understudy.extras.local import survey as surveys
-from understudy.extras.local.estimation import ReportCounts
 from understudy.extras.local.generator import Local
+from understudy.extras.local.reports import ReportCounts
 from understudy.extras.local.survey import Survey
 
 
@@ -129,7 +129,7 @@ def test_slots_without_a_row_and_rows_beyond_the_slots_bias_no_share() -> None:
         chosen, schema = Local(epsilon=4.0, pairs="none", answers=1), schema_of(n_slots)
         survey = chosen.survey(schema)
         found = np.array([
-            chosen.reported(frame, survey, Budget(survey.schedule)).shares(2) for _ in range(repeats)
+            ReportCounts.of(frame, survey, Budget(survey.schedule)).shares(2) for _ in range(repeats)
         ])  # fmt: skip
         codes = survey.codes(frame)
         true = np.bincount(codes["job"], minlength=5) / max(n_rows, n_slots)
@@ -204,21 +204,9 @@ def test_a_budget_is_charged_for_all_answers_and_holds_no_further_ones() -> None
     chosen = Local(epsilon=2.0, pairs="none", answers=2)
     survey = chosen.survey(schema_of())
     budget = Budget(survey.schedule)
-    chosen.reported(people(), survey, budget)
+    ReportCounts.of(people(), survey, budget)
     with pytest.raises(BudgetError, match="no further release"):
-        chosen.reported(people(), survey, budget)
+        ReportCounts.of(people(), survey, budget)
     other = Budget(Schedule((RandomizedResponseEvent("others", 2.0),), 0.0))
     with pytest.raises(BudgetError, match="not on the schedule"):
         chosen.fit(people(), schema_of(), budget=other)
-
-
-def test_what_local_cannot_do_is_refused_before_a_row_is_read() -> None:
-    hidden = build_schema({"status": "declared", "n_units": 9, "columns": {**COLUMNS, "job": {
-        "kind": "categorical", "measure": True}}})  # fmt: skip
-    several = build_schema({"status": "declared", "n_units": 9, "entity": "who", "max_rows_per_unit": 2, "columns": {
-        "who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS}})  # fmt: skip
-    for schema, said in ((hidden, "job"), (several, "max_rows_per_unit=2")):
-        with pytest.raises(SchemaError, match=said):
-            Local(epsilon=1.0).fit(people(), schema)
-    with pytest.raises(ValueError, match="delta"):
-        Local(epsilon=1.0, delta=1e-6)

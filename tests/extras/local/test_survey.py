@@ -12,8 +12,8 @@ from synth.errors import BudgetError, SchemaError
 from synth.schema import Schema, build_schema
 from tests.synth.test_modeled import modeled
 from tests.synth.test_modeled import table as modeled_table
-from understudy.extras.local.estimation import ReportCounts, half_width, respondents_needed
-from understudy.extras.local.survey import Plan, Survey
+from understudy.extras.local.reports import ReportCounts
+from understudy.extras.local.survey import Survey
 
 COLUMNS: dict[str, Any] = {
     "age": {"kind": "integer", "bounds": [0, 59], "missing": True},
@@ -85,14 +85,13 @@ def test_an_answer_of_a_respondent_is_what_is_left_of_a_modeled_column() -> None
 
 
 def test_the_number_of_answers_is_that_of_the_smallest_variance() -> None:
-    sizes = dict.fromkeys("abcdefgh", 6)
-    chosen = [(name,) for name in sizes]
+    columns = {name: {"kind": "categorical", "categories": list("pqrs")} for name in "abcdefgh"}
+    schema = build_schema({"status": "declared", "n_units": 10_000, "columns": columns})
     for epsilon in (0.5, 1.0, 2.0):
-        assert Plan(epsilon, 10_000, "auto", allows_no_answer=False).answers(chosen, sizes) == 1
-    generous = Plan(30.0, 10_000, "auto", allows_no_answer=False)
-    m = generous.answers(chosen, sizes)
-    assert m > 1
-    assert generous.variance(chosen, sizes, m) == min(generous.variance(chosen, sizes, i) for i in range(1, 9))
+        assert Survey.of(schema, epsilon, pairs="none").n_answers == 1
+    generous = Survey.of(schema, 30.0, pairs="none")
+    each = [Survey.of(schema, 30.0, pairs="none", n_answers=m).variance(10_000) for m in range(1, 9)]
+    assert generous.n_answers == 1 + int(np.argmin(each)) > 1
 
 
 def test_pairs_are_asked_where_noise_leaves_something_of_them() -> None:
@@ -154,13 +153,19 @@ def test_one_respondents_own_report_is_estimated_like_a_table_of_them() -> None:
 def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
     survey = Survey.of(schema_of(), 1.0, pairs="none", n_answers=1)
     question = survey.questions[0]
-    n = respondents_needed(question, survey, 0.01)
+    n = survey.respondents_needed(question, 0.01)
     n_reports = n / len(survey.questions)
     shares = np.linspace(0, 1, 101)
     widths = 1.96 * np.sqrt(question.oracle.variance(shares, n_reports) + shares * (1 - shares) / n_reports)
     assert widths.max() == pytest.approx(0.01, rel=1e-3)
-    assert respondents_needed(question, survey, 0.02) == pytest.approx(n / 4, rel=1e-3)
-    assert half_width(question, survey, n) == pytest.approx(0.01, rel=1e-3)
+    assert survey.respondents_needed(question, 0.02) == pytest.approx(n / 4, rel=1e-3)
+    assert survey.half_width(question, n) == pytest.approx(0.01, rel=1e-3)
+
+
+MEASURED: dict[str, Any] = {"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}
+SEVERAL: dict[str, Any] = {
+    "entity": "who", "max_rows_per_unit": 3, "columns": {"who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -171,18 +176,9 @@ def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
         ({}, {"epsilon": 0.0}, BudgetError, "epsilon"),
         ({}, {"n_answers": 9}, BudgetError, "answers=9"),
         ({}, {"pairs": (("age", "nose"),)}, SchemaError, "nose"),
-        ({}, {"pairs": (("age", "age"),)}, SchemaError, "twice"),
-        ({"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}, {}, SchemaError, "age.*declare"),
-        (
-            {
-                "entity": "who",
-                "max_rows_per_unit": 3,
-                "columns": {"who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS},
-            },
-            {},
-            SchemaError,
-            "max_rows_per_unit=3",
-        ),
+        ({}, {"pairs": (("age", "age"),)}, SchemaError, "two columns"),
+        (MEASURED, {}, SchemaError, "age.*declare"),
+        (SEVERAL, {}, SchemaError, "max_rows_per_unit=3"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(

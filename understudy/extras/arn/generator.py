@@ -6,8 +6,6 @@ comes directly after the code. With any order, conditions on whatever columns ar
 Source: Tiwald et al. 2025 (2501.12012) for the task; `network` for the network.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +41,7 @@ class Arn(AutoregressiveGenerator):
     """
 
     name: ClassVar[str] = "arn"
+    resumes: ClassVar[bool] = False
     order: Literal["fixed", "any"] = Field(
         default="any", description="any: columns are drawn given any others; fixed: faster."
     )
@@ -65,26 +64,16 @@ class Arn(AutoregressiveGenerator):
             device_of(self.device)
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> "ArnDistribution":
-        from synth.neural.training import CheckpointFolder, Course, device_of
+        from synth.neural.training import device_of
         from understudy.extras.arn.training import ArnSpec, fit_network
 
         layout = NetworkColumns(learned.discretizer, learned.order, N_LEVELS)
         codes = layout.of_rows(learned.rows)
-        digest = self._digest(layout, codes, seed)
-        course = Course(self.name, digest, None if place is None else CheckpointFolder(place), progress)
         spec = ArnSpec.for_rows(len(codes), self.order, self.epochs, n_units=float(learned.weights.sum()))
-        device = device_of(self.device)
         with torch_threads(self.n_threads):
-            network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, course)
-        return ArnDistribution(layout, network, len(learned.known))
-
-    def _digest(self, layout: "NetworkColumns", codes: Codes, seed: int) -> str:
-        """The digest of everything that training depends on, which a checkpoint goes by."""
-        known: dict[str, Any] = {
-            "generator": self.name, **self.parameters(), "seed": seed, "sizes": layout.sizes, "leaders": layout.leaders,
-            "rows": hashlib.sha256(np.ascontiguousarray(codes).data).hexdigest(),
-        }  # fmt: skip
-        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+            device = device_of(self.device)
+            network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, progress)
+        return ArnDistribution(layout, network)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,21 +186,17 @@ class ArnDistribution:
 
     layout: NetworkColumns
     network: "AutoregressiveNetwork"
-    n_given: int = 0
 
     @property
     def discretizer(self) -> Discretizer:
-        """Names codes and cells."""
         return self.layout.discretizer
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Places of the columns in the order in which they are drawn."""
         return self.layout.places
 
     @property
     def in_any_order(self) -> bool:
-        """True if the network has learned each column from any others."""
         return self.network.order == "any"
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
@@ -260,16 +245,10 @@ class ArnDistribution:
         return rows
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays, for `ArnModel.restored`."""
         from understudy.extras.arn.network import to_arrays
 
-        content = {
-            "order": self.network.order,
-            "places": list(self.layout.places),
-            "n_levels": self.layout.n_levels,
-            "n_given": self.n_given,
-        }
-        return content, to_arrays(self.network)
+        layout = {"places": list(self.layout.places), "n_levels": self.layout.n_levels}
+        return {"order": self.network.order, **layout}, to_arrays(self.network)
 
 
 @contextmanager
@@ -286,13 +265,10 @@ def torch_threads(n_threads: int) -> Iterator[None]:
 
 
 class ArnModel(AutoregressiveModel):
-    """A model of `arn`."""
-
     @classmethod
     def restored(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
     ) -> ArnDistribution:
-        """The distribution that `ArnDistribution.to_arrays` took apart; errors as in the base."""
         require_torch()
         from understudy.extras.arn.network import from_arrays
 
@@ -300,8 +276,4 @@ class ArnModel(AutoregressiveModel):
         if sorted(places) != list(range(len(discretizer.attributes))):
             raise ValueError("the order is not one of the columns")
         layout = NetworkColumns(discretizer, places, plain_arrays.count(content, "n_levels", MOST_LEVELS))
-        network = from_arrays(arrays, layout.sizes, layout.leaders, content["order"])
-        n_given = content.get("n_given", 0)
-        if type(n_given) is not int or not 0 <= n_given < len(places):
-            raise ValueError("some columns are drawn, and the others are given")
-        return ArnDistribution(layout, network, n_given)
+        return ArnDistribution(layout, from_arrays(arrays, layout.sizes, layout.leaders, content["order"]))

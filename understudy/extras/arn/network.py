@@ -10,7 +10,7 @@ Tiwald et al. 2025 (2501.12012) for tables.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -52,7 +52,7 @@ class AutoregressiveNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.sizes, self.leaders, self.order, self.dropout = tuple(sizes), tuple(leaders), order, dropout
-        if order not in get_args(Order):
+        if order not in ("fixed", "any"):
             raise ValueError(f"a network has a fixed order or any, not order={order!r}")
         self.units = units_of(self.leaders)
         unit_of = torch.tensor(self.units)
@@ -78,10 +78,7 @@ class AutoregressiveNetwork(nn.Module):
         nn.init.normal_(self.layers, std=math.sqrt(2 / self.layers.shape[1]))
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Negative log-likelihood of rows; of a network of any order, the sum over columns given some others each.
-
-        Shape: int64 (n, d), to (n,).
-        """
+        """Negative log-likelihood of rows, int64 (n, d); of any order, the sum over columns given some others each."""
         outputs = self._outputs(self.states(codes))
         logits = zip(outputs, self.heads.split(self.sizes), self.head_biases.split(self.sizes), strict=True)
         losses = [
@@ -126,17 +123,13 @@ class AutoregressiveNetwork(nn.Module):
         return functional.dropout(outputs, self.dropout, self.training)
 
     def logits(self, column: int, state: Tensor) -> Tensor:
-        """Of one column's codes, given the sum of the embeddings before it; no dropout.
-
-        Shape: (n, d_state), to (n, size).
-        """
+        """Of one column's codes, (n, size), given the sum of the embeddings before it, (n, d_state); no dropout."""
         active = functional.silu(state + self.biases[column])
         outputs = torch.addmm(self.layer_biases[column], active, self.layers[column]).relu()
         rows = self.rows_of(column)
         return torch.addmm(self.head_biases[rows], outputs, self.heads[rows].T)
 
     def rows_of(self, column: int) -> slice:
-        """The place of a column's codes among all codes."""
         start = sum(self.sizes[:column])
         return slice(start, start + self.sizes[column])
 
@@ -214,7 +207,7 @@ def _one_code(log_shares: Tensor, generator: torch.Generator) -> Codes:
 
 
 def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:
-    """Everything that rows are drawn from, by name; sizes, leaders and order are the caller's to keep."""
+    """Everything that rows are drawn from, by name."""
     return {name: weight.detach().cpu().numpy() for name, weight in network.named_parameters()}
 
 

@@ -18,7 +18,8 @@ from torch.func import functional_call
 from synth.errors import ModelError
 from synth.neural.batches import Epochs
 from synth.neural.networks import is_finite
-from synth.neural.training import Course, restore, seeded, states_of, train
+from synth.neural.training import seeded
+from synth.progress import Progress
 from understudy.extras.arn.network import AutoregressiveNetwork, Order
 
 EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
@@ -38,8 +39,6 @@ FEW_CODES = 12  # columns of no more codes have no curves
 
 @dataclass(frozen=True)
 class ArnSpec:
-    """Training parameters of the autoregressive network."""
-
     order: Order = "fixed"
     epochs: int = 6
     d_state: int = 128
@@ -89,78 +88,6 @@ def _cosines(size: int, n_curves: int) -> Tensor:
     return math.sqrt(2) * torch.cos(math.pi * waves * (torch.arange(size)[:, None] + 0.5) / size) / waves
 
 
-class ArnTraining:
-    """The autoregressive network on a table: everything is on the device, and a step never waits for it.
-    `codes`: *Sensitive*. The table, shape (n, d), at least one row.
-    """
-
-    def __init__(
-        self,
-        spec: ArnSpec,
-        codes: NDArray[np.integer[Any]],
-        sizes: Sequence[int],
-        leaders: Sequence[int | None],
-        device: torch.device,
-    ) -> None:
-        self.spec = spec
-        self._codes = torch.from_numpy(np.ascontiguousarray(codes, dtype=np.int64)).to(device)
-        self._epochs = Epochs(len(codes), spec.batch_size, device)
-        self.network, self.average = (
-            AutoregressiveNetwork(
-                sizes, leaders, spec.order, d_state=spec.d_state, d_hidden=spec.d_hidden, dropout=spec.dropout
-            )
-            for _ in range(2)
-        )
-        self.network.draw_weights()
-        self.curves = Curves(sizes, spec.n_curves, (spec.d_state, spec.d_hidden)).to(device)
-        self.network.to(device)
-        self.average.to(device).eval().requires_grad_(False)
-        weights = [*self.network.parameters(), *self.curves.parameters()]
-        self._adam = torch.optim.AdamW(weights, spec.rate, weight_decay=spec.decay, fused=True)
-        self._n_done = 0
-
-    @property
-    def n_steps_per_epoch(self) -> int:
-        """Steps that go through all rows once; the last is filled up with rows that weigh nothing."""
-        return self._epochs.n_steps
-
-    def step(self) -> dict[str, Tensor]:
-        """A step on a batch; its loss, detached and 0-d."""
-        index, shares = self._epochs.draw()
-        for group in self._adam.param_groups:
-            group["lr"] = self.spec.rate * one_cycle(self._n_done / (self.spec.epochs * self.n_steps_per_epoch))
-        weights = self.curves.added(self.network)
-        nll = functional_call(self.network, weights, self._codes.index_select(0, index))
-        loss = torch.dot(nll, shares)
-        self._adam.zero_grad()
-        loss.backward()
-        self._adam.step()
-        self._n_done += 1
-        self._take_average()
-        return {"nll": loss.detach()}
-
-    @torch.no_grad()
-    def _take_average(self) -> None:
-        # Early steps keep less, so that first weights are soon forgotten.
-        kept = min(self.spec.averaging, (self._n_done - 1) / (self._n_done + 9))
-        weights = self.curves.added(self.network)
-        for name, averaged in self.average.named_parameters():
-            averaged.lerp_(weights[name], 1 - kept)
-
-    def state(self) -> dict[str, Any]:
-        """A copy of all that training goes on from, but for the state of torch's generators."""
-        return {**states_of(self._parts()), "epochs": self._epochs.state(), "n_done": self._n_done}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state of the same spec, columns and number of rows."""
-        restore(self._parts(), state)
-        self._epochs.load(state["epochs"])
-        self._n_done = int(state["n_done"])
-
-    def _parts(self) -> dict[str, Any]:
-        return {"network": self.network, "curves": self.curves, "average": self.average, "adam": self._adam}
-
-
 def fit_network(
     codes: NDArray[np.integer[Any]],
     sizes: Sequence[int],
@@ -168,23 +95,50 @@ def fit_network(
     spec: ArnSpec,
     device: torch.device,
     seed: int | None,
-    course: Course,
+    progress: Progress,
 ) -> AutoregressiveNetwork:
-    """A trained network, in evaluation mode and on the CPU; torch's own generators are left as they were.
-    `codes`: *Sensitive*. The table, shape (n, d), at least one row; none is changed.
+    """The mean network of the last steps, in evaluation mode and on the CPU; torch's own generators are left as they
+    were. `codes`: *Sensitive*. The table, shape (n, d), at least one row. It is on the device, and a step never waits.
     """
     with seeded(seed, device):
-        training = ArnTraining(spec, codes, sizes, leaders, device)
-        train(training, spec.epochs, course)
-    if not is_finite(training.average):
-        raise ModelError(f"training of generator={course.name!r} diverged at its end; lower learning_rate")
-    return training.average.cpu()  # type: ignore[no-any-return]
+        rows = torch.from_numpy(np.ascontiguousarray(codes, dtype=np.int64)).to(device)
+        batches = Epochs(len(codes), spec.batch_size, device)
+        network, average = (
+            AutoregressiveNetwork(
+                sizes, leaders, spec.order, d_state=spec.d_state, d_hidden=spec.d_hidden, dropout=spec.dropout
+            )
+            for _ in range(2)
+        )
+        network.draw_weights()
+        curves = Curves(sizes, spec.n_curves, (spec.d_state, spec.d_hidden)).to(device)
+        network.to(device)
+        average.to(device).eval().requires_grad_(False)
+        weights = [*network.parameters(), *curves.parameters()]
+        adam = torch.optim.AdamW(weights, spec.rate, weight_decay=spec.decay, fused=True)
+        n_steps = spec.epochs * batches.n_steps
+        for done in range(n_steps):
+            if done % batches.n_steps == 0:
+                if not is_finite(average):
+                    break
+                progress(f"epoch {done // batches.n_steps + 1} of {spec.epochs}", done / n_steps)
+            index, shares = batches.draw()
+            for group in adam.param_groups:
+                group["lr"] = spec.rate * one_cycle(done / n_steps)
+            losses = functional_call(network, curves.added(network), rows.index_select(0, index))
+            adam.zero_grad()
+            torch.dot(losses, shares).backward()
+            adam.step()
+            with torch.no_grad():
+                # Early steps keep less, so that first weights are soon forgotten.
+                kept = min(spec.averaging, done / (done + 10))
+                for name, weight in curves.added(network).items():
+                    average.get_parameter(name).lerp_(weight, 1 - kept)
+    if not is_finite(average):
+        raise ModelError("training of generator='arn' diverged: its numbers are no longer finite; take fewer epochs")
+    return average.cpu()  # type: ignore[no-any-return]
 
 
 def one_cycle(share: float) -> float:
-    """The learning rate after a share of the steps, as a share of its peak.
-
-    Source: Smith, Topin 2017 (1708.07120), with the cosine that PyTorch's `OneCycleLR` has.
-    """
+    """The learning rate after a share of the steps, as a share of its peak: that of PyTorch's `OneCycleLR`."""
     first, last, done = (FIRST, 1.0, share / RISE) if share < RISE else (1.0, LAST, (share - RISE) / (1 - RISE))
     return last + (first - last) * (1 + math.cos(math.pi * done)) / 2

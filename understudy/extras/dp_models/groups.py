@@ -5,15 +5,13 @@ coordinates of a column sum to 1 for every row, so that these sums hold the size
 bounded number of rows, each to one group. The first rounds find many small groups; k-means of their noisy means,
 weighted by noisy sizes, gives the centers that the last rounds start from. All that is done with noisy sums is free:
 means are drawn towards the overall one as far as their noise asks for (James & Stein), and brought back to where
-distributions are. diffprivlib's k-means is not used: it tests without noise whether a group is empty, and its number of
-rounds depends on the exact number of rows, so that its epsilon does not hold.
+distributions are. (diffprivlib tests without noise whether a group is empty, and has rounds by the number of rows.)
 
 Source: Su, Cao, Li, Bertino, Jin 2016 (1504.05998) for DP-Lloyd; Wang & Carreira-Perpinan 2013 (1309.1541) for the
 projection; James & Stein 1961, positive part.
 
 # DEVIATES: from Su et al., one Gaussian release a round instead of Laplace noise on each coordinate, at the price of
-the square root of the number of columns instead of that number; sizes follow from the sums; the number of rounds is
-fixed, since theirs depends on the exact number of rows; the first rounds have more groups than are asked for.
+the square root of the number of columns; the number of rounds is fixed; the first rounds have more groups.
 """
 
 import math
@@ -24,15 +22,14 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from evaluate.metrics import Metric
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.clusters import LEAST_EXPLAINED, Figure, explained_by_halves, study_of
 from evaluate.utility.k_means import N_CENTERS, GroupSpace, Points, k_means, squared_distances
 from synth.dp.budget import Budget
-from synth.dp.events import Event, GaussianEvent, ceil_sqrt, gaussian_of_rho
+from synth.dp.events import GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise
-from synth.dp.schedule import Plan, Schedule, calibrate
-from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, estimates, repeated, skipped
+from synth.dp.schedule import Schedule, calibrate
+from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, estimates, metrics, repeated, skipped
 
 N_SMALL = 64  # Groups of the first rounds
 N_FIRST, N_LAST = 2, 2  # Rounds with so many groups, and then with `N_CENTERS`
@@ -40,14 +37,10 @@ FINENESS, LEAST_FINENESS = 256, 8
 """The whole number that stands for 1 in a coordinate where a unit has one row, and at least."""
 WHAT = "sums of groups of rows"
 LEAST_ERRORS = 4.0  # Standard errors of its noisy size that a group needs, or its center stays where it was
-_OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.queries.excess'"
-METRICS = (
-    Metric("utility.clusters.dp_alternative.score", "none", "Private groups without a table",
-           "Share of the spread that groups explain which k-means with DP found in the real rows at the table's "
-           "epsilon.", describes=_OF_ANOTHER),
-    Metric("utility.clusters.dp_alternative.gap", "lower", "Groups, cost of going through a table",
-           "That share minus the one of groups found in synthetic rows; above 0, the table costs that much.",
-           describes=_OF_ANOTHER),
+METRICS = metrics(
+    "utility.clusters.dp_alternative", ("Private groups without a table", "Groups, cost of going through a table"),
+    "Share of the spread that groups explain which k-means with DP found in the real rows at the table's epsilon.",
+    "That share minus the one of groups found in", "utility.queries.excess",
 )  # fmt: skip
 MEASURES = tuple(metric.name for metric in METRICS)
 
@@ -62,25 +55,24 @@ def measure(tables: Tables) -> MetricResult:
     study = study_of(tables, public_space(tables))
     if isinstance(study, str):
         return skipped(study, MEASURES)
-    event = planned(claim.epsilon, claim.delta, len(study.space.columns), claim.max_rows_per_unit)
+    k, n_columns = claim.max_rows_per_unit, len(study.space.columns)
+    event = planned(claim.epsilon, claim.delta, n_columns, k)
     points = Points.of(tables.train, study.space, tables, most=len(tables.train))
-    share = min(1.0, MAX_UNITS / (int(points.units.max()) + 1)) * tables.share_at_hand(
-        "train"
-    )  # the rows at hand may be a sample
+    # The rows at hand may be a sample already. Of a share of the units, sums and their noise are less in proportion.
+    share = min(1.0, MAX_UNITS / (int(points.units.max()) + 1)) * tables.share_at_hand("train")
     rng = np.random.default_rng([tables.seed, 12])
 
     def explained(rows: Points, noise: float, _: float) -> Figure:
-        # Of a share of the units, the sums and their noise are less in proportion.
         quieter = replace(event, sigma=noise * share * event.sigma)
         budget = Budget(Schedule((quieter,), claim.delta), InjectedNoise(rng))
-        return study.explained(DpLloyd(study.space, quieter, claim.max_rows_per_unit).fit(rows, budget))
+        return study.explained(DpLloyd(study.space, quieter, k).fit(rows, budget))
 
     whole, halves = repeated(points.where(points.units < MAX_UNITS), explained, rng)
     synthetic = study.sides["tstr"]
     note = (
         f"{N_CENTERS} groups by DP-Lloyd at epsilon={claim.epsilon:.3g}, delta={claim.delta:.3g}, mean of {N_RUNS} "
-        f"runs, {len(study.space.columns)} columns with a declared domain, noise multiplier "
-        f"{event.noise_multiplier:.3g} in each of {event.count} rounds"
+        f"runs, {n_columns} columns with a declared domain, noise multiplier {event.noise_multiplier:.3g} in each of "
+        f"{event.count} rounds"
     )
     return estimates(
         MEASURES, np.mean([study.drawn(figure) for figure in whole], axis=0), study.fewer(halves),
@@ -115,15 +107,9 @@ def sensitivity(n_columns: int, max_rows_per_unit: int) -> int:
 def planned(epsilon: float, delta: float, n_columns: int, max_rows_per_unit: int) -> GaussianEvent:
     """The rounds of DP-Lloyd that a claim allows."""
     moved = sensitivity(n_columns, max_rows_per_unit)
-
-    def events(rho: float) -> list[Event]:
-        return [gaussian_of_rho(WHAT, rho, count=N_FIRST + N_LAST, sensitivity=moved)]
-
-    plan: Plan = events
-    (event,) = calibrate(plan, epsilon, delta).events
-    if not isinstance(event, GaussianEvent):
-        raise TypeError("the plan of k-means has Gaussian noise and nothing else")
-    return event
+    return calibrate(
+        lambda rho: [gaussian_of_rho(WHAT, rho, count=N_FIRST + N_LAST, sensitivity=moved)], epsilon, delta
+    ).required(WHAT, GaussianEvent)
 
 
 def bounded(points: Points, max_rows_per_unit: int) -> Points:
@@ -144,13 +130,6 @@ def inside(points: np.ndarray, starts: np.ndarray) -> np.ndarray:
         last = (ranked + shifts > 0).sum(axis=1) - 1
         nearest[:, first:end] = np.maximum(part + shifts[np.arange(len(part)), last, None], 0.0)
     return nearest
-
-
-def group_sums(whole: sparse.csr_matrix, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Sums of the rows of each group, in whole numbers, shape (n_groups, d), int64. *Sensitive*."""
-    n_rows = len(groups)
-    members = sparse.csr_matrix((np.ones(n_rows, np.int64), (groups, np.arange(n_rows))), (n_groups, n_rows))
-    return np.asarray((members @ whole).toarray())
 
 
 @dataclass(frozen=True)
@@ -182,16 +161,17 @@ class DpLloyd:
         """Centers after some rounds, shape (k, d), and noisy sizes, 0 for groups that are too small; shape (k,)."""
         scale = fineness(self.max_rows_per_unit)
         whole = sparse.csr_matrix((np.floor(X.data * scale).astype(np.int64), X.indices, X.indptr), X.shape)
-        sizes = np.zeros(len(centers))
+        n, sizes = X.shape[0], np.zeros(len(centers))
         for _ in range(n_rounds):
             groups = squared_distances(X, centers).argmin(axis=1)
-            sums = budget.release(group_sums(whole, groups, len(centers)), self.event) / scale
+            members = sparse.csr_matrix((np.ones(n, np.int64), (groups, np.arange(n))), (len(centers), n))
+            sums = budget.release(np.asarray((members @ whole).toarray()), self.event) / scale
             centers, sizes = self._moved(centers, sums)
         return centers, sizes
 
     def _moved(self, centers: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Centers and sizes by noisy sums, shapes (k, d) and (k,). A group that is too small stays; if all are, so
-        that nothing tells groups apart, the first center is the overall mean.
+        """Centers and sizes by noisy sums, shapes (k, d) and (k,). A group that is too small stays; if all are, the
+        first center is the overall mean.
         """
         starts = self.space.starts
         widths, noise = np.diff(starts), self.event.sigma / fineness(self.max_rows_per_unit)

@@ -6,33 +6,31 @@ rows together; the squared norm of such a sum follows from the inner products of
 and fixed before a row is read.
 
 Source: Abadi et al. 2016 (1607.00133), Algorithm 1; Goodfellow 2015 (1510.01799) for the norms; Bassily, Smith,
-Thakurta 2014 (1405.7085) for averaged iterates of noisy convex descent; Tao et al. 2021 (2112.09238) for comparing with
-what needs no table.
+Thakurta 2014 (1405.7085) for averaged iterates; Tao et al. 2021 (2112.09238) for comparing with what needs no table.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, Self
 
 import numpy as np
+import pandas as pd
 
-from evaluate.metrics import Metric
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from synth.dp.events import Event, SubsampledGaussianEvent
+from evaluate.utility.k_means import GroupSpace, ScaledColumn
+from evaluate.utility.models import predictors
+from evaluate.utility.study import N_FEWER, study_of
+from evaluate.utility.task import Task, public_values
+from evaluate.utility.tstr import BOUNDS
+from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
-from synth.dp.schedule import Plan, calibrate
-from understudy.extras.dp_models.comparison import (
-    N_RUNS,
-    Loss,
-    PublicFeatures,
-    Target,
-    UnitRows,
-    compared,
-    repeated,
-    skipped,
-    study_for,
-    units_of,
-)
+from synth.dp.schedule import calibrate
+from synth.schema import Schema
+from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, estimates, metrics, repeated, skipped
 
+Loss = Literal["binary", "softmax", "squared"]
 WHAT = "steps of DP-SGD"
 N_STEPS, EXPECTED_ROWS = 300, 2_000  # Steps, and rows in a sample as expected where each unit gives as many as it may
 LEAST_RATE = 0.01  # Of sampling: at smaller ones the accountant takes longer than the steps
@@ -40,57 +38,168 @@ MAX_GRAD_NORM = 0.5
 LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
 """Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
 1/2 in most directions: losses are then smooth with constant 1/8, 1/4 and 1/2, and steps of up to 2 over it converge."""
-OF_ANOTHER = "it says what another way would give, not how good the table is; name 'utility.gap.linear'"
-METRICS = (
-    Metric("utility.dp_alternative.score", "none", "Private model without a table",
-           "Score of a model trained on the real rows by DP-SGD at the table's epsilon.", describes=OF_ANOTHER),
-    Metric("utility.dp_alternative.gap", "lower", "Cost of going through a table",
-           "That score minus the linear model's trained on synthetic rows; above 0, the table costs that much.",
-           describes=OF_ANOTHER),
+METRICS = metrics(
+    "utility.dp_alternative", ("Private model without a table", "Cost of going through a table"),
+    "Score of a model trained on the real rows by DP-SGD at the table's epsilon.",
+    "That score minus the linear model's trained on", "utility.gap.linear",
 )  # fmt: skip
 MEASURES = tuple(metric.name for metric in METRICS)
 
 
 def measure(tables: Tables) -> MetricResult:
     """The score of a regression (reference TRTR, floor: trained on shuffled columns), and its lead over the table."""
-    claim, study = tables.claim, study_for(tables)
+    claim, study = tables.claim, _hindrance(tables) or study_of(tables)
     if claim is None or isinstance(study, str):
         return skipped(str(study), MEASURES)
-    target, features = Target.of(tables.declared, study.task), PublicFeatures.of(tables.declared)
-    units, share = units_of(tables, features, target)
+    target, space = Target(tables.declared, study.task), public_columns(tables.declared)
+    if study.task.kind == "classification" and not len(target.classes):
+        return skipped("the target is classified, and its classes are not public; declare a list", MEASURES)
+    units, share = units_of(tables, space, target.encode(tables.train))
     paid = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
     # Of a sample of the units as many are drawn in a step as of all of them, or all of it and less noise in
     # proportion: with the noise that all of them allow.
-    part = min(1.0, share / paid.sampling_rate)
-    rate = min(1.0, paid.sampling_rate / share)
-    X, rng = features.apply(study.test.rows).astype(np.float64), np.random.default_rng([tables.seed, 8])
+    part, rate = min(1.0, share / paid.sampling_rate), min(1.0, paid.sampling_rate / share)
+    test, rng = encode(space, study.test.rows).astype(np.float64), np.random.default_rng([tables.seed, 8])
 
     def predicted(rows: UnitRows, noise: float, of_units: float) -> np.ndarray:
         event = replace(paid, sampling_rate=rate, noise_multiplier=noise * part * paid.noise_multiplier)
         expected = of_units * part * paid.sampling_rate * claim.n_units
         weights = fit(rows, target.loss, target.n_outputs, Steps(event, N_STEPS, InjectedNoise(rng)), expected)
-        return target.decode(predict(X, weights, target.loss))
+        return target.decode(predict(test, weights, target.loss))
 
+    whole, pairs = repeated(units, predicted, rng)
+    fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
+    drawn = [np.concatenate([study.score(each, weights) for weights in study.blocks]) for each in whole]
+    halves = np.array([[study.score(each, fewer) for each in both] for both in pairs]).reshape(-1, 2, len(fewer))
     note = (
-        f"{'linear' if study.task.kind == 'regression' else 'logistic'} regression by DP-SGD at "
-        f"epsilon={claim.epsilon:.3g}, delta={claim.delta:.3g}, mean of {N_RUNS} fits, {len(features.columns)} columns "
-        f"with a declared domain, noise multiplier {paid.noise_multiplier:.3g} over {N_STEPS} steps"
+        f"{'linear' if target.loss == 'squared' else 'logistic'} regression by DP-SGD at epsilon={claim.epsilon:.3g}, "
+        f"delta={claim.delta:.3g}, mean of {N_RUNS} fits, {len(space.columns)} columns with a declared domain, noise "
+        f"multiplier {paid.noise_multiplier:.3g} over {N_STEPS} steps"
     )
-    return compared(study, repeated(units, predicted, rng), note, MEASURES)
+    return estimates(
+        MEASURES, np.mean(drawn, axis=0), halves,
+        (study.drawn("linear", "tstr", study.score), study.split("linear", "tstr", study.score)),
+        {side: float(study.drawn("linear", side, study.score)[0]) for side in ("trtr", "fresh", "floor")},
+        BOUNDS[study.task.metric], len(study.test.truth), note,
+    )  # fmt: skip
+
+
+def _hindrance(tables: Tables) -> str:
+    declared, target = tables.declared, tables.declared.target
+    if tables.claim is None:
+        return "the table makes no privacy claim, so there is no epsilon to train at"
+    if target is None:
+        return "the schema names no target"
+    if declared.status != "declared":
+        return "the schema is inferred: bounds and categories that were read off the table may not be used"
+    if declared.columns[target].is_measured or not public_columns(declared).columns:
+        return "the domain of the target or of all other columns is not public, and would have to be paid for first"
+    return ""
+
+
+def public_columns(declared: Schema) -> GroupSpace:
+    """The predictors with a declared domain."""
+    names = [name for name in predictors(declared) if not declared.columns[name].is_measured]
+    return GroupSpace(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
+
+
+def encode(space: GroupSpace, frame: pd.DataFrame) -> np.ndarray:
+    """Rows of an L2 norm of at most 1, the last coordinate for the intercept; shape (n, d), float32."""
+    rows = np.hstack([space.apply(frame).toarray().astype(np.float32), np.ones((len(frame), 1), dtype=np.float32)])
+    return rows * np.float32(1 / np.sqrt(len(space.columns) + 1))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A declared target, as models learn it."""
+
+    declared: Schema
+    task: Task
+
+    @cached_property
+    def classes(self) -> pd.Index:
+        """As declared; none of a number."""
+        known = public_values(self.declared.columns[self.task.target]) if self.task.kind == "classification" else None
+        classes: pd.Index = pd.Index(np.array(known or (), dtype=object))
+        return classes
+
+    @property
+    def loss(self) -> Loss:
+        return "squared" if self.task.kind == "regression" else "binary" if len(self.classes) == 2 else "softmax"
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes) if self.loss == "softmax" else 1
+
+    def encode(self, frame: pd.DataFrame) -> np.ndarray:
+        """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
+        values = replace(self.task.uncut, classes=self.classes).truth(frame, self.declared)
+        if self.loss != "squared":
+            return values
+        low, high = self.declared.columns[self.task.target].ends
+        return np.asarray(np.clip(2 * (values - low) / max(high - low, np.finfo(float).tiny) - 1, -1.0, 1.0))
+
+    def decode(self, outputs: np.ndarray) -> np.ndarray:
+        """Probabilities of the task's classes, shape (n, n_classes), or numbers, shape (n,)."""
+        if self.loss == "squared":
+            low, high = self.declared.columns[self.task.target].ends
+            return np.asarray(np.clip(low + (np.clip(outputs[:, 0], -1, 1) + 1) / 2 * (high - low), *self.task.limits))
+        shares = np.hstack([1 - outputs, outputs]) if outputs.shape[1] == 1 else outputs
+        codes = self.classes.get_indexer(pd.Index(self.task.classes.astype(object)))
+        return np.where(codes >= 0, shares[:, codes], 0.0)
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows by unit of privacy. *Sensitive*."""
+
+    X: np.ndarray  # inputs of norm at most 1, shape (n_rows, d), float32
+    y: np.ndarray  # classes as whole numbers or targets in [-1, 1], shape (n_rows,)
+    first: np.ndarray  # where each unit's rows start, side by side, shape (n_units,)
+    size: np.ndarray  # how many rows each has, at least 1, shape (n_units,)
+
+    @classmethod
+    def of(cls, X: np.ndarray, y: np.ndarray, owner: np.ndarray, max_rows_per_unit: int) -> Self:
+        """Rows sorted by owner (from 0 without a gap, shape (n,)), of each the first ones."""
+        order, size = np.argsort(owner, kind="stable"), np.bincount(owner)
+        return cls(X[order], y[order], np.cumsum(size) - size, np.minimum(size, max_rows_per_unit))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def padded(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of some units: inputs (u, k, d), targets (u, k) and which of them are there (u, k)."""
+        rank = np.arange(int(self.size.max()))
+        there = rank < self.size[units, None]
+        rows = np.where(there, self.first[units, None] + rank, 0)
+        return self.X[rows].astype(np.float64), self.y[rows], there
+
+    def halves(self, rng: np.random.Generator) -> "tuple[UnitRows, UnitRows]":
+        first, second = np.split(rng.permutation(len(self)), [len(self) // 2])
+        return self._subset(np.sort(first)), self._subset(np.sort(second))
+
+    def _subset(self, units: np.ndarray) -> "UnitRows":
+        return replace(self, first=self.first[units], size=self.size[units])
+
+
+def units_of(tables: Tables, space: GroupSpace, y: np.ndarray) -> tuple[UnitRows, float]:
+    """*Sensitive*. The training rows with a target by unit, in a seeded order; the share of the units that they are."""
+    order = tables.drawn(tables.train)
+    order = order[~np.isnan(y[order])]
+    owner = pd.factorize(entity_codes(tables.train, tables.schema)[order])[0]
+    kept, share = order[owner < MAX_UNITS], min(1.0, MAX_UNITS / (int(owner.max()) + 1))
+    k = 1 if tables.claim is None else tables.claim.max_rows_per_unit
+    units = UnitRows.of(encode(space, tables.train.iloc[kept]), y[kept], owner[owner < MAX_UNITS], k)
+    return units, share * tables.share_at_hand("train")  # the rows at hand may be a sample already
 
 
 def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) -> SubsampledGaussianEvent:
     """The steps that a claim allows."""
     rate = min(1.0, max(max(EXPECTED_ROWS / max_rows_per_unit, 1.0) / n_units, LEAST_RATE))
-
-    def events(rho: float) -> list[Event]:
-        return [SubsampledGaussianEvent(WHAT, rate * math.sqrt(N_STEPS / (2 * rho)), rate, N_STEPS)]
-
-    plan: Plan = events
-    (event,) = calibrate(plan, epsilon, delta).events
-    if not isinstance(event, SubsampledGaussianEvent):
-        raise TypeError("the plan of a regression has steps of DP-SGD and nothing else")
-    return event
+    return calibrate(
+        lambda rho: [SubsampledGaussianEvent(WHAT, rate * math.sqrt(N_STEPS / (2 * rho)), rate, N_STEPS)],
+        epsilon, delta,
+    ).required(WHAT, SubsampledGaussianEvent)  # fmt: skip
 
 
 def fit(units: UnitRows, loss: Loss, n_outputs: int, steps: Steps, expected_units: float) -> np.ndarray:

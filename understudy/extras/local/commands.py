@@ -8,11 +8,9 @@ import typer
 from understudy.cli.options import ClampOption, OutFolder, SchemaFile, Table, console_of, outside_of
 
 if TYPE_CHECKING:
-    from understudy.extras.local.survey import Pairs, Survey
+    from understudy.console import Console
+    from understudy.extras.local.survey import Survey
 
-SURVEY = "Example: understudy survey --schema survey.schema.toml --epsilon 2"
-RANDOMIZE = "Example: understudy randomize answers.csv --schema survey.schema.toml --epsilon 2 --out reports"
-COLLECT = "Example: understudy collect reports --out model"
 SEEN = (
     "whoever runs this on a collected table has seen the answers already: epsilon is of what leaves the respondents, "
     "and each further run on the same rows costs as much again"
@@ -21,22 +19,10 @@ WIDTHS = (0.02, 0.01)  # half widths of an interval for which respondents are to
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("survey", epilog=SURVEY)(survey)
-    app.command("randomize", epilog=RANDOMIZE)(randomize)
-    app.command("collect", epilog=COLLECT)(collect)
-
-
-def pairs_of(options: list[str] | None) -> "Pairs":
-    """The pairs that options name: a word, or two columns with a colon between."""
-    if not options:
-        return "auto"
-    if len(options) == 1 and options[0] in ("auto", "none", "all"):
-        return options[0]  # type: ignore[return-value]
-    pairs = [(left, right) for left, _, right in (text.partition(":") for text in options)]
-    wrong = [text for text, pair in zip(options, pairs, strict=True) if not all(pair) or ":" in pair[1]]
-    if wrong:
-        raise typer.BadParameter(f"--pairs={wrong[0]!r} is none of auto, none, all and COLUMN:COLUMN; correct it")
-    return tuple(pairs)
+    asked = "--schema survey.schema.toml --epsilon 2"
+    app.command("survey", epilog=f"Example: understudy survey {asked}")(survey)
+    app.command("randomize", epilog=f"Example: understudy randomize answers.csv {asked} --out reports")(randomize)
+    app.command("collect", epilog="Example: understudy collect reports --out model")(collect)
 
 
 EpsilonOption = Annotated[float, typer.Option(help="Of all that one respondent sends; pure.", show_default=False)]
@@ -67,29 +53,21 @@ def survey(
     bins: BinsOption = 16,
 ) -> int:
     """Say what respondents would be asked at an epsilon, and how many it takes. No table is read."""
-    from understudy.extras.local.estimation import half_width, respondents_needed
-
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
-    n = asked.schema.n_units or 0
-    told: list[dict[str, Any]] = [
-        {
-            "question": list(question.columns),
-            "answers": question.oracle.n_cells,
-            "mechanism": question.oracle.mechanism,
-            "half_width": half_width(question, asked, n),
-            "respondents": {f"{width:g}": respondents_needed(question, asked, width) for width in WIDTHS},
-        }
-        for question in asked.questions
-    ]
-    rows = [
-        (" x ".join(one["question"]), f"{one['answers']:,}", one["mechanism"], f"±{100 * one['half_width']:.2g} points",
-         *(f"{needed:,}" for needed in one["respondents"].values()))
-        for one in told
-    ]  # fmt: skip
+    n, rows, told = asked.schema.n_units or 0, [], []
+    for question in asked.questions:
+        k, mechanism, width = question.oracle.n_cells, question.oracle.mechanism, asked.half_width(question, n)
+        needed = {f"{each:g}": asked.respondents_needed(question, each) for each in WIDTHS}
+        points = f"±{100 * width:.2g} points"
+        rows.append((" x ".join(question.columns), f"{k:,}", mechanism, points, *(f"{m:,}" for m in needed.values())))
+        told.append({
+            "question": list(question.columns), "answers": k, "mechanism": mechanism, "half_width": width,
+            "respondents": needed,
+        })  # fmt: skip
     headings = ("question", "answers", "mechanism", f"with {n:,} respondents", "for ±2 points", "for ±1 point")
     console.table(headings, rows)
     console.say("95% intervals of a share in a population, where they are widest.")
-    console.say(_guarantee(asked))
+    _say_guarantee(console, asked)
     console.result({"epsilon": epsilon, "n_respondents": n, "answers_each": asked.n_answers, "questions": told})
     return 0
 
@@ -117,10 +95,10 @@ def randomize(  # noqa: PLR0913 - options of the command line
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
     with whole_folder(out) as folder, console.stage("randomize"):
         write(read_table(table, asked.schema, outside=outside_of(clamp)), asked, folder)
-    console.say(_guarantee(asked))
+    statement = _say_guarantee(console, asked)
     console.warn(SEEN)
     console.say(f"Reports: {out}")
-    console.result({"reports": str(out), "statement": _statement(asked)})
+    console.result({"reports": str(out), "statement": statement})
     return 0
 
 
@@ -130,27 +108,28 @@ def collect(
     out: OutFolder,
 ) -> int:
     """Make a model of reports alone: no table is read. `understudy sample` draws rows from it."""
+    import numpy as np
+
     from synth.output import check_new_folder
+    from understudy.extras.local import reports as files
     from understudy.extras.local.generator import Local
-    from understudy.extras.local.reports import collect as count
 
     console = console_of(ctx)
     check_new_folder(out)
     with console.stage("count reports"):
-        counts = count(reports)
-    asked = counts.survey
+        counts = files.collect(reports)
+    asked, columns = counts.survey, []
     with console.stage("estimate") as progress:
         Local.asking(asked).of_reports(counts, progress=progress).save(out)
-    columns = []
-    for number, question in enumerate(asked.questions):
-        if len(question.columns) == 1:
-            (low, high), labels = counts.intervals(number), asked.discretizer.labels(question.columns[0])
-            shares = zip(labels, counts.shares(number).tolist(), low.tolist(), high.tolist(), strict=True)
-            told = [dict(zip(("answer", "share", "low", "high"), each, strict=True)) for each in shares]
-            columns.append({"column": question.columns[0], "shares": told})
-    console.say(_guarantee(asked))
+    for number, (name, *others) in enumerate(question.columns for question in asked.questions):
+        if not others:
+            numbers = np.column_stack([counts.shares(number), *counts.intervals(number)]).tolist()
+            rows = [dict(zip(("share", "low", "high"), row, strict=True)) for row in numbers]
+            told = [{"answer": name} | row for name, row in zip(asked.discretizer.labels(name), rows, strict=True)]
+            columns.append({"column": name, "shares": told})
+    statement = _say_guarantee(console, asked)
     console.say(f"Model: {out}")
-    console.result({"model": str(out), "statement": _statement(asked), "columns": columns})
+    console.result({"model": str(out), "statement": statement, "columns": columns})
     return 0
 
 
@@ -158,18 +137,16 @@ def _planned(schema: Path, epsilon: float, pairs: list[str] | None, answers: int
     from synth.schema_file import read_schema
     from understudy.extras.local.survey import Survey
 
-    asked = {"pairs": pairs_of(pairs), "n_bins": bins, "n_answers": "auto" if answers is None else answers}
-    return Survey.of(read_schema(schema), epsilon, **asked)  # type: ignore[arg-type]
+    named: Any = pairs[0] if pairs and pairs[0] in ("auto", "none", "all") else None
+    named = named or tuple((text.partition(":")[::2]) for text in pairs or ()) or "auto"
+    return Survey.of(read_schema(schema), epsilon, pairs=named, n_bins=bins, n_answers=answers or "auto")
 
 
-def _guarantee(asked: "Survey") -> str:
-    return (
+def _say_guarantee(console: "Console", asked: "Survey") -> dict[str, Any]:
+    from synth.dp.budget import statement_of
+
+    console.say(
         f"Guarantee: epsilon={asked.epsilon:g}, delta=0, local: every report by itself. Each respondent answers "
         f"{asked.n_answers} of {len(asked.questions)} questions."
     )
-
-
-def _statement(asked: "Survey") -> dict[str, Any]:
-    from synth.dp.budget import statement_of
-
     return statement_of(asked.schedule, asked.schema).to_dict()

@@ -5,8 +5,10 @@ questions by its number. A slot without a row sends the report of somebody who a
 rows nor a row's place shows. After the randomization no row is read.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,11 +23,13 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.marginal_model import MarginalModel
-from synth.marginals import Measurement
+from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
+from synth.marginals.junction_tree import pieces
+from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from understudy.extras.local.estimation import ReportCounts, distribution, half_width
+from understudy.extras.local.reports import ReportCounts
 from understudy.extras.local.survey import Survey, public_bins, questions_of, require_askable
 
 EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
@@ -73,7 +77,7 @@ class Local(PrivateGenerator):
         if self.epsilon is None:
             return super().cautions(schema)
         survey, n = self.survey(schema), schema.n_units or 0
-        width = max(half_width(question, survey, n) for question in survey.questions)
+        width = max(survey.half_width(question, n) for question in survey.questions)
         few = (
             f"n_units={n} is few for respondents who randomize their own answers at epsilon={self.epsilon:g}: a share "
             f"of answers is known to within {100 * width:.2g} points at worst; `understudy survey` says how many it "
@@ -95,7 +99,6 @@ class Local(PrivateGenerator):
         return lambda rho: [event]
 
     def calibrated(self, schema: Schema) -> Schedule:
-        """The schedule: the answers of one respondent, at delta 0."""
         return self.survey(schema).schedule
 
     def fit_rows(
@@ -113,12 +116,7 @@ class Local(PrivateGenerator):
                 "`Budget(generator.schedule(schema))`"
             )
         progress("randomizing answers", None)
-        return self.of_reports(self.reported(train, survey, budget), budget.statement(schema), progress)
-
-    @staticmethod
-    def reported(train: Any, survey: Survey, budget: Budget) -> ReportCounts:
-        """The reports of all slots, counted. `train`: *Sensitive*."""
-        return ReportCounts.of(train, survey, require_declared(survey.schema), budget.respond)
+        return self.of_reports(ReportCounts.of(train, survey, budget), budget.statement(schema), progress)
 
     def of_reports(
         self, counts: ReportCounts, statement: PrivacyStatement | None = None, progress: Progress = quiet
@@ -128,21 +126,6 @@ class Local(PrivateGenerator):
         stated = statement_of(survey.schedule, survey.schema) if statement is None else statement
         model = self._estimated(counts.measurements(), survey.discretizer, survey.schema, stated.n_units, progress)
         return replace(model, statement=stated)
-
-    def _estimated(
-        self,
-        measured: Sequence[Measurement],
-        discretizer: Discretizer,
-        schema: Schema,
-        n_rows: int,
-        progress: Progress,
-    ) -> MarginalModel:
-        progress("estimating the distribution", None)
-        most = self.max_model_mb * CELLS_A_MB / 2
-        zeros = affordable(structural_zeros(schema, discretizer), discretizer.sizes, most)
-        estimated = distribution(measured, discretizer, zeros=zeros, n_iterations=self.n_iterations)
-        shares = None if schema.entity is None else (1.0,)
-        return MarginalModel(self.name, schema, None, n_rows, discretizer, estimated, shares, self.parameters())
 
     def _as_it_is(self, train: Any, schema: Schema, progress: Progress) -> MarginalModel:
         """The model of the same questions answered by everybody, truthfully."""
@@ -156,3 +139,45 @@ class Local(PrivateGenerator):
             return model
         sizes = table.rows_per_entity()
         return replace(model, entity_shares=tuple((sizes / max(sizes.sum(), 1)).tolist()))
+
+    def _estimated(
+        self, measured: Sequence[Measurement], discretizer: Discretizer, schema: Schema, n_rows: int, progress: Progress
+    ) -> MarginalModel:
+        """The model of columns and a tree of pairs, chosen by what was released."""
+        progress("estimating the distribution", None)
+        most = self.max_model_mb * CELLS_A_MB / 2
+        zeros = affordable(structural_zeros(schema, discretizer), discretizer.sizes, most)
+        pairs = {each.clique: each for each in measured if len(each.clique) > 1}
+        single = [each for each in measured if len(each.clique) == 1]
+        for pair in pairs.values():  # each also says something of its two columns
+            for axis, name in enumerate(pair.clique):
+                sigma = float(pair.sigma) * math.sqrt(pair.values.shape[1 - axis])
+                single.append(Measurement((name,), pair.values.sum(axis=1 - axis), sigma))
+        apart = estimate(discretizer.sizes, single, n_iterations=self.n_iterations)
+        tree = spanning_tree(pairs, apart, [zero.attributes for zero in zeros])
+        released = [*single, *(pairs[pair] for pair in tree)]
+        estimated = estimate(discretizer.sizes, released, n_iterations=self.n_iterations, zeros=zeros)
+        shares = None if schema.entity is None else (1.0,)
+        return MarginalModel(self.name, schema, None, n_rows, discretizer, estimated, shares, self.parameters())
+
+
+def spanning_tree(
+    pairs: Mapping[Clique, Measurement], apart: MarkovRandomField, held: Sequence[Clique]
+) -> list[Clique]:
+    """The pairs of a tree that are furthest from independent columns, beyond what noise alone would be.
+
+    Free of charge: it reads what was released. DEVIATES: MST pays for a private choice (2108.04978, Algorithm 1); here
+    all pairs were measured.
+    """
+    gains, inside = {}, {frozenset(two) for clique in held for two in combinations(clique, 2)}
+    for clique, pair in pairs.items():
+        if frozenset(clique) not in inside:
+            expected = apart.marginal(clique)
+            gap = float(np.abs(pair.values.reshape(expected.shape) - expected).sum())
+            gains[clique] = gap - MEAN_ABSOLUTE * float(np.mean(pair.sigma)) * expected.size
+    tree: list[Clique] = []
+    for clique in sorted(gains, key=lambda pair: (-gains[pair], pair)):
+        part = pieces(apart.domain, tree)
+        if gains[clique] > 0 and part[clique[0]] != part[clique[1]]:
+            tree.append(clique)
+    return tree

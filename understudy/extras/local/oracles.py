@@ -8,12 +8,11 @@ Source: Wang, Blocki, Li, Jha 2017 (1705.04421): the framework (Section 3), both
 between them (Section 5).
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,60 +25,37 @@ NO_ANSWER = -1  # the cell of a respondent who answers nothing, not even that th
 
 @dataclass(frozen=True)
 class _Oracle:
+    """What both have. `p` and `q` are probabilities as above, `n_words` random words of a report, about; `randomize`
+    makes a report of each respondent's true answer, `NO_ANSWER` for none, and `supported` counts those that support
+    each answer; int64, shape (n_cells,).
+    """
+
     n_cells: int
     epsilon: float
     allows_no_answer: bool = False
     mechanism: ClassVar[str]
 
-    def __post_init__(self) -> None:
-        if self.n_cells < 2 or not 0 < self.epsilon < math.inf:
-            raise ValueError("an oracle has two answers or more, and a finite epsilon above 0")
-
     @property
     def size(self) -> int:
-        """Numbers of a support: one for each answer."""
         return self.n_cells
 
-    @property
-    def n_words(self) -> int:
-        """Random words of a report, about."""
-        raise NotImplementedError
-
-    @property
-    def p(self) -> float:
-        """The probability that a report supports the true answer."""
-        raise NotImplementedError
-
-    @property
-    def q(self) -> float:
-        """The probability that a report supports another answer than the true one."""
-        raise NotImplementedError
-
-    def randomize(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
-        """One report of each respondent. `cells`: *Sensitive*. The true answers, `NO_ANSWER` for none; shape (n,)."""
-        raise NotImplementedError
-
-    def supported(self, reports: np.ndarray) -> np.ndarray:
-        """Reports that support each answer; int64, shape (n_cells,)."""
-        raise NotImplementedError
-
-    def support(self, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
-        """Supports of all answers, from reports that respondents randomize; arguments as of `randomize`."""
+    def support(self: Any, cells: np.ndarray, words: Words = system_words) -> np.ndarray:
+        """Supports of all answers, from reports that respondents randomize. `cells`: *Sensitive*. Shape (n,)."""
         total = np.zeros(self.n_cells, dtype=np.int64)
         for part in self.chunks(cells):
             total += self.supported(self.randomize(part, words))
         return total
 
-    def chunks(self, cells: np.ndarray) -> Iterator[np.ndarray]:
+    def chunks(self: Any, cells: np.ndarray) -> Iterator[np.ndarray]:
         """The answers in pieces whose reports fit in memory."""
         step = max(CHUNK // self.n_words, 1)
         return (cells[start : start + step] for start in range(0, len(cells), step))
 
-    def counts(self, support: np.ndarray, n: int) -> np.ndarray:
+    def counts(self: Any, support: np.ndarray, n: int) -> np.ndarray:
         """The number of respondents with each answer, without bias: some may be below zero. Equation 1."""
         return np.asarray((support - n * self.q) / (self.p - self.q))
 
-    def variance(self, share: np.ndarray | float, n: float) -> np.ndarray:
+    def variance(self: Any, share: np.ndarray | float, n: float) -> np.ndarray:
         """The variance of an estimated share, given who answered. Equation 2."""
         p, q, known = self.p, self.q, np.clip(share, 0.0, 1.0)
         return np.asarray((known * p * (1 - p) + (1 - known) * q * (1 - q)) / (n * (p - q) ** 2))
@@ -87,11 +63,8 @@ class _Oracle:
 
 @dataclass(frozen=True)
 class DirectEncoding(_Oracle):
-    """Generalized randomized response: the true answer, or any other with the same small probability.
-
-    No answer at all is one more symbol, where it is allowed. A report is a symbol; reports have shape (n,), int64.
-
-    Source: Kairouz, Bonawitz, Ramage 2016; Wang et al. 2017, Section 4.1.
+    """Generalized randomized response (Kairouz, Bonawitz, Ramage 2016): the true answer, or any other with the same
+    small probability. No answer is one more symbol, where it is allowed. Reports are symbols, shape (n,), int64.
     """
 
     mechanism: ClassVar[str] = "generalized randomized response"
@@ -132,11 +105,8 @@ class DirectEncoding(_Oracle):
 
 @dataclass(frozen=True)
 class UnaryEncoding(_Oracle):
-    """Optimized unary encoding: a bit for each answer, that of the true one by a fair coin, the others seldom set.
-
-    No answer at all sets no bit but by chance. Reports have shape (n, n_cells), boolean.
-
-    Source: Wang et al. 2017, Section 4.3.
+    """Optimized unary encoding: a bit for each answer, that of the true one by a fair coin, the others seldom set. No
+    answer sets no bit but by chance. Reports have shape (n, n_cells), boolean.
     """
 
     mechanism: ClassVar[str] = "optimized unary encoding"
@@ -173,20 +143,15 @@ class UnaryEncoding(_Oracle):
 Oracle = DirectEncoding | UnaryEncoding
 
 
-def smaller_variance(n_cells: int, epsilon: float, *, allows_no_answer: bool = False) -> Oracle:
-    """The oracle of the two with the smaller variance for rare answers.
-
-    Times the respondents it is (k - 2 + e^epsilon) / (e^epsilon - 1)^2 for generalized randomized response over k
-    symbols, and 4 e^epsilon / (e^epsilon - 1)^2 for unary encoding. So the first is better below 3 e^epsilon + 2
-    symbols.
+@lru_cache(maxsize=4_096)
+def smaller_variance(n_cells: int, epsilon: float, allows_no_answer: bool = False) -> Oracle:
+    """The oracle of the two with the smaller variance for rare answers: direct below 3 e^epsilon + 2 symbols, about.
 
     >>> [smaller_variance(k, 1.0).mechanism.split()[0] for k in (4, 10, 11)]
     ['generalized', 'generalized', 'optimized']
     """
-    both: tuple[Oracle, Oracle] = (
-        DirectEncoding(n_cells, epsilon, allows_no_answer),
-        UnaryEncoding(n_cells, epsilon, allows_no_answer),
-    )
+    kinds: tuple[type[Oracle], ...] = (DirectEncoding, UnaryEncoding)
+    both = (kind(n_cells, epsilon, allows_no_answer) for kind in kinds)
     return min(both, key=lambda oracle: float(oracle.variance(0.0, 1)))
 
 
@@ -194,9 +159,6 @@ def _below(limit: int, n: int, words: Words) -> np.ndarray:
     """Whole numbers below a limit, all as likely: words that would favor some are drawn again; int64, shape (n,)."""
     whole = 2**64 - 2**64 % limit
     drawn = words(n, np.uint64).copy()
-    if whole < 2**64:
-        again = np.flatnonzero(drawn >= np.uint64(whole))
-        while len(again):
-            drawn[again] = words(len(again), np.uint64)
-            again = again[drawn[again] >= np.uint64(whole)]
+    while whole < 2**64 and (again := np.flatnonzero(drawn >= np.uint64(whole))).size:
+        drawn[again] = words(len(again), np.uint64)
     return (drawn % np.uint64(limit)).astype(np.int64)

@@ -13,14 +13,14 @@ counts, and several answers each are better.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from synth.domain import Discretizer, grid
 from synth.domain.counted_form import to_counted
@@ -28,7 +28,7 @@ from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
-from synth.errors import BudgetError, SchemaError, nearest
+from synth.errors import BudgetError, SchemaError
 from synth.generators.fitting.training_data import bound_contributions
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
@@ -38,15 +38,16 @@ from synth.table.rows import Rows
 from understudy.extras.local.oracles import Oracle, smaller_variance
 
 Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
-Columns = tuple[str, ...]
 ANSWERS = "randomized answers of each respondent"  # the event of a survey
 MOST_CELLS = 100_000  # answers to one question at most
 LARGEST_NOISE = 0.2  # the mean distance of a pair from its true shares, by noise alone, up to which "auto" asks pairs
+QUANTILE = float(special.ndtri(0.975))
+_SHARES = np.linspace(0.0, 1.0, 101)  # among which the one with the widest interval is looked for
 
 
 @dataclass(frozen=True)
 class Question:
-    columns: Columns
+    columns: tuple[str, ...]
     sizes: tuple[int, ...]
     oracle: Oracle
 
@@ -76,7 +77,7 @@ class Survey:
         n_bins: int = 16,
         n_answers: int | Literal["auto"] = "auto",
         allows_no_answer: bool = False,
-    ) -> Self:
+    ) -> "Survey":
         """The survey of a declared schema; nothing is read."""
         n = require_askable(schema)
         if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
@@ -85,38 +86,77 @@ class Survey:
             )
         schema = in_rows_alone(schema)
         discretizer = public_bins(schema.counted, n_bins)
-        sizes, plan = discretizer.sizes, Plan(epsilon, n, n_answers, allows_no_answer)
-        chosen = questions_of("all" if pairs == "auto" else pairs, sizes)
-        if pairs == "auto" and plan.noise(chosen, sizes) > LARGEST_NOISE:
-            chosen = questions_of("none", sizes)
-        m = plan.answers(chosen, sizes)
-        questions = []
-        for columns in chosen:
-            shape = tuple(sizes[name] for name in columns)
-            if math.prod(shape) > MOST_CELLS:
-                raise SchemaError(
-                    f"columns={', '.join(columns)} have {math.prod(shape):,} answers together, and a question has at "
-                    f"most {MOST_CELLS:,}; declare fewer categories or fewer bins"
-                )
-            questions.append(Question(columns, shape, plan.oracle(math.prod(shape), m)))
-        return cls(schema, discretizer, epsilon, m, tuple(questions), n_bins)
+
+        def planned(chosen: Literal["none", "all"] | Sequence[tuple[str, str]]) -> Survey:
+            shapes = {
+                names: tuple(discretizer.sizes[name] for name in names)
+                for names in questions_of(chosen, discretizer.sizes)
+            }
+            asked = range(1, len(shapes) + 1) if n_answers == "auto" else (n_answers,)
+            if not 1 <= asked[0] <= len(shapes):
+                raise BudgetError(f"answers={n_answers} of {len(shapes)} questions; ask for 1 at least and all at most")
+            surveys = []
+            for m in asked:
+                oracles = [
+                    smaller_variance(math.prod(shape), epsilon / m, allows_no_answer) for shape in shapes.values()
+                ]
+                questions = tuple(map(Question, shapes, shapes.values(), oracles))
+                surveys.append(cls(schema, discretizer, epsilon, m, questions, n_bins))
+            return min(surveys, key=lambda survey: survey.variance(n))
+
+        survey = planned("all" if pairs == "auto" else pairs)
+        if pairs == "auto" and survey.noise(n) > LARGEST_NOISE:
+            survey = planned("none")
+        largest = max(survey.questions, key=lambda question: question.oracle.n_cells)
+        if largest.oracle.n_cells > MOST_CELLS:
+            raise SchemaError(
+                f"columns={', '.join(largest.columns)} have {largest.oracle.n_cells:,} answers, and a question has at "
+                f"most {MOST_CELLS:,}; declare fewer categories or fewer bins"
+            )
+        return survey
+
+    def variance(self, n: int) -> float:
+        """The variance of all estimated shares of n respondents, all answers of a question taken for alike."""
+        n_each, left = n * self.n_answers / len(self.questions), 1 - self.n_answers / len(self.questions)
+        return sum(
+            oracle.n_cells * float(oracle.variance(1 / oracle.n_cells, n_each))
+            + (1 - 1 / oracle.n_cells) / n_each * left
+            for oracle in (question.oracle for question in self.questions)
+        )
+
+    def noise(self, n: int) -> float:
+        """The mean total variation by which noise alone moves a pair; infinite where none is asked."""
+        n_each = n * self.n_answers / len(self.questions)
+        oracles = [question.oracle for question in self.questions if len(question.columns) > 1]
+        each = [oracle.n_cells * math.sqrt(float(oracle.variance(1 / oracle.n_cells, n_each))) for oracle in oracles]
+        return MEAN_ABSOLUTE / 2 * float(np.mean(each)) if each else math.inf
 
     @property
     def event(self) -> RandomizedResponseEvent:
-        """The line of the books: the answers of one respondent."""
         return RandomizedResponseEvent(ANSWERS, self.epsilon / self.n_answers, self.n_answers)
 
     @property
     def schedule(self) -> Schedule:
-        """All that is drawn, at delta 0."""
         return Schedule((self.event,), 0.0)
+
+    def half_width(self, question: Question, n: int) -> float:
+        """Half the widest 95% interval of a share in a population, to expect of so many respondents."""
+        n_reports = max(n * self.n_answers / len(self.questions), 1.0)
+        # Noise and sampling of one report, at the share at which they are largest.
+        widest = float((question.oracle.variance(_SHARES, 1) + _SHARES * (1 - _SHARES)).max())
+        return QUANTILE * math.sqrt(widest / n_reports)
+
+    def respondents_needed(self, question: Question, width: float) -> int:
+        """Respondents that it takes for a 95% interval of any share in a population to have such a half width."""
+        n = len(self.questions)  # one report of each question, or more
+        return math.ceil(n * (self.half_width(question, n) / width) ** 2)
 
     def codes(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
         """The codes of each column of a table, shape (n,) each; what does not fit is clamped, or `other` or `missing`.
         `frame`: *Sensitive*. A row for each respondent.
         """
         coded = self.discretizer.encode(to_counted(conform(frame, self.schema, outside="clamp"), self.schema))
-        return {name: coded[:, index] for index, name in enumerate(self.discretizer.columns)}
+        return dict(zip(self.discretizer.columns, coded.T, strict=True))
 
     def respondents_of(self, question: int, n: int) -> np.ndarray:
         """The slots, of n in a random order, whose respondents answer a question; ascending.
@@ -132,9 +172,9 @@ class Survey:
         `row`: *Sensitive*. The respondent's own answers, by column.
         """
         codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
-        drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers]
-        answers = ((int(i), self.questions[i]) for i in drawn)
-        return [(i, question.oracle.randomize(question.cells(codes), words)[0]) for i, question in answers]
+        drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers].tolist()
+        asked = [(number, self.questions[number]) for number in drawn]
+        return [(number, question.oracle.randomize(question.cells(codes), words)[0]) for number, question in asked]
 
     def asked(self, table: Any, n_slots: int | None = None) -> tuple[list[np.ndarray], int]:
         """The true answers to each question by the rows of a table, one of each entity, and the number of slots.
@@ -147,8 +187,7 @@ class Survey:
 
     def answers(self, codes: Mapping[str, np.ndarray], order: np.ndarray) -> Iterator[np.ndarray]:
         """For each question the true answers of those who are asked it, -1 for none, in the order of their slots.
-        `codes`: *Sensitive*. Of each column, shape (n,).
-        `order`: the row in each slot, -1 for none, shape (n_slots,): random, and not kept.
+        `codes`: *Sensitive*. `order`: the row in each slot, -1 for none, shape (n_slots,): random, and not kept.
         """
         for number, question in enumerate(self.questions):
             rows = order[self.respondents_of(number, len(order))]
@@ -164,69 +203,26 @@ def deal(n_rows: int, n_slots: int) -> np.ndarray:
     return rows[np.argsort(system_words(len(rows), np.uint64), kind="stable")][:n_slots]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The public facts by which questions are planned."""
-
-    epsilon: float
-    n: int
-    n_answers: int | Literal["auto"]
-    allows_no_answer: bool
-
-    def oracle(self, n_cells: int, n_answers: int) -> Oracle:
-        return smaller_variance(n_cells, self.epsilon / n_answers, allows_no_answer=self.allows_no_answer)
-
-    def answers(self, chosen: Sequence[Columns], sizes: Mapping[str, int]) -> int:
-        """The number of answers of each respondent: as asked for, or that of the smallest variance."""
-        if self.n_answers == "auto":
-            return min(range(1, len(chosen) + 1), key=lambda m: self.variance(chosen, sizes, m))
-        if not 1 <= self.n_answers <= len(chosen):
-            raise BudgetError(
-                f"answers={self.n_answers} of {len(chosen)} questions; a respondent answers at least 1 and at most all"
-            )
-        return self.n_answers
-
-    def variance(self, chosen: Sequence[Columns], sizes: Mapping[str, int], n_answers: int) -> float:
-        """The variance of all estimated shares together, all answers of a question taken for alike."""
-        n_each, left = self.n * n_answers / len(chosen), 1 - n_answers / len(chosen)
-        total = 0.0
-        for k, n_alike in Counter(math.prod(sizes[name] for name in columns) for columns in chosen).items():
-            noise = k * float(self.oracle(k, n_answers).variance(1 / k, n_each))
-            total += n_alike * (noise + (1 - 1 / k) / n_each * left)
-        return total
-
-    def noise(self, chosen: Sequence[Columns], sizes: Mapping[str, int]) -> float:
-        """The mean total variation by which noise alone moves a pair."""
-        m = self.answers(chosen, sizes)
-        n_each = self.n * m / len(chosen)
-        cells = [math.prod(sizes[name] for name in columns) for columns in chosen if len(columns) > 1]
-        deviations = [math.sqrt(float(smaller_variance(k, self.epsilon / m).variance(1 / k, n_each))) for k in cells]
-        return float(np.mean(MEAN_ABSOLUTE / 2 * np.multiply(cells, deviations))) if cells else math.inf
-
-
 def questions_of(
     pairs: Literal["none", "all"] | Sequence[tuple[str, str]], sizes: Mapping[str, int]
 ) -> list[tuple[str, ...]]:
     """The columns of each question: every column, then pairs."""
-    single: list[tuple[str, ...]] = [(name,) for name in sizes]
     if pairs == "none":
-        return single
-    if isinstance(pairs, str):  # "all"
-        return single + [two for two in combinations(sizes, 2) if math.prod(sizes[name] for name in two) <= MOST_CELLS]
+        pairs = ()
+    elif isinstance(pairs, str):  # "all"
+        pairs = [two for two in combinations(sizes, 2) if math.prod(sizes[name] for name in two) <= MOST_CELLS]
     rank = {name: index for index, name in enumerate(sizes)}
-    for name in (name for pair in pairs for name in pair):
-        if name not in rank:
-            raise SchemaError(f"pairs name column={name!r}, which is not asked; {nearest(name, rank)}")
-    if any(left == right for left, right in pairs):
-        raise SchemaError("a pair names two columns, and one of these names a column twice; correct it")
-    return single + list(dict.fromkeys(tuple(sorted(pair, key=rank.__getitem__)) for pair in pairs))
+    if wrong := [pair for pair in pairs if len(rank.keys() & set(pair)) < 2]:
+        raise SchemaError(
+            f"pair={':'.join(wrong[0])} is not of two columns that are asked; these are {', '.join(rank)}"
+        )
+    return [*((name,) for name in sizes), *dict.fromkeys(tuple(sorted(pair, key=rank.__getitem__)) for pair in pairs)]
 
 
 def require_askable(schema: Schema) -> int:
     """The number of respondents of a schema under which respondents can be asked."""
     n = require_declared(schema)
-    hidden = dict.fromkeys((*schema.measured, *schema.spikes_measured))
-    if hidden:
+    if hidden := dict.fromkeys((*schema.measured, *schema.spikes_measured)):
         raise SchemaError(
             f"columns={', '.join(hidden)} are to be measured, and a respondent needs to know the answers that there "
             "are; declare their bounds or categories"
