@@ -35,7 +35,7 @@ from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from understudy.extras.histories import fidelity, next_event
-from understudy.extras.histories.samples import HistorySamples
+from understudy.extras.histories.samples import HistorySamples, varying
 
 N_ENTITIES = 6_000
 PAR_ENTITIES = 3_000
@@ -126,14 +126,34 @@ def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema
     of_histories = fidelity.measure(tables)
     found = [*of_histories.estimates, *next_event.measure(tables).estimates]
     samples = HistorySamples.of(tables)
-    lags = fidelity.lag_distance(samples, tables.schema)
     gaps = None if schema.columns[str(schema.order)].is_identifier else fidelity.gap_distance(samples)
-    distances = {"lengths": fidelity.length_distance(samples), "gaps": gaps, "lag.mean": lags}
+    distances = {"lengths": fidelity.length_distance(samples), "gaps": gaps}
     figures = {f"histories.{name}": float(each.replicates[SYNTHETIC, 0]) for name, each in distances.items() if each}
+    lags = {n: lag_correlations(n, samples, schema) for n in varying(tables.schema) if schema.columns[n].is_line}
+    figures |= {"histories.lag.mean": statistics.mean(abs(a - b) for a, b in lags.values())} if lags else {}
     steps = of_histories.figures["histories"]["transitions"]
     figures["histories.transitions.mean"] = statistics.mean(column["tvd"] for column in steps)
     figures |= {each.measure: each.value for each in found}
     return {"cpu_s": seconds, **{name: figures[name] for name in SHOWN if name in figures}}
+
+
+def lag_correlations(name: str, samples: HistorySamples, schema: Schema) -> tuple[float, float]:
+    """The correlation of a number or time with its value in the row before, in training and in synthetic histories.
+
+    Values are ranked among all of the training table.
+    """
+    column, equal, correlations = schema.columns[name], samples.equal_steps(), list[float]()
+    known = np.sort(column.positions(equal.train.frame[name]))
+    known = known[~np.isnan(known)]
+    for each in (equal.train, equal.others[SYNTHETIC]):
+        values = column.positions(each.frame[name])
+        ranks = (known.searchsorted(values, "left") + known.searchsorted(values, "right")) / (2.0 * max(len(known), 1))
+        now, before = each.histories.pairs
+        there = ~(np.isnan(values[now]) | np.isnan(values[before]))
+        x, y = ranks[before][there], ranks[now][there]
+        varies = len(x) > 1 and min(np.ptp(x), np.ptp(y)) > 0
+        correlations.append(float(np.corrcoef(x, y)[0, 1]) if varies else 0.0)
+    return correlations[0], correlations[1]
 
 
 def _made(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema, seed: int) -> pd.DataFrame:

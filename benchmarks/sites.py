@@ -42,8 +42,7 @@ from synth.schema import Schema
 from synth.schema_file import to_toml
 from understudy.extras.sites.channel import LocalChannel
 from understudy.extras.sites.job import read_sites_job
-from understudy.extras.sites.remote_table import RemoteRows, SitesBudget
-from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget
 from understudy.extras.sites.site import Site
 
 EPSILON = 1.0
@@ -190,20 +189,21 @@ def _processes(dealt: Dealt, name: str, seed: int) -> tuple[pd.DataFrame, dict[s
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         home, sent = Path(folder), Counter[str]()
         job = _written(home, dealt, name, 1, tables=True)
-        files = make_server_files(home / "keys")
-        keys = {site: make_site_files(home / "keys", site, files.ca) for site in dealt.sites}
-        public = {site: of_site.public_key for site, of_site in keys.items()}
+        keys = home / "keys"
+        make_server_files(keys)
+        for site in dealt.sites:
+            make_site_files(keys, site)
         recorder = lambda site, _, payload: sent.update({site: len(payload)})  # noqa: E731
         processes = stack.enter_context(ExitStack())
-        channel = stack.enter_context(FlowerChannel(files, public, recorder=recorder))
-        for site, of_site in keys.items():
+        channel = stack.enter_context(FlowerChannel(keys, dealt.sites, recorder=recorder))
+        for site in dealt.sites:
             command = ["sites", "join", str(job), "--site", site, "--table", str(home / f"{site}.csv")]
-            command += ["--server", channel.address, "--ca", str(files.ca), "--key", str(of_site.key)]
+            command += ["--server", channel.address, "--ca", str(keys / "ca.pem"), "--key", str(keys / f"{site}.key")]
             process = subprocess.Popen(
                 [sys.executable, "-m", "understudy", *command, "--out", str(home / f"at-{site}")]
             )
             processes.callback(process.wait)
-        channel.wait(len(keys), 600.0)
+        channel.wait(len(dealt.sites), 600.0)
         outcome = serve(read_sites_job(job), channel, home / "server")
         synthetic = synth.read_table(home / "server" / "synthetic.csv", dealt.schema)
     return synthetic, {"fit_s": outcome.seconds, "n_sums": outcome.n_sums, "bytes": dict(sent)}

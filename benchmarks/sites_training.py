@@ -24,8 +24,7 @@ from synth.generators.models.model import Model
 from synth.generators.registry import generator
 from understudy.extras.sites.channel import LocalChannel
 from understudy.extras.sites.job import read_sites_job
-from understudy.extras.sites.remote_table import SitesBudget
-from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.remote_table import SecureSums, SitesBudget
 from understudy.extras.sites.site import Site
 from understudy.extras.sites.training import fit_network
 

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from understudy.extras.sites.credentials import SiteFiles, make_server_files, make_site_files
+from understudy.extras.sites.credentials import make_server_files, make_site_files
 from understudy.extras.sites.flower import FlowerChannel
 from understudy.extras.sites.joining import serve_site
 
@@ -41,8 +41,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.site:
         folder, name, address = Path(chosen.site[0]), chosen.site[1], chosen.site[2]
-        files = SiteFiles(folder / "ca.pem", folder / f"{name}.key", folder / f"{name}.pub")
-        serve_site(Echo(), files, address, wait_s=TIMEOUT_S)
+        serve_site(Echo(), folder / "ca.pem", folder / f"{name}.key", address, wait_s=TIMEOUT_S)
         return
     with tempfile.TemporaryDirectory() as folder:
         measure(Path(folder), chosen.sites, chosen.bytes, chosen.exchanges)
@@ -50,18 +49,20 @@ def main() -> None:
 
 def measure(folder: Path, n_sites: int, n_bytes: int, n_exchanges: int) -> None:
     """Start the sites, exchange messages with all of them at once, and print what that took."""
-    files = make_server_files(folder)
-    keys = {name: make_site_files(folder, name, files.ca) for name in (f"site{number}" for number in range(n_sites))}
+    make_server_files(folder)
+    names = [f"site{number}" for number in range(n_sites)]
+    for name in names:
+        make_site_files(folder, name)
     began = time.monotonic()
     with ExitStack() as until_the_end:
-        channel = FlowerChannel(files, {name: site.public_key for name, site in keys.items()})
+        channel = FlowerChannel(folder, names)
         until_the_end.enter_context(channel)
         up_s = time.monotonic() - began
-        for name in keys:
+        for name in names:
             command = [sys.executable, "-m", "benchmarks.sites_transport", "--site", str(folder), name, channel.address]
             site = subprocess.Popen(command)
             until_the_end.callback(site.kill)
-        channel.wait(len(keys), TIMEOUT_S)
+        channel.wait(n_sites, TIMEOUT_S)
         joined_s = time.monotonic() - began
         exchange(channel, n_bytes)
         before = time.process_time()

@@ -28,12 +28,12 @@ class ScoreTail:
     prior_spread: float = PRIOR_SPREAD
 
     @classmethod
-    def of(cls, scores: np.ndarray) -> "ScoreTail":
-        """The tail of the `TAIL` highest scores; of those above 0, where these are fewer."""
+    def of(cls, scores: np.ndarray, most: int = TAIL, prior_spread: float = PRIOR_SPREAD) -> "ScoreTail":
+        """The tail of so many of the highest scores; of those above 0, where these are fewer."""
         ranked = np.sort(scores)[::-1]
-        threshold = float(ranked[TAIL]) if len(ranked) > TAIL else 0.0
+        threshold = float(ranked[most]) if len(ranked) > most else 0.0
         above = ranked[ranked > threshold]
-        return cls(threshold, float((above - threshold).sum()), len(above), len(ranked))
+        return cls(threshold, float((above - threshold).sum()), len(above), len(ranked), prior_spread)
 
     def chance(self, scores: np.ndarray) -> np.ndarray:
         """The probability of a score as high for somebody who was not copied. With k known exceedances whose sum is s,

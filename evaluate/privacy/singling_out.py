@@ -229,20 +229,12 @@ N_GUESSES = 500  # Predicates by somebody who knows no synthetic row: the succes
 _STREAM = 0x51  # Tells this module's random numbers from those of others with the same seed
 
 
-def alone(
-    table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int, most: int | None = None,
-    order: np.ndarray | None = None, owners: np.ndarray | None = None,
-) -> Predicates:  # fmt: skip
-    """Predicates on several columns that hold of exactly one synthetic person, each once. `order`: of the rows that
-    predicates are made from, shape (n_rows,); `None`: as they stand. `owners`: whose each row is, shape (n_rows,);
-    `None`: each row is a person.
-    """
+def alone(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int) -> Predicates:
+    """Predicates on several columns that hold of exactly one synthetic row, each once."""
     found, n_rows = Predicates.none(len(numbers)), table.codes.shape[1]
-    order, owners = (np.arange(n_rows) if one is None else one for one in (order, owners))
     for batch in range(MAX_BATCHES if len(numbers) > 1 else 0):
-        records = order[(np.arange(n) + batch * n) % n_rows]
-        tried = multivariate(table, records, numbers, rng, most)
-        one = [len(rows) > 0 and bool((owners[rows] == owners[rows[0]]).all()) for rows in table.matching(tried)]
+        tried = multivariate(table, (np.arange(n) + batch * n) % n_rows, numbers, rng)
+        one = [len(rows) == 1 for rows in table.matching(tried)]
         found = found.joined(tried.take(np.flatnonzero(one)))
         if len(found) >= n:
             break
@@ -340,20 +332,15 @@ def _people(tables: Tables, side: Side) -> pd.DataFrame:
     return frame.iloc[one_per_entity(tables.order(side), frame, tables.schema)]
 
 
-def attempts(
-    rows: IndexedRows, predicates: Predicates, n: int, owners: np.ndarray | None = None
-) -> PredicateOutcomes:  # fmt: skip
-    """Outcomes of predicates on each block of n people; people after the last whole block are not used. `rows`:
-    *Sensitive*. In seeded order. `owners`: the person of each row, numbered from 0 in seeded order, shape (n_rows,);
-    `None`: each row is its own.
+def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutcomes:
+    """Outcomes of predicates on each block of n rows; rows after the last whole block are not used. `rows`:
+    *Sensitive*. In seeded order.
     """
-    n_people = rows.codes.shape[1] if owners is None else int(owners.max(initial=-1)) + 1
-    n_blocks = n_people // n
+    n_blocks = rows.codes.shape[1] // n
     hits = np.zeros((len(predicates), n_blocks), dtype=bool)
     singled_out = [np.zeros(0, dtype=np.int64)]
     for i, matching in enumerate(rows.matching(predicates)):
-        people = matching if owners is None else np.unique(owners[matching])
-        used = people[people < n * n_blocks]
+        used = matching[matching < n * n_blocks]
         hits[i] = np.bincount(used // n, minlength=n_blocks) == 1
         singled_out.append(used[hits[i, used // n]])
     return PredicateOutcomes(hits, np.concatenate(singled_out))

@@ -339,6 +339,8 @@ def _check_steps(constraint: Steps, column: Any) -> None:
         )
     if any(value not in column.levels for value in named):
         raise ValueError(f"steps name a value that is no category of column={constraint.column!r}; correct it")
+    if not constraint.allowed(column.levels):
+        raise ValueError(f"steps of column={constraint.column!r} let no row follow another; allow a pair of values")
 
 
 def _check_formula(constraint: Formula, columns: Columns) -> None:

@@ -1,10 +1,8 @@
 """The generator that public facts choose: one answer for whoever does not want to compare."""
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 from synth import extras
-from synth.dp.budget import Budget
 from synth.dp.schedule import Plan, Schedule
 from synth.generators.aim import Aim
 from synth.generators.base import Generator, PrivateGenerator
@@ -13,7 +11,6 @@ from synth.generators.marginal_generator import Independent
 from synth.generators.models.model import Model
 from synth.generators.trees import Trees
 from synth.generators.wrapper import fit_model
-from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 FEW_COLUMNS = 6
@@ -76,16 +73,6 @@ class Auto(PrivateGenerator):
     def plan(self, schema: Schema) -> Plan:
         return self._private(schema).plan(schema)
 
-    def fit(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
-        place: Path | None = None,
-    ) -> Model:
+    def fit(self, train: Any, schema: Schema, **options: Any) -> Model:
         """A model of the table, fitted by the generator that is chosen."""
-        chosen = self.chosen(schema)
-        return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
+        return fit_model(self.chosen(schema), train, schema, **options)

@@ -150,6 +150,9 @@ def cautions(generator: Generator, schema: Schema) -> tuple[str, ...]:
     """Sentences on what is allowed and leaks, or counts for nothing; without a final stop."""
     chosen = compose(generator, schema)
     unused = [each for wrapper in extras.load("wrapper").values() for each in wrapper.unused(chosen, schema)]
+    if schema.order is not None and not chosen.in_order and not unused:
+        rows = f"generator={chosen.name!r} draws the rows of an entity independently"
+        unused.append(f"{rows}, and order={schema.order!r} counts for nothing")
     return (*chosen.cautions(schema), *unused)
 
 

@@ -400,7 +400,7 @@ class PrivateCtganTraining:
         with self._one_step():
             self.critic.step(steps, *self.maker.fakes())
 
-    def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
+    def update(self, steps: StepRelease, n_steps: int, start: Tensor) -> Tensor:
         """The mean noisy gradient of a critic of pairs on real rows over some steps, shape (d,); no weight moves.
         `start`: weights to begin from, of which there are none; shape (0,).
         """

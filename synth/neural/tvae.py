@@ -193,14 +193,13 @@ class PrivateTvaeTraining:
         """One step's noisy gradient at the weights as they are; shape (d,), float64."""
         return noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
 
-    def update(self, steps: StepRelease, n_steps: int, start: Tensor, proximal: float = 0.0) -> Tensor:
+    def update(self, steps: StepRelease, n_steps: int, start: Tensor) -> Tensor:
         """The distance that some steps move other weights by, shape (d,); Adam goes on from its last moments.
         `start`: weights to begin from, shape (d,).
         """
         self.put(start)
         for _ in range(n_steps):
-            gradient = self.gradient(steps)
-            self._move(gradient + proximal * (self.weights - start) if proximal else gradient)
+            self._move(self.gradient(steps))
         return self.weights - start
 
     def absorb(self, update: Tensor, n_steps: int) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from benchmarks import histories
 from benchmarks.history_tables import (
@@ -14,8 +15,11 @@ from benchmarks.history_tables import (
     shoppers,
     shoppers_schema,
 )
+from evaluate.tables import Tables
 from synth.row_order import histories_of
 from synth.table import conform, violations
+from tests.extras.histories.markov import AUTOCORRELATION, SCHEMA, dealt, markov
+from understudy.extras.histories.samples import HistorySamples
 
 
 def test_tables_keep_their_schemas_and_their_law() -> None:
@@ -37,6 +41,18 @@ def test_figures_tell_fresh_histories_from_rows_dealt_at_random() -> None:
     assert fresh[name] < 0.1
     assert dealt[name] > 0.8
     assert not {*halves[0]["who"]} & {*halves[1]["who"]}
+
+
+def test_correlations_with_the_row_before_are_those_that_one_counts_by_hand() -> None:
+    """Values are ranked among all of the training table here, by Spearman those before and now by themselves."""
+    train, made = markov(900, 0), dealt(markov(450, 2, 2_000), 5).drop_duplicates(["machine", "day"])
+    by_hand = []
+    for table in (train, made):
+        table = table.sort_values(["machine", "day"], kind="stable")
+        by_hand.append(spearmanr(table["reading"], table.groupby("machine")["reading"].shift(), nan_policy="omit")[0])
+    samples = HistorySamples.of(Tables.prepare(train, markov(500, 1, 900), made, SCHEMA))
+    assert histories.lag_correlations("reading", samples, SCHEMA) == pytest.approx(by_hand, abs=0.01)
+    assert by_hand[0] == pytest.approx(AUTOCORRELATION, abs=0.06)
 
 
 def test_the_table_of_results_shows_medians() -> None:

@@ -119,8 +119,8 @@ def fit(  # noqa: PLR0913 - options of the command line
         str | None,
         typer.Option(
             "--executor",
-            help="Who reads the parts of the table and counts them: processes, or a cluster (tcp://host:8786, "
-            "spark://host:7077); left out: this process. For independent, mst, aim, latent_class with epsilon.",
+            help="Who reads the parts of the table and counts them: processes, or a Dask cluster (tcp://host:8786); "
+            "left out: this process. For independent, mst, aim, latent_class with epsilon.",
             show_default=False,
         ),
     ] = None,

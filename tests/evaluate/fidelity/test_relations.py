@@ -14,7 +14,7 @@ from synth.infer.relations import Relation, left_of
 from synth.row_order import histories_of
 from synth.schema import build_schema
 from synth.table import conform
-from understudy.extras.histories.samples import StepLayout
+from understudy.extras.histories.next_event import steps_of
 
 BOUNDS = ["2010-01-01", "2030-01-01"]
 SCHEMA = {
@@ -120,7 +120,7 @@ def test_histories_are_looked_at_where_a_time_is_modeled_by_their_order_and_rows
     rows["n"] = rng.integers(0, 99, n)
     rows["twice"] = 2 * rows["n"]
     rows = conform(rows, schema)
-    steps = StepLayout.of(schema, ("start", "end"))
-    assert len(steps.steps(rows, histories_of(rows, schema))) == n - rows["who"].nunique()
+    aimed = schema.model_copy(update={"target": "end"})
+    assert len(steps_of(rows, histories_of(rows, aimed), aimed)) == n - rows["who"].nunique()
     learned = rows[list(schema.learned)].assign(who=rows["who"])
     assert not left_of(learned, Relation("twice", "2 * n", None, 1.0), schema).any()

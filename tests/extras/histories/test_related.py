@@ -161,6 +161,34 @@ def test_a_unit_is_on_one_side_in_both_tables(tmp_path: Path, generators: dict[s
     assert sides[1]["holdout"]
 
 
+def test_a_restart_removes_what_an_earlier_start_made_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, out = write(tmp_path, pair(N), schemas(), generators={"trees": {"rounds": 2}}), tmp_path / "out"
+
+    def cut(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(related, "_write_pair", cut)
+        run_related(*make_related_plan(job, out), Console(quiet=True))
+    made = out / "synthetic" / "trees"
+    made.mkdir(parents=True)
+    for kept in (out / ".mine", out / "synthetic" / "notes.txt", made / "mine.csv", made / "rows.csv"):
+        kept.write_text("x")
+    began = (out / "parents" / "evaluation.json").stat().st_mtime_ns
+    run_related(*make_related_plan(job, out, restart=True), Console(quiet=True))
+    assert (out / "parents" / "evaluation.json").stat().st_mtime_ns > began
+    assert [path.read_text() for path in (out / ".mine", out / "synthetic" / "notes.txt", made / "mine.csv")] == [
+        "x"
+    ] * 3
+    assert pd.read_csv(made / "rows.csv")["who"].isin(pd.read_csv(made / "parents.csv")["who"]).all()
+    mine = tmp_path / "mine" / "rows"  # a folder of somebody else
+    mine.mkdir(parents=True)
+    with pytest.raises(BadInput, match="must be new"):
+        make_related_plan(job, mine.parent, restart=True)
+
+
 @pytest.mark.slow
 def test_a_run_that_is_cut_short_between_the_tables_goes_on_and_pays_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

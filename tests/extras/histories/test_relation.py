@@ -10,7 +10,6 @@ from synth.errors import SchemaError, TableError
 from synth.generators.registry import generator
 from synth.generators.wrapper import fit_model
 from synth.schema import Schema
-from synth.split import split_table
 from tests.extras.histories.related_tables import (
     KEY,
     MEAN_VISITS,
@@ -54,14 +53,6 @@ def test_parents_get_their_numbers_of_rows_and_rows_their_parents_columns() -> N
     assert [list(table.columns) for table in apart] == [["who", "sex", "age"], ["who", "day", "ill", "weight"]]
 
 
-def test_every_row_has_a_parent_and_every_parent_its_own_number_of_rows(drawn: Pair) -> None:
-    patients, visits = drawn
-    assert patients["who"].is_unique
-    assert visits["who"].isin(patients["who"]).all()
-    assert list(patients.columns) == ["who", "sex", "age"]
-    assert list(visits.columns) == ["who", "day", "ill", "weight"]
-
-
 def test_parents_without_rows_are_drawn_as_often_as_they_are(real: Pair, drawn: Pair) -> None:
     shares = [float((visits_of(*tables) == 0).mean()) for tables in (real, drawn)]
     assert 0.1 < shares[0] < 0.5
@@ -101,24 +92,6 @@ def test_a_parent_s_category_without_any_rows_is_drawn_for_all_the_same(real: Pa
     made = relation.rows_of(model, known, seed=1)
     assert made["who"].value_counts().tolist() == [2] * 200
     assert set(made["sex"]) == {"f", "m", "x"}
-
-
-@pytest.mark.parametrize("private", [False, True])
-def test_an_entity_is_on_one_side_in_both_tables_if_these_are_split_by_its_key(real: Pair, private: bool) -> None:
-    relation = Relation(*schemas(1500), private=private)
-    parents, rows = relation.joined(*real)
-
-    def across(*, by_key: bool) -> int:
-        """The number of entities with rows on the other side than their parent."""
-        first, second = (
-            split_table(table, schema, holdout_share=0.3, seed=5, private=by_key)
-            for table, schema in ((parents, relation.parents), (rows, relation.rows))
-        )
-        both = (first.train, second.holdout), (first.holdout, second.train)
-        return sum(len({*one["who"]} & {*other["who"]}) for one, other in both)
-
-    assert across(by_key=True) == 0
-    assert across(by_key=False) > 100  # a stratified draw, which related tables therefore never have
 
 
 def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:

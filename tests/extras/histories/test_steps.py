@@ -66,6 +66,7 @@ def test_real_rows_that_take_such_a_step_are_found() -> None:
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {}, "steps rule nothing out"),
     ({"stays": ["gone"]}, {}, "steps name a value that is no category of column='state'"),
+    ({"last": ["dead", "ill", "ward", "well"]}, {}, "steps of column='state' let no row follow another"),
     ({"column": "age", "stays": [30]}, {}, "steps are of categories that are declared: column='age'"),
     ({"stays": ["dead"]}, {"order": None, "nondecreasing_in_entity": []}, "the schema names no order"),
 ]

@@ -1,6 +1,5 @@
 """Candidates and jobs on a real Dask cluster, paid from a real PostgreSQL: a worker that dies, and what it costs."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -9,8 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +20,12 @@ from synth.dp.accounting import rdp_curve
 from synth.dp.events import GaussianEvent
 from synth.dp.ledger import Ledger, open_ledger
 from synth.dp.renyi_curve import ORDERS
+from synth.errors import JobError
 from tests.synth.postgres import PASSWORD, Server
 from tests.synth.postgres import server as server
 from tests.understudy.test_executors import alive, service
 from understudy.executors.executor import Ended
-from understudy.extras.ops.cluster import Cluster
+from understudy.extras.ops import cluster
 
 distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 
@@ -250,34 +249,34 @@ def write(workspace: Any, **changes: Any) -> str:
 
 
 def test_a_piece_that_dies_or_takes_too_long_is_told_from_one_that_is_done(dask: Dask, tmp_path: Path) -> None:
-    with Cluster(dask.address, service(tmp_path)) as cluster:
+    with cluster.Cluster(dask.address, service(tmp_path)) as workers:
         for name in ("die:9", "pid:1"):
-            cluster.start(name)
-        found = ended_of(cluster, 2)
+            workers.start(name)
+        found = ended_of(workers, 2)
     assert "its process was killed" in found["die:9"].lost
     assert found["pid:1"].lost.isdigit()
-    with Cluster(dask.address, service(tmp_path, logs=tmp_path, timeout_s=1.0)) as cluster:
-        cluster.start("sleep:600")
-        assert ended_of(cluster, 1)["sleep:600"].stopped == "timed out"
+    with cluster.Cluster(dask.address, service(tmp_path, logs=tmp_path, timeout_s=1.0)) as workers:
+        workers.start("sleep:600")
+        assert ended_of(workers, 1)["sleep:600"].stopped == "timed out"
     assert not list(tmp_path.glob("*.session"))
 
 
-def ended_of(cluster: Cluster, n: int) -> dict[str, Ended]:
+def ended_of(workers: cluster.Cluster, n: int) -> dict[str, Ended]:
     found: dict[str, Ended] = {}
     until = time.monotonic() + 60
     while len(found) < n and time.monotonic() < until:
-        found |= {one.name: one for one in cluster.ended(1)}
+        found |= {one.name: one for one in workers.ended(1)}
     return found
 
 
 def test_what_is_stopped_has_ended(dask: Dask, tmp_path: Path) -> None:
-    with Cluster(dask.address, service(tmp_path)) as cluster:
-        cluster.start("sleep:600")
+    with cluster.Cluster(dask.address, service(tmp_path)) as workers:
+        workers.start("sleep:600")
         until = time.monotonic() + 60
         while not children_of(dask) and time.monotonic() < until:
-            cluster.ended(0.2)
+            workers.ended(0.2)
         began = time.monotonic()
-        (ended,) = cluster.stop()
+        (ended,) = workers.stop()
         assert (ended.name, ended.stopped) == ("sleep:600", "interrupted")
         assert time.monotonic() - began < 20
 
@@ -316,63 +315,48 @@ def children_of(dask: Dask) -> list[int]:
     return [int(n) for task in tasks for n in task.read_text().split()]
 
 
-@contextmanager
-def one_sentence(workspace: Any, dask: Dask, *arguments: object, command: str = "run") -> Iterator[list[str]]:
-    ran = workspace.run(command, workspace.folder / "job.toml", "--out", workspace.folder / "out", *arguments)
+def _ledger_in_a_file(workspace: Any, _: pytest.MonkeyPatch) -> None:
+    open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
+    sweep(workspace, "ledger.db")
+
+
+def _other_version(_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = cluster._versions()
+    monkeypatch.setattr(cluster, "_versions", lambda: {**seen, "numpy": "0.1"})
+
+
+REFUSED: dict[str, tuple[Callable[[Any, pytest.MonkeyPatch], object], str, tuple[str, ...]]] = {
+    "a ledger in a file": (_ledger_in_a_file, "a ledger in PostgreSQL", ("run", "batch")),
+    "a scheduler that does not answer": (
+        lambda _, patch: patch.setattr(cluster, "CONNECT_S", 1),
+        "no Dask scheduler answers at --executor 'tcp://127.0.0.1:9'",
+        ("run", "batch"),
+    ),
+    "no Dask": (lambda _, patch: patch.setitem(sys.modules, "distributed", None), "extra `dask`", ("run",)),
+    "other versions": (_other_version, f"numpy {np.__version__} (here 0.1)", ("run",)),
+    "another fingerprint key": (lambda *_: None, "has another fingerprint key", ("batch",)),
+}
+
+
+@pytest.mark.parametrize(("case", "command"), [(case, each) for case in REFUSED for each in REFUSED[case][2]])
+def test_a_cluster_that_cannot_serve_is_refused_in_one_sentence(
+    workspace: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch, case: str, command: str
+) -> None:
+    change, words, _ = REFUSED[case]
+    change(workspace, monkeypatch)
+    address = "tcp://127.0.0.1:9" if "answer" in case else dask.address
+    job, out = workspace.folder / "job.toml", workspace.folder / "out"
+    ran = workspace.run(command, job, "--out", out, "--executor", address)
     assert ran.exit_code == 2, ran.stderr
     assert ran.stderr.startswith("Error: ")
     assert ran.stderr.count("\n") == 1
-    assert not (workspace.folder / "out").exists()
+    assert words in ran.stderr
+    assert not out.exists()
     assert not list(workspace.folder.glob(".*"))
-    yield [ran.stderr]
 
 
-@pytest.mark.parametrize("command", ["run", "batch"])
-def test_a_ledger_in_a_file_is_refused_in_one_sentence(workspace: Any, dask: Dask, command: str) -> None:
-    open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
-    sweep(workspace, "ledger.db")
-    with one_sentence(workspace, dask, "--executor", dask.address, command=command) as (said,):
-        assert "a ledger in PostgreSQL" in said
-
-
-@pytest.mark.parametrize("command", ["run", "batch"])
-def test_a_scheduler_that_does_not_answer_is_refused_in_one_sentence(
-    workspace: Any, dask: Dask, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("understudy.extras.ops.cluster.CONNECT_S", 1)
-    with one_sentence(workspace, dask, "--executor", "tcp://127.0.0.1:9", command=command) as (said,):
-        assert "no Dask scheduler answers at --executor 'tcp://127.0.0.1:9'" in said
-
-
-def test_without_dask_the_extra_is_named(workspace: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "distributed" else find(name))
-    with one_sentence(workspace, dask, "--executor", dask.address) as (said,):
-        assert "extra `dask`" in said
-
-
-def test_workers_of_other_versions_are_refused_in_one_sentence(
-    workspace: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from understudy.extras.ops import cluster
-
-    ours = cluster.versions
-    monkeypatch.setattr(cluster, "versions", lambda: {**ours(), "numpy": "0.1"})
-    with one_sentence(workspace, dask, "--executor", dask.address) as (said,):
-        assert "has other versions" in said
-        assert f"numpy {np.__version__} (here 0.1)" in said
-
-
-def test_workers_with_another_key_are_refused_for_a_batch(workspace: Any, dask: Dask) -> None:
-    with one_sentence(workspace, dask, "--executor", dask.address, command="batch") as (said,):
-        assert "has another fingerprint key" in said
-
-
-def test_a_folder_that_workers_do_not_see_is_refused(dask: Dask, tmp_path: Path, monkeypatch: Any) -> None:
-    from synth.errors import JobError
-
+def test_a_folder_that_workers_do_not_see_is_refused(dask: Dask, tmp_path: Path) -> None:
     hidden = service(tmp_path, inputs=(tmp_path / "not there",))
-    with pytest.raises(JobError, match="does not see path="), Cluster(dask.address, hidden):
+    with pytest.raises(JobError, match="does not see path="), cluster.Cluster(dask.address, hidden):
         pass
     assert not list(tmp_path.glob("*.session"))

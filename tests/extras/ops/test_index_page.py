@@ -1,7 +1,6 @@
 """The page of an index: whole without script, filtered and sorted with it, and as wide as the screen."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,14 @@ import pytest
 from evaluate.result import Estimate
 from reports.glossary import key_figures
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
+from understudy.bundle.verification import Demand
 from understudy.extras.ops.index import (
+    EMPTY,
     FIGURES,
     MARK,
     NOT_SOUND,
     WITHDRAWN,
-    Claimed,
-    Index,
-    IndexRow,
-    render_index,
+    render_page,
 )
 
 N_TABLES = 6
@@ -33,16 +31,18 @@ def page_of(n_outputs: int) -> str:
         for place, (state, generator) in enumerate((("PASS", "mst"), ("FAIL", "trees"), ("INCONCLUSIVE", "sdv.tvae"))):
             value = 0.5 + (7 * (3 * at + place) % 11) / 100
             figures = {name: replace(FOUND, measure=name, value=value, reference=0.9) for name in FIGURES}
-            claimed = Claimed(0.1 + at, 1e-6, "formal") if generator == "mst" else None
-            row = IndexRow(
-                f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", state, "" if state == "PASS" else "Copies",
-                generator, "A job", state == "PASS", "sign-off, unsigned", "2026-01-02", generator, "internal 3",
-                "us", claimed, figures, True, NOTES, "a/report.html", "", "a/evaluation.json",
-            )  # fmt: skip
-            rows.append(row)
-    broken = (IndexRow("broken", NOT_SOUND, "report.html was changed."), IndexRow("lost", WITHDRAWN, "x" * 300))
-    made_at = datetime(2026, 1, 2, tzinfo=UTC)
-    return render_index(Index("outputs", (*rows, *broken), made_at, ("No key was asked for.",)))
+            row = {
+                "output": f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", "state": state, "table": generator,
+                "reason": "" if state == "PASS" else "Copies", "title": "A job", "released": state == "PASS",
+                "sign_off": "sign-off by no key that was named", "day": "2026-01-02", "generator": generator,
+                "policy": "internal 3", "audience": "us", "figures": figures, "is_measured": True, "notes": NOTES,
+                "claimed": (0.1 + at, 1e-6, "formal") if generator == "mst" else None,
+                "report": "a/report.html", "evaluation": "a/evaluation.json",
+            }  # fmt: skip
+            rows.append({**EMPTY, **row})
+    rows.append({**EMPTY, "output": "broken", "state": NOT_SOUND, "reason": "report.html was changed."})
+    rows.append({**EMPTY, "output": "lost", "state": WITHDRAWN, "reason": "x" * 300})
+    return render_page(rows, "outputs", Demand())
 
 
 @pytest.fixture(scope="module")

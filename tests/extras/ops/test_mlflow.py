@@ -20,7 +20,7 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Estimate, GeneratorRecord
 from tests.evaluations import SCHEMA, evaluation_of, stated
 from understudy.artifacts import Delivery
-from understudy.extras.ops.mlflow_record import Mlflow, Record, record_of, send
+from understudy.extras.ops.mlflow_record import Mlflow, Run, runs_of
 from understudy.job.spec import JobError, build_job
 
 AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.mean"
@@ -40,8 +40,8 @@ def job_of(**tracking: Any) -> Any:
     return build_job(content)
 
 
-def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> Record:
-    """The record of an evaluation of one private table, as its output lies in a folder."""
+def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> list[Run]:
+    """The runs of an evaluation of one private table, as its output lies in a folder."""
     made = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
     table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made)
     evaluation = evaluation_of(
@@ -62,53 +62,54 @@ def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) 
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("x")
     (folder / "verdict.json").write_text(json.dumps({"verdict_to_hand_on": "PASS"}))
-    return record_of(job.tracking, job, delivery, folder)
+    return runs_of(job.tracking, job, delivery, folder)
 
 
-def sent(found: Record) -> set[str]:
-    return {Path(path).name for one in found["runs"] for path, _ in one["artifacts"]}
+def sent(runs: list[Run]) -> set[str]:
+    return {Path(name).name for run in runs for name in run["files"]}
 
 
 def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: Path) -> None:
     assert Mlflow(mlflow=PLACE).content == "public"
     found = record(tmp_path, "public")
-    parent, child = found["runs"]
+    parent, child = found
     assert sent(found) == {"README.md"}
     assert child["metrics"]["claim.epsilon"] == child["metrics"]["fit.epsilon"] == 1.0
     assert child["params"]["generator"] == "mst"
     assert parent["tags"]["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
     assert parent["params"]["schema_sha256"] == "5" * 64
     text = json.dumps(found)
-    assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123", "understudy.verdict", "seed"))
+    assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123"))
+    for run, hidden in ((parent, "understudy.verdict"), (child, "understudy.verdict")):
+        assert run["tags"][hidden] is None
+    assert (parent["params"]["seed"], parent["params"]["split_seed"]) == (None, None)
 
 
 def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path) -> None:
     found = record(tmp_path, "internal")
-    parent, child = found["runs"]
+    parent, child = found
     assert child["metrics"][AUC] == 0.512345
     assert child["metrics"][COLUMNS] == 0.0671
     assert child["tags"]["understudy.verdict"] == parent["tags"]["understudy.verdict"] == "INCONCLUSIVE"
-    assert parent["params"]["seed"] == "4711"
+    assert parent["params"]["seed"] == 4711
     assert "Internal: this file holds numbers computed from real rows" in parent["tags"]["mlflow.note.content"]
     assert sent(found) == {"report.html", "evaluation.json", "verdict.json", "job.toml", "README.md"}
 
 
 @pytest.mark.parametrize("content", ["public", "internal"])
-def test_neither_table_nor_model_is_ever_sent_and_no_value_is_too_long(tmp_path: Path, content: str) -> None:
-    found = record(tmp_path, content)
-    assert not any("csv" in name for name in sent(found))
-    assert max(len(value) for one in found["runs"] for value in one["params"].values()) == 500
+def test_neither_table_nor_model_is_ever_sent(tmp_path: Path, content: str) -> None:
+    assert not any("csv" in name for name in sent(record(tmp_path, content)))
 
 
 def test_limits_read_off_the_table_are_not_told_by_their_hash(tmp_path: Path) -> None:
-    assert "schema_sha256" not in record(tmp_path, "public", inferred=True)["runs"][0]["params"]
-    assert "schema_sha256" in record(tmp_path, "internal", inferred=True)["runs"][0]["params"]
+    assert record(tmp_path, "public", inferred=True)[0]["params"]["schema_sha256"] is None
+    assert record(tmp_path, "internal", inferred=True)[0]["params"]["schema_sha256"] == "5" * 64
 
 
 def test_a_void_claim_has_no_epsilon(tmp_path: Path) -> None:
     found = record(tmp_path, "public", private=False)
-    assert found["runs"][1]["tags"]["understudy.guarantee"] == "void"
-    assert not any("epsilon" in name for name in found["runs"][1]["metrics"])
+    assert found[1]["tags"]["understudy.guarantee"] == "void"
+    assert not any("epsilon" in name for name in found[1]["metrics"])
     assert sent(found) == set()
 
 
@@ -134,18 +135,13 @@ def test_an_unknown_width_names_the_key() -> None:
         job_of(content="everything")
 
 
-def test_a_process_that_takes_too_long_is_ended_and_told(tmp_path: Path) -> None:
-    told = send(record(tmp_path, "public"), limit_s=0.01)
-    assert told.url is None
-    assert "or not as a whole" in told.failure
-
-
 def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path) -> None:
-    found, job = record(tmp_path, "public"), job_of()
+    before = dict(os.environ)
     delivery = Delivery(evaluation_of(), (), load_policy("internal"), "Patients", None)
-    told = job.tracking.track(job, delivery, tmp_path / "absent")
-    assert told.server == found["server"]
-    assert "(the record cannot be made" in told.failure
+    told = job_of().tracking.track(job_of(), delivery, tmp_path / "absent")
+    assert (told.server, told.url) == (PLACE, None)
+    assert "was not tracked, or not as a whole, at MLflow's http://127.0.0.1:9 (FileNotFoundError)" in told.failure
+    assert dict(os.environ) == before
 
 
 @contextmanager
@@ -237,26 +233,9 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
         files = asked(place, f"artifacts/list?run_id={parent['info']['run_id']}")["files"]
         assert {"report.html", "evaluation.json", "to-hand-on"} <= {one["path"] for one in files}
         assert not any("synthetic" in one["path"] or "models" in one["path"] for one in files)
-        # The same run once more, as where a start was cut short once its output was there.
-        again = send({**_sent_before(folder / "out", place), "experiment": "clinic"})
-        assert again.url == url
-        assert len(asked(place, "runs/search", experiment_ids=[experiment])["runs"]) == 3
     away = run("away", mlflow=place)
     assert away.exit_code == without.exit_code == ran.exit_code
     assert away.json["verdict"] == without.json["verdict"]
     assert away.json["tracking"]["url"] is None
     assert "was not tracked" in away.stderr
     assert (folder / "away" / "report.html").is_file()
-
-
-def _sent_before(out: Path, place: str) -> Record:
-    """The parent of a run's record, made anew from what lies in its output."""
-    from evaluate.result_io import evaluation_from
-
-    evaluation = evaluation_from((out / "evaluation.json").read_text())
-    policy = load_policy("internal")
-    job = job_of(mlflow=place, content="internal")
-    delivery = Delivery(evaluation, judge(evaluation, [policy]), policy, "Patients", "independent")
-    made = record_of(job.tracking, job, delivery, out)
-    first, *others = made["runs"]
-    return {**made, "runs": [{**first, "params": {}}, *others]}

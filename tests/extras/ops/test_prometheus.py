@@ -3,7 +3,7 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from understudy.extras.ops.prometheus import (
     PUBLIC,
     PUBLIC_FILE,
     RULES,
+    Sample,
     internal_samples,
     public_samples,
     write_telemetry,
@@ -69,31 +70,40 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
 
 
 def public(evaluation: Evaluation) -> Samples:
-    return named_labels(PUBLIC, public_samples(evaluation, EPOCH))
+    return labeled(public_samples(evaluation, EPOCH))
 
 
 def internal(evaluation: Evaluation, verdicts: Sequence[Verdict] = ()) -> Samples:
-    return named_labels(INTERNAL, internal_samples(evaluation, verdicts))
+    return labeled(internal_samples(evaluation, verdicts))
 
 
-def named_labels(families: Any, found: dict[tuple[str, tuple[str, ...]], float]) -> Samples:
-    return {
-        (name, frozenset(zip(families[name][1], values, strict=True))): one for (name, values), one in found.items()
-    }
+def labeled(samples: Iterable[Sample]) -> Samples:
+    return {(name, frozenset(labels.items())): number for name, labels, number in samples}
 
 
 def value(found: Samples, name: str, **labels: str) -> float | None:
     return found.get((name, frozenset(labels.items())))
 
 
-def test_the_names_and_labels_are_those_that_were_agreed_on() -> None:
-    labels = {name: set(labels) for name, (_, labels) in {**PUBLIC, **INTERNAL}.items()}
-    assert labels["dp_training_epsilon_consumed"] == {"model", "dataset", "run_id"}
-    assert labels["dp_training_budget_remaining"] == {"dataset"}
-    for name in (
-        "dp_noise_multiplier", "dp_gradient_clip_fraction", "dp_membership_inference_auc", "dp_training_accuracy_delta",
-    ):  # fmt: skip
-        assert labels[name] == {"model"}
+def test_the_names_and_labels_are_those_that_were_agreed_on(
+    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
+) -> None:
+    run = measured(named(evaluation, ledger=note(2.0)), CLIPPED, 0.25)
+    samples = [*public_samples(run, EPOCH), *internal_samples(run, verdicts_of(evaluation))]
+    labels = {name: set(labels) for name, labels, _ in samples}
+    assert labels == {
+        "dp_training_epsilon_consumed": {"model", "dataset", "run_id"},
+        "dp_training_budget_remaining": {"dataset"},
+        "dp_training_budget_limit": {"dataset"},
+        "dp_noise_multiplier": {"model"},
+        "dp_training_ledger_entry": {"model", "dataset", "run_id", "guarantee"},
+        "understudy_run_timestamp_seconds": {"dataset", "run_id"},
+        "dp_gradient_clip_fraction": {"model"},
+        "dp_membership_inference_auc": {"model"},
+        "dp_training_accuracy_delta": {"model"},
+        "understudy_verdict": {"model", "policy", "verdict"},
+    }
+    assert labels.keys() == PUBLIC.keys() | INTERNAL.keys()
     assert not PUBLIC.keys() & INTERNAL.keys()
 
 
@@ -300,54 +310,36 @@ def measured(evaluation: Evaluation, measure: str, number: float) -> Evaluation:
     return replace(evaluation, candidates=(changed,))
 
 
-@needs_promtool
-def test_no_alert_fires_on_a_run_in_order(evaluation: Evaluation, tmp_path: Path) -> None:
-    found = measured(measured(quiet(evaluation), "privacy.membership.auc", 0.60), CLIPPED, 0.90)
-    assert not alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
+ALERTS: list[tuple[Callable[[Evaluation], Evaluation], str, str | None]] = [
+    (lambda e: measured(measured(e, "privacy.membership.auc", 0.60), CLIPPED, 0.90), "PASS", None),
+    (lambda e: named(e, ledger=note(2.69)), "PASS", None),
+    (lambda e: named(e, ledger=note(2.72)), "PASS", "PrivacyBudgetLow"),
+    (lambda e: named(e, ledger=note(2.98)), "PASS", "PrivacyBudgetSpent"),
+    (lambda e: named(e, ledger=note(3.0)), "PASS", "PrivacyBudgetSpent"),
+    (lambda e: measured(e, "privacy.membership.auc", 0.601), "PASS", "MembershipInferenceSucceeds"),
+    (lambda e: measured(e, CLIPPED, 0.91), "PASS", "GradientClipFractionHigh"),
+    (lambda e: named(e, ledger=None), "PASS", "ProtectedRunWithoutLedgerEntry"),
+    (lambda e: disputed(named(e, ledger=note(1.0))), "PASS", "GuaranteeDisputed"),
+    (
+        lambda e: replace(e, candidates=(replace(e.candidates[0], statement=None),)), "PASS",
+        "ProtectedRunWithoutGuarantee",
+    ),
+    (lambda e: e, "FAIL", "UnderstudyVerdictFail"),
+    (lambda e: e, "INCONCLUSIVE", "UnderstudyVerdictInconclusive"),
+]  # fmt: skip
 
 
 @needs_promtool
-@pytest.mark.parametrize(
-    ("spent", "alert"),
-    [(2.72, "PrivacyBudgetLow"), (2.98, "PrivacyBudgetSpent"), (3.0, "PrivacyBudgetSpent"), (2.69, None)],
-)
-def test_the_budget_alerts_fire_on_what_is_left_of_the_total(
-    evaluation: Evaluation, tmp_path: Path, spent: float, alert: str | None
-) -> None:
-    found = named(quiet(evaluation), ledger=note(spent))
-    fired = alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
-    assert set(fired) == ({alert} if alert else set())
-    if alert:
-        assert fired[alert][0]["dataset"] == "patients"
-
-
-@needs_promtool
-@pytest.mark.parametrize(
-    ("change", "alert"),
-    [
-        (lambda e: measured(e, "privacy.membership.auc", 0.601), "MembershipInferenceSucceeds"),
-        (lambda e: measured(e, CLIPPED, 0.91), "GradientClipFractionHigh"),
-        (lambda e: named(e, ledger=None), "ProtectedRunWithoutLedgerEntry"),
-        (lambda e: disputed(named(e, ledger=note(1.0))), "GuaranteeDisputed"),
-        (lambda e: replace(e, candidates=(replace(e.candidates[0], statement=None),)), "ProtectedRunWithoutGuarantee"),
-    ],
-)
-def test_each_leak_and_each_gap_in_the_books_has_its_alert(
-    evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], alert: str
+@pytest.mark.parametrize(("change", "outcome", "alert"), ALERTS)
+def test_each_leak_gap_in_the_books_and_verdict_has_its_alert_and_a_run_in_order_none(
+    evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], outcome: str, alert: str | None
 ) -> None:
     found = change(quiet(evaluation))
-    fired = alerting(series(found, passed(found), tmp_path, EPOCH), "2h", tmp_path)
-    assert set(fired) == {alert}
-    assert fired[alert][0]["model"] == "mst"
-
-
-@needs_promtool
-@pytest.mark.parametrize(
-    ("outcome", "alert"), [("FAIL", "UnderstudyVerdictFail"), ("INCONCLUSIVE", "UnderstudyVerdictInconclusive")]
-)
-def test_a_verdict_that_is_no_pass_alerts(evaluation: Evaluation, tmp_path: Path, outcome: str, alert: str) -> None:
-    found = quiet(evaluation)
-    assert set(alerting(series(found, passed(found, outcome), tmp_path, EPOCH), "2h", tmp_path)) == {alert}
+    fired = alerting(series(found, passed(found, outcome), tmp_path, EPOCH), "2h", tmp_path)
+    assert set(fired) == ({alert} if alert else set())
+    if alert:
+        label, value = ("dataset", "patients") if "Budget" in alert else ("model", "mst")
+        assert fired[alert][0][label] == value
 
 
 @needs_promtool

@@ -23,29 +23,9 @@ def test_a_schema_goes_to_sdv_and_back(workspace: Any) -> None:
     assert content["columns"] == tomllib.loads((folder / "schema.toml").read_text(encoding="utf-8"))["columns"]
 
 
-def test_metadata_of_version_1_is_filled_in_from_a_table(workspace: Any) -> None:
-    folder = workspace.folder
-    for spec in ("V1", "SINGLE_TABLE_V1"):
-        made = workspace.run(
-            "schema", "to-sdv", folder / "schema.toml", "--spec", spec, "--force", "--out", folder / "m.json"
-        )
-        assert made.exit_code == 0, made.stderr
-        ran = workspace.run(
-            "schema", "from-sdv", folder / "m.json", "--data", folder / "table.csv", "--force", "--out",
-            folder / "back.toml",
-        )  # fmt: skip
-        assert ran.exit_code == 0, ran.stderr
-        columns = tomllib.loads((folder / "back.toml").read_text(encoding="utf-8"))["columns"]
-        assert columns["income"]["decimals"] == 1
-        assert len(columns["town"]["categories"]) == 4
-        checked = workspace.run("schema", "check", folder / "table.csv", "--schema", folder / "back.toml")
-        assert checked.exit_code == 0, checked.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["to-sdv", "schema.toml", "--spec", "V3"], "spec='V3' is no version"),
         (["from-sdv", "schema.toml"], "the metadata is no JSON"),
         (["from-sdv", "nothing.json"], "the metadata cannot be read"),
     ],

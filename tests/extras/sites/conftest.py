@@ -1,6 +1,6 @@
 """A job of several sites, their tables, and a run in this process."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -17,9 +17,9 @@ from tests.understudy.conftest import SCHEMA, small_table
 from understudy.budget.account import ledger_url, open_fund
 from understudy.cli import app
 from understudy.data.source import find_table
-from understudy.extras.sites.channel import LocalChannel, Recorder
+from understudy.extras.sites.channel import LocalChannel, Recorder, unpack
 from understudy.extras.sites.job import SitesInputs, read_sites_job
-from understudy.extras.sites.participant import site_part, taking_part
+from understudy.extras.sites.participant import Participant
 from understudy.extras.sites.server import SitesOutcome, serve
 
 NAMES = ("east", "north", "south", "west")
@@ -65,16 +65,40 @@ class SitesHome:
     def participants(self, *, ledger: bool = False, outs: str = "at") -> Iterator[dict[str, Any]]:
         with ExitStack() as stack:
             yield {
-                name: stack.enter_context(taking_part(site_part(
-                    name, self.inputs, find_table(str(self.home / f"{name}.csv")), self.home / f"{outs}-{name}",
-                    self.ledger(name) if ledger else None,
-                )))
+                name: stack.enter_context(self.participant(name, outs, self.ledger(name) if ledger else None).at_work())
                 for name in NAMES
-            }  # fmt: skip
+            }
+
+    def participant(self, name: str, outs: str = "at", ledger: str | None = None) -> Participant:
+        table = find_table(str(self.home / f"{name}.csv"))
+        return Participant(name, self.inputs, table, self.home / f"{outs}-{name}", ledger)
 
     def run(self, recorder: Recorder | None = None, out: str = "out", **more: Any) -> SitesOutcome:
         with self.participants(**more) as sites:
             return serve(self.inputs, LocalChannel(sites, recorder), self.home / out)
+
+
+class Altered:
+    """A site that answers by a function of itself, the task that is asked of it, and the request."""
+
+    def __init__(self, site: Any, act: Callable[[Any, str, bytes], bytes]) -> None:
+        self._site, self._act = site, act
+
+    def answer(self, request: bytes) -> bytes:
+        return self._act(self._site, unpack(request)[0]["task"], request)
+
+
+def dies(site: Any, task: str, n_answers: int = 0) -> Altered:
+    """A site that answers so many requests of a task, and is gone then."""
+    left = [n_answers + 1]
+
+    def act(site: Any, asked: str, request: bytes) -> bytes:
+        left[0] -= asked == task
+        if left[0] <= 0:
+            raise ConnectionError
+        return bytes(site.answer(request))
+
+    return Altered(site, act)
 
 
 @cache

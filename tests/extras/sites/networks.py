@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from understudy.extras.sites import flower, joining
-from understudy.extras.sites.credentials import ServerFiles, SiteFiles, make_server_files, make_site_files
+from understudy.extras.sites.credentials import make_server_files, make_site_files
 from understudy.extras.sites.flower import FlowerChannel
 from understudy.extras.sites.joining import serve_site
 
@@ -46,16 +46,15 @@ class Network:
     """A server's files, its sites' keys, and the processes that were started with them."""
 
     def __init__(self, folder: Path, sites: tuple[str, ...] = SITES) -> None:
-        self.folder = folder
-        self.files = make_server_files(folder)
-        self.keys = {name: make_site_files(folder, name, self.files.ca) for name in sites}
+        self.folder, self.sites = folder, sites
+        make_server_files(folder)
+        for name in sites:
+            make_site_files(folder, name)
         self.received: list[tuple[str, str, bytes]] = []
 
     def channel(self, port: int = 0) -> FlowerChannel:
-        public = {name: files.public_key for name, files in self.keys.items()}
-        return FlowerChannel(
-            self.files, public, port=port, recorder=lambda *payload: self.received.append(payload)
-        )  # fmt: skip
+        record = lambda *payload: self.received.append(payload)  # noqa: E731
+        return FlowerChannel(self.folder, self.sites, port=port, recorder=record)
 
     def start_site(self, name: str, address: str) -> "subprocess.Popen[bytes]":
         return run_driver("site", str(self.folder), name, address)
@@ -84,7 +83,7 @@ def joined(network: Network) -> Iterator[tuple[FlowerChannel, dict[str, "subproc
     sites: dict[str, subprocess.Popen[bytes]] = {}
     try:
         with network.channel() as channel:
-            sites |= {name: network.start_site(name, channel.address) for name in network.keys}
+            sites |= {name: network.start_site(name, channel.address) for name in network.sites}
             assert channel.wait(len(sites), JOIN_S)
             yield channel, sites
     finally:
@@ -107,17 +106,14 @@ def main(kind: str, at: str, *more: str) -> None:
     flower.HEARTBEAT_S = joining.HEARTBEAT_S = 10  # the least that Flower takes
     if kind == "site":
         name, address = more
-        files = SiteFiles(folder / "ca.pem", folder / f"{name}.key", folder / f"{name}.pub")
 
         def say(sentence: str) -> None:
             with (folder / f"{name}.said").open("a") as file:
                 file.write(f"{sentence}\n")
 
-        serve_site(Obedient(), files, address, wait_s=JOIN_S, say=say)
+        serve_site(Obedient(), folder / "ca.pem", folder / f"{name}.key", address, wait_s=JOIN_S, say=say)
         return
-    files_of_server = ServerFiles(folder / "ca.pem", folder / "server.pem", folder / "server.key")
-    keys = {path.stem: path for path in folder.glob("*.pub")}
-    with FlowerChannel(files_of_server, keys) as channel:
+    with FlowerChannel(folder, [path.stem for path in folder.glob("*.pub")]) as channel:
         (folder / "address").write_text(channel.address)
         with suppress(KeyboardInterrupt):
             time.sleep(600)

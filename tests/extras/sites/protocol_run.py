@@ -1,91 +1,95 @@
-"""A run of secure aggregation in one process, with sites that drop out where a test says so."""
+"""One sum by secure aggregation in this process, with sites that drop out or lie where a test says so."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import stats
 
 from understudy.extras.sites import secure_aggregation as protocol
-from understudy.extras.sites.secure_aggregation import AggregationPlan, Masked, Unmasking, Vector, parsed, parsed_vector
-from understudy.extras.sites.server_aggregation import ServerAggregation
-from understudy.extras.sites.site_aggregation import SiteAggregation
+from understudy.extras.sites.secure_aggregation import (
+    Advertisement,
+    AggregationPlan,
+    Masked,
+    SiteAggregation,
+    Unmasking,
+    Vector,
+    parsed,
+    parsed_vector,
+)
 
 LENGTH = 4096
 CHANCE = 1e-9
 """Where a check of uniform bytes alarms by chance."""
+STAGES = ("advertise", "share", "mask", "unmask")
 
 
 @dataclass
 class Run:
-    """A run after its set-up; `received` holds all that came to the server, by stage and site."""
+    """A sum of vectors. `gone`: by stage, sites whose messages from it on are lost; `late`: whose vectors come late.
+
+    `received` and `sent` hold all that came to the server, and all that it sent, by stage and site.
+    """
 
     plan: AggregationPlan
-    sites: dict[str, SiteAggregation]
-    server: ServerAggregation
-    received: dict[tuple[str, int, str], bytes] = field(default_factory=dict)
+    vectors: dict[str, Vector]
+    gone: Mapping[str, Collection[str]] = field(default_factory=dict)
+    late: Collection[str] = ()
+    change: Callable[[str, str, bytes], bytes] = lambda stage, site, reply: reply
 
-    def masked(self, site: str, round_index: int = 0) -> Masked:
-        content = self.received["mask", round_index, site]
-        return parsed_vector(self.plan, round_index, (len(content) - 40) // 8, content)
+    def __post_init__(self) -> None:
+        self.sites = {site: SiteAggregation(self.plan, site) for site in self.plan.sites}
+        self.received: dict[tuple[str, str], bytes] = {}
+        self.sent: dict[tuple[str, str], bytes] = {}
 
-    def seed(self, site: str, round_index: int = 0) -> bytes:
-        return protocol.joined_secret(self.revealed("seeds", site, round_index), self.plan)
+    def total(self) -> Vector:
+        length = len(next(iter(self.vectors.values())))
+        total, self.answered = protocol.sum_of_sites(self.plan, length, self.ask)
+        return total
 
-    def mask_key(self, site: str, round_index: int = 0) -> bytes:
-        return protocol.joined_secret(self.revealed("mask_keys", site, round_index), self.plan)
+    def ask(self, stage: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+        gone = {site for before in STAGES[: STAGES.index(stage) + 1] for site in self.gone.get(before, ())}
+        self.sent |= {(stage, site): message for site, message in messages.items()}
+        replies = {site: self.reply(stage, site, messages[site]) for site in messages if site not in gone}
+        self.received |= {(stage, site): reply for site, reply in replies.items()}
+        return {site: reply for site, reply in replies.items() if stage != "mask" or site not in self.late}
 
-    def revealed(self, kind: str, site: str, round_index: int) -> dict[str, bytes]:
-        replies = {
-            by: parsed(self.plan, content, Unmasking)
-            for (stage, index, by), content in self.received.items()
-            if (stage, index) == ("unmask", round_index)
-        }
-        return {by: bytes.fromhex(getattr(reply, kind)[site]) for by, reply in replies.items()}
+    def reply(self, stage: str, site: str, message: bytes) -> bytes:
+        party = self.sites[site]
+        if stage == "mask":
+            party.receive(message)
+            return self.change(stage, site, party.mask(self.vectors[site]))
+        return self.change(stage, site, party.advertise() if stage == "advertise" else getattr(party, stage)(message))
 
+    def masked(self, site: str) -> Masked:
+        content = self.received["mask", site]
+        return parsed_vector(self.plan, (len(content) - 32) // 8, content)
 
-def plan_of(n: int, threshold: int | None = None, n_rounds: int = 2) -> AggregationPlan:
-    return AggregationPlan("run", tuple(f"site-{i}" for i in range(n)), threshold or n // 2 + 1, n_rounds)
+    def secret(self, kind: str, site: str) -> bytes:
+        """The seed or the mask key of a site, from what others revealed."""
+        replies = {by: parsed(self.plan, text, Unmasking) for (at, by), text in self.received.items() if at == "unmask"}
+        shares = {by: bytes.fromhex(getattr(reply, kind)[site]) for by, reply in replies.items()}
+        return protocol.joined_secret(shares, self.plan)
 
+    def without_own(self, site: str) -> Masked:
+        """A vector without the mask that its site alone adds."""
+        masked = self.masked(site)
+        return masked - protocol.own_mask(self.plan, site, self.secret("seeds", site), len(masked))
 
-def set_up(plan: AggregationPlan, **dropped: Collection[str]) -> Run:
-    """A run whose set-up is done; `dropped` names, by stage, the sites whose messages of it and later are lost."""
-    run = Run(plan, {site: SiteAggregation(plan, site) for site in plan.sites}, ServerAggregation(plan))
-    gone = set(dropped.get("advertise", ()))
-    for site in left(plan, gone):
-        run.received["advertise", 0, site] = run.sites[site].advertise()
-        run.server.take_advertisement(site, run.received["advertise", 0, site])
-    keys = run.server.keys()
-    gone |= set(dropped.get("share", ()))
-    for site in left(plan, gone):
-        run.received["share", 0, site] = run.sites[site].share(keys)
-        run.server.take_shares(site, run.received["share", 0, site])
-    gone |= set(dropped.get("receive", ()))
-    for site in left(plan, gone):
-        run.sites[site].receive(run.server.shares_for(site))
-    return run
-
-
-def collect(run: Run, vectors: dict[str, Vector], round_index: int = 0) -> bytes:
-    """Stage 3 with the sites that have a vector; the server's request."""
-    run.server.begin(round_index, len(next(iter(vectors.values()))))
-    for site, vector in vectors.items():
-        run.received["mask", round_index, site] = run.sites[site].mask(round_index, vector)
-        run.server.take_masked(site, run.received["mask", round_index, site])
-    return run.server.unmask_request()
+    def with_other(self, site: str, other: str, private: bytes) -> Masked:
+        """The mask that a site has with another, from its private key."""
+        keys = parsed(self.plan, self.received["advertise", other], Advertisement)
+        secret = protocol.shared_secret(private, keys.mask_key)
+        return protocol.pair_mask(self.plan, (site, other), secret, len(self.masked(site)))
 
 
-def total(run: Run, vectors: dict[str, Vector], round_index: int = 0, silent: Collection[str] = ()) -> Vector:
-    """One round; sites that are `silent` answer no more once their vectors came."""
-    request = collect(run, vectors, round_index)
-    for site in vectors.keys() - set(silent):
-        run.received["unmask", round_index, site] = run.sites[site].unmask(request)
-        run.server.take_unmasking(site, run.received["unmask", round_index, site])
-    return run.server.total()
+def plan_of(n: int, threshold: int | None = None, run_id: str = "run") -> AggregationPlan:
+    return AggregationPlan(run_id, tuple(f"site-{i}" for i in range(n)), threshold or n // 2 + 1)
 
 
-def left(plan: AggregationPlan, gone: Collection[str]) -> list[str]:
-    return [site for site in plan.sites if site not in gone]
+def run_of(n: int, threshold: int | None = None, length: int = LENGTH, **more: object) -> Run:
+    plan = plan_of(n, threshold)
+    return Run(plan, counts(plan.sites, length), **more)  # type: ignore[arg-type]
 
 
 def counts(sites: Iterable[str], length: int = LENGTH, seed: int = 0) -> dict[str, Vector]:

@@ -13,9 +13,9 @@ from tests.understudy.conftest import SCHEMA, SECRET
 from understudy.cli import app
 from understudy.console import BAD_INPUT
 from understudy.data.source import find_table
-from understudy.extras.sites.messages import CountQuery, SitesError, pack
-from understudy.extras.sites.participant import site_part, taking_part
-from understudy.extras.sites.site import Site
+from understudy.extras.sites.channel import SitesError, pack
+from understudy.extras.sites.participant import Participant
+from understudy.extras.sites.site import CountQuery, Site
 
 MST = {"name": "mst", "epsilon": 1.0}
 SITES: dict[str, Any] = {name: {} for name in NAMES}
@@ -32,7 +32,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a parameter of another": ({"generator": {**MST, "steps": 3}}, "generator: "),
     "a measure that is none": ({"measures": ["fidelity.colums"]}, "did you mean"),
     "a key that is none": ({"coluding": 1}, "colluding"),
-    "training of counts": ({"training": {"local_steps": 2}}, "training"),
 }
 
 
@@ -55,11 +54,11 @@ def test_a_domain_that_would_be_measured_is_refused(sites_home: SitesHome) -> No
 def test_a_site_of_another_name_and_an_output_that_is_taken_are_refused(sites_home: SitesHome, tmp_path: Path) -> None:
     inputs, table = sites_home.write(MST), find_table(str(sites_home.home / "east.csv"))
     with pytest.raises(BadInput, match="site='eats' is none of the job's"):
-        site_part("eats", inputs, table, tmp_path / "new", None)
+        Participant("eats", inputs, table, tmp_path / "new", None)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
     with pytest.raises(BadInput, match="taken"):
-        site_part("east", inputs, table, tmp_path / "taken", None)
+        Participant("east", inputs, table, tmp_path / "taken", None)
 
 
 def test_unfinished_work_of_another_job_does_not_stop_the_corrected_one(sites_home: SitesHome) -> None:
@@ -75,7 +74,7 @@ def draw(home: SitesHome, **more: Any) -> None:
     inputs = home.write({"name": "independent", "epsilon": 1.0})
     with home.participants(**more) as sites:
         for site in sites.values():
-            site.site._noisy(CountQuery(number=0, event=0, kind="cells"))
+            site.site.noisy(CountQuery(number=0, event=0, kind="cells"))
     assert inputs.by_sums
 
 
@@ -141,8 +140,8 @@ def test_a_ledger_that_has_no_room_refuses_before_anything_is_answered(sites_hom
 def test_a_table_that_does_not_fit_names_no_value_of_it(sites_home: SitesHome) -> None:
     inputs = sites_home.write(MST)
     (sites_home.home / "bad.csv").write_text(f"age,town\n1,{SECRET}\n")
-    member = site_part("east", inputs, find_table(str(sites_home.home / "bad.csv")), sites_home.home / "out-east", None)
-    with pytest.raises(BadInput) as refused, taking_part(member):
+    site = Participant("east", inputs, find_table(str(sites_home.home / "bad.csv")), sites_home.home / "out-east", None)
+    with pytest.raises(BadInput) as refused, site.at_work():
         pass
     assert SECRET not in str(refused.value)
 

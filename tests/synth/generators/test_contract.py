@@ -27,6 +27,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.model import Model
 from synth.generators.models.neural_model import NeuralModel
+from synth.generators.wrapper import cautions
 from synth.schema import Schema, build_schema
 from synth.table import present, violations
 from tests.synth.conftest import CONTENT, make_frame
@@ -551,6 +552,18 @@ def test_rows_without_an_entity_contribute_nothing(private: str) -> None:
     whole = pd.concat([frame.astype(object), strays.astype(object)], ignore_index=True)
     for expected, found in zip(seen(frame), seen(whole), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_an_order_that_no_extra_makes_use_of_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {
+        "who": {"kind": "identifier", "bounds": [0, 99]},
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]},
+    }
+    schema = build_schema({"status": "inferred", "columns": columns, "entity": "who", "order": "day"})
+    monkeypatch.setattr(extras, "load", lambda _: {})
+    assert cautions(registry.generator("trees"), schema) == (
+        "generator='trees' draws the rows of an entity independently, and order='day' counts for nothing",
+    )
 
 
 def test_sdv_takes_no_epsilon() -> None:

@@ -23,6 +23,7 @@ from synth.schema.counted import free_name, unordered
 from synth.schema.kinds import IntegerColumn, RealColumn
 
 FIRST, LATER = "first", "later"  # the names of the two tables, in files and in statements
+BEFORE, AVERAGE, GAIN = "row before", "average before", "gain"
 
 
 def has_histories(schema: Schema) -> bool:
@@ -40,58 +41,49 @@ class HistoryLayout:
     averages: bool = True
 
     @cached_property
-    def _names(self) -> Mapping[str, str]:
-        wanted = ["rows of the history", "rows left", "place in the history"]
-        for name in self.schema.modeled:
-            wanted += [f"{name}, row before", f"{name}, average before", f"{name}, gain"]
+    def _names(self) -> dict[str, str]:
         names: dict[str, str] = {}
-        for name in wanted:
+        of_columns = [f"{name}, {what}" for name in self.schema.modeled for what in (BEFORE, AVERAGE, GAIN)]
+        for name in ("rows of the history", "rows left", "place in the history", *of_columns):
             names[name] = free_name(name, {*self.schema.columns, *names.values()})
         return names
 
     @property
     def n_rows(self) -> str:
-        """The column that holds the rows of a history."""
+        """The column that holds the rows of a history; the others are of rows after this one, and its place from 1."""
         return self._names["rows of the history"]
 
     @property
     def left(self) -> str:
-        """The column that holds the rows after this one."""
         return self._names["rows left"]
 
     @property
     def place(self) -> str:
-        """The column that holds the place of a row in its history, from 1 on."""
         return self._names["place in the history"]
 
     def before(self, name: str) -> str:
-        """The column of another's value in the row before."""
-        return self._names[f"{name}, row before"]
+        return self._names[f"{name}, {BEFORE}"]
 
     def average(self, name: str) -> str:
         """The column of another's average over all rows before."""
-        return self._names[f"{name}, average before"]
+        return self._names[f"{name}, {AVERAGE}"]
 
     def gain(self, name: str) -> str:
-        """The column of the gain of one that never falls."""
-        return self._names[f"{name}, gain"]
+        return self._names[f"{name}, {GAIN}"]
 
     @cached_property
     def constant(self) -> tuple[str, ...]:
-        """Modeled columns that hold one value in all rows of an entity."""
         return tuple(name for name in self.schema.modeled if name in self.schema.constant_in_entity)
 
     @cached_property
     def varying(self) -> tuple[str, ...]:
-        """Modeled columns that may change from row to row."""
         return tuple(name for name in self.schema.modeled if name not in self.schema.constant_in_entity)
 
     @cached_property
     def averaged(self) -> tuple[str, ...]:
         """Varying columns whose averages over the rows before are known, too."""
-        varying = {n: self.schema.columns[n] for n in self.varying if n not in self.schema.growing}
-        kinds = {n for n, c in varying.items() if c.is_boolean or (c.is_number and not c.is_weight)}
-        return tuple(name for name in varying if name in kinds) if self.averages else ()
+        columns = ((n, self.schema.columns[n]) for n in self.varying if self.averages and n not in self.schema.growing)
+        return tuple(n for n, column in columns if column.is_boolean or (column.is_number and not column.is_weight))
 
     @cached_property
     def known(self) -> tuple[str, ...]:
@@ -101,20 +93,18 @@ class HistoryLayout:
 
     @cached_property
     def first_rows(self) -> Schema:
-        """The schema of first rows: all learned columns, and the number of rows."""
+        """The schema of first rows: all learned columns, and the number of rows after those that are constant."""
         columns = {name: self.schema.columns[name] for name in self.schema.learned}
-        held = [name for name in columns if name in self.schema.constant_in_entity]
-        ordered: dict[str, Any] = {name: columns[name] for name in held}
-        ordered[self.n_rows] = IntegerColumn(bounds=(1, self.longest))
-        ordered |= columns
+        ordered = {name: column for name, column in columns.items() if name in self.schema.constant_in_entity}
+        ordered |= {self.n_rows: IntegerColumn(bounds=(1, self.longest)), **columns}
         kept = [each for each in self.schema.constraints if not isinstance(each, Unique | Steps)]
         return self._schema(ordered, kept, 1)
 
     @cached_property
     def later_rows(self) -> Schema:
         """The schema of later rows: their entity, what is known of them, and what is drawn."""
-        growing, columns = self.schema.growing, self.schema.columns
-        made: dict[str, Any] = {str(self.schema.entity): unordered(columns[str(self.schema.entity)])}
+        growing, columns, entity = self.schema.growing, self.schema.columns, str(self.schema.entity)
+        made: dict[str, Any] = {entity: unordered(columns[entity])}
         made |= {name: columns[name] for name in self.constant}
         made[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
         made[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
@@ -127,17 +117,16 @@ class HistoryLayout:
             for each in self.schema.constraints
             if not isinstance(each, Unique | Formula | Steps) and {*each.columns} <= made.keys()
         ]
-        kept += [rule for each in self.steps if not (rule := self._listed(each)).determined]
-        return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=self.schema.entity)
+        for steps in self.steps:
+            pairs = tuple(steps.allowed(columns[steps.column].levels))
+            rule = FixedCombinations(columns=(self.before(steps.column), steps.column), combinations=pairs)
+            kept += [] if rule.determined else [rule]
+        return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=entity)
 
     @property
     def steps(self) -> list[Steps]:
         """What rules out that categories follow each other: public, so that a model holds it as zeros at no cost."""
         return [each for each in self.schema.constraints if isinstance(each, Steps) and each.column in self.varying]
-
-    def _listed(self, steps: Steps) -> FixedCombinations:
-        pairs = steps.allowed(self.schema.columns[steps.column].levels) or [("", "")]
-        return FixedCombinations(columns=(self.before(steps.column), steps.column), combinations=tuple(pairs))
 
     @cached_property
     def drawn_alone(self) -> Schema:
@@ -149,14 +138,13 @@ class HistoryLayout:
     def _schema(
         self, columns: Mapping[str, Any], constraints: Sequence[Any], k: int, entity: str | None = None
     ) -> Schema:
-        names = columns.keys()
         return Schema(
             status=self.schema.status,
             # Plans take it for the signal, and rows of one unit weigh k times as much in the noise.
             n_units=None if self.schema.n_units is None else max(self.schema.n_units // k, 1),
             max_rows_per_unit=k,
-            target=self.schema.target if self.schema.target in names else None,
-            sensitive=tuple(name for name in self.schema.sensitive if name in names),
+            target=self.schema.target if self.schema.target in columns else None,
+            sensitive=tuple(name for name in self.schema.sensitive if name in columns),
             entity=entity,
             missing_values=self.schema.missing_values,
             columns=dict(columns),
@@ -165,20 +153,16 @@ class HistoryLayout:
 
     def _gain_column(self, name: str) -> Any:
         column: Any = self.schema.columns[name]
-        low, high = column.ends
-        unit, least = column.unit, self.least_gain(name)
+        (low, high), unit = column.ends, column.unit
         if self.reads_domains:
             kind: Any = IntegerColumn if unit is not None else RealColumn
             return kind(measure=True, measure_spikes=True)
         if unit is None:
             return RealColumn(bounds=(0.0, high - low), scale="log")
-        return IntegerColumn(bounds=(least, int(np.clip(round((high - low) / unit), least, 2**62))), scale="log")
-
-    def least_gain(self, name: str) -> int:
-        """Steps of a column's precision that lie between two rows at least: one where the order names a row."""
+        # At least one step of its precision lies between two rows where the order names a row.
         key = {self.schema.entity, name}
-        apart = any(isinstance(each, Unique) and {*each.columns} == key for each in self.schema.constraints)
-        return int(apart)
+        least = int(any(isinstance(each, Unique) and {*each.columns} == key for each in self.schema.constraints))
+        return IntegerColumn(bounds=(least, int(np.clip(round((high - low) / unit), least, 2**62))), scale="log")
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """Pairs of columns whose codes may rule each other out: states, those before them, and the rows to come."""
@@ -192,28 +176,30 @@ class HistoryLayout:
         `table`: *Sensitive*. In canonical form.
         """
         now, before = histories.pairs
-        for name in self.constant:
-            codes = pd.factorize(table[name], use_na_sentinel=False)[0]
-            if (codes[now] != codes[before]).any():
-                raise breaks(name, "varies", "constant_in_entity")
-        for name in self.schema.growing:
-            line = self.schema.columns[name].positions(table[name])
-            if (line[now] < line[before]).any():
-                raise breaks(name, "falls", "nondecreasing_in_entity")
+        for name in (*self.constant, *self.schema.growing):
+            if is_constant := name in self.constant:
+                codes = pd.factorize(table[name], use_na_sentinel=False)[0]
+                breaks = codes[now] != codes[before]
+            else:
+                line = self.schema.columns[name].positions(table[name])
+                breaks = line[now] < line[before]
+            if breaks.any():
+                how, key = ("varies", "constant") if is_constant else ("falls", "nondecreasing")
+                raise TableError(
+                    f"column={name!r} {how} within an entity, and {key}_in_entity names it; correct the table, or take "
+                    "it out there"
+                )
 
     def taken_apart(self, table: pd.DataFrame, histories: Histories) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The first rows and the later rows of a table. `table`: *Sensitive*. In canonical form."""
-        table = self._filled(table, histories)
-        firsts = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
-        first: dict[str, Any] = {name: firsts[name] for name in self.first_rows.columns if name in firsts}
+        table = self._filled(table.reset_index(drop=True), histories)
+        first = table.iloc[histories.rows[histories.starts]].reset_index(drop=True)
         first[self.n_rows] = whole_numbers(histories.lengths)
         now, before = histories.pairs
-        places = histories.places
-        follows = np.flatnonzero(places > 1)
-        lengths = np.repeat(histories.lengths, histories.lengths)
         rows, earlier = (table.iloc[at].reset_index(drop=True) for at in (now, before))
-        later: dict[str, Any] = {str(self.schema.entity): rows[str(self.schema.entity)]}
-        later |= {name: rows[name] for name in self.constant}
+        places, lengths = histories.places, np.repeat(histories.lengths, histories.lengths)
+        follows = np.flatnonzero(places > 1)
+        later: dict[str, Any] = {str(name): rows[name] for name in rows}
         later[self.left] = whole_numbers((lengths - places)[follows])
         later[self.place] = whole_numbers(places[follows])
         later |= {self.before(name): earlier[name] for name in self.varying}
@@ -223,11 +209,11 @@ class HistoryLayout:
             unit = (column.unit or 1.0) if column.is_line else 1.0
             values = np.round(values / unit) if unit != 1.0 else values
             later[self.average(name)] = _averages_before(values, histories)[follows] * unit
-        for name in self.varying:
-            if name in self.schema.growing:
-                later[self.gain(name)] = self._gains(name, rows[name], earlier[name])
-            else:
-                later[name] = rows[name]
+        for name in (n for n in self.varying if n in self.schema.growing):
+            growing: Any = self.schema.columns[name]
+            counts = [_counts(growing.positions(each[name]), growing) for each in (rows, earlier)]
+            gains = np.maximum(counts[0] - counts[1], 0)
+            later[self.gain(name)] = pd.Series(gains) if growing.unit is None else whole_numbers(gains)
         return (
             pd.DataFrame({name: first[name] for name in self.first_rows.kept}, copy=False),
             pd.DataFrame({name: later[name] for name in self.later_rows.kept}, copy=False),
@@ -238,30 +224,16 @@ class HistoryLayout:
 
         It depends on the rows of the same entity alone.
         """
-        missing = [name for name in self.schema.growing if table[name].isna().any()]
-        if not missing:
-            return table
-        made = {name: table[name] for name in table}
-        for name in missing:
+        filled = {}
+        for name in (n for n in self.schema.growing if table[n].isna().any()):
             column: Any = self.schema.columns[name]
-            present = table[name].notna().to_numpy()
-            above = pd.Series(np.where(present[histories.rows], np.arange(len(histories.rows)), np.nan))
-            above = above.groupby(histories.owners).ffill()
-            source = np.arange(len(table))  # of each row, the row whose cell it takes
-            source[histories.rows] = histories.rows[above.fillna(0).astype(np.int64)]
-            has_none = np.zeros(len(table), dtype=bool)
-            has_none[histories.rows] = above.isna()
-            least = np.full(len(table), column.ends[0])
-            start = column.values(_counts(least, column), np.zeros(len(table), dtype=bool))
-            taken = table[name].iloc[source].set_axis(table.index)
-            made[name] = taken.where(~has_none, start.set_axis(table.index))
-        return pd.DataFrame(made, index=table.index, copy=False)
-
-    def _gains(self, name: str, now: pd.Series, before: pd.Series) -> pd.Series:
-        column: Any = self.schema.columns[name]
-        counts = [_counts(column.positions(series), column) for series in (now, before)]
-        gains = np.maximum(counts[0] - counts[1], 0)
-        return pd.Series(gains) if column.unit is None else whole_numbers(gains)
+            cells = table[name].iloc[histories.rows]
+            last = pd.Series(np.arange(len(cells))).where(cells.notna().to_numpy()).groupby(histories.owners).ffill()
+            ends = np.full(len(cells), column.ends[0])
+            least = column.values(_counts(ends, column), np.zeros(len(cells), dtype=bool)).set_axis(cells.index)
+            above = cells.iloc[last.fillna(0).astype(np.int64)].set_axis(cells.index)
+            filled[name] = above.where(last.notna().to_numpy(), least).reindex(table.index)
+        return table.assign(**filled)
 
     def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
         """A column that never falls after a gain, within its bounds, and whether the gain would leave these."""
@@ -284,7 +256,7 @@ def step_codes(before: pd.Series, now: pd.Series, levels: Sequence[Any]) -> NDAr
 
 
 def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
-    """Positions on the line as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
+    """Positions as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
     unit = column.unit
     if unit is None:
         return np.asarray(line)
@@ -292,13 +264,6 @@ def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     steps = np.clip(np.nan_to_num(numeric_scale.ratio(line, unit)), -most, most)
     counts: NDArray[Any] = np.round(steps).astype(np.int64)
     return counts
-
-
-def breaks(name: str, how: str, key: str) -> TableError:
-    """A column does within an entity what the schema says that it does not."""
-    return TableError(
-        f"column={name!r} {how} within an entity, and {key} names it; correct the table, or take it out there"
-    )
 
 
 def _average_column(column: Any) -> RealColumn:

@@ -1,40 +1,205 @@
-"""The model of histories: a distribution over first rows, and one over later rows given those before them."""
+"""The model of histories: a distribution over first rows, and one over later rows given those before them.
 
-from collections.abc import Mapping
+First rows are drawn, then row after row of all entities at once, until each history ends. A row that breaks a
+constraint, or leaves a bound, is drawn again. After half of the draws a value beyond its bound is put there. A history
+ends early where no draw keeps the constraints.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from synth.chunks import Part
+from synth.domain.counted_form import to_counted
 from synth.dp.statement import PrivacyStatement
-from synth.errors import JobError
+from synth.errors import JobError, ModelError
+from synth.generators.models.constraints import Keys, completed, uniques, with_dependents
 from synth.generators.models.known_rows import read_given
-from synth.generators.models.model import Model, ModelDisplay
+from synth.generators.models.model import ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.schema.counted import measured_as
-from synth.table import conform, present
-from understudy.extras.histories.layout import LATER, HistoryLayout, whole_numbers
-from understudy.extras.histories.simulation import Simulation
+from synth.table.restore_dtypes import shown_column
+from understudy.extras.histories.layout import LATER, HistoryLayout, step_codes, whole_numbers
 
 STEPS = "steps"  # key of the columns whose steps are kept by chance, and first part of the names of their arrays
-_NO_ROLES: dict[str, Any] = {
-    "target": None,
-    "task": None,
-    "sensitive": (),
-    "quasi_identifiers": (),
-    "parties": (),
-    "order": None,
-    "nondecreasing_in_entity": (),
-    "constraints": (),
-}
-"""Keys of a schema that name columns of the rows, as a schema of their parents alone leaves them out."""
+
+
+TRIES = 60
+"""Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
+MOST_CUT = 0.1  # share of histories that may end early for want of a lawful row
+MOST_AT_ONCE = 200_000  # histories that are simulated at a time
+
+Rows = tuple[pd.DataFrame, NDArray[np.int64]]  # canonical rows of learned columns, and the number of each one's entity
+
+
+@dataclass(frozen=True)
+class _State:
+    """Histories under way: their last rows, these as they are counted, and sums over all of them.
+    `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
+    """
+
+    last: pd.DataFrame
+    counted: pd.DataFrame
+    owners: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    sums: Mapping[str, NDArray[np.float64]]
+
+    def taken(self, kept: NDArray[np.intp]) -> "_State":
+        return _State(
+            self.last.iloc[kept].reset_index(drop=True),
+            self.counted.iloc[kept].reset_index(drop=True),
+            self.owners[kept],
+            self.lengths[kept],
+            {name: sums[kept] for name, sums in self.sums.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Histories drawn row after row.
+    `layout`: of rows as they are counted, which `schema` need not be.
+    """
+
+    schema: Schema
+    layout: HistoryLayout
+    first: Any
+    later: Any | None
+    rng: np.random.Generator
+    part: Part | None
+    progress: Progress
+    chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def rows(self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None) -> Rows:
+        """So many rows, history by history; the last may be cut off."""
+        keys, n_drawn, n_entities = Keys(self.schema, self.part), 0, 0
+        parts: list[Rows] = []
+        while n_drawn < n_rows:
+            self.progress("sampling histories", n_drawn / n_rows)
+            wanted = min(int(1.02 * (n_rows - n_drawn) / max(mean_length, 1.0)) + 10, MOST_AT_ONCE)
+            firsts = self.first.learned_rows(wanted, self.rng, given)
+            parts.append(self._followed(firsts, n_entities + np.arange(wanted), keys))
+            n_drawn, n_entities = n_drawn + len(parts[-1][0]), n_entities + wanted
+        keys.remember()
+        table, owner = _joined(parts)
+        return table.iloc[:n_rows].reset_index(drop=True), np.unique(owner[:n_rows], return_inverse=True)[1]
+
+    def rows_of(self, parents: pd.DataFrame) -> Rows:
+        """Whole histories of parents; the number of each row's parent."""
+        keys, parts = Keys(self.schema, self.part), list[Rows]()
+        for start in range(0, len(parents), MOST_AT_ONCE):
+            self.progress("sampling histories", start / len(parents))
+            some = parents.iloc[start : start + MOST_AT_ONCE].reset_index(drop=True)
+            firsts = self.first.learned_rows(len(some), self.rng, some)
+            parts.append(self._followed(firsts, start + np.arange(len(some)), keys))
+        keys.remember()
+        return _joined(parts)
+
+    def _followed(self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys) -> Rows:
+        """First rows, each followed by the others of its history."""
+        n, n_cut, place = len(firsts), 0, 1
+        lengths = firsts[self.layout.n_rows].to_numpy(dtype=np.int64)
+        firsts = firsts[list(self.schema.learned)]
+        kept = ~keys.repeats(firsts, owners)
+        firsts, owners, lengths = firsts[kept].reset_index(drop=True), owners[kept], lengths[kept]
+        if len(firsts) == 0:
+            raise ModelError(
+                "no first row of a history that the model draws keeps that "
+                f"{' and that '.join(map(str, uniques(self.schema)))}; correct the constraint"
+            )
+        keys.add(firsts, owners)
+        counted = to_counted(firsts, self.schema)
+        state, parts = _State(firsts, counted, owners, lengths, self._added(counted, {})), [(firsts, owners)]
+        while self.later is not None:
+            goes_on = state.lengths > place
+            for steps in self.layout.steps:
+                goes_on &= ~state.last[steps.column].isin(steps.last).to_numpy()
+            state = state.taken(np.flatnonzero(goes_on))
+            if len(state.owners) == 0:
+                break
+            rows, positions = self._next_rows(state, place, keys)
+            n_cut += len(state.owners) - len(positions)
+            if n_cut > MOST_CUT * n + 10:
+                raise ModelError(
+                    f"histories end for want of a row that keeps the constraints ({n_cut:,} of {n:,}); correct the "
+                    "constraints, or take order out of the schema"
+                )
+            state, place = state.taken(positions), place + 1
+            counted = to_counted(rows, self.schema, state.last)
+            state = replace(state, last=rows, counted=counted, sums=self._added(counted, state.sums))
+            parts.append((rows, state.owners))
+        table, owner = _joined(parts)
+        order = np.argsort(owner, kind="stable")  # rows of an entity stay in the order in which they were drawn
+        return table.take(order).reset_index(drop=True), owner[order]
+
+    def _next_rows(self, state: _State, place: int, keys: Keys) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+        """The next row of each history, and the positions of those that have one."""
+        layout, later = self.layout, self.later
+        looks_back = any(rule.looks_back for rule in self.schema.constraints) and self.schema.order in state.last
+        pending, parts = np.arange(len(state.owners)), list[tuple[pd.DataFrame, NDArray[np.intp]]]()
+        for attempt in range(TRIES):
+            known, owners = self._known(state, place, pending), state.owners[pending]
+            drawn = later.drawn_given(known, self.rng)  # type: ignore[union-attr]
+            made: dict[str, Any] = {name: known[name] for name in layout.constant}
+            outside = np.zeros(len(pending), dtype=bool)
+            for name in layout.varying:
+                if name in layout.schema.growing:
+                    made[name], beyond = layout.grown(name, known[layout.before(name)], drawn[layout.gain(name)])
+                    outside |= beyond
+                else:
+                    made[name] = drawn[name]
+            rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
+            last = state.last.iloc[pending].reset_index(drop=True)
+            table, unlawful = completed(rows, self.schema, last)
+            if looks_back:  # to the one row before: none has its order
+                unlawful |= (table[self.schema.order] == last[self.schema.order]).to_numpy(dtype=bool)
+            is_kept = ~unlawful
+            if attempt < TRIES // 2:  # then a history that has come to a bound stays there, rather than end
+                is_kept &= ~outside
+                for name, chances in self.chances.items():
+                    steps = step_codes(known[layout.before(name)], drawn[name], layout.schema.columns[name].levels)
+                    is_kept &= self.rng.random(len(steps)) < chances.ravel()[steps]
+            is_kept[is_kept] = ~keys.repeats(table[is_kept], owners[is_kept])
+            keys.add(table[is_kept], owners[is_kept])
+            parts.append((table[is_kept], pending[is_kept]))
+            pending = pending[~is_kept]
+            if len(pending) == 0:
+                break
+        table, positions = _joined(parts)
+        order = np.argsort(positions)
+        return table.take(order).reset_index(drop=True), positions[order]
+
+    def _known(self, state: _State, place: int, positions: NDArray[np.intp]) -> pd.DataFrame:
+        """The columns that are known of the next rows, as `HistoryLayout.known` names them."""
+        layout, last = self.layout, state.counted.iloc[positions].reset_index(drop=True)
+        made: dict[str, Any] = {name: last[name] for name in layout.constant}
+        made[layout.left] = whole_numbers(state.lengths[positions] - place - 1)
+        made[layout.place] = whole_numbers(np.full(len(positions), place + 1))
+        made |= {layout.before(name): last[name] for name in layout.varying}
+        for name in layout.averaged:
+            with np.errstate(invalid="ignore"):
+                made[layout.average(name)] = np.divide(*state.sums[name][positions].T)
+        return pd.DataFrame({name: made[name] for name in layout.known}, copy=False)
+
+    def _added(self, rows: pd.DataFrame, sums: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+        """The sums with those of one more row each."""
+        made = {}
+        for name in self.layout.averaged:
+            values = rows[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            made[name] = np.stack([np.nan_to_num(values), ~np.isnan(values)], axis=1) + sums.get(name, 0.0)
+        return made
+
+
+def _joined(parts: list[tuple[pd.DataFrame, NDArray[Any]]]) -> tuple[pd.DataFrame, NDArray[Any]]:
+    tables, numbers = zip(*parts, strict=True)
+    return pd.concat(tables, ignore_index=True), np.concatenate(numbers)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,20 +225,14 @@ class HistoryModel(ModelDisplay):
     def under(self, schema: Schema) -> "HistoryModel":
         """The model, which was fitted to counted rows, as one of rows under their schema."""
         whole = measured_as(schema, self.schema)
-        layout = HistoryLayout(whole, len(self.entity_shares), averages=self.averages)
-        first = replace(self.first, schema=measured_as(layout.first_rows, self.first.schema))
-        return replace(self, schema=whole, first=first)
+        first_rows = HistoryLayout(whole, len(self.entity_shares), averages=self.averages).first_rows
+        return replace(self, schema=whole, first=replace(self.first, schema=measured_as(first_rows, self.first.schema)))
 
     def sample(
-        self,
-        n_rows: int | None = None,
-        *,
-        seed: int | None = None,
-        given: Any = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        progress: Progress = quiet,
+        self, n_rows: int | None = None, *, seed: int | None = None, given: Any = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None, progress: Progress = quiet,
         part: Part | None = None,
-    ) -> pd.DataFrame:
+    ) -> pd.DataFrame:  # fmt: skip
         """A synthetic table of whole histories, as of any model; the last may be cut off.
 
         Values that are given are of columns in constant_in_entity. A table of them names the entity of each row, too:
@@ -85,47 +244,41 @@ class HistoryModel(ModelDisplay):
             )
         if given is not None and not isinstance(given, Mapping):
             return self._given(given, n_rows, seed, progress)
-        for name in given or {}:
-            self._check_name(str(name))
-        wanted = rows_wanted(n_rows, self.default_rows)
+        self._check_names(map(str, given or {}))
+        wanted, rng = rows_wanted(n_rows, self.default_rows), np.random.default_rng(seed)
         if part is not None:
             check_part(part, len(self.entity_shares))
-        rng = np.random.default_rng(seed)
         mean = float(np.average(np.arange(1, len(self.entity_shares) + 1), weights=self.entity_shares))
         simulation = Simulation(self.schema, self.layout, self.first, self.later, rng, part, progress, self.chances)
         learned, owner = simulation.rows(wanted, mean, given)
         return finish_histories(learned, owner, self.schema, rng, part)
 
-    def _check_name(self, name: str) -> None:
-        if name not in self.schema.constant_in_entity:
+    def _check_names(self, names: Iterable[str]) -> None:
+        if wrong := next((name for name in names if name not in self.schema.constant_in_entity), None):
             raise JobError(
-                f"given names what an entity holds in all of its rows: column={name!r} is not in constant_in_entity; "
+                f"given names what an entity holds in all of its rows: column={wrong!r} is not in constant_in_entity; "
                 "name one that is, or take order out of the schema"
             )
 
     def _given(self, given: Any, n_rows: int | None, seed: int | None, progress: Progress) -> pd.DataFrame:
         """One row for each row of a table, in its order."""
-        entity = str(self.schema.entity)
+        entity, most = str(self.schema.entity), len(self.entity_shares)
         unlearned = [n for n in (entity, *self.schema.constant_in_entity) if not self.schema.columns[n].is_learned]
         table = read_given(given, self.schema, more=tuple(unlearned))
-        for name in (str(n) for n in table if n != entity):
-            self._check_name(name)
+        self._check_names(str(name) for name in table if name != entity)
         if entity not in table or table[entity].isna().any():
             raise JobError(f"given has no entity for each of its rows; add the column {entity!r}")
         if n_rows not in (None, len(table)):
             raise JobError(f"rows={n_rows}, and given has {len(table):,} rows, one for each; leave rows out")
         owners = pd.factorize(table[entity])[0]
-        first_of = np.unique(owners, return_index=True)[1]
+        first_of, counts = np.unique(owners, return_index=True, return_counts=True)[1:]
         for name in map(str, table):
             codes = pd.factorize(table[name], use_na_sentinel=False)[0]
             if (codes != codes[first_of][owners]).any():
                 raise JobError(f"given={name!r} varies within an entity, which holds one value; give it one")
-        counts = np.bincount(owners, minlength=len(first_of))
-        if (most := len(self.entity_shares)) < counts.max(initial=0):
+        if most < counts.max(initial=0):
             raise JobError(f"given has entities of more rows than histories have, up to {most:,}; give fewer")
-        if len(table) == 0:
-            return self.sample(1, seed=seed).iloc[:0]
-        rows = self._of(table.iloc[first_of].reset_index(drop=True), counts, seed, progress)
+        rows = self.rows_of(table.iloc[first_of].reset_index(drop=True), counts, seed=seed, progress=progress)
         if len(rows) < len(table):
             raise JobError(
                 "histories of so many rows end early, for want of a row that keeps the constraints; give fewer"
@@ -137,35 +290,21 @@ class HistoryModel(ModelDisplay):
         self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
         """The rows of parents that are known: each has a history of its own, under its own key.
-        `counts`: rows of each, shape (n_parents,), 0 included; more than the longest history that the model knows are
-        cut to it.
+        `parents`: canonical columns, the key among them, and some that are constant in an entity. `counts`: rows of
+        each, shape (n_parents,), 0 included; more than the longest history has are cut to it.
         """
-        with_rows = np.flatnonzero(counts > 0)
-        if len(with_rows) == 0:
+        known, counts = parents[counts > 0].reset_index(drop=True), counts[counts > 0]
+        if len(known) == 0:
             return self.sample(1, seed=seed, progress=progress).iloc[:0]
-        names = [name for name in self.schema.kept if name in {self.schema.entity, *self.schema.constant_in_entity}]
-        known = conform(parents[names], self._of_parents(names), part=True).iloc[with_rows].reset_index(drop=True)
-        return self._of(known, counts[with_rows], seed, progress)
-
-    def _of_parents(self, names: list[str]) -> Schema:
-        columns = {name: self.schema.columns[name] for name in names}
-        return self.schema.model_copy(update={"columns": columns, **_NO_ROLES, "n_units": None})
-
-    def _of(
-        self, known: pd.DataFrame, counts: NDArray[np.int64], seed: int | None, progress: Progress
-    ) -> pd.DataFrame:  # fmt: skip
-        """Histories of so many rows, of canonical parents, one after another."""
         rng, layout = np.random.default_rng(seed), self.layout
-        longest = np.minimum(counts, len(self.entity_shares)).astype(np.int64)
         learned = {str(name): known[name] for name in known if name in self.schema.learned}
-        parents = pd.DataFrame({**learned, layout.n_rows: whole_numbers(longest)}, index=known.index)
+        learned[layout.n_rows] = whole_numbers(np.minimum(counts, len(self.entity_shares)))
         simulation = Simulation(self.schema, layout, self.first, self.later, rng, None, progress, self.chances)
-        rows, owner = simulation.rows_of(parents)
+        rows, owner = simulation.rows_of(pd.DataFrame(learned))
         table = finish_histories(rows, owner, self.schema, rng)
-        shown = present(known, self._of_parents([str(name) for name in known]))
-        for name in known:
-            if self.schema.columns[str(name)].is_replaced:
-                table[name] = shown[name].take(owner).set_axis(table.index)
+        for name in (str(n) for n in known if self.schema.columns[str(n)].is_replaced):
+            shown = shown_column(known[name], name, self.schema.columns[name])
+            table[name] = shown.take(owner).set_axis(table.index)
         return table
 
     def save(self, path: Path | str) -> None:
@@ -176,41 +315,38 @@ class HistoryModel(ModelDisplay):
             "entity_shares": self.entity_shares,
             "parameters": None if self.parameters is None else dict(self.parameters),
             "averages": self.averages,
+            STEPS: list(self.chances),
         }
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays = {f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}
         if self.later is not None:
-            own, arrays = self.later.taken_apart()
-            content[LATER] = {**own, "schema": self.later.schema.model_dump(mode="json")}
-        content[STEPS] = list(self.chances)
-        arrays = {**arrays, **{f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}}
+            own, of_later = self.later.taken_apart()
+            content[LATER], arrays = (
+                {**own, "schema": self.later.schema.model_dump(mode="json")},
+                {**of_later, **arrays},
+            )
         save_around(path, "histories", self.first, content, arrays, self.schema, self.statement)
 
     @classmethod
-    def loaded(cls, first: Model, content: Mapping[str, Any], arrays: Mapping[str, Any], schema: Schema) -> Self:
+    def loaded(cls, first: Any, content: Mapping[str, Any], arrays: Mapping[str, Any], schema: Schema) -> Self:
         """What `save` wrote, around a model of first rows, which was loaded with the claim of the whole."""
-        shares, averages = entity_shares_of(content, schema), content["averages"]
-        if shares is None or type(averages) is not bool:
-            raise ValueError("histories are of entities")
+        shares, averages, parameters = entity_shares_of(content, schema), content["averages"], content["parameters"]
+        if shares is None or type(averages) is not bool or not isinstance(parameters, dict | None):
+            raise ValueError("histories are of entities, with parameters")
         whole, counted = (HistoryLayout(each, len(shares), averages=averages) for each in (schema, schema.counted))
-        later, held = None, content.get(LATER)
-        if held is not None:
-            own = build_schema(held["schema"])
+        later = None
+        if (held := content.get(LATER)) is not None:
             of_later = {name: each for name, each in arrays.items() if not name.startswith(f"{STEPS}.")}
-            later = type(first).load(held, of_later, own, None)  # type: ignore[attr-defined]
+            later = type(first).load(held, of_later, build_schema(held["schema"]), None)
         chances = {name: arrays[f"{STEPS}.{at}"] for at, name in enumerate(content[STEPS])}
         for name, each in chances.items():
             n = len(counted.schema.columns[name].levels) + 1
             if name not in counted.varying or each.shape != (n, n) or not (0 <= each.min() <= each.max() <= 1):
                 raise ValueError("steps of a category are kept by chance")
         for model, layout in ((first, whole.first_rows), (later, counted.later_rows)):
-            if model is not None and (
-                list(model.schema.columns) != list(layout.columns)
-                or model.schema.measured
-                or model.schema.spikes_measured
+            own = layout if model is None else model.schema
+            if list(own.columns) != list(layout.columns) or (
+                model is not None and (own.measured or own.spikes_measured)
             ):
                 raise ValueError("the columns of a part are those of its layout")
-        if not isinstance(content["parameters"], dict | None):
-            raise TypeError("parameters are a mapping")
-        name, rows, of_first = content["generator"], default_rows_of(content), cast("Any", first)
-        firsts, claim = replace(of_first, statement=None), first.statement
-        return cls(name, schema, claim, rows, firsts, later, shares, averages, content["parameters"], chances)
+        name, rows, firsts = content["generator"], default_rows_of(content), replace(first, statement=None)
+        return cls(name, schema, first.statement, rows, firsts, later, shares, averages, parameters, chances)

@@ -7,6 +7,7 @@ entities (the floor).
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -17,8 +18,11 @@ from evaluate.tables import MetricResult, SharedResults, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
 from evaluate.utility.tstr import scored, study_note
-from synth.row_order import histories_of
-from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, StepLayout
+from synth.row_order import Histories, histories_of
+from synth.schema import Schema
+from synth.schema.kinds import IntegerColumn
+from understudy.extras.histories.layout import HistoryLayout
+from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, varying
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)
 TSTR, GAP = "utility.next_event.tstr", "utility.next_event.gap"
@@ -33,6 +37,7 @@ NAME = "utility.next_event"
 FORM: Form = "boosting"
 MIN_STEPS = 40
 MOST_STEPS = 10_000  # Steps that models learn from, or are tested on, at most: whole histories
+MOST_ROWS = 10_000_000  # The largest place in a history
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -44,7 +49,7 @@ def measure(tables: Tables) -> MetricResult:
         why = "the schema names no target"
     elif schema.target in schema.constant_in_entity:
         why = f"the target {schema.target!r} is constant in an entity, so that nothing of it follows"
-    elif schema.target == schema.order or schema.target not in schema.modeled:
+    elif schema.target not in varying(schema):
         why = f"the target {schema.target!r} is the order, or computed from other columns"
     else:
         steps = step_tables(tables)
@@ -62,23 +67,44 @@ def step_tables(tables: Tables) -> Tables:
     """The steps of all tables as an evaluation of their own, at most `MOST_STEPS` of each. `tables`: *Sensitive*. Of a
     schema with an order, and a target that may change.
     """
-    layout = StepLayout.of(tables.schema, (str(tables.schema.target),), with_place=True)
-    samples = HistorySamples.of(tables)
-
-    def real(side: str, frame: pd.DataFrame) -> pd.DataFrame:
-        return tables.kept_of_real.once(
-            ("steps", side), lambda: layout.steps(frame, histories_of(frame, tables.schema))
-        )
+    schema, samples, kept = tables.schema, HistorySamples.of(tables), tables.kept_of_real
 
     def cut(histories: GroupedHistories) -> pd.DataFrame:
-        return layout.steps(histories.frame, histories.first_steps(MOST_STEPS).histories)
+        return steps_of(histories.frame, histories.first_steps(MOST_STEPS).histories, schema)
 
-    dealt = tables.kept_of_real.once(("steps", "dealt"), lambda: cut(samples.train.dealt(tables.seed)))
-    train = tables.kept_of_real.once(("steps", "train"), lambda: cut(samples.train))
-    steps = Tables(
-        layout.schema, layout.schema, train, real("fresh", tables.fresh), real("control", tables.control),
-        cut(samples.others[SYNTHETIC]), dealt, tables.seed,
-    )  # fmt: skip
+    def real(side: str, frame: pd.DataFrame) -> pd.DataFrame:
+        return kept.once(("steps", side), lambda: steps_of(frame, histories_of(frame, schema), schema))
+
+    fresh, control = real("fresh", tables.fresh), real("control", tables.control)
+    train = kept.once(("steps", "train"), lambda: cut(samples.train))
+    dealt = kept.once(("steps", "dealt"), lambda: cut(samples.train.dealt(tables.seed)))
+    of_steps, synthetic = step_schema(schema), cut(samples.others[SYNTHETIC])
+    steps = Tables(of_steps, of_steps, train, fresh, control, synthetic, dealt, tables.seed)
     # Models of real steps alone serve every synthetic table.
-    object.__setattr__(steps, "kept_of_real", tables.kept_of_real.once("next event", SharedResults))
+    object.__setattr__(steps, "kept_of_real", kept.once("next event", SharedResults))
     return steps
+
+
+def step_schema(schema: Schema) -> Schema:
+    """Of steps: the entity, its constants, the target, all that varies in the row before, and the place."""
+    layout = HistoryLayout(schema, MOST_ROWS)
+    # As values: what a column is modeled by may be no column of the steps.
+    values = {name: column.model_copy(update={"modeled": None}) for name, column in schema.columns.items()}
+    columns: dict[str, Any] = {
+        str(name): values[str(name)] for name in (schema.entity, *layout.constant, schema.target)
+    }
+    columns |= {layout.before(name): values[name] for name in varying(schema)}
+    columns[layout.place] = IntegerColumn(bounds=(1, MOST_ROWS))
+    return Schema(
+        status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns,
+    )  # fmt: skip
+
+
+def steps_of(frame: pd.DataFrame, histories: Histories, schema: Schema) -> pd.DataFrame:
+    """Each row that follows another one, beside that row. `frame`: *Sensitive* where it is real."""
+    layout = HistoryLayout(schema, MOST_ROWS)
+    rows, earlier = (frame.iloc[at].reset_index(drop=True) for at in histories.pairs)
+    columns: dict[str, Any] = {str(name): rows[name] for name in rows}
+    columns |= {layout.before(name): earlier[name] for name in varying(schema)}
+    columns[layout.place] = pd.Series(histories.places[histories.places > 1], dtype="Int64")
+    return pd.DataFrame({name: columns[name] for name in step_schema(schema).columns}, copy=False)

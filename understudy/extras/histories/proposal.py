@@ -56,17 +56,16 @@ def propose(
 
 
 class _EntityRows:
-    """*Sensitive*. The rows of entities that have several, in the order of their file."""
+    """*Sensitive*. The rows of entities that have several, entity by entity, each in the order of their file."""
 
     def __init__(self, table: pd.DataFrame, schema: Schema) -> None:
         owners = pd.factorize(table[str(schema.entity)])[0]
-        several = np.bincount(owners)[owners] > 1
-        self.schema, self.table = schema, table[several].reset_index(drop=True)
-        self.owners = pd.factorize(owners[several])[0]
+        several = np.flatnonzero(np.bincount(owners)[owners] > 1)
+        rows = several[np.argsort(owners[several], kind="stable")]
+        self.schema, self.table = schema, table.iloc[rows].reset_index(drop=True)
+        self.owners = pd.factorize(owners[rows])[0]
         self.n_entities = int(self.owners.max(initial=-1)) + 1
-        # Positions of the rows, those of an entity side by side, and which of these follow one of the same.
-        self.in_file = np.argsort(self.owners, kind="stable")
-        self.follows = np.diff(self.owners[self.in_file]) == 0
+        self.follows = np.diff(self.owners) == 0
 
     def ranks(self, name: str) -> Floats:
         """Values that sort as the column does, shape (n,); NaN where there is none."""
@@ -74,13 +73,13 @@ class _EntityRows:
 
     def steps(self, values: NDArray[Any], order: Floats | None = None) -> Floats:
         """Differences of rows from those before them in their entity, in the file or in an order; shape (n_pairs,)."""
-        rows = self.in_file if order is None else np.lexsort((order, self.owners))
-        return np.asarray(np.diff(values[rows])[self.follows])
+        ordered = values if order is None else values[np.lexsort((order, self.owners))]
+        return np.asarray(np.diff(ordered)[self.follows])
 
     def hold(self, faults: NDArray[np.bool_]) -> bool:
         """True if nearly all entities have no row at fault, of those that follow another."""
-        owners = self.owners[self.in_file][1:][self.follows]
-        return bool(1.0 - len(np.unique(owners[faults])) / self.n_entities >= NEARLY_ALL)
+        at_fault = np.unique(self.owners[1:][self.follows][faults])
+        return bool(1.0 - len(at_fault) / self.n_entities >= NEARLY_ALL)
 
     def tied(self, ranks: Floats) -> float:
         """Share of the rows that follow another and have its value of the order."""
@@ -99,10 +98,9 @@ class _EntityRows:
     def is_constant(self, name: str) -> bool:
         """True if each entity holds one value, and chance does not explain it."""
         codes, values = pd.factorize(self.table[name], use_na_sentinel=False)
-        if len(values) < 2 or np.any(self.steps(codes)):
-            return False
         alike = float(np.sum((np.bincount(codes) / len(codes)) ** 2))
-        return int(self.follows.sum()) * math.log(alike) <= math.log(MOST_CHANCE)
+        is_told = int(self.follows.sum()) * math.log(alike) <= math.log(MOST_CHANCE)
+        return len(values) > 1 and not np.any(self.steps(codes)) and is_told
 
 
 def _order(rows: _EntityRows, counters: Collection[str]) -> str | None:
@@ -121,14 +119,13 @@ def _order(rows: _EntityRows, counters: Collection[str]) -> str | None:
         return best
     # Of numbers, those that count, then identifiers, then amounts; one that tells rows of one day apart is better than
     # the day, if the time never falls along it.
-    whole, named = (tuple(n for n in ranks if getattr(columns[n], flag)) for flag in ("is_whole", "is_identifier"))
-    numbers = [name for name in whole if rows.count(ranks[name])]
-    numbers += [n for n in (*named, *whole) if n not in counters and rows.ascend(ranks[n])]
-    for name in numbers:
-        apart = best is None or rows.tied(ranks[name]) == 0
-        if apart and (best is None or rows.hold(rows.steps(ranks[best], ranks[name]) < 0)):
-            return name
-    return best
+    whole, named = ([n for n in ranks if getattr(columns[n], flag)] for flag in ("is_whole", "is_identifier"))
+    numbers = [n for n in whole if rows.count(ranks[n])]
+    numbers += [n for n in named + whole if n not in counters and rows.ascend(ranks[n])]
+    if best is not None:
+        along = (n for n in numbers if rows.tied(ranks[n]) == 0)
+        return next((n for n in along if rows.hold(rows.steps(ranks[best], ranks[n]) < 0)), best)
+    return next(iter(numbers), None)
 
 
 def _may_order(schema: Schema, name: str) -> bool:

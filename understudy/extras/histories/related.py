@@ -9,9 +9,8 @@
         parents/        the output of the parents' run: with their numbers of rows
         rows/           the output of the rows' run: with the columns of their parents
 
-Both are ordinary runs of a prepared table. Where one is cut short, the same command goes on: a table that is finished
-is not made again. An epsilon of the job is that of both tables together: each fit has a share of it, and the two
-compose to no more.
+Both are ordinary runs of a prepared table; one that is finished is not made again. An epsilon of the job is that of
+both tables together: each fit has a share of it, and the two compose to no more.
 """
 
 import json
@@ -31,7 +30,6 @@ from evaluate.text import typed_loss
 from synth import extras
 from synth.dp.schedule import EPSILON_RANGE, Schedule
 from synth.errors import BudgetError, JobError, SchemaError
-from synth.generators.base import PrivateGenerator
 from synth.generators.wrapper import draws_in_order
 from synth.output import check_new_folder, whole_file
 from synth.parsing import GivenFile, read_given
@@ -104,24 +102,18 @@ class RelatedJob(JobTerms):
     def of_table(self, role: Role, epsilons: Mapping[str, float], *, has_target: bool) -> Job:
         """The job of one of the tables."""
         table: RelatedTableSpec = getattr(self.tables, role)
-        generators = {
-            label: type(spec)(
-                generator=spec.generator,
-                rows=spec.rows if role == "parents" else None,
-                **{**spec.parameters, **({"epsilon": epsilons[label]} if label in epsilons else {})},
-            )
-            for label, spec in self.generators.items()
-        }
+        generators = {}
+        for label, spec in self.generators.items():
+            share = {"epsilon": epsilons[label]} if label in epsilons else {}
+            content = {**spec.model_dump(), "rows": spec.rows if role == "parents" else None, **share}
+            generators[label] = type(spec).model_validate(content)
         aim = {} if has_target else {"target": None, "task": None}
         outside = self.tables.outside or ("clamp" if self.is_private else "refuse")
-        return Job.model_validate(
-            {name: getattr(self, name) for name in JobTerms.model_fields}
-            | {
-                "evaluation": self.evaluation.model_copy(update=aim),
-                "generators": generators,
-                "table": {"path": table.path, "schema": table.schema_path, "outside": outside},
-            }
-        )
+        return Job.model_validate({
+            **{name: getattr(self, name) for name in JobTerms.model_fields}, "generators": generators,
+            "evaluation": self.evaluation.model_copy(update=aim),
+            "table": {"path": table.path, "schema": table.schema_path, "outside": outside},
+        })  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,22 +134,19 @@ def read_related(job_path: Path) -> RelatedInputs:
     except ValidationError as error:
         raise JobError(f"the job cannot be used: {sentence(error, RelatedJob)}") from None
     policy, waivers = read_terms(job, home, given)
-    own = []
-    for role in ROLES:
-        try:
-            own.append(schema_of(read_given(home / getattr(job.tables, role).schema_path, "schema", SchemaError)))
-        except SchemaError as error:
-            raise SchemaError(f"tables.{role}: {error}") from None
+    own = [
+        schema_of(read_given(home / getattr(job.tables, role).schema_path, f"schema of the {role}", SchemaError))
+        for role in ROLES
+    ]
     relation = Relation(*own, private=job.is_private)
     schemas: dict[Role, Schema] = {"parents": relation.parents, "rows": relation.rows}
-    for role, schema in schemas.items():
-        if schema.texts:
-            raise JobError(f"free text is of one table alone, and {role} hold column={schema.texts[0]!r}; drop it")
     shares = {point.label: _shared(point, schemas) for point in job.points.values() if point.epsilon is not None}
     epsilons = {label: epsilon for label, (epsilon, _) in shares.items()}
     aim: Role = "parents" if job.evaluation.target in relation.parent_schema.columns else "rows"
     tables: dict[Role, Inputs] = {}
     for role, schema in schemas.items():
+        if schema.texts:
+            raise JobError(f"free text is of one table alone, and {role} hold column={schema.texts[0]!r}; drop it")
         of_table = job.of_table(role, epsilons, has_target=role == aim)
         aimed(schema, of_table.evaluation.target, of_table.evaluation.task)
         generators = {
@@ -173,9 +162,8 @@ def read_related(job_path: Path) -> RelatedInputs:
 
 
 def _shared(point: PlannedCandidate, schemas: Mapping[Role, Schema]) -> tuple[float, ComposedClaim]:
-    """The epsilon of each of two fits that compose to no more than the job asks for, and what they compose to.
-
-    Both have the same. No row is read, and nothing depends on one.
+    """The epsilon that either of two fits has, so that both compose to no more than the job asks for, and what they
+    compose to. No row is read, and nothing depends on one.
     """
     epsilon = float(point.epsilon or 0.0)
     share, best = FIRST_SHARE * epsilon, None
@@ -183,16 +171,14 @@ def _shared(point: PlannedCandidate, schemas: Mapping[Role, Schema]) -> tuple[fl
         share = max(share, EPSILON_RANGE[0])
         schedules: dict[str, Schedule] = {}
         for role, schema in schemas.items():
-            chosen = generator_of(point, schema, f"generators.{point.label} of the {role}", Path(), epsilon=share)
-            if isinstance(chosen, PrivateGenerator) and (schedule := chosen.schedule(schema)) is not None:
-                schedules[role] = schedule
-        both = composed(schedules)
-        reached = epsilon if both is None else both.epsilon
-        if both is not None and reached <= epsilon and (best is None or share > best[0]):
+            chosen: Any = generator_of(point, schema, f"generators.{point.label} of the {role}", Path(), epsilon=share)
+            schedules[role] = chosen.schedule(schema)
+        both: Any = composed(schedules)
+        if both.epsilon <= epsilon and (best is None or share > best[0]):
             best = (share, both)
-        if LEAST_USED * epsilon <= reached <= epsilon or (share == EPSILON_RANGE[0] and reached > epsilon):
+        if LEAST_USED <= both.epsilon / epsilon <= 1:
             break
-        share *= (1 + LEAST_USED) / 2 * epsilon / reached
+        share *= (1 + LEAST_USED) / 2 * epsilon / both.epsilon
     if best is None:
         raise BudgetError(
             f"generators.{point.label}: epsilon={epsilon:g} is that of both tables together, and leaves no room for "
@@ -223,33 +209,27 @@ class PreparedTable:
         self, outside: Outside, tell: Callable[[str], None] | None = None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         frames = []
-        for role, schema in zip(ROLES, (self.relation.parent_schema, self.relation.child_schema), strict=True):
-            if outside == "refuse":
-                frames.append(read_table(self.tables[role].address, schema))
-                continue
-            rows, shares = clamp(read_table(self.tables[role].address), schema)
-            if tell is not None and shares and role == self.what:
-                tell(clamped(shares))
+        for role, schema in zip(ROLES, self.relation.schemas, strict=True):
+            rows = read_table(self.tables[role].address, schema if outside == "refuse" else None)
+            if outside == "clamp":
+                rows, shares = clamp(rows, schema)
+                if tell is not None and shares and role == self.what:
+                    tell(clamped(shares))
             frames.append(rows)
         return self.relation.joined(frames[0], frames[1], outside=outside)
 
     def fingerprint(self, key: bytes, outside: Outside) -> str:
         """One name for both tables, so that a ledger takes neither for another version of the other."""
-        schemas = (self.relation.parents, self.relation.rows)
-        both = zip(self.read_both(outside), schemas, strict=True)
-        return provenance.fingerprint_of_all(
-            [provenance.fingerprint(frame, schema, key) for frame, schema in both], key
-        )
+        both = zip(self.read_both(outside), (self.relation.parents, self.relation.rows), strict=True)
+        return provenance.fingerprint_of_all([provenance.fingerprint(*table, key) for table in both], key)
 
     def sample(self, label: str, model: Any, n_rows: int | None, seed: int, progress: Progress) -> pd.DataFrame:
         """Parents as their model draws them; rows given the parents that were drawn before."""
         if self.what == "parents":
             drawn: pd.DataFrame = model.sample(n_rows, seed=seed, progress=progress)
             return drawn
-        parents = read_table(
-            self.drawn / f"{label}{self.tables['parents'].suffix or '.parquet'}", self.relation.parents
-        )
-        return self.relation.rows_of(model, parents, seed=seed, progress=progress)
+        path = self.drawn / f"{label}{self.tables['parents'].suffix or '.parquet'}"
+        return self.relation.rows_of(model, read_table(path, self.relation.parents), seed=seed, progress=progress)
 
 
 def make_related_plan(
@@ -259,8 +239,9 @@ def make_related_plan(
     if executor is not None:
         raise JobError("two related tables are made on this machine, and --executor names a cluster; leave it out")
     inputs = read_related(job_path)
-    there = {path.name for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()
-    if TABLES in there or not there <= {*ROLES, candidates.SYNTHETIC}:  # else an earlier start was cut short
+    ours = {role for role in ROLES if (out / role / EVALUATION).is_file()}  # of an earlier start that was cut short
+    known = {*ours, *([candidates.SYNTHETIC] if len(ours) == len(ROLES) else [])}
+    if not out.is_dir() or {path.name for path in out.iterdir() if path.name[0] != "."} - known:
         check_new_folder(out)
     tables = {role: find_table(getattr(inputs.job.tables, role).path, job_path.parent) for role in ROLES}
     plans = {role: plan_of(inputs.tables[role], tables[role], job_path, out / role) for role in ROLES}
@@ -274,7 +255,7 @@ def make_related_plan(
             restart=restart,
             prepared=PreparedTable(inputs.relation, tables, role, drawn, plans[other].schedules),
         )
-    check_left([plan for plan in planned.values() if restart or not plan.out.is_dir()])
+    check_left([plan for role, plan in planned.items() if restart or role not in ours])
     return inputs, planned
 
 
@@ -304,12 +285,12 @@ class RelatedOutcome:
         told = {}
         for label, keys_match in self.keys_match.items():
             claim = self.inputs.together.get(label)
-            told[label] = {"verdict": self.verdict(label), "keys_match": keys_match} | {
-                "epsilon": claim and claim.epsilon,
-                "delta": claim and claim.delta,
+            told[label] = {
+                "verdict": self.verdict(label), "keys_match": keys_match,
+                "epsilon": claim and claim.epsilon, "delta": claim and claim.delta,
                 "epsilon_of": {role: o.plan.schedules[label].epsilon for role, o in self.tables.items() if claim},
                 "guarantee": "of both tables together" if claim else "no formal guarantee",
-            }
+            }  # fmt: skip
         release, code = self.inputs.job.release, self.exit_code
         return {"key": self.inputs.relation.key, "release": release, "exit_code": code, "candidates": told}
 
@@ -320,21 +301,31 @@ def run_related(
     """Carry out the plans of two related tables, from where an earlier start of the same run was cut short."""
     out = plans["parents"].out.parent
     if plans["parents"].restart:
-        shutil.rmtree(out, ignore_errors=True)
+        _remove_earlier(plans)
     out.mkdir(parents=True, exist_ok=True)
     try:
         tables = {role: _one(plan, console, signer) for role, plan in plans.items()}
     finally:
         if not any(out.iterdir()):
             out.rmdir()
-    outcome = RelatedOutcome(
-        inputs, tables, {label: _write_pair(inputs, plans, label) for label in plans["rows"].points}
-    )
+    keys_match = {label: _write_pair(inputs, plans, label) for label in plans["rows"].points}
+    outcome = RelatedOutcome(inputs, tables, keys_match)
     for name, write_page in extras.load("index page").items():
         write_page(out, out / name)
     with whole_file(out / TABLES) as beside:
         beside.write_text(json.dumps(outcome.content(), indent=1, ensure_ascii=False), encoding="utf-8")
     return outcome
+
+
+def _remove_earlier(plans: Mapping[Role, Plan]) -> None:
+    """Remove what an earlier start made, and nothing else: finished outputs, and pairs of tables of their labels."""
+    for plan in plans.values():
+        if (plan.out / EVALUATION).is_file():
+            for made in (plan.out / candidates.SYNTHETIC).iterdir():
+                pair = plan.out.parent / candidates.SYNTHETIC / made.stem
+                for written in pair.glob(f"{plan.out.name}.*"):
+                    written.unlink()
+            shutil.rmtree(plan.out)
 
 
 def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
@@ -358,14 +349,14 @@ def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
 def _write_pair(inputs: RelatedInputs, plans: Mapping[Role, Plan], label: str) -> bool:
     """Both synthetic tables of a candidate as the real ones are; true if their keys match, as they were written."""
     drawn = (read_table(p.out / candidates.SYNTHETIC / f"{label}{p.suffix}", p.schema) for p in plans.values())
-    written, schemas = inputs.relation.split(*drawn), (inputs.relation.parent_schema, inputs.relation.child_schema)
     folder, again = plans["rows"].out.parent / candidates.SYNTHETIC / label, []
     folder.mkdir(parents=True, exist_ok=True)
-    for role, frame, schema in zip(ROLES, written, schemas, strict=True):
+    for role, frame, schema in zip(ROLES, inputs.relation.split(*drawn), inputs.relation.schemas, strict=True):
         path = folder / f"{role}{plans[role].suffix}"
         write_table(frame, path, schema)
         again.append(read_table(path, schema))
-    return inputs.relation.keys_match(*again)
+    keys, of_rows = (table[inputs.relation.key] for table in again)
+    return bool(keys.is_unique and of_rows.isin(keys).all())
 
 
 def run(job: Path, folder: Path, console: "Console", signer: "Signer | None", *, is_named: bool, **options: Any) -> int:
@@ -386,9 +377,8 @@ def run(job: Path, folder: Path, console: "Console", signer: "Signer | None", *,
     for label, claim in inputs.together.items():
         both = f"epsilon {typed_loss(claim.epsilon)} at delta {typed_loss(claim.delta)}"
         console.say(f"{label}: both tables together come to {both}")
-    for label, keys_match in outcome.keys_match.items():
-        if not keys_match:
-            console.warn(f"{label}: keys do not match, so that the tables are not related; the verdict is FAIL")
+    for label in (label for label, is_match in outcome.keys_match.items() if not is_match):
+        console.warn(f"{label}: keys do not match, so that the tables are not related; the verdict is FAIL")
     if (release := inputs.job.release) is not None:
         console.say(f"{release}: {outcome.verdict(release)}, the worse verdict of both tables")
     console.say(f"Both tables: {folder / TABLES}")

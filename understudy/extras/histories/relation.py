@@ -22,11 +22,6 @@ from synth.table.conforming import Outside
 Role = Literal["parents", "rows"]
 ROLES: tuple[Role, ...] = ("parents", "rows")
 """The two tables of a relation, parents first: their child rows are drawn given them."""
-_OF_TABLE = (
-    "target", "task", "sensitive", "quasi_identifiers", "parties", "entity", "constant_in_entity", "order",
-    "nondecreasing_in_entity", "max_rows_per_unit", "constraints", "n_units",
-)  # fmt: skip
-"""Keys of a schema that say something of its whole table, and nothing of the columns of parents alone."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +76,10 @@ class Relation:
         return str(self.child_schema.entity)
 
     @property
+    def schemas(self) -> tuple[Schema, Schema]:
+        return self.parent_schema, self.child_schema
+
+    @property
     def inherited(self) -> tuple[str, ...]:
         """Columns of a parent that its child rows are drawn given: those that are modeled."""
         return self.parent_schema.modeled
@@ -97,16 +96,15 @@ class Relation:
                 a parent are left out. `None`: "clamp" if private, so that no row decides if a fit stops, else "refuse".
 
         Raises:
-            TableError: a table does not fit its schema, a key repeats, or a child row has no parent. Nothing was
-                joined.
+            TableError: a table does not fit its schema, a key repeats, or a child row has no parent.
         """
         outside = outside or ("clamp" if self.private else "refuse")
         parents = conform(parents, self.parent_schema, outside=outside)
         rows = conform(rows, self.child_schema, outside=outside)
         # Of parents with one key the one with the least hash of its content, in whatever order they stand.
         first = np.argsort(row_keys(parents, self.parent_schema.kept), kind="stable")
-        again = parents[self.key].iloc[first].duplicated() & parents[self.key].iloc[first].notna()
-        has_parent = rows[self.key].isin(parents[self.key].dropna())
+        keys = parents[self.key].iloc[first]
+        again, has_parent = keys.duplicated() & keys.notna(), rows[self.key].isin(keys.dropna())
         if outside == "refuse" and again.any():
             raise TableError(
                 f"a parent has one row: column={self.key!r} repeats in the table of parents; keep one row of each"
@@ -118,7 +116,7 @@ class Relation:
             )
         parents = parents.iloc[np.sort(first[~again.to_numpy()])].reset_index(drop=True)
         rows = rows[has_parent & rows[self.key].notna()].reset_index(drop=True)
-        counts = self._counts(parents, rows)
+        counts = rows[self.key].value_counts().reindex(parents[self.key]).fillna(0).to_numpy(dtype=np.int64)
         if self.private:
             counts = np.minimum(counts, self.child_schema.max_rows_per_unit)
         return (
@@ -131,14 +129,9 @@ class Relation:
         return parents[list(self.parent_schema.kept)], rows[list(self.child_schema.kept)]
 
     def sample(
-        self,
-        of_parents: Any,
-        of_rows: Any,
-        n_parents: int | None = None,
-        *,
-        seed: int | None = None,
+        self, of_parents: Any, of_rows: Any, n_parents: int | None = None, *, seed: int | None = None,
         progress: Progress = quiet,
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:  # fmt: skip
         """Synthetic parents and their child rows, as the two tables were given; every foreign key is a parent's key.
 
         Args:
@@ -154,51 +147,29 @@ class Relation:
     def rows_of(
         self, model: Any, parents: pd.DataFrame, *, seed: int | None = None, progress: Progress = quiet
     ) -> pd.DataFrame:
-        """The child rows of synthetic parents, each with its parent's columns.
-
-        Args:
-            model: of histories, fitted under `rows`.
-            parents: with their numbers of child rows, as a model of them draws them.
-            seed: the same seed gives the same rows; `None` draws fresh ones.
-            progress: told what is being done.
-
-        Raises:
-            ModelError: next to no row keeps the constraints; there are no rows.
+        """The child rows of synthetic parents, as a model of them draws these, each with its parent's columns.
+        `model`: of histories, fitted under `rows`.
         """
-        held = conform(parents, self.parents, part=True)
+        held, columns = conform(parents, self.parents, part=True), model.schema.columns
+        names, rng = [self.key, *self.inherited], np.random.default_rng(seed)
+        # The model knows the nearest number, or any of its categories, for what it never saw.
+        alone = Schema(
+            status="declared", missing_values=model.schema.missing_values, columns={n: columns[n] for n in names}
+        )
+        known = conform(held[names], alone, outside="clamp")
+        for name in (n for n in self.inherited if columns[n].is_categorical and not columns[n].is_boolean):
+            values, categories = known[name].copy(), np.array(columns[name].categories, dtype=object)
+            unknown = np.flatnonzero((~values.isin(categories) & values.notna()).to_numpy())
+            values.iloc[unknown] = categories[rng.integers(len(categories), size=len(unknown))]
+            known[name] = values
         counts = held[self.count].to_numpy(dtype=np.int64)
-        known = self._known(held, model.schema, np.random.default_rng(seed))
         rows = model.rows_of(known, counts, seed=seed, progress=progress)
         return self._with_parents(conform(rows[list(self.child_schema.kept)], self.child_schema, outside="clamp"), held)
 
-    def keys_match(self, parents: pd.DataFrame, rows: pd.DataFrame) -> bool:
-        """True if every synthetic row has one parent; these with their numbers of rows."""
-        return bool(parents[self.key].is_unique and rows[self.key].isin(parents[self.key]).all())
-
-    def _counts(self, parents: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
-        return rows[self.key].value_counts().reindex(parents[self.key]).fillna(0).to_numpy(dtype=np.int64)
-
     def _with_parents(self, rows: pd.DataFrame, parents: pd.DataFrame) -> pd.DataFrame:
         positions = pd.Index(parents[self.key]).get_indexer(rows[self.key])
-        taken = {name: parents[name].take(positions).reset_index(drop=True) for name in self.inherited}
-        own = {name: rows[name] for name in self.child_schema.kept}
-        return pd.DataFrame({**own, **taken}, index=rows.index, copy=False)
-
-    def _known(self, parents: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        """The parents as the model of rows knows them: the nearest number, or any category, for what it never saw."""
-        names = [self.key, *self.inherited]
-        plain = {role: Schema.model_fields[role].default for role in _OF_TABLE}
-        alone = schema.model_copy(update={**plain, "columns": {name: schema.columns[name] for name in names}})
-        known = conform(parents[names], alone, outside="clamp")
-        for name in self.inherited:
-            column, values = schema.columns[name], known[name]
-            if column.levels and not column.is_boolean:
-                unknown = np.flatnonzero((~values.isin(column.categories) & values.notna()).to_numpy())
-                drawn = rng.integers(len(column.categories), size=len(unknown))
-                values = values.copy()
-                values.iloc[unknown] = np.array(column.categories, dtype=object)[drawn]
-                known[name] = values
-        return known
+        taken = {name: parents[name].take(positions).set_axis(rows.index) for name in self.inherited}
+        return rows[list(self.child_schema.kept)].assign(**taken)
 
 
 def _check(parents: Schema, rows: Schema) -> None:

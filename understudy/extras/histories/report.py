@@ -1,7 +1,6 @@
 """Histories of one synthetic table: figures, rows per entity, and the transitions that are furthest off."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +16,24 @@ LOST = 0.25
 """Share of the squared dependence on the row before from which a column is a weak spot: half of it is lost."""
 
 
-@dataclass(frozen=True)
-class HistorySection:
-    """`transitions`: of each column the distance with its landmarks, and in words."""
+def read(candidate: Candidate, schema: Schema) -> dict[str, Any] | None:
+    """The histories of a table; `None` where its schema names no order, or nothing is known of it.
 
-    rows: tuple[Estimate, ...]
-    absent: tuple[tuple[str, str], ...]
-    lengths: dict[str, Any] | None
-    transitions: tuple[tuple[str, Estimate, str], ...]
-
-
-def read(candidate: Candidate, schema: Schema) -> HistorySection | None:
-    """The histories of a table; `None` where its schema names no order, or nothing is known of it."""
-    rows = tuple(estimate for estimate in candidate.estimates if estimate.measure.startswith(FAMILY))
+    Of each column's transitions its name, the distance with its landmarks, and the same in words.
+    """
+    rows = [estimate for estimate in candidate.estimates if estimate.measure.startswith(FAMILY)]
     missing = [failure for failure in candidate.failures if failure.measure.startswith(FAMILY)]
     drawn = candidate.figures.get("histories") or {}
     if not rows and not drawn and all(failure.message == UNASKED for failure in missing):
         return None
-    absent = tuple((entry(failure.measure).title, failure.message.rstrip(".")) for failure in missing)
-    transitions = tuple(map(_transitions, drawn.get("transitions", ())[:MOST_COLUMNS]))
-    return HistorySection(rows, absent, drawn.get("lengths"), transitions)
-
-
-def _transitions(figure: dict[str, Any]) -> tuple[str, Estimate, str]:
-    name, (tvd, reference, floor) = (
-        str(figure["columns"][0]),
-        (finite(figure[k]) for k in ("tvd", "reference", "floor")),
-    )
-    spoken = f"{number(tvd)}; fresh real histories {number(reference)}; dealt at random {number(floor)}"
-    return name, Estimate("histories.transitions", tvd, 0, "lower", (name,), None, None, reference, floor), spoken
+    transitions = []
+    for figure in drawn.get("transitions", ())[:MOST_COLUMNS]:
+        name, (tvd, fresh, dealt) = figure["columns"][0], (finite(figure[k]) for k in ("tvd", "reference", "floor"))
+        spoken = f"{number(tvd)}; fresh real histories {number(fresh)}; dealt at random {number(dealt)}"
+        estimate = Estimate("histories.transitions", tvd, 0, "lower", (name,), None, None, fresh, dealt)
+        transitions.append((name, estimate, spoken))
+    absent = [(entry(failure.measure).title, failure.message.rstrip(".")) for failure in missing]
+    return {"rows": rows, "absent": absent, "lengths": drawn.get("lengths"), "transitions": transitions}
 
 
 def weak_spots(candidate: Candidate) -> Iterator[WeakSpot]:

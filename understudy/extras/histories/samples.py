@@ -1,13 +1,12 @@
-"""Samples of histories: training, synthetic and fresh ones, synthetic rows dealt to other entities; steps as rows.
+"""Histories of training, synthetic, fresh and dealt rows, cut to one size; the values of their columns as codes.
 
 Entities are in a seeded random order and in groups, which half-samples are made of: whole histories stay together.
-Dealt histories are as many and as long as the synthetic ones, and hold the same rows. No row has to do with the one
-before it. A table without histories would come to the same.
+Dealt histories are as many and as long as the synthetic ones, and hold the same rows, none of which has to do with the
+one before it: a table without histories would come to the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,8 +17,6 @@ from evaluate.sampling import Side, side_seed
 from evaluate.tables import Real, Tables
 from synth.row_order import Histories, histories_of, order_ranks
 from synth.schema import Schema
-from synth.schema.counted import free_name
-from synth.schema.kinds import IntegerColumn
 
 NO_ORDER = "the schema names no order of an entity's rows, so that they make no history"
 """The reason why nothing is measured of a table without histories."""
@@ -28,46 +25,6 @@ MIN_COMPARED = 24
 """Of these, those that are left where tables are cut to equally many steps: with fewer a half-sample may be empty."""
 N_BINS = 8  # Quantiles of the training table that values of a number are told apart by
 MOST_CATEGORIES = 16  # Categories that are told apart, the most frequent ones; the others are one
-MOST_ROWS = 10_000_000  # The largest place in a history
-
-
-@dataclass(frozen=True)
-class StepLayout:
-    """A table of steps, each row that follows another one beside that row, for measures that look at single rows."""
-
-    schema: Schema
-    before: dict[str, str]
-    now: tuple[str, ...]
-    place: str | None
-
-    @classmethod
-    def of(cls, schema: Schema, now: tuple[str, ...], *, with_place: bool = False) -> "StepLayout":
-        before = {name: free_name(f"{name}, row before", schema.columns) for name in varying(schema)}
-        place = free_name("place in the history", {*schema.columns, *before.values()}) if with_place else None
-        constant = (name for name in schema.modeled if name in schema.constant_in_entity)
-        # As values: what a column is modeled by may be no column of the steps.
-        values = {name: column.model_copy(update={"modeled": None}) for name, column in schema.columns.items()}
-        columns: dict[str, Any] = {name: values[name] for name in (str(schema.entity), *constant, *now)}
-        columns |= {new: values[name] for name, new in before.items()}
-        if place is not None:
-            columns[place] = IntegerColumn(bounds=(1, MOST_ROWS))
-        target = schema.target if schema.target in now else None
-        made = Schema(
-            status=schema.status, target=target, task=schema.task if target else None, entity=schema.entity,
-            columns=columns,
-        )  # fmt: skip
-        return cls(made, before, now, place)
-
-    def steps(self, frame: pd.DataFrame, histories: Histories) -> pd.DataFrame:
-        """The steps of a table. `frame`: *Sensitive* where it is real. Conforming to the schema."""
-        now, before = histories.pairs
-        rows, earlier = (frame.iloc[at].reset_index(drop=True) for at in (now, before))
-        made: dict[str, Any] = {name: rows[name] for name in self.schema.columns if name in rows}
-        made |= {new: earlier[name] for name, new in self.before.items()}
-        if self.place is not None:
-            places = histories.places
-            made[self.place] = pd.Series(places[places > 1], dtype="Int64")
-        return pd.DataFrame({name: made[name] for name in self.schema.columns}, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +44,8 @@ class GroupedHistories:
 
     def dealt(self, seed: int) -> "GroupedHistories":
         """The same rows, dealt at random to as many histories of the same lengths, and put in order there."""
-        rows, owners = self.histories.rows, self.histories.owners
-        dealt = np.random.default_rng([seed, 15]).permutation(rows)
-        order = np.lexsort((self.ranks[dealt], owners))
+        dealt = np.random.default_rng([seed, 15]).permutation(self.histories.rows)
+        order = np.lexsort((self.ranks[dealt], self.histories.owners))
         return GroupedHistories(self.frame, Histories(dealt[order], self.histories.starts), self.ranks, self.turns)
 
     @property
@@ -107,8 +63,6 @@ class GroupedHistories:
 
     def first_entities(self, n: int) -> "GroupedHistories":
         kept = self.turns < n
-        if kept.all():
-            return self
         lengths = self.lengths[kept]
         rows = self.histories.rows[np.repeat(kept, self.lengths)]
         return GroupedHistories(self.frame, Histories(rows, np.cumsum(lengths) - lengths), self.ranks, self.turns[kept])
@@ -126,7 +80,7 @@ class GroupedHistories:
     @property
     def step_groups(self) -> np.ndarray:
         """The group of each step, shape (n_steps,)."""
-        return np.repeat(self.groups, np.maximum(self.lengths - 1, 0))
+        return np.asarray(self.groups[self.step_owners])
 
     @property
     def step_owners(self) -> np.ndarray:
@@ -142,18 +96,16 @@ class HistorySamples:
     @classmethod
     def of(cls, tables: Tables) -> "HistorySamples":
         """The histories of an evaluation, made once for the same tables."""
-        schema = tables.schema
 
-        def real(side: Side, frame: pd.DataFrame) -> GroupedHistories:
+        def grouped(side: Side, frame: Callable[[], pd.DataFrame]) -> GroupedHistories:
+            kept = tables.kept if side == "synthetic" else tables.kept_of_real
             seed = side_seed(tables.seed, side)
-            return tables.kept_of_real.once(("histories", side), lambda: GroupedHistories.of(frame, schema, seed))
+            return kept.once(("histories", side), lambda: GroupedHistories.of(frame(), tables.schema, seed))
 
-        def make() -> HistorySamples:
-            synthetic = GroupedHistories.of(tables.synthetic, schema, side_seed(tables.seed, "synthetic"))
-            dealt = synthetic.dealt(side_seed(tables.seed, "shuffled"))
-            return cls(real("train", tables.train), (synthetic, real("holdout", tables.holdout), dealt))
-
-        return tables.kept.once("histories", make)
+        train, fresh = grouped("train", lambda: tables.train), grouped("holdout", lambda: tables.holdout)
+        synthetic = grouped("synthetic", lambda: tables.synthetic)
+        seed = side_seed(tables.seed, "shuffled")
+        return cls(train, (synthetic, fresh, tables.kept.once("dealt histories", lambda: synthetic.dealt(seed))))
 
     @property
     def all(self) -> tuple[GroupedHistories, ...]:
@@ -193,34 +145,23 @@ class StepCodes:
         if column.is_categorical:
             counts = series[0].dropna().astype(object).value_counts()
             # The most frequent categories; of equally frequent ones those that sort first.
-            names = sorted(counts.index, key=lambda value: (-int(counts[value]), str(value)))[:MOST_CATEGORIES]
-            frequent = pd.Index(names, dtype=object)
-            known = [frequent.get_indexer(pd.Index(each.astype(object))) for each in series]
+            frequent = sorted(counts.index, key=lambda value: (-int(counts[value]), str(value)))[:MOST_CATEGORIES]
+            index = pd.Index(frequent, dtype=object)
+            known = [index.get_indexer(pd.Index(each.astype(object))) for each in series]
             missing = [each.isna().to_numpy(dtype=bool) for each in series]
             labels, n = [str(value) for value in frequent], len(frequent)
         else:
-            positions = step_positions(name, samples.all, schema)
+            positions = [column.positions(each) for each in series]
             missing = [np.isnan(each) for each in positions]
-            edges = _edges(positions[0][~missing[0]])
+            values = positions[0][~missing[0]]
+            edges = np.unique(values)[1:]  # between all values where these are few, else between quantiles
+            if len(edges) >= N_BINS:
+                edges = np.unique(np.quantile(values, np.arange(1, N_BINS) / N_BINS, method="lower"))
             known = [np.searchsorted(edges, each, side="right") for each in positions]
             n = len(edges) + 1
             labels = [f"part {i + 1} of {n}" for i in range(n)]
         codes = (np.where(gone, n + 1, np.where(code < 0, n, code)) for code, gone in zip(known, missing, strict=True))
         return cls(tuple(codes), (*labels, "other", "missing"), not column.is_categorical)
-
-
-def _edges(values: np.ndarray) -> np.ndarray:
-    """Edges between the quantiles of values; between all values where these are few."""
-    distinct = np.unique(values)
-    if len(distinct) <= N_BINS:
-        return np.asarray(distinct[1:])
-    return np.unique(np.quantile(values, np.arange(1, N_BINS) / N_BINS, method="lower"))
-
-
-def step_positions(name: str, samples: Iterable[GroupedHistories], schema: Schema) -> list[np.ndarray]:
-    """A number or time of each table's rows as positions, NaN where missing."""
-    column = schema.columns[name]
-    return [column.positions(each.frame[name]) for each in samples]
 
 
 def deal_rows(real: Real) -> pd.DataFrame:

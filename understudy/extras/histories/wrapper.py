@@ -1,25 +1,33 @@
 """Histories beside any generator that learns columns given others: the rows of an entity are drawn one after another.
 
-The base is fitted to first rows, and to later rows given what is known before each; with epsilon each has its share of
-the budget.
+The base is fitted to first rows, and to later rows given what is known before each. With epsilon a unit has one first
+row and at most k - 1 later ones, its first k rows in their order: counts of first rows have sensitivity 1, and counts
+of pairs of a row and the row before it k - 1. What is known before a later row has no histograms of its own then: its
+codes are those of the same column elsewhere, or come from histories that are simulated from released numbers.
 """
 
+import math
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from synth.domain import Discretizer
+from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.budget import Budget
-from synth.dp.schedule import Plan
+from synth.dp.events import PlannedEvents
+from synth.dp.schedule import Plan, approximate_rho, resolve_delta
 from synth.errors import TableError, TableNote
+from synth.generators import registry
 from synth.generators.autoregressive_generator import FEW_UNITS
 from synth.generators.base import Generator
 from synth.generators.fitting.counted import counted_source, find_relations
 from synth.generators.fitting.fixed_costs import with_overhead
+from synth.generators.fitting.histograms import even_mass_groups
 from synth.generators.fitting.noisy_pairs import NOISY_PAIRS, ROWS_ALONE
 from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed, start
 from synth.generators.fitting.training_data import TrainingTable, by_entity
@@ -27,31 +35,40 @@ from synth.generators.marginal_generator import MarginalGenerator
 from synth.generators.models.autoregressive_model import FEWEST_MEMBERS
 from synth.generators.models.model import Model
 from synth.generators.wrapper import Wrapper, unwrapped
-from synth.marginals import MarkovRandomField
+from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet
-from synth.row_order import histories_of
+from synth.row_order import FIRST_ROWS, LATER_ROWS, Histories, histories_of
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table.rows import Rows
-from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories, step_codes
-from understudy.extras.histories.private import (
-    PILOT_ROWS,
-    HistoryEvents,
-    ToldColumns,
-    history_plan,
-    length_shares,
-    lost_columns,
-    tells_pairs,
-)
-
-if TYPE_CHECKING:
-    from understudy.extras.histories.model import HistoryModel
+from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories, step_codes, whole_numbers
+from understudy.extras.histories.model import HistoryModel
 
 MOST_STEPS, PRIOR = 50_000, 0.1  # rows that steps are counted in at most, and what is added to each count
 SURE = 2.0  # standard errors by which a step is drawn more often than it happens, where it happens
 KEPT_ROWS = 0.9
 """Share of the rows that a synthetic table of as many entities has at least, else a fit says what was merged."""
+LATER_SHARE = 0.5
+"""Share of the cost for later rows."""
+PILOT_ROWS = 20_000
+"""Later rows that are simulated from released numbers, for about how frequent the codes of known columns are."""
+MOST_PLACES = 12
+"""Codes of the place of a row in its history, and of the rows that are left, about."""
+LEAST_SIGNAL = 1.0
+"""Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise.
+
+A judgment, tried by hand on made-up tables of 300 to 3,000 entities: pairs of rows helped wherever they were told."""
+LEAST_ASSOCIATION = 0.1
+"""Cramer's V of a column and the row before it in a released model, below which that dependence counts as lost."""
+
+
+@dataclass(frozen=True)
+class HistoryEvents(PlannedEvents):
+    """The events of both fits; later rows have none where an entity has one row at most."""
+
+    first: PlannedEvents
+    later: PlannedEvents | None
 
 
 class WithHistories(Wrapper):
@@ -88,8 +105,13 @@ class WithHistories(Wrapper):
         """The events of first and of later rows, of rows as they are counted."""
         assert isinstance(self.base, MarginalGenerator)
         layout = self._layout(schema, schema.max_rows_per_unit if self.promises else max(schema.max_rows_per_unit, 2))
-        later = None if layout.longest == 1 else self.base.row_plan(layout.later_rows, len(layout.known))
-        return history_plan(self.base.row_plan(layout.first_rows), later)
+        first = self.base.row_plan(layout.first_rows)
+        if layout.longest == 1:
+            return lambda rho: HistoryEvents(named(first(rho), FIRST_ROWS), None)
+        later = self.base.row_plan(layout.later_rows, len(layout.known))
+        return lambda rho: HistoryEvents(
+            named(first((1 - LATER_SHARE) * rho), FIRST_ROWS), named(later(LATER_SHARE * rho), LATER_ROWS)
+        )
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         return with_overhead(self.plan(schema), schema, delta, sizes=False)
@@ -99,15 +121,9 @@ class WithHistories(Wrapper):
         return HistoryLayout(schema, longest, reads_domains=not by_counts, averages=not by_counts)
 
     def fit(
-        self,
-        train: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None,
         place: Path | None = None,
-    ) -> Model:
+    ) -> Model:  # fmt: skip
         """A model of the histories of a table. `train`: *Sensitive*. Real rows."""
         if not self.promises:
             train, schema = find_relations(train, schema)
@@ -121,70 +137,61 @@ class WithHistories(Wrapper):
             model = self._column_by_column(self.base, train, counted, seed, progress, place)
         return model if counted is schema else model.under(schema)
 
-    def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> "HistoryModel":
+    def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> HistoryModel:
         """A model of first rows, and one of later rows given what is known before each."""
-        from understudy.extras.histories.model import HistoryModel
-
         longest = fit.schema.max_rows_per_unit if fit.promises else len(fit.train.rows_per_entity())
         layout = self._layout(fit.schema, longest)
         first_rows, later_rows = taken_apart(fit.train, layout, checked=not fit.promises)
         events: HistoryEvents = fit.planned(self.plan(fit.schema))
-        of_first = replace(fit, train=first_rows, schema=layout.first_rows)
-        first, one_way = base.fitted(of_first, events.first)
+        first, one_way = base.fitted(replace(fit, train=first_rows, schema=layout.first_rows), events.first)
         shares = length_shares(first.discretizer, one_way, layout)
         n_rows = estimate_total(one_way) * float(np.average(np.arange(1, len(shares) + 1), weights=shares))
         later = None
         if events.later is not None and (fit.promises or len(later_rows)):
             firsts = first.learned_rows(PILOT_ROWS, fit.rng)
             told = ToldColumns(layout, firsts, first.discretizer, base.n_bins, fit.rng)
-            whole = replace(fit, train=later_rows, schema=layout.later_rows)
-            later, _ = base.fitted(whole, events.later, told)
-            if fit.promises and isinstance(later.distribution, MarkovRandomField):
-                _note_lost(lost_columns(later.distribution, layout))
+            later, _ = base.fitted(replace(fit, train=later_rows, schema=layout.later_rows), events.later, told)
+            is_told = fit.promises and isinstance(later.distribution, MarkovRandomField)
+            if is_told and (names := lost_columns(later.distribution, layout)):
+                note = (
+                    f"noise hides how {', '.join(map(repr, names))} follow the row before: synthetic rows of an entity "
+                    "hardly depend on each other there; raise epsilon, lower max_rows_per_unit, or name what an entity "
+                    "keeps in constant_in_entity"
+                )
+                warnings.warn(TableNote(note), stacklevel=2)
         return HistoryModel(
             self.name, fit.schema, fit.statement(), max(round(n_rows), 1), first, later, shares, layout.averages,
             self.parameters(),
         )  # fmt: skip
 
     def _column_by_column(
-        self,
-        base: Any,
-        train: Any,
-        schema: Schema,
-        seed: int,
-        progress: Progress,
-        place: Path | None,
-    ) -> "HistoryModel":
-        """A model of first rows, and one of later rows given what is known before each."""
-        from understudy.extras.histories.model import HistoryModel
-
+        self, base: Any, train: Any, schema: Schema, seed: int, progress: Progress, place: Path | None
+    ) -> HistoryModel:
+        """The same by a generator that learns columns one after another, without an epsilon."""
         table, schema = as_it_is(train, schema)
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
         held, rng = table.rows_per_entity().astype(np.float64), np.random.default_rng(seed)
         shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
         layout = self._layout(schema, len(shares))
-        parts: dict[str, Any] = {}
-        chances: dict[str, np.ndarray] = {}
-        for name, rows, known in zip(
-            (FIRST, LATER), taken_apart(table, layout, checked=True), ((), layout.known), strict=True
-        ):
-            if len(rows) == 0:
-                continue
-            rows, seen = observed(rows)
+        first_rows, later_rows = taken_apart(table, layout, checked=True)
 
-            def tell(label: str, share: float | None, name: str = name) -> None:
+        def fitted(name: str, rows: TrainingTable, known: tuple[str, ...]) -> tuple[Any, TrainingTable]:
+            def tell(label: str, share: float | None) -> None:
                 progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
 
+            rows, seen = observed(rows)
             apart = None if place is None else place / name
-            parts[name] = base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name))
-            if name == LATER:
-                chances = step_chances(parts[LATER], rows, layout, rng)
-        n_rows = self._n_rows(parts[FIRST], layout, len(table), int(held.sum()))
+            return base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name)), rows
+
+        (first, _), later, chances = fitted(FIRST, first_rows, ()), None, {}
+        if len(later_rows):
+            later, later_rows = fitted(LATER, later_rows, layout.known)
+            chances = step_chances(later, later_rows, layout, rng)
+        n_rows = self._n_rows(first, layout, len(table), int(held.sum()))
         return HistoryModel(
-            self.name, schema, None, n_rows, parts[FIRST], parts.get(LATER), shares, layout.averages,
-            self.parameters(), chances,
-        )  # fmt: skip
+            self.name, schema, None, n_rows, first, later, shares, layout.averages, self.parameters(), chances
+        )
 
     def _n_rows(self, first: Any, layout: HistoryLayout, n_rows: int, n_entities: int) -> int:
         """The rows of as many entities as the table has: fewer than its own where long histories are not learned."""
@@ -204,9 +211,7 @@ class WithHistories(Wrapper):
     def load(
         cls, base: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
         elsewhere: Mapping[str, str],
-    ) -> "HistoryModel":  # fmt: skip
-        from understudy.extras.histories.model import HistoryModel
-
+    ) -> HistoryModel:  # fmt: skip
         return HistoryModel.loaded(base, content, arrays, schema)
 
 
@@ -217,12 +222,12 @@ def reason_against(generator: Generator, schema: Schema) -> str:
         return ROWS_ALONE
     if base.promises and base.conditional and has_histories(schema.counted):
         return "noise would hide how they follow each other; raise epsilon or lower max_rows_per_unit"
-    return "choose trees, arn, aim or mst for rows that follow each other"
+    usual = Generator.conditional
+    names = [name for name in registry.names() if registry.generator_class(name).conditional is not usual]
+    return f"choose {' or '.join(names)} for rows that follow each other"
 
 
-def taken_apart(
-    train: TrainingTable, layout: HistoryLayout, *, checked: bool
-) -> tuple[TrainingTable, TrainingTable]:  # fmt: skip
+def taken_apart(train: TrainingTable, layout: HistoryLayout, *, checked: bool) -> tuple[TrainingTable, TrainingTable]:
     """The first rows and the later rows of a table."""
     rows = train.rows
     first, later = (Rows.from_frames((), schema, rows.folder) for schema in (layout.first_rows, layout.later_rows))
@@ -263,11 +268,115 @@ def step_chances(later: Any, rows: TrainingTable, layout: HistoryLayout, rng: np
     return chances
 
 
-def _note_lost(names: list[str]) -> None:
-    if names:
-        note = (
-            f"noise hides how {', '.join(map(repr, names))} follow the row before: synthetic rows of an entity hardly "
-            "depend on each other there; raise epsilon, lower max_rows_per_unit, or name what an entity keeps in "
-            "constant_in_entity"
-        )
-        warnings.warn(TableNote(note), stacklevel=2)
+def tells_pairs(schema: Schema, generator: Generator) -> bool:
+    """True if the schema names an order, and the budget tells pairs of a row and the row before it; public."""
+    epsilon = getattr(generator, "epsilon", None)
+    if not has_histories(schema) or epsilon is None:
+        return has_histories(schema)
+    if schema.n_units is None or schema.status != "declared" or schema.max_rows_per_unit < 2:
+        return False  # a private fit is refused, or no row has one before it
+    rho = LATER_SHARE * approximate_rho(epsilon, resolve_delta(getattr(generator, "delta", "auto"), schema))
+    noise = max(schema.max_rows_per_unit - 1, 1) * math.sqrt(len(schema.modeled) / (2 * rho))
+    return schema.n_units / noise >= LEAST_SIGNAL
+
+
+def named(events: PlannedEvents, rows: str) -> PlannedEvents:
+    """The events with a name that says of which rows they are."""
+    return events.of([replace(event, what=f"{event.what}, {rows}") for event in events])
+
+
+@dataclass(frozen=True)
+class ToldColumns:
+    """The columns that are known before a later row is drawn: about how they are is told by released numbers alone.
+    `first_rows`: drawn from the released model of first rows. `first`: their codes.
+    """
+
+    layout: HistoryLayout
+    first_rows: pd.DataFrame
+    first: Discretizer
+    n_bins: int
+    rng: np.random.Generator
+
+    @property
+    def alone(self) -> Schema:
+        return self.layout.drawn_alone
+
+    def complete(self, drawn: Discretizer, measured: Sequence[Measurement]) -> tuple[Discretizer, tuple[Factor, ...]]:
+        """The codes of all columns of later rows, and the log shares of those of known ones, none of them zero."""
+        rows = self._simulated(drawn, measured)
+        codes = self._codes(drawn, rows)
+        factors = []
+        for attribute in (each for each in codes.attributes if each.name in self.layout.known):
+            held = np.bincount(attribute.codes(rows[attribute.name]), minlength=attribute.size) + 0.5
+            factors.append(Factor((attribute.name,), np.log(held / held.sum())))
+        return codes, tuple(factors)
+
+    def _simulated(self, drawn: Discretizer, measured: Sequence[Measurement]) -> pd.DataFrame:
+        """Known columns of histories whose later rows are drawn column by column."""
+        layout, first_rows, rng = self.layout, self.first_rows, self.rng
+        lengths = first_rows[layout.n_rows].to_numpy(dtype=np.int64)
+        histories = Histories(np.arange(int(lengths.sum())), np.cumsum(lengths) - lengths)
+        places, owners, (now, before) = histories.places, histories.owners, histories.pairs
+        made: dict[str, Any] = {}
+        for attribute, counts in zip(drawn.attributes, measured, strict=True):
+            shares = np.maximum(np.delete(counts.values, attribute.impossible), 0.0)
+            codes = np.delete(np.arange(attribute.size), attribute.impossible)
+            shares = shares if shares.sum() > 0 else np.ones(len(codes))
+            made[attribute.name] = attribute.values(rng.choice(codes, len(places), p=shares / shares.sum()), rng)
+        rows: dict[str, Any] = {name: first_rows[name].take(owners[before]) for name in layout.constant}
+        rows[layout.left] = whole_numbers((lengths[owners] - places)[now])
+        rows[layout.place] = whole_numbers(places[now])
+        for name in layout.varying:
+            start = first_rows[name].take(owners).reset_index(drop=True)
+            if name in layout.schema.growing:
+                gains = np.where(places > 1, made[layout.gain(name)].to_numpy(dtype=np.float64), 0.0)
+                sums = np.cumsum(gains)
+                grown = pd.Series(sums - np.repeat(sums[histories.starts], lengths))
+                values = layout.grown(name, start, grown)[0]
+            else:
+                values = made[name].where(places > 1, start)
+            rows[layout.before(name)] = values.take(before)
+        chosen = np.arange(len(now)) if len(now) <= PILOT_ROWS else rng.choice(len(now), PILOT_ROWS, replace=False)
+        return pd.DataFrame({name: rows[name].take(chosen).reset_index(drop=True) for name in layout.known})
+
+    def _codes(self, drawn: Discretizer, rows: pd.DataFrame) -> Discretizer:
+        """The codes of all columns of later rows; those that never fall have some of even mass."""
+        layout = self.layout
+        of_drawn, of_first = ({each.name: each for each in codes.attributes} for codes in (drawn, self.first))
+        public = {each.name: each for each in Discretizer.by_schema(layout.later_rows).attributes}
+        made: dict[str, Attribute] = {**of_drawn, **{name: of_first[name] for name in layout.constant}}
+        even = {layout.left: MOST_PLACES, layout.place: MOST_PLACES}
+        for name in layout.varying:
+            if name in layout.schema.growing:
+                even[layout.before(name)] = self.n_bins
+            else:
+                made[layout.before(name)] = replace(of_drawn[name], name=layout.before(name))
+        for name, n_bins in even.items():
+            counts = np.bincount(public[name].cells(rows[name]), minlength=public[name].n_cells)[:OTHER]
+            made[name] = regroup(public[name], even_mass_groups(counts.astype(np.float64), 0.0, n_bins))
+        return Discretizer(tuple(made[name] for name in layout.later_rows.modeled))
+
+
+def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: HistoryLayout) -> tuple[float, ...]:
+    """The share of entities with 1, 2, ..., k rows, as first rows were released."""
+    position = codes.columns.index(layout.n_rows)
+    attribute, counts = codes.attributes[position], np.maximum(measured[position].values, 0.0)
+    held = np.bincount(attribute.group, weights=attribute.mass, minlength=attribute.size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (attribute.mass * (counts / np.where(held > 0, held, 1.0))[attribute.group])[:OTHER]
+    whole = np.clip(np.floor(attribute.line[0][1:] - 1e-9), 1, layout.longest).astype(np.int64)
+    sizes = np.bincount(whole - 1, shares, minlength=layout.longest)
+    return tuple((sizes / sizes.sum()).tolist()) if sizes.sum() > 0 else (1.0,)
+
+
+def lost_columns(model: Any, layout: HistoryLayout) -> list[str]:
+    """The columns that a released model draws with next to no regard to the row before; free of any budget."""
+    lost = []
+    for name in (each for each in layout.varying if each not in layout.schema.growing):
+        shares = model.marginal((layout.before(name), name))
+        shares = shares / shares.sum()
+        expected = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0)
+        off = np.divide((shares - expected) ** 2, expected, out=np.zeros_like(expected), where=expected > 0)
+        if math.sqrt(max(float(off.sum()), 0.0) / max(min(shares.shape) - 1, 1)) < LEAST_ASSOCIATION:  # Cramer's V
+            lost.append(name)
+    return lost

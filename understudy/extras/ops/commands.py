@@ -31,27 +31,24 @@ def index(
     Outputs of `run`, `batch`, `try` and `compare`, sweeps and bundles. A verdict is shown only where every file of its
     output is as it was sealed. The page is internal.
     """
-    from understudy.extras.ops.index import EXPIRED, NOT_SOUND, WITHDRAWN, check_page, read_index, write_index
+    from understudy.extras.ops.index import EXPIRED, NOT_SOUND, WITHDRAWN, counted, make_page
 
     console = console_of(ctx)
     page = folder / "index.html" if out is None else out
-    if folder.is_dir() or out is not None:
-        check_page(page)
     private_ones((*(public_key or ()), *(sign_off_key or ())), console)
     demand = demand_of(public_key, None, register)
     if sign_off_key:
         demand = replace(demand, sign_off_keys=demand_of(sign_off_key, None, None).keys)
     with console.stage("index") as progress:
-        found = read_index(folder, page, demand, progress)
-        write_index(found, page)
-    broken = [row for row in found.rows if row.state in (NOT_SOUND, WITHDRAWN, EXPIRED)]
-    for sentence in dict.fromkeys(f"{row.output}: {row.state}: {row.reason}" for row in broken):
+        rows = make_page(folder, page, demand, progress)
+    broken = [row for row in rows if row["state"] in (NOT_SOUND, WITHDRAWN, EXPIRED)]
+    for sentence in dict.fromkeys(f"{row['output']}: {row['state']}: {row['reason']}" for row in broken):
         console.warn(sentence)
-    counts = ", ".join(f"{state} {n}" for state, n in found.counts.items() if n)
-    console.say(f"Index: {page} ({found.n_tables} tables of {found.n_outputs} outputs: {counts})")
-    console.result(
-        {"index": str(page), "outputs": found.n_outputs, "tables": found.n_tables, "states": dict(found.counts)}
-    )
+    tables, outputs = sum(bool(row["table"]) for row in rows), len({row["output"] for row in rows})
+    states = counted(rows)
+    told = ", ".join(f"{state} {n}" for state, n in states.items() if n)
+    console.say(f"Index: {page} ({tables} tables of {outputs} outputs: {told})")
+    console.result({"index": str(page), "outputs": outputs, "tables": tables, "states": states})
     return 0
 
 
@@ -59,8 +56,7 @@ def alerts(ctx: typer.Context) -> int:
     """Print Prometheus' alert rules on the metrics that a run writes."""
     from understudy.extras.ops.prometheus import RULES
 
-    console = console_of(ctx)
-    rules = RULES.read_text(encoding="utf-8")
+    console, rules = console_of(ctx), RULES.read_text(encoding="utf-8")
     console.file(rules)
     console.result({"rules": rules})
     return 0

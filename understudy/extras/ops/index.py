@@ -8,17 +8,15 @@ folders nor hidden folders are followed.
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from evaluate.gate.checks import BROKEN
 from evaluate.gate.claim import Composition
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Evaluation
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
 from reports.html import environment, inlined
@@ -27,10 +25,10 @@ from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet
 from understudy.artifacts import EVALUATION, REPORT
-from understudy.batch.result import deciding, rests_on_expired_waiver
+from understudy.batch.result import reason_of, rests_on_expired_waiver
 from understudy.bundle.documents import is_there
 from understudy.bundle.files import read_plain
-from understudy.bundle.manifest import MANIFEST, TO_HAND_ON, Manifest
+from understudy.bundle.manifest import MANIFEST, TO_HAND_ON
 from understudy.bundle.verification import NO_REGISTER, SUFFIXES, UNSIGNED, VERDICT, Demand, Verification, verify
 from understudy.bundle.verification import verdict_content as read_verdicts
 from understudy.run.released_numbers import REPORT as REPORT_TO_HAND_ON
@@ -48,86 +46,37 @@ LOOKS = {NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn", NOT_JUDGED: "non
 LIMIT_BYTES = 256 << 20  # of an evaluation
 
 
-class Claimed(NamedTuple):
-    epsilon: float
-    delta: float
-    standing: str
+Row = dict[str, Any]
+"""One candidate table of an output; of an output that tells of no table, the output."""
+EMPTY: Row = {
+    **dict.fromkeys(("reason", "table", "title", "day", "generator", "policy", "audience"), ""),
+    **dict.fromkeys(("sign_off", "report", "to_hand_on", "evaluation"), ""),
+    **{"claimed": None, "figures": {}, "notes": (), "released": False, "is_measured": False},
+}
 
 
-@dataclass(frozen=True)
-class IndexRow:
-    """One candidate table of an output; of an output that tells of no table, the output."""
-
-    output: str
-    state: str
-    reason: str = ""
-    table: str = ""
-    title: str = ""
-    released: bool = False
-    sign_off: str = ""
-    day: str = ""
-    generator: str = ""
-    policy: str = ""
-    audience: str = ""
-    claimed: Claimed | None = None
-    figures: Mapping[str, Estimate | Failure] = field(default_factory=dict)
-    is_measured: bool = False
-    notes: tuple[str, ...] = ()
-    report: str = ""  # links, relative to the page and safe in it; empty where nothing is there
-    to_hand_on: str = ""
-    evaluation: str = ""
-
-    def __post_init__(self) -> None:
-        if self.state in VERDICTS and not (self.table and self.policy):
-            raise ValueError(f"a verdict is about a table under a policy: output={self.output!r}")
+def make_page(folder: Path, page: Path, demand: Demand | None = None, progress: Progress = quiet) -> list[Row]:
+    """Write the page of every output in a folder and below, whole or not at all; its rows."""
+    check_page(page)
+    demand = demand or Demand()
+    rows = read_rows(folder, page, demand, progress)
+    text = render_page(rows, folder.resolve().name, demand)
+    with whole_file(page) as beside:
+        beside.write_text(text, encoding="utf-8", newline="\n")
+    return rows
 
 
-@dataclass(frozen=True)
-class Index:
-    folder: str
-    rows: tuple[IndexRow, ...]
-    made_at: datetime
-    notes: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        counts = Counter(row.state for row in self.rows)
-        return {state: counts[state] for state in (*VERDICTS, *LOOKS) if counts[state] or state in VERDICTS}
-
-    @property
-    def n_outputs(self) -> int:
-        return len({row.output for row in self.rows})
-
-    @property
-    def n_tables(self) -> int:
-        return sum(bool(row.table) for row in self.rows)
-
-
-def make_page(folder: Path, page: Path) -> None:
-    """The page of a folder's outputs, with nothing asked of their keys."""
-    write_index(read_index(folder, page, Demand()), page)
-
-
-def read_index(folder: Path, page: Path, demand: Demand, progress: Progress = quiet) -> Index:
-    """Every output in a folder and below."""
-    if not folder.is_dir():
-        raise JobError(f"there is no folder to index: path={str(folder)!r}; name one that holds outputs")
-    outputs, rows = list(_outputs(folder)), list[IndexRow]()
-    for done, path in enumerate(outputs):
-        progress(path.name, done / len(outputs))
+def read_rows(folder: Path, page: Path, demand: Demand, progress: Progress = quiet) -> list[Row]:
+    rows = list[Row]()
+    for path in _outputs(folder):
+        progress(path.name, None)
         name = folder.resolve().name if path == folder else path.relative_to(folder).as_posix()
         rows += _of_bundle(path, name, page, demand)
     if not rows:
         raise JobError(
             f"no output is in folder={str(folder)!r}; name one that `understudy run`, `batch`, `try` or `compare` made"
         )
-    notes = []
-    if not demand.keys and any(row.is_measured for row in rows):
-        notes.append("No key was asked for: whoever changes an output on purpose can seal it anew.")
-    if demand.register is None:
-        notes.append("No register of withdrawals was asked: a copy from before a withdrawal does not know of it.")
-    rows.sort(key=lambda row: (row.output, not row.released))
-    return Index(folder.resolve().name, tuple(rows), datetime.now(UTC), tuple(notes))
+    return sorted(rows, key=lambda row: (row["output"], not row["released"]))
 
 
 def check_page(page: Path) -> None:
@@ -140,174 +89,125 @@ def check_page(page: Path) -> None:
         raise OutputError(f"an index replaces no other file: {str(page)!r} is none; name another")
 
 
-def write_index(index: Index, page: Path) -> None:
-    """Write the page, whole or not at all."""
-    check_page(page)
-    text = render_index(index)
-    with whole_file(page) as beside:
-        beside.write_text(text, encoding="utf-8", newline="\n")
+def counted(rows: Sequence[Row]) -> dict[str, int]:
+    """The number of rows in each state."""
+    counts = Counter(row["state"] for row in rows)
+    return {state: counts[state] for state in (*VERDICTS, *LOOKS) if counts[state] or state in VERDICTS}
 
 
-def render_index(index: Index) -> str:
-    """The page as text; the same index gives the same text."""
-    here, rows = Path(__file__).parent, index.rows
-    return environment().from_string((here / "index.html.j2").read_text(encoding="utf-8")).render(
-        index=index,
-        columns=[(name, entry(name)) for name in FIGURES if any(name in row.figures for row in rows)],
-        policies=sorted({row.policy for row in rows} - {""}),
-        generators=sorted({row.generator for row in rows} - {""}),
-        style=inlined("report.css", str(here / "index.css")),
-        script=inlined("report.js", str(here / "index.js")),
-        mark=MARK,
-        looks=LOOKS,
-    )  # fmt: skip
+def render_page(rows: Sequence[Row], folder: str, demand: Demand) -> str:
+    here = Path(__file__).parent
+    return (
+        environment()
+        .from_string((here / "index.html.j2").read_text(encoding="utf-8"))
+        .render(
+            rows=rows,
+            folder=folder,
+            counts=counted(rows),
+            demand=demand,
+            made_at=datetime.now(UTC),
+            columns=[(name, entry(name)) for name in FIGURES if any(name in row["figures"] for row in rows)],
+            style=inlined("report.css", str(here / "index.css")),
+            script=inlined("report.js", str(here / "index.js")),
+            mark=MARK,
+            looks=LOOKS,
+        )
+    )
 
 
 def _outputs(folder: Path) -> Iterator[Path]:
     """The folder of each sealed output."""
     for at, folders, files in os.walk(folder):
-        here = Path(at)
         sealed = any(f"{name}{suffix}" in files for name in (MANIFEST, VERDICT) for suffix in SUFFIXES)
         if sealed:
-            yield here
+            yield Path(at)
         folders[:] = sorted(n for n in folders if not n.startswith(".") and not (sealed and n == TO_HAND_ON))
 
 
-def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[IndexRow]:
-    """The tables of a sealed output; one row where it is not as it was sealed."""
+def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Row]:
+    """The tables of a sealed output; one row where it may not be relied on."""
+    base: Row = {**EMPTY, "output": name, "state": NOT_JUDGED}
     try:
         found = verify(folder, demand)
     except UnderstudyError:
         why = f"It holds no {MANIFEST}, so that nobody can say whether it is as it was made."
-        return [IndexRow(name, NOT_SOUND, why)]
+        return [{**base, "state": NOT_SOUND, "reason": why}]
     # Notes that the page has once for all are not repeated.
-    notes = tuple(_sentence(note) for note in found.notes if note not in (NO_REGISTER, UNSIGNED))
-    faults = [problem.sentence for problem in found.problems if problem.kind not in ("withdrawn", "expired")]
-    if found.manifest is None or faults:
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return [IndexRow(name, NOT_SOUND, f"{faults[0].rstrip('.')}{more}.", notes=notes)]
+    base["notes"] = tuple(note for note in found.notes if note not in (NO_REGISTER, UNSIGNED))
+    against = _against(found, demand)
+    if found.manifest is None or against:
+        state, why = next((one for one in against if one[0] == NOT_SOUND), against[0])
+        return [{**base, "state": state, "reason": why}]
     about = found.manifest.about
     public = folder if about.kind == "to-hand-on" else folder / TO_HAND_ON
-    files = (folder / REPORT, public / REPORT_TO_HAND_ON, folder / EVALUATION)
-    report, to_hand_on, evaluation = (_link(path, page) if path.is_file() else "" for path in files)
-    base = IndexRow(
-        name, NOT_JUDGED, title=about.title, day=about.made_at[:10], notes=notes, report=report,
-        to_hand_on=to_hand_on, evaluation=evaluation, sign_off=_sign_off(found, demand),
-    )  # fmt: skip
+    base |= {"title": about.title, "day": about.made_at[:10], "report": _link(folder / REPORT, page)}
+    base |= {"to_hand_on": _link(public / REPORT_TO_HAND_ON, page), "evaluation": _link(folder / EVALUATION, page)}
+    if found.sign_off is not None:  # anybody can write one, so that it counts by a key that was named
+        by_name = found.sign_off.signer in (demand.sign_off_keys or demand.keys)
+        base["sign_off"] = "signed off" if by_name else "sign-off by no key that was named"
     if about.kind == "to-hand-on":
-        why = "A folder to hand on: its verdict is in the internal output that it was taken from."
-        return _ended([replace(base, reason=why)], found, demand)
-    try:
-        judged = _judged(base, read_verdicts(folder), found.manifest, demand)
-    except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
-        return [replace(base, state=NOT_SOUND, reason=f"{VERDICT} and {MANIFEST} do not tell of the same verdicts.")]
+        return [{**base, "reason": "A folder to hand on: its verdict is in the output that it was taken from."}]
     try:
         read = evaluation_from(read_plain(folder / EVALUATION, LIMIT_BYTES).decode("utf-8"))
-        rows = _measured_rows(base, read, judged)
+        measured = {one.name: _measured(read, one) for one in read.candidates}
     except (UnderstudyError, UnicodeDecodeError) as error:  # of another version: its verdicts count all the same
-        why = f"No figures: {_sentence(str(error))}"
-        rows = [replace(row, reason=row.reason or why) for row in judged or [base]]
-    return _ended(rows, found, demand)
+        measured, base["reason"] = {}, f"No figures: {error}"
+    try:
+        return _rows(base, read_verdicts(folder), measured, demand)
+    except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
+        return [{**base, "state": NOT_SOUND, "reason": f"{VERDICT} does not tell of a verdict."}]
 
 
-def _sign_off(found: Verification, demand: Demand) -> str:
-    """The sign-off in words: anybody can write one, so that it counts by a key that was named."""
-    if found.sign_off is None:
-        return ""
-    if found.sign_off.signer is None:
-        return "sign-off, unsigned"
-    named = found.sign_off.signer in (demand.sign_off_keys or demand.keys)
-    return "signed off" if named else "sign-off by an unknown key"
-
-
-def _judged(base: IndexRow, verdicts: Mapping[str, Any], manifest: Manifest, demand: Demand) -> list[IndexRow]:
-    """A row for each recorded verdict."""
-    rows = []
-    for one in verdicts["candidates"]:
-        outcome, name = one["verdict"], one["candidate"]
-        if outcome not in VERDICTS or manifest.about.verdicts.get(name) != outcome:
-            raise ValueError(name)
-        row = replace(
-            base, state=outcome, table=name, reason=_reason(one), released=name == verdicts["release"],
-            policy=f"{one['policy']} {one['version']}", audience=one["audience"],
-        )  # fmt: skip
-        if rests_on_expired_waiver(one, demand.today):
-            row = _barred(row, EXPIRED, f"it was {outcome} by a waiver that has expired")
-        if not row.released:  # the folder to hand on is the released table's, and so is the sign-off
-            row = replace(row, to_hand_on="", sign_off="")
-        rows.append(row)
-    return rows
-
-
-def _reason(judged: Mapping[str, Any]) -> str:
-    """The rule that decided, in the glossary's words, as a few words."""
-    if judged["verdict"] == "PASS":
-        return ""
-    findings = deciding(judged, judged["verdict"])
-    if not findings:
-        broken = any(check["outcome"] == BROKEN for check in judged["checks"])
-        return "A self-test did not come out" if broken else "No rule of the policy counts"
-    rule = findings[0]["rule"]
-    subject = f" of {', '.join(rule['subject'])}" if rule["subject"] else ""
-    more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
-    return f"{entry(rule['measure']).title}{subject}{more}"
-
-
-def _measured_rows(base: IndexRow, evaluation: Evaluation, judged: Sequence[IndexRow]) -> list[IndexRow]:
-    """Rows with what was measured: every measured table, then tables with a verdict alone."""
-    left, known = {row.table: row for row in judged}, evaluation.provenance
-    title, day = known.job or base.title, (known.evaluated_at or "")[:10] or base.day
-    rows = []
-    for candidate in evaluation.candidates:
-        row = left.pop(candidate.name, replace(base, table=candidate.name, to_hand_on="", sign_off=""))
-        row = row if row.state == EXPIRED else _measured(row, evaluation, candidate)
-        rows.append(replace(row, title=title, day=day))
-    return [*rows, *left.values()]
-
-
-def _measured(row: IndexRow, evaluation: Evaluation, candidate: Candidate) -> IndexRow:
-    """The row of a table with its generator, its claim and its figures."""
-    claims, claimed = Composition.of(evaluation).claims(candidate), None
-    if claims is not None and candidate.statement is not None:
-        standing = standing_of(evaluation, candidate, claims)
-        claimed = Claimed(claims.counted.epsilon, claims.counted.delta, standing)
-    generator = "" if candidate.generator is None else candidate.generator.name
-    if evaluation.ranking is not None:
-        generator = candidate.name
-    figures = {name: one for name in FIGURES if (one := candidate.find(name)) is not None}
-    return replace(row, generator=generator, claimed=claimed, figures=figures, is_measured=True)
-
-
-def _ended(rows: list[IndexRow], found: Verification, demand: Demand) -> list[IndexRow]:
-    """The rows; of evidence that may not be relied on any more, they say that, and no verdict."""
+def _against(found: Verification, demand: Demand) -> list[tuple[str, str]]:
+    """What speaks against relying on an output: states with their sentences."""
+    states = {"withdrawn": WITHDRAWN, "expired": EXPIRED}
+    against = [(states.get(problem.kind, NOT_SOUND), problem.sentence) for problem in found.problems]
     # Withdrawals in the register that count for nobody who was named: too many doubts do less harm than one missed.
     asked = (one for one in (found, found.public) if one is not None and one.withdrawal is None)
-    doubted = next((w for one in asked for w in (demand.register or {}).get(one.sha256, ())), None)
-    if doubted is not None:
-        why = (
-            f"a withdrawal in the register is {doubted.signed_by}, which is neither the key of {MANIFEST} nor one that "
-            f"was named: {doubted.sentence}; ask whoever sealed the output, or name that key with --sign-off-key"
-        )
-        return [_barred(replace(row, notes=()), NOT_SOUND, why) for row in rows]
-    for kind, state in (("withdrawn", WITHDRAWN), ("expired", EXPIRED)):
-        for problem in found.problems:
-            if problem.kind == kind:
-                return [_barred(row, state, problem.sentence) for row in rows]
-    return rows
+    for said in (withdrawal for one in asked for withdrawal in (demand.register or {}).get(one.sha256, ())):
+        why = f"a withdrawal in the register is {said.signed_by}, a key that was not named: {said.sentence}"
+        against.append((NOT_SOUND, f"{why}; ask whoever sealed the output, or name that key with --sign-off-key"))
+    return against
 
 
-def _barred(row: IndexRow, state: str, why: str) -> IndexRow:
-    """A row of evidence that may not be relied on any more: without figures, and with the reason in their place."""
-    return replace(row, state=state, reason=_sentence(why), claimed=None, figures={}, is_measured=False, sign_off="")
+def _measured(evaluation: Evaluation, candidate: Candidate) -> Row:
+    """What a row has of an evaluation: the generator of a table, its claim and its figures."""
+    claims, claimed = Composition.of(evaluation).claims(candidate), None
+    if claims is not None and candidate.statement is not None:
+        claimed = (claims.counted.epsilon, claims.counted.delta, standing_of(evaluation, candidate, claims))
+    generator = "" if candidate.generator is None else candidate.generator.name
+    day = evaluation.provenance.evaluated_at
+    return {
+        "generator": generator if evaluation.ranking is None else candidate.name,
+        "claimed": claimed,
+        "figures": {name: one for name in FIGURES if (one := candidate.find(name)) is not None},
+        "is_measured": True,
+        **({"day": day[:10]} if day else {}),
+    }
+
+
+def _rows(base: Row, content: Mapping[str, Any], measured: Mapping[str, Row], demand: Demand) -> list[Row]:
+    """A row for each table that was measured or judged."""
+    judged, rows = {one["candidate"]: one for one in content["candidates"]}, list[Row]()
+    for name in dict.fromkeys((*measured, *judged)):
+        row = {**base, "table": name, "released": name == content["release"], **measured.get(name, {})}
+        if not row["released"]:  # the folder to hand on is the released table's, and so is the sign-off
+            row |= {"to_hand_on": "", "sign_off": ""}
+        if (one := judged.get(name)) is not None:
+            state = VERDICTS[VERDICTS.index(one["verdict"])]
+            reason = reason_of({"verdict": state, "release": name, "candidates": [one]}) or row["reason"]
+            row |= {"state": state, "reason": reason, "policy": f"{one['policy']} {one['version']}"}
+            row["audience"] = one["audience"]
+            if rests_on_expired_waiver(one, demand.today):
+                row |= {"state": EXPIRED, "reason": f"It was {state} by a waiver that has expired."}
+                row |= {"is_measured": False, "sign_off": ""}
+        rows.append(row)
+    return rows or [base]
 
 
 def _link(path: Path, page: Path) -> str:
-    """A link from the page to a file; no name can be taken for a scheme or a host."""
+    """A link from the page to a file, empty where there is none; no name can be taken for a scheme or a host."""
+    if not path.is_file():
+        return ""
     relative = os.path.relpath(path.absolute(), page.absolute().parent).replace(os.sep, "/")
     return quote(os.fsencode(relative))
-
-
-def _sentence(text: str) -> str:
-    """A sentence with its full stop; it may begin with a file's name, which has no capital."""
-    said = text.strip().rstrip(".")
-    return f"{said}." if said else ""

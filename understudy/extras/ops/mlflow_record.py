@@ -1,25 +1,22 @@
 """The record of a finished run on an MLflow server: a parent run, and a run below it for each candidate.
 
-A tracking server is a place where others read. So a whitelist says what is sent, in one of two widths:
-
-- "public" holds nothing that was computed from real rows outside a budget. It has the job's own words without seeds,
-  and what is declared. It has the claims of fits, released numbers and the verdict to hand on. Of a table with a
-  guarantee it has the model card to hand on.
-- "internal" adds what reads real rows: key figures, verdicts, seeds, the report with its evaluation. It is for a server
-  that only those read who may read the internal report.
-
-No synthetic table and no model is ever sent: these leave by a sign-off.
+A tracking server is a place where others read. So a whitelist says what is sent. "public" holds nothing that was
+computed from real rows outside a budget: the job's own words without seeds, what is declared, claims of fits, released
+numbers, the verdict to hand on, and of a table with a guarantee the model card to hand on. "internal" adds what reads
+real rows, for a server that only those read who may read the internal report. No synthetic table and no model is ever
+sent: these leave by a sign-off.
 """
 
 import importlib.util
+import io
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from os import environ
+import logging
+import os
+import time
+import warnings
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import quote
 
 from pydantic import Field, field_validator
 
@@ -32,35 +29,18 @@ from synth.distribution import VERSION, missing_extra
 from synth.url import split
 from understudy.artifacts import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
 from understudy.bundle.manifest import TO_HAND_ON
-from understudy.extras.ops import mlflow_client
 from understudy.job.spec import Job
 from understudy.job.tracking import Tracked, Tracker
 from understudy.provenance import INPUTS
 
-LIMIT_S = 180.0
-"""Seconds that a server may take for one run; then it has no or an unfinished record of it."""
-SETTINGS = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
-}
+SETTINGS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
 """Settings of the library where the environment has none: a server that is away is found out in seconds."""
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 """The library reports its own use to its makers; nothing of a run is told to anybody else."""
-MOST_CHARACTERS = 500  # of a parameter's value, as many as every server takes
-PUBLIC_NOTE = (
-    "Nothing here was computed from real rows outside a privacy budget: see the output folder for the evidence."
-)
+PUBLIC_NOTE = "Nothing here was computed from real rows outside a privacy budget; the evidence is in the output folder."
 INTERNAL_FILES = (REPORT, EVALUATION, VERDICT, SUMMARY, JUNIT, *(f"{name}.toml" for name in INPUTS))
-ADDRESS = (
-    "the address of an MLflow server is like http://127.0.0.1:5000 or https://host/path, without user, password and "
-    "parameters, since the job is copied into the output; give credentials by the environment variables "
-    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
-)
-
-
-Record = dict[str, Any]
-"""A finished run as plain data: a server, an experiment, and its runs, the parent first."""
+Run = dict[str, Any]
+"""A run as plain data: its name, and its params, metrics, tags and files."""
 
 
 class Mlflow(Tracker):
@@ -80,153 +60,126 @@ class Mlflow(Tracker):
         parts = split(mlflow)
         is_plain = parts is not None and parts.scheme in ("http", "https") and parts.hostname
         if parts is None or not is_plain or "@" in parts.netloc or parts.query or parts.fragment:
-            raise ValueError(ADDRESS)
-        return mlflow
+            raise ValueError(
+                "the address of an MLflow server is like http://127.0.0.1:5000, without user, password and parameters, "
+                "since the job is copied into the output; MLFLOW_TRACKING_USERNAME and the like give credentials"
+            )
+        return mlflow.rstrip("/")
 
     def check(self) -> None:
         if importlib.util.find_spec("mlflow") is None:
             raise missing_extra("tracking.mlflow, which may be left out,", "mlflow")
 
     def track(self, job: Job, delivery: Delivery, folder: Path) -> Tracked:
+        before = dict(os.environ)
+        os.environ.update({**SETTINGS, **before, **QUIET, "MLFLOW_TRACKING_URI": self.mlflow})
+        logging.disable()
         try:
-            record = record_of(self, job, delivery, folder)
-        except Exception as error:  # noqa: BLE001 - the run is finished: no record of it may change what it came to
-            return _failed(self.mlflow, f"the record cannot be made: {type(error).__name__}")
-        return send(record)
+            with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
+                return Tracked(self.mlflow, _send(self, runs_of(self, job, delivery, folder), folder))
+        except Exception as error:  # noqa: BLE001 - the run is finished: no record may change what it came to
+            why = f"this run was not tracked, or not as a whole, at MLflow's {self.mlflow} ({type(error).__name__})"
+            return Tracked(self.mlflow, failure=f"{why}; the output and its verdict stand as they are")
+        finally:
+            logging.disable(logging.NOTSET)
+            os.environ.clear()
+            os.environ.update(before)
 
 
-def record_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> Record:
-    """The record of a run as plain data. `delivery`: *Sensitive*: of it the whitelist alone is read."""
-    internal = asked.content == "internal"
-    ledger = delivery.evaluation.provenance.ledger
-    left = {"ledger.epsilon.left": ledger.left_epsilon, "ledger.epsilon.total": ledger.total_epsilon} if ledger else {}
-    parent = {
-        "name": delivery.title,
-        "params": _params(job, delivery, internal=internal),
-        "metrics": left,
-        "tags": dict(_tags(delivery, folder, internal=internal)),
-        "artifacts": list(_files(delivery, folder, internal=internal)),
-    }
-    children = [_child(one, delivery, internal=internal) for one in delivery.evaluation.candidates]
-    return {"server": asked.mlflow.rstrip("/"), "experiment": asked.experiment, "runs": [parent, *children]}
-
-
-def _child(candidate: Candidate, delivery: Delivery, *, internal: bool) -> Record:
-    """The run of a candidate."""
-    evaluation = delivery.evaluation
-    claims = Composition.of(evaluation).claims(candidate)
-    guarantee = _guarantee(claims)
-    run_id = f"{evaluation.provenance.run_id}/{candidate.name}"
-    tags = {mlflow_client.RUN_ID: run_id, "understudy.guarantee": guarantee}
-    metrics: dict[str, float] = {}
-    if claims is not None and candidate.statement is not None and guarantee == "formal":
-        metrics = {"claim.epsilon": claims.counted.epsilon, "claim.delta": claims.counted.delta}
-        metrics |= {"fit.epsilon": claims.alone.epsilon, "fit.delta": claims.alone.delta}
-        if (noise := noise_multiplier(candidate.statement)) is not None:
-            metrics["fit.noise_multiplier"] = noise
-        published = evaluation.provenance.released_numbers  # read off real rows, and paid for
-        if published is not None and published.table == candidate.name:
-            metrics |= {one.measure: one.value for one in published.numbers if not one.subject}
-    if internal:
-        verdicts = {verdict.candidate: verdict.verdict for verdict in delivery.verdicts}
-        if candidate.name in verdicts:
-            tags["understudy.verdict"] = verdicts[candidate.name]
-        ruled = {rule.measure for rule in delivery.policy.rules}
-        shown = ruled | {name for name, metric in CATALOG.items() if metric.key}
-        metrics |= {one.measure: one.value for one in candidate.estimates if not one.subject and one.measure in shown}
-    settings = {} if candidate.generator is None else candidate.generator.settings
-    params = {name: _text(value) for name, value in settings.items()}
-    return {"name": candidate.name, "params": params, "metrics": metrics, "tags": tags, "artifacts": []}
-
-
-def _params(job: Job, delivery: Delivery, *, internal: bool) -> dict[str, str]:
-    """The parameters of the job.
-
-    A seed would let a guess of a row be confirmed, and so would the hash of limits that were read off the table.
-    """
-    evaluation, schema = delivery.evaluation, delivery.evaluation.schema
-    declared = schema.status == "declared"
-    asked = {
+def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[Run]:
+    """The parent run, then those of candidates. `delivery`: *Sensitive*: of it the whitelist alone is read."""
+    internal, evaluation = asked.content == "internal", delivery.evaluation
+    known, schema, composition = evaluation.provenance, evaluation.schema, Composition.of(evaluation)
+    children = [_child(one, composition.claims(one), delivery, internal=internal) for one in evaluation.candidates]
+    formal = [child["name"] for child in children if child["tags"]["understudy.guarantee"] == "formal"]
+    promises, declared, ledger = delivery.release in formal, schema.status == "declared", known.ledger
+    public = json.loads((folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
+    # A seed would let a guess of a row be confirmed, and so would the hash of limits that were read off the table.
+    params = {
         "policy": f"{delivery.policy.name} {delivery.policy.version}",
         "release": delivery.release,
         "schema_status": schema.status,
-        "schema_sha256": evaluation.provenance.schema_sha256 if declared or internal else None,
+        "schema_sha256": known.schema_sha256 if declared or internal else None,
         "dataset": schema.dataset if declared else None,
         "unit": schema.unit,
         "n_units": schema.n_units if declared else None,
         "holdout_share": job.split.holdout_share,
         "understudy": VERSION,
-        **({"seed": job.seed, "split_seed": job.split_seed} if internal else {}),
+        "seed": job.seed if internal else None,
+        "split_seed": job.split_seed if internal else None,
     }
-    return {name: _text(value) for name, value in asked.items() if value is not None}
-
-
-def _tags(delivery: Delivery, folder: Path, *, internal: bool) -> Iterator[tuple[str, str]]:
-    yield mlflow_client.RUN_ID, str(delivery.evaluation.provenance.run_id)
-    yield "understudy.content", "internal" if internal else "public"
-    yield "understudy.output", str(folder.absolute()) if internal else folder.name
-    yield mlflow_client.NOTE, NOTICE if internal else PUBLIC_NOTE
-    if (sweep := delivery.evaluation.provenance.sweep) is not None:
-        yield "understudy.releasable", str(sweep.releasable).lower()
-    public = json.loads((folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
-    if public is not None and _promises(delivery):
-        yield "understudy.to_hand_on.verdict", f"{public} of the rules that can be shown; the others stay inside"
-    if internal and delivery.released is not None:
-        yield "understudy.verdict", delivery.released.verdict
-
-
-def _files(delivery: Delivery, folder: Path, *, internal: bool) -> Iterator[tuple[str, str | None]]:
-    names: list[tuple[str, str | None]] = []
-    if internal or _promises(delivery):  # without a guarantee a table has, unless said, as many rows as train
-        names += [(f"{TO_HAND_ON}/{name}", TO_HAND_ON) for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)]
+    tags = {
+        "understudy.run_id": str(known.run_id),
+        "understudy.content": asked.content,
+        "understudy.output": str(folder.absolute()) if internal else folder.name,
+        "understudy.releasable": None if known.sweep is None else str(known.sweep.releasable).lower(),
+        "understudy.to_hand_on.verdict": f"{public} of the rules that can be shown" if public and promises else None,
+        "understudy.verdict": delivery.released.verdict if internal and delivery.released else None,
+        "mlflow.note.content": NOTICE if internal else PUBLIC_NOTE,
+    }
+    metrics = {
+        "ledger.epsilon.left": None if ledger is None else ledger.left_epsilon,
+        "ledger.epsilon.total": None if ledger is None else ledger.total_epsilon,
+    }
+    # Without a guarantee a table has, unless said, as many rows as train, which its public card would tell.
+    files = [f"{TO_HAND_ON}/{name}" for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)] if internal or promises else []
     if internal:
-        names += [(name, None) for name in INTERNAL_FILES]
-        names += [(f"{CARDS}/{path.name}", CARDS) for path in sorted((folder / CARDS).glob("*"))]
-    yield from ((str((folder / name).absolute()), parent) for name, parent in names if (folder / name).is_file())
+        files += [*INTERNAL_FILES, *(f"{CARDS}/{path.name}" for path in sorted((folder / CARDS).glob("*")))]
+    files = [name for name in files if (folder / name).is_file()]
+    parent = {"name": delivery.title, "params": params, "tags": tags, "metrics": metrics, "files": files}
+    return [parent, *children]
 
 
-def _promises(delivery: Delivery) -> bool:
-    """True where the table named for release has a guarantee that nobody disputes."""
-    composition = Composition.of(delivery.evaluation)
-    released = (one for one in delivery.evaluation.candidates if one.name == delivery.release)
-    return any(_guarantee(composition.claims(one)) == "formal" for one in released)
+def _child(candidate: Candidate, claims: Claims | None, delivery: Delivery, *, internal: bool) -> Run:
+    """The run of a candidate."""
+    known, guarantee = delivery.evaluation.provenance, "none"
+    if claims is not None:
+        guarantee = "void" if not claims.counted.private else "disputed" if claims.counted.disputed else "formal"
+    metrics: dict[str, float | None] = {}
+    if claims is not None and candidate.statement is not None and guarantee == "formal":
+        metrics = {"claim.epsilon": claims.counted.epsilon, "claim.delta": claims.counted.delta}
+        metrics |= {"fit.epsilon": claims.alone.epsilon, "fit.delta": claims.alone.delta}
+        metrics["fit.noise_multiplier"] = noise_multiplier(candidate.statement)
+        published = known.released_numbers  # read off real rows, and paid for
+        if published is not None and published.table == candidate.name:
+            metrics |= {one.measure: one.value for one in published.numbers if not one.subject}
+    if internal:
+        shown = {rule.measure for rule in delivery.policy.rules} | {name for name, each in CATALOG.items() if each.key}
+        metrics |= {one.measure: one.value for one in candidate.estimates if not one.subject and one.measure in shown}
+    verdicts = {verdict.candidate: verdict.verdict for verdict in delivery.verdicts}
+    tags = {
+        "understudy.run_id": f"{known.run_id}/{candidate.name}",
+        "understudy.guarantee": guarantee,
+        "understudy.verdict": verdicts.get(candidate.name) if internal else None,
+    }
+    params = {} if candidate.generator is None else candidate.generator.settings
+    return {"name": candidate.name, "params": params, "metrics": metrics, "tags": tags, "files": []}
 
 
-def _guarantee(claims: Claims | None) -> str:
-    """The state of what a table claims, in a word."""
-    if claims is None:
-        return "none"
-    if not claims.counted.private:
-        return "void"
-    return "disputed" if claims.counted.disputed else "formal"
+def _send(asked: Mlflow, runs: list[Run], folder: Path) -> str:
+    """Write the runs, of which only a complete record is finished; the address of the parent's page."""
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param
+    from mlflow.exceptions import MlflowException
 
-
-def _text(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
-
-
-def send(record: Record, limit_s: float = LIMIT_S) -> Tracked:
-    """Send a record, by a process of its own. Whatever goes wrong is told, and nothing is raised."""
-    server: str = record["server"]
-    # Some versions of the library ask the environment where files go, whatever server the client has.
-    environment = {**SETTINGS, **environ, **QUIET, "MLFLOW_TRACKING_URI": server}
-    command = [sys.executable, "-P", mlflow_client.__file__]
-    try:
-        content = json.dumps(record, allow_nan=False)
-        ended = subprocess.run(  # noqa: S603 - our own module, and arguments that no shell reads
-            command, input=content, capture_output=True, text=True, timeout=limit_s, env=environment, check=False
+    client, ids, now = MlflowClient(tracking_uri=asked.mlflow), list[str](), int(time.time() * 1000)
+    if client.get_experiment_by_name(asked.experiment) is None:
+        with suppress(MlflowException):  # another process makes it at the same moment
+            client.create_experiment(asked.experiment)
+    experiment = client.get_experiment_by_name(asked.experiment).experiment_id
+    for run in runs:
+        tags, params, metrics = (
+            {name: value for name, value in run[kind].items() if value is not None}
+            for kind in ("tags", "params", "metrics")
         )
-        answer: dict[str, Any] = json.loads(ended.stdout)
-    except subprocess.TimeoutExpired:
-        return _failed(server, f"it took longer than {limit_s:g} s")
-    except (OSError, TypeError, ValueError) as error:
-        return _failed(server, f"the process that sends it ended: {type(error).__name__}")
-    if "failure" in answer:
-        return _failed(server, answer["failure"])
-    return Tracked(server, f"{server}/#/experiments/{quote(answer['experiment'])}/runs/{quote(answer['run'])}")
-
-
-def _failed(server: str, why: str) -> Tracked:
-    what = f"this run was not tracked, or not as a whole, at MLflow's {server}"
-    return Tracked(server, failure=f"{what} ({why}); the output and its verdict stand as they are")
+        tags |= {"mlflow.parentRunId": ids[0]} if ids else {}
+        ids.append(client.create_run(experiment, run_name=run["name"], tags=tags).info.run_id)
+        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in params.items()}
+        numbers = [Metric(name, value, now, 0) for name, value in metrics.items()]
+        client.log_batch(ids[-1], numbers, [Param(name, text) for name, text in texts.items()])
+        for name in run["files"]:
+            place, _, _ = name.rpartition("/")
+            client.log_artifact(ids[-1], str(folder / name), place or None)
+    for run_id in reversed(ids):
+        client.set_terminated(run_id)
+    return f"{asked.mlflow}/#/experiments/{experiment}/runs/{ids[0]}"

@@ -1,14 +1,16 @@
 """`understudy schema from-sdv` and `to-sdv`: SDV's metadata to a schema and back."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from understudy.cli.options import OutFile, console_of
 from understudy.cli.schemas import Force
 
-FROM_SDV = "Example: understudy schema from-sdv metadata.json --data patients.csv --out patients.schema.toml"
+FROM_SDV = "Example: understudy schema from-sdv metadata.json --out patients.schema.toml"
 TO_SDV = "Example: understudy schema to-sdv patients.schema.toml --out metadata.json"
 
 
@@ -22,28 +24,18 @@ def from_metadata(
     metadata: Annotated[Path, typer.Argument(help="A JSON file of metadata that SDV saved.", show_default=False)],
     out: OutFile,
     table: Annotated[str | None, typer.Option(help="The table, where the metadata has several.")] = None,
-    data: Annotated[
-        str | None, typer.Option(help="A table with what the metadata does not hold: bounds, categories.")
-    ] = None,
     force: Force = False,
 ) -> int:
     """Make a schema of SDV's metadata, and say what of it is lost. Nothing in the schema is public yet."""
     from synth.output import check_new_file
     from synth.schema_file import write_schema
-    from synth.table import read_table
-    from understudy.extras.sdv.reading import from_sdv, read_metadata
+    from understudy.extras.sdv.metadata import from_sdv, read_metadata
 
-    console = console_of(ctx)
     check_new_file(out, force=force)
-    with console.stage("translate"):
-        made = from_sdv(read_metadata(metadata), table=table, data=None if data is None else read_table(data))
-    write_schema(made.schema, out)
-    console.table(("column", "kind"), [(name, column.kind) for name, column in made.schema.columns.items()])
-    for sentence in made.lost:
-        console.say(f"Lost: {sentence}")
-    console.say(f"Schema: {out} (inferred: read it, correct it, then `understudy schema declare {out} --out ...`)")
-    console.result({"schema": str(out), "status": made.schema.status, "lost": list(made.lost)})
-    return 0
+    schema, lost = from_sdv(read_metadata(metadata), table=table)
+    write_schema(schema, out)
+    words = f"Schema: {out} (inferred: read it, correct it, then `understudy schema declare {out} --out ...`)"
+    return _tell(ctx, words, lost, schema=str(out), status=schema.status)
 
 
 def to_metadata(
@@ -51,25 +43,23 @@ def to_metadata(
     schema: Annotated[Path, typer.Argument(help="A schema file.", show_default=False)],
     out: OutFile,
     table: Annotated[str, typer.Option(help="The table's name in the metadata.")] = "table",
-    spec: Annotated[str, typer.Option(help="Version of the metadata: V2, V1 or SINGLE_TABLE_V1.")] = "V2",
     force: Force = False,
 ) -> int:
-    """Make SDV's metadata of a schema, and say what of it is lost."""
-    from synth.errors import JobError, nearest
-    from synth.output import check_new_file
+    """Make SDV's metadata (version V2) of a schema, and say what of it is lost."""
+    from synth.output import check_new_file, whole_file
     from synth.schema_file import read_schema
-    from understudy.extras.sdv.words import SPECS
-    from understudy.extras.sdv.writing import to_sdv, write_metadata
+    from understudy.extras.sdv.metadata import to_sdv
 
-    console = console_of(ctx)
     check_new_file(out, force=force)
-    chosen = next((known for known in SPECS if known == spec), None)
-    if chosen is None:
-        raise JobError(f"spec={spec!r} is no version of SDV's metadata; {nearest(spec, SPECS)}")
-    made = to_sdv(read_schema(schema), table=table, spec=chosen)
-    write_metadata(made.metadata, out)
-    for sentence in made.lost:
-        console.say(f"Lost: {sentence}")
-    console.say(f"Metadata: {out} ({chosen})")
-    console.result({"metadata": str(out), "spec": chosen, "lost": list(made.lost)})
+    content, lost = to_sdv(read_schema(schema), table=table)
+    with whole_file(out) as beside:
+        beside.write_text(json.dumps(content, indent=4) + "\n", encoding="utf-8")
+    return _tell(ctx, f"Metadata: {out}", lost, metadata=str(out))
+
+
+def _tell(ctx: typer.Context, words: str, lost: Sequence[str], **result: Any) -> int:
+    console = console_of(ctx)
+    for sentence in (*(f"Lost: {each}" for each in lost), words):
+        console.say(sentence)
+    console.result({**result, "lost": list(lost)})
     return 0

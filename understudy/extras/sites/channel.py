@@ -1,10 +1,11 @@
-"""The channel from the server to its sites: requests out, replies back."""
+"""The channel from the server to its sites: requests out, replies back; a message is a line of JSON, then bytes."""
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
-from synth.errors import BadInput, JobError, nearest
+from synth.errors import BadInput
 
 Recorder = Callable[[str, str, bytes], None]
 """A reader of every payload: the site's name, "request" or "reply", and the payload."""
@@ -12,6 +13,30 @@ Recorder = Callable[[str, str, bytes], None]
 
 class ChannelError(BadInput, ConnectionError):
     """A channel that gave out or never came up; asking again needs a new one."""
+
+
+class SitesError(BadInput):
+    """A request, a reply or a run of several sites is refused; no noise was drawn for it, and no sum was shown."""
+
+
+def pack(content: Mapping[str, Any], body: bytes = b"") -> bytes:
+    """A message: its content as one line of JSON, then its body.
+
+    >>> unpack(pack({"task": "share"}, b"keys"))
+    ({'task': 'share'}, b'keys')
+    """
+    return json.dumps(dict(content), separators=(",", ":")).encode() + b"\n" + body
+
+
+def unpack(message: bytes) -> tuple[dict[str, Any], bytes]:
+    line, _, body = message.partition(b"\n")
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise SitesError("a message of several sites begins with a line of JSON, and this one does not; send it again")
+    return content, body
 
 
 class Respondent(Protocol):
@@ -43,28 +68,15 @@ class Channel:
             time.sleep(0.1)
         return True
 
-    def check(self, asked: Iterable[str]) -> None:
-        for site in asked:
-            if site not in self.sites:
-                raise JobError(f"a request goes to a known site: site={site!r}; {nearest(site, self.sites)}")
-
 
 class LocalChannel(Channel):
-    """A channel to respondents in this process, asked one after another.
-
-    >>> class Echo:
-    ...     def answer(self, request: bytes) -> bytes:
-    ...         return request * 2
-    >>> LocalChannel({"north": Echo()}).ask({"north": b"ab"}, timeout_s=1.0)
-    {'north': b'abab'}
-    """
+    """A channel to respondents in this process, asked one after another."""
 
     def __init__(self, respondents: Mapping[str, Respondent], recorder: Recorder | None = None) -> None:
         super().__init__(respondents, recorder)
-        self._respondents = dict(respondents)
+        self._respondents = respondents
 
     def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-        self.check(requests)
         replies = {}
         for site in sorted(requests):
             self.record(site, "request", requests[site])

@@ -1,5 +1,6 @@
 """`understudy sites`: several sites, one table; nobody hands over rows."""
 
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +50,7 @@ def run(
 def server(
     ctx: typer.Context,
     job: JobFile,
-    keys: Annotated[Path, typer.Option(help="Folder with ca.pem, server.pem, server.key, and SITE.pub of each.")],
+    keys: Annotated[Path, typer.Option(help="Folder with server.pem, server.key, and SITE.pub of each.")],
     out: Annotated[Path, typer.Option(help="The server's output; it must be new.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 9443,
@@ -61,19 +62,16 @@ def server(
     """
     from synth.output import check_new_folder
     from understudy.extras.sites.channel import ChannelError
-    from understudy.extras.sites.credentials import SERVER_FILES, ServerFiles
     from understudy.extras.sites.job import read_sites_job
     from understudy.extras.sites.server import serve
 
     console = console_of(ctx)
     inputs = read_sites_job(job)
-    files = ServerFiles(*(keys / name for name in SERVER_FILES))
-    public = {name: keys / f"{name}.pub" for name in inputs.names}
-    _check_files(files.ca, files.certificate, files.key, *public.values())
+    _check_files(*(keys / name for name in ("server.pem", "server.key", *(f"{site}.pub" for site in inputs.names))))
     check_new_folder(out)
     from understudy.extras.sites.flower import FlowerChannel
 
-    with FlowerChannel(files, public, host=host, port=port) as channel, console.stage("sites") as progress:
+    with FlowerChannel(keys, inputs.names, host=host, port=port) as channel, console.stage("sites") as progress:
         console.note(f"Listening at {channel.address} for {', '.join(inputs.names)}.")
         if not channel.wait(len(inputs.names), wait_s) and len(channel.present) < inputs.job.threshold:
             missing = ", ".join(sorted(set(inputs.names) - set(channel.present)))
@@ -105,29 +103,26 @@ def join(  # noqa: PLR0913 - options of the command line
     from understudy.budget.account import ledger_url
     from understudy.data.source import find_table
     from understudy.extras.sites.channel import ChannelError
-    from understudy.extras.sites.credentials import SiteFiles
     from understudy.extras.sites.job import read_sites_job
-    from understudy.extras.sites.participant import site_part, taking_part
+    from understudy.extras.sites.participant import Participant
 
     console = console_of(ctx)
     _check_files(ca, key)
     from understudy.extras.sites.joining import serve_site
 
-    part = site_part(site, read_sites_job(job), find_table(table), out, ledger_url(ledger))
+    part = Participant(site, read_sites_job(job), find_table(table), out, ledger_url(ledger))
 
     def warn(error: Exception) -> None:
         # Of an error that is not ours its kind, since its text may quote a value of the table.
         console.warn(f"a request was refused: {str(error) if isinstance(error, BadInput) else type(error).__name__}")
 
-    files = SiteFiles(ca, key, key.with_suffix(".pub"))
-    with console.stage(f"site {site}") as progress, taking_part(part, progress) as participant:
+    with console.stage(f"site {site}") as progress, part.at_work(progress):
         try:
-            serve_site(participant, files, address, wait_s=wait_s, say=console.note, on_failure=warn)
+            serve_site(part, ca, key, address, wait_s=wait_s, say=console.note, on_failure=warn)
         except ChannelError:
-            if not participant.is_finished:  # else the server was done before this site had judged the table
+            if not part.is_finished:  # else the server was done before this site had judged the table
                 raise
-        finished = participant.is_finished
-    if not finished:
+    if not part.is_finished:
         return console.error("the server ended its run before there was a table; start both again to go on", 2)
     console.say(f"Output: {out}")
     console.result({"out": str(out), "exit_code": 0})
@@ -150,15 +145,10 @@ def keys(
     console = console_of(ctx)
     if (site is None) == (not host):
         return console.error("name either --site or --host, whose files are to be made", 2)
-    made = out / (f"{site}.key" if site is not None else "server.key")
-    if made.exists():
-        return console.error(f"the key is there: {str(made)!r}; remove it first if it is to be replaced", 2)
-    if site is None:
-        served = make_server_files(out, host or [])
-        files = [served.ca, served.certificate, served.key]
-    else:
-        own = make_site_files(out, site, out / "ca.pem")
-        files = [own.key, own.public_key]
+    key = out / f"{site or 'server'}.key"
+    if key.exists():
+        return console.error(f"the key is there: {str(key)!r}; remove it first if it is to be replaced", 2)
+    files = make_server_files(out, host or []) if site is None else make_site_files(out, site)
     for path in files:
         console.say(str(path))
     console.result({"files": [str(path) for path in files], "exit_code": 0})
@@ -184,5 +174,5 @@ def _show(outcome: "SitesOutcome", out: Path, console: "Console") -> int:
     for site in outcome.dropped:
         console.warn(f"site={site!r} was missing from a sum")
     console.say(f"Output: {out}")
-    console.result({**outcome.content(), "out": str(out)})
+    console.result({**asdict(outcome), "out": str(out)})
     return outcome.exit_code

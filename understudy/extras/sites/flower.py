@@ -5,10 +5,9 @@
     server's process: FlowerChannel ── HTTPS, Flower's Fleet API ── site's process: serve_site, Respondent
 
 Flower ships the code of an app from the server to its nodes. A site must run no code near its rows that a server sent,
-so neither end runs an app. The server's process holds Flower's state and serves the Fleet API alone, of all that a
-SuperLink serves. It writes messages into that state itself, so that it calls nobody by any name. A site pulls messages,
-hands their bytes to its respondent, and never asks for a bundle. A payload goes inside its message, which saves seven
-calls by which Flower's apps push and pull the parts of one.
+so neither end runs an app. The server's process holds Flower's state, writes messages into it, and serves the Fleet API
+alone. A site pulls messages, hands their bytes to its respondent, and never asks for a bundle. A payload goes inside
+its message, which saves seven calls by which Flower's apps push and pull the parts of one.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ import ssl
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,7 +57,6 @@ from starlette.middleware.base import BaseHTTPMiddleware
 
 from synth.errors import JobError
 from understudy.extras.sites.channel import Channel, ChannelError, Recorder
-from understudy.extras.sites.credentials import ServerFiles, SiteFiles
 
 logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what goes wrong is raised, or is no reply
 
@@ -105,12 +103,12 @@ class FlowerChannel(Channel):
     """A `Channel` to sites in processes of their own, which join with `serve_site` as long as the block lasts."""
 
     def __init__(
-        self, files: ServerFiles, site_keys: Mapping[str, Path], *, host: str = "127.0.0.1", port: int = 0,
+        self, files: Path, sites: Iterable[str], *, host: str = "127.0.0.1", port: int = 0,
         recorder: Recorder | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(site_keys, recorder)
+        super().__init__(sites, recorder)
         self._files, self._host, self._port, self._state = files, host, port, _State()
-        keys = {site: site_keys[site].read_bytes() for site in self.sites}
+        keys = {site: (files / f"{site}.pub").read_bytes() for site in self.sites}
         if len(set(keys.values())) < len(keys):
             raise JobError("each site has a key of its own, and two of them share one; make another for one of the two")
         self._admitted = {b64encode(key) for key in keys.values()}
@@ -124,9 +122,7 @@ class FlowerChannel(Channel):
 
     @property
     def address(self) -> str:
-        """Host and port that sites on this machine join at; others call the host by its name."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)  # noqa: S104 - as the caller chose
-        return f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
+        return f"{self._host}:{self._port}"
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -134,8 +130,9 @@ class FlowerChannel(Channel):
 
     def __enter__(self) -> "FlowerChannel":
         config = uvicorn.Config(
-            self._app(), ssl_certfile=str(self._files.certificate), ssl_keyfile=str(self._files.key), log_config=None,
-            access_log=False, lifespan="off", ws="none", timeout_keep_alive=60, timeout_graceful_shutdown=1,
+            self._app(), ssl_certfile=str(self._files / "server.pem"), ssl_keyfile=str(self._files / "server.key"),
+            log_config=None, access_log=False, lifespan="off", ws="none", timeout_keep_alive=60,
+            timeout_graceful_shutdown=1,
         )  # fmt: skip
         try:
             config.load()
@@ -200,14 +197,14 @@ class FlowerChannel(Channel):
         """The sites that requests are under way to, by the names of the messages."""
         sent = {}
         for site, payload in requests.items():
-            about = _metadata(self._run_id, constant.SUPERLINK_NODE_ID, self._nodes[site], kind, time.time(), ttl_s)
-            session, tree = self._state.start_session(self._run_id), ObjectTree(object_id=about.message_id)
-            self._state.store_message_and_object_tree(_message(about, payload), tree, session)
-            sent[about.message_id] = site
+            ends = constant.SUPERLINK_NODE_ID, self._nodes[site]
+            message = _message(payload, self._run_id, ends, kind, (time.time(), ttl_s))
+            name, session = message.metadata.message_id, self._state.start_session(self._run_id)
+            self._state.store_message_and_object_tree(message, ObjectTree(object_id=name), session)
+            sent[name] = site
         return sent
 
     def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-        self.check(requests)
         until, joined, state = time.monotonic() + timeout_s, self._joined(), self._state
         asked = {site: requests[site] for site in sorted(requests) if site in joined}
         for site, payload in asked.items():
@@ -233,10 +230,10 @@ class FlowerChannel(Channel):
 class FlowerNode:
     """A site at a server. Every call raises `httpx.HTTPError` where the server is gone or refuses it."""
 
-    def __init__(self, files: SiteFiles, address: str) -> None:
-        key: Any = load_pem_private_key(files.key.read_bytes(), None)
+    def __init__(self, ca: Path, key_file: Path, address: str) -> None:
+        key: Any = load_pem_private_key(key_file.read_bytes(), None)
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        tls.load_verify_locations(cafile=files.ca)
+        tls.load_verify_locations(cafile=ca)
         client = FleetHttpClient(f"https://{address}", interceptors=[NodeAuthHttpInterceptor(key, key.public_key())])
         client.close()
         # Flower's client takes no setting for proxies, and one is not used for an address on this machine.
@@ -268,23 +265,20 @@ class FlowerNode:
         payload = answer(_payload(message_from_proto(asked[0])) or b"")
         took_s = time.monotonic() - came
         if took_s < about.ttl:  # dated by the server's clock and this one's count of seconds
-            sent, left_s = about.created_at + took_s, about.ttl - took_s
-            reply = _metadata(
-                about.run_id, self._node.node_id, about.src_node_id, REQUEST, sent, left_s, about.message_id
-            )
-            message, trees = message_to_proto(_message(reply, payload)), [ObjectTree(object_id=reply.message_id)]
-            request = PushMessagesRequest(node=self._node, messages_list=[message], message_object_trees=trees)
-            self._client.PushMessages(request)
+            times = about.created_at + took_s, about.ttl - took_s
+            ends = self._node.node_id, about.src_node_id
+            reply = _message(payload, about.run_id, ends, REQUEST, times, about.message_id)
+            trees = [ObjectTree(object_id=reply.metadata.message_id)]
+            sent = {"messages_list": [message_to_proto(reply)], "message_object_trees": trees}
+            self._client.PushMessages(PushMessagesRequest(node=self._node, **sent))
         return True
 
 
-def _metadata(
-    run_id: int, sender: int, receiver: int, kind: str, created_at: float, ttl_s: float, reply_to: str = ""
-) -> Metadata:
-    return Metadata(run_id, secrets.token_hex(32), sender, receiver, reply_to, "", created_at, ttl_s, kind)
-
-
-def _message(about: Metadata, payload: bytes | None) -> Message:
+def _message(
+    payload: bytes | None, run_id: int, ends: tuple[int, int], kind: str, times: tuple[float, float], reply_to: str = ""
+) -> Message:
+    """A message between two nodes, with the time it is dated by and the seconds that it lives."""
+    about = Metadata(run_id, secrets.token_hex(32), *ends, reply_to, "", *times, kind)
     if payload is None:
         return make_message(about, error=Error(constant.ErrorCode.CLIENT_APP_RAISED_EXCEPTION))
     return make_message(about, RecordDict({"payload": ConfigRecord({"bytes": payload})}))

@@ -5,7 +5,6 @@ Every site and the server hold the same job. A site's table and ledger are its o
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.schema_file import schema_of, to_toml
-from synth.validation import Frozen, parse_toml, sentence
+from synth.validation import Frozen, parse_toml, refuse, sentence
 from understudy.job.load import check_measures, given_policy, named_policy
 from understudy.job.spec import LABEL
 from understudy.json_schemas import Described
@@ -40,22 +39,12 @@ LEAST_NOISY = 2
 class SiteSpec(Frozen):
     """One site's own files, which `sites run` alone reads. Relative paths start from the job file."""
 
-    table: str | None = Field(
-        default=None, description="The site's table: a file, a folder of files, or postgresql://host/database#table."
-    )
-    ledger: str | None = Field(
-        default=None, description="The site's ledger, for which the schema names a dataset; left out: outside any."
-    )
+    table: str | None = Field(None, description="A file, a folder of files, or postgresql://host/database#table.")
+    ledger: str | None = Field(None, description="The site's ledger, for which the schema names a dataset.")
 
 
 class TrainingSpec(Frozen):
-    local_steps: int = Field(
-        default=10, ge=1, strict=True, description="Steps of each site between two looks at the others."
-    )
-    proximal: float = Field(
-        default=0.0, ge=0, le=1e3, allow_inf_nan=False,
-        description="mu of FedProx, a pull of each site toward the weights of all; 0: FedAvg.",
-    )  # fmt: skip
+    local_steps: int = Field(default=10, ge=1, strict=True, description="Steps of each site between two means.")
 
 
 class SitesJob(Frozen):
@@ -63,52 +52,34 @@ class SitesJob(Frozen):
     seed: int = Field(default=0, ge=0, strict=True, description="Of everything but private noise.")
     schema_path: str = Field(alias="schema", description="The schema file, the same for all sites.")
     policy: str = Field(default="internal", description="Policy by which each site judges the table.")
-    generator: dict[str, Any] = Field(
-        description="Its name, epsilon and more: independent, mst, aim; ctgan or tvae, trained at each site."
-    )
-    colluding: int = Field(
-        default=1, ge=0, strict=True, description="Sites that may tell the server all that they know."
-    )
+    generator: dict[str, Any] = Field(description="Its name (independent, mst, aim, ctgan, tvae), epsilon and more.")
+    colluding: int = Field(default=1, ge=0, strict=True, description="Sites that may tell the server all they know.")
     dropouts: int = Field(default=0, ge=0, strict=True, description="Sites that may drop out on the way.")
-    timeout_s: float = Field(
-        default=3600.0, gt=0, description="Seconds that a site may work on one answer; one that dies is noticed sooner."
-    )
-    measures: tuple[str, ...] | None = Field(
-        default=None, description="Measures that each site takes of the table; left out: all."
-    )
+    timeout_s: float = Field(default=3600.0, gt=0, description="Seconds that a site may work on one answer.")
+    measures: tuple[str, ...] | None = Field(None, description="Measures that each site takes; left out: all.")
     audit: bool = Field(default=True, description="Whether each site audits the claim, on a stand-in of no real row.")
     rows: int | None = Field(default=None, ge=1, strict=True, description="Rows to draw; left out: as many as real.")
-    training: TrainingSpec = Field(
-        default_factory=TrainingSpec, description="Of ctgan and tvae: how the sites train together."
-    )
+    training: TrainingSpec = Field(TrainingSpec(), description="Of ctgan and tvae: how the sites train together.")
     sites: dict[str, SiteSpec] = Field(description="The sites by name; three or more.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        name, n_sites = self.generator.get("name"), len(self.sites)
-        for is_wrong, why in (
-            (
-                not all(re.fullmatch(LABEL, site) for site in self.sites),
-                "names of sites have letters, digits, ._- only; rename one",
-            ),
-            (
-                "training" in self.model_fields_set and name not in BY_STEPS,
-                f"training is of {' and '.join(BY_STEPS)}, and generator.name={name!r} counts; leave training out",
-            ),
+        n_sites, colluding, dropouts = len(self.sites), self.colluding, self.dropouts
+        name_files = all(LABEL.fullmatch(site) for site in self.sites)
+        refuse([
+            (not name_files, "names of sites have letters, digits, ._- only; rename one"),
             (n_sites < 3, f"sites={n_sites} cannot be protected from each other; name three or more"),
             (
                 self.n_honest < LEAST_NOISY,
-                f"colluding={self.colluding} and dropouts={self.dropouts} leave {self.n_honest} of {n_sites} sites, "
-                f"and {LEAST_NOISY} have to hide each other; lower one of the two",
+                f"colluding={colluding} and dropouts={dropouts} leave {self.n_honest} of {n_sites} sites, and "
+                f"{LEAST_NOISY} have to hide each other; lower one of the two",
             ),
             (
-                2 * self.threshold <= n_sites + self.colluding,
-                f"dropouts={self.dropouts} of {n_sites} sites would let two sums of the same answers come together, by "
-                f"the help of colluding={self.colluding}; lower one of the two",
+                2 * self.threshold <= n_sites + colluding,
+                f"dropouts={dropouts} of {n_sites} sites would let two sums of the same answers come together, by the "
+                f"help of colluding={colluding}; lower one of the two",
             ),
-        ):
-            if is_wrong:
-                raise ValueError(why)
+        ])  # fmt: skip
         return self
 
     @property
@@ -170,40 +141,31 @@ def read_sites_job(path: Path) -> SitesInputs:
     schema = schema_of(given["schema"])
     given["policy"] = given_policy(job.policy, path.parent)
     check_measures(job.measures or ())
-    chosen = _generator(job)
-    _check(job, chosen, schema)
+    chosen = _generator(job, schema)
     return SitesInputs(job, schema, named_policy(given["policy"]), chosen, path.parent, given)
 
 
-def _generator(job: SitesJob) -> PrivateGenerator:
+def _generator(job: SitesJob, schema: Schema) -> PrivateGenerator:
+    """The generator of a job, or what several sites cannot serve."""
     parameters = dict(job.generator)
-    name = parameters.pop("name", None)
+    name = str(parameters.pop("name", None))
     if name not in (*BY_SUMS, *BY_STEPS):
         raise JobError(f"several sites fit {', '.join((*BY_SUMS, *BY_STEPS))}, not generator.name={name!r}; choose one")
-    if name in ("mst", "aim") and (chosen := parameters.setdefault("choices", NOISY_PAIRS)) != NOISY_PAIRS:
+    if name in ("mst", "aim") and (choices := parameters.setdefault("choices", NOISY_PAIRS)) != NOISY_PAIRS:
         raise JobError(
-            f"several sites show sums alone, and generator.choices={chosen!r} needs exact distances in one place; "
+            f"several sites show sums alone, and generator.choices={choices!r} needs exact distances in one place; "
             f'set choices = "{NOISY_PAIRS}", or leave it out'
         )
     try:
-        made = generator(str(name), **parameters)
+        chosen = generator(name, **parameters)
     except JobError as error:
         raise JobError(f"generator: {error}") from None
-    assert isinstance(made, PrivateGenerator)  # as all of these are
-    return made
-
-
-def _check(job: SitesJob, chosen: PrivateGenerator, schema: Schema) -> None:
-    """Refuse what several sites cannot serve."""
+    assert isinstance(chosen, PrivateGenerator)  # as all of these are
     chosen.check(schema)
     measured = ", ".join(dict.fromkeys((*schema.measured, *schema.spikes_measured)))
     for is_wrong, why in (
         (not chosen.promises, "several sites add noise to what they show, and the generator has no epsilon; set one"),
         (getattr(chosen, "critic", "pairs") != "pairs", "several sites train the critic of pairs alone; leave it out"),
-        (
-            job.training.proximal and chosen.name == "ctgan",
-            "training.proximal pulls weights that sites move, and a critic of pairs moves none; leave it out",
-        ),
         (schema.texts, f"several sites learn no free text: columns={', '.join(schema.texts)}; set drop = true for it"),
         (
             measured,
@@ -217,6 +179,7 @@ def _check(job: SitesJob, chosen: PrivateGenerator, schema: Schema) -> None:
     ):
         if is_wrong:
             raise JobError(why)
+    return chosen
 
 
 SETTINGS = Described(

@@ -4,11 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import httpx
 
 from understudy.extras.sites.channel import ChannelError, Respondent
-from understudy.extras.sites.credentials import SiteFiles
 from understudy.extras.sites.flower import HEARTBEAT_S, RETRY_S, SILENCE_S, FlowerNode
 
 _REFUSED = {
@@ -19,7 +19,8 @@ _REFUSED = {
 
 def serve_site(
     respondent: Respondent,
-    files: SiteFiles,
+    ca: Path,
+    key: Path,
     address: str,
     *,
     wait_s: float,
@@ -38,7 +39,7 @@ def serve_site(
             on_failure(error)
             return None
 
-    with closing(FlowerNode(files, address)) as node:
+    with closing(FlowerNode(ca, key, address)) as node:
         while True:
             _join(node, address, wait_s, say)
             say("Joined.")
@@ -51,24 +52,22 @@ def serve_site(
 
 def _join(node: FlowerNode, address: str, wait_s: float, say: Callable[[str], None]) -> None:
     """Join as soon as the server is there and knows of no other process with this key."""
-    until, refused_at, said = time.monotonic() + wait_s, 0.0, ""
+    until, said = time.monotonic() + wait_s, ""
     while True:
         try:
             return node.join()
         except httpx.HTTPStatusError as error:
-            refused_at = refused_at or time.monotonic()
             if error.response.status_code in _REFUSED:
                 raise ChannelError(f"at address={address} {_REFUSED[error.response.status_code]}") from None
-            if time.monotonic() - refused_at > 2 * SILENCE_S:
-                raise ChannelError(f"at address={address} another process has joined with this site's key") from None
-            reason = f"it holds this site for present, as it does for {SILENCE_S:g} s after a process was killed"
+            ends = f"a process with its key ends, or is silent for {SILENCE_S:g} s"
+            reason = f"it holds this site for present until {ends}"
         except httpx.HTTPError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise ChannelError(
                     f"the server's certificate is not signed by the site's CA, or is not for the host of {address}; "
                     "compare the two files, or make one with `understudy sites keys --host` and that name"
                 ) from None
-            reason, refused_at = f"it does not answer ({type(error).__name__})", 0.0
+            reason = f"it does not answer ({type(error).__name__})"
         if time.monotonic() >= until:
             raise ChannelError(
                 f"no server could be joined at address={address} within wait_s={wait_s:g}: {reason}; see that it runs "

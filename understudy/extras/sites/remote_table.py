@@ -5,9 +5,11 @@ turns pending counts into sums.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self, cast
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +21,14 @@ from synth.dp.events import GaussianEvent, LaplaceEvent
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError, TableError
+from synth.errors import BadInput, BudgetError, TableError
 from synth.generators.fitting.training_data import RowsElsewhere
 from synth.schema import Schema
+from understudy.extras.sites.channel import Channel, ChannelError, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
-from understudy.extras.sites.messages import CountQuery
-from understudy.extras.sites.secure_sum import SecureSums
-from understudy.extras.sites.training import FULL_NOISE
+from understudy.extras.sites.secure_aggregation import sum_of_sites
+from understudy.extras.sites.site import CountQuery, plan_of
+from understudy.extras.sites.training import FULL_NOISE, TrainingQuery
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +44,7 @@ class PendingCounts:
     def size(self) -> int:
         return math.prod(self.shape)
 
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """The same under the type of counts, which generators hand from a table to a budget."""
-        return cast("NDArray[np.int64]", self)
-
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: there are no numbers."""
         raise TableError("counts of several sites have no numbers before a budget has paid for them")
 
 
@@ -62,14 +59,13 @@ class RemoteCounts:
     def domain(self) -> Mapping[str, int]:
         return self.coarsening.domain(self.discretizer.sizes)
 
-    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        domain = self.domain
-        return PendingCounts("cliques", tuple(domain[name] for name in clique), tuple(clique), self).counts
+    def counts(self, clique: Sequence[str]) -> Any:
+        return PendingCounts("cliques", tuple(self.domain[name] for name in clique), tuple(clique), self)
 
-    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[Any]:
         return map(self.counts, cliques)
 
-    def coarse(self, coarsening: Coarsening) -> "RemoteCounts":
+    def coarse(self, coarsening: "Coarsening") -> "RemoteCounts":
         return replace(self, coarsening=coarsening)
 
 
@@ -80,8 +76,6 @@ class RemoteRows(RowsElsewhere):
     schema: Schema
 
     def training(self, schema: Schema, *, in_order: bool = False) -> "RemoteRows":
-        if in_order:
-            raise TableError("sums of several sites do not show how rows follow each other; leave the order out")
         return RemoteRows(schema)
 
     def __len__(self) -> int:
@@ -90,21 +84,84 @@ class RemoteRows(RowsElsewhere):
     def under(self, schema: Schema) -> Self:
         return replace(self, schema=schema)
 
-    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[NDArray[np.int64]]:
-        return (PendingCounts("cells", (one.n_cells,), (one.name,)).counts for one in attributes)
+    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Any]:
+        return (PendingCounts("cells", (each.n_cells,), (each.name,)) for each in attributes)
 
     def coded(self, discretizer: Discretizer) -> RemoteCounts:
         return RemoteCounts(discretizer, Coarsening({}))
 
-    def rows_per_entity(self) -> NDArray[np.int64]:
+    def rows_per_entity(self) -> Any:
         """The pending numbers of entities with 1, 2, ..., k rows."""
-        return PendingCounts("sizes", (self.schema.max_rows_per_unit,)).counts
+        return PendingCounts("sizes", (self.schema.max_rows_per_unit,))
 
-    def _undeclared(self, name: str, *_: Any) -> NoReturn:
-        """Refused: a site would name its own categories or values, and bounds are agreed upon before."""
-        raise TableError(f"several sites agree on what is public before any row is read: column={name!r}; declare it")
 
-    category_counts = value_counts = place_counts = _undeclared
+Sum = tuple[NDArray[np.int64], tuple[str, ...]]
+"""Numbers, and the sites in them."""
+ATTEMPTS = 3
+"""Tries at one sum, where sites are lost between their answer and the unmasking."""
+
+
+@dataclass
+class SecureSums:
+    """The server's side of a run: each query is answered by the sum of all sites, or not at all.
+
+    Where too few sites are there, it waits for `wait_s` seconds until sites have joined again.
+    """
+
+    channel: Channel
+    inputs: SitesInputs
+    wait_s: float = 0.0
+    say: Callable[[str], None] = lambda _: None
+    n_sums: int = 0
+
+    def ask(self, query: CountQuery | TrainingQuery, what: str, length: int, body: bytes = b"") -> Sum:
+        """The sum of the sites' noisy answers, shape (length,), and the sites in it."""
+        threshold, sites, reason = self.inputs.job.threshold, self.channel.sites, ""
+        for _ in range(ATTEMPTS):
+            missing = sorted(set(sites) - set(self.channel.present))
+            if len(sites) - len(missing) < threshold:
+                gone = f"sites={', '.join(missing)} are missing, and a sum needs {threshold} of all"
+                self.say(f"{gone}; waiting up to {self.wait_s:g} s for them to join again.")
+                if not self.channel.wait(threshold, self.wait_s):
+                    raise SitesError(
+                        f"no sum of {what!r} came together: {gone} and did not join again within wait_s="
+                        f"{self.wait_s:g}; start them again, and the same command goes on"
+                    )
+            try:
+                sum_and_sites = self._once(query, length, body)
+            except ChannelError:
+                raise
+            except BadInput as error:
+                reason = str(error)
+                continue
+            self.n_sums += 1
+            return sum_and_sites
+        raise SitesError(
+            f"no sum of {what!r} came together: {reason}; what sites refused, they say where they run; then the same "
+            "command goes on"
+        )
+
+    def _once(self, query: CountQuery | TrainingQuery, length: int, body: bytes) -> Sum:
+        """A sum under keys of its own, of the sites that stay to its end."""
+        run, answer_ids, asked = secrets.token_hex(16), dict[str, str](), query.model_dump(mode="json")
+        for site, reply in sorted(self._send(dict.fromkeys(self.channel.sites, b""), task="hello").items()):
+            with suppress(SitesError):  # a reply that makes no sense is as good as none
+                if isinstance(answer_id := unpack(reply)[0].get("answer_id"), str):
+                    answer_ids[site] = answer_id
+
+        def ask(stage: str, messages: Mapping[str, bytes]) -> Mapping[str, bytes]:
+            if stage == "advertise":
+                return self._send(dict.fromkeys(answer_ids, b""), task=stage, run=run, answer_ids=answer_ids)
+            if stage == "mask":
+                with_body = {site: shares + b"\n" + body for site, shares in messages.items()}
+                return self._send(with_body, task=query.task, query=asked)
+            return self._send(messages, task=stage)
+
+        return sum_of_sites(plan_of(self.inputs, run, answer_ids), length, ask)
+
+    def _send(self, bodies: Mapping[str, bytes], **content: Any) -> Mapping[str, bytes]:
+        requests = {site: pack({"job": self.inputs.digest, **content}, body) for site, body in bodies.items()}
+        return self.channel.ask(requests, self.inputs.job.timeout_s)
 
 
 class SitesBudget(Budget):
@@ -121,22 +178,19 @@ class SitesBudget(Budget):
         return self.release_each([exact], event)[0]
 
     def release_each(self, exact: Sequence[np.ndarray], event: GaussianEvent | LaplaceEvent) -> list[np.ndarray]:
-        """The sums of some counts over all sites, asked for together; spends as many of the event's releases.
-
-        Where a site drops out after the first sum, later sums are scaled to the first.
-        """
+        """The sums of some counts over all sites, asked for together; spends as many of the event's releases."""
         pending = [each for each in exact if isinstance(each, PendingCounts)]
         if len(pending) < len(exact):
             raise BudgetError("a budget of several sites pays for pending counts, and got numbers; ask a remote table")
         number, self._number = self._number, self._number + 1
         if not pending:
             return []
-        place = self.schedule.events.index(event) if event in self.schedule.events else len(self.schedule.events)
-        asked: dict[str, Any] = {"number": number, "event": place, "kind": pending[0].kind}
+        events = self.schedule.events  # an event that is none of them is refused by the sites
+        asked: dict[str, Any] = {"number": number, "event": [*events, event].index(event), "kind": pending[0].kind}
         if (table := pending[0].table) is not None:
             groups = {name: group.tolist() for name, group in table.coarsening.groups.items()}
-            codes = {"discretizer": table.discretizer.to_plain(), "groups": groups}
-            asked |= {**codes, "cliques": [each.clique for each in pending]}
+            asked |= {"discretizer": table.discretizer.to_plain(), "groups": groups}
+            asked["cliques"] = [each.clique for each in pending]
         query = CountQuery.model_validate(asked)
         sizes = [each.size for each in pending]
 
@@ -163,14 +217,6 @@ class SitesBudget(Budget):
             return sums
         return [np.rint(each * (self._first_total / total)).astype(np.int64) for each in sums]
 
-    def _refused(self, *_: Any) -> NoReturn:
-        """Refused: no site shows exact scores or its own values, and steps of training are each site's own."""
-        raise BudgetError("several sites show sums alone; let choices come from noisy pairs, and declare categories")
-
-    choose: Any = _refused
-    name_stable: Any = _refused
-    step: Any = _refused
-
     def statement(self, schema: Schema) -> PrivacyStatement:
         return stated(super().statement(schema), self._sums.inputs, self.dropped)
 
@@ -180,7 +226,7 @@ def stated(statement: PrivacyStatement, inputs: SitesInputs, dropped: Collection
     job, n_sites = inputs.job, len(inputs.names)
     gone = (
         f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee allowed for {job.dropouts}, and is "
-        "the same; later sums are of the sites that were left."
+        "the same; sums without them are of the sites that were left."
         if dropped
         else f"No site dropped out; the guarantee allows for {job.dropouts}."
     )

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from synth.dp.noise_journal import Journal
 from synth.dp.statement import PrivacyStatement
@@ -24,41 +23,27 @@ from synth.table import write_table
 from understudy.budget.account import ledger_url
 from understudy.console import VERDICTS
 from understudy.data.source import find_table
-from understudy.extras.sites.channel import Channel, LocalChannel
+from understudy.extras.sites.channel import Channel, LocalChannel, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
-from understudy.extras.sites.messages import SitesError, pack, unpack
-from understudy.extras.sites.participant import STATEMENT, SYNTHETIC, site_part, taking_part
-from understudy.extras.sites.remote_table import RemoteRows, SitesBudget
-from understudy.extras.sites.secure_sum import SecureSums
+from understudy.extras.sites.participant import STATEMENT, SYNTHETIC, Participant
+from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget
 from understudy.extras.sites.training import fit_network
 from understudy.job.seeds import child_seed
 
 RECORD, TRAINING = "sites.json", "training"
 NOT_HEARD = "not heard"
 """In place of a verdict, of a site that is gone or late."""
-WORST_FIRST = ("FAIL", NOT_HEARD, "INCONCLUSIVE", "PASS")
 
 
 @dataclass(frozen=True)
 class SitesOutcome:
+    verdict: str  # the worst of the sites: one that was not heard is no PASS
+    exit_code: int
     statement: PrivacyStatement
     verdicts: Mapping[str, str]
     dropped: tuple[str, ...]
     n_sums: int
     seconds: float
-
-    @property
-    def verdict(self) -> str:
-        """The worst of the sites' verdicts: one that was not heard is no PASS."""
-        worst = next((one for one in WORST_FIRST if one in self.verdicts.values()), NOT_HEARD)
-        return "INCONCLUSIVE" if worst == NOT_HEARD else worst
-
-    @property
-    def exit_code(self) -> int:
-        return VERDICTS[self.verdict]
-
-    def content(self) -> dict[str, Any]:
-        return {"verdict": self.verdict, "exit_code": self.exit_code, **asdict(self)}
 
 
 def serve(
@@ -70,8 +55,6 @@ def serve(
     say: Callable[[str], None] = lambda _: None,
 ) -> SitesOutcome:
     """Fit, sample, deliver: the whole of a server's part; `wait_s`: for sites that are to join again."""
-    if channel.sites != inputs.names:
-        raise JobError(f"the job names sites={list(inputs.names)}, and these are here: {list(channel.sites)}")
     check_new_folder(out)
     folder = hidden_beside(out, RUN)
     work = Unfinished(folder, out, folder / "result")
@@ -95,9 +78,11 @@ def serve(
         content = {"task": "deliver", "job": inputs.digest, "dropped": sorted(budget.dropped)}
         message = pack(content, (work.result / SYNTHETIC).read_bytes())
         replies = channel.ask(dict.fromkeys(channel.sites, message), inputs.job.timeout_s)
-        verdicts = {site: _verdict_of(replies.get(site, b"")) for site in channel.sites}
-        outcome = SitesOutcome(statement, verdicts, tuple(sorted(budget.dropped)), sums.n_sums, seconds)
-        (work.result / RECORD).write_text(json.dumps(outcome.content(), indent=1), encoding="utf-8")
+        verdicts = {site: verdict_of(replies.get(site, b"")) for site in channel.sites}
+        heard, dropped = set(verdicts.values()), tuple(sorted(budget.dropped))
+        worst = "FAIL" if "FAIL" in heard else "PASS" if heard == {"PASS"} else "INCONCLUSIVE"
+        outcome = SitesOutcome(worst, VERDICTS[worst], statement, verdicts, dropped, sums.n_sums, seconds)
+        (work.result / RECORD).write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
         work.publish()
         work.discard()
     return outcome
@@ -114,11 +99,11 @@ def run_here(inputs: SitesInputs, out: Path, progress: Progress = quiet) -> Site
             raise JobError(f"sites.{name}.table is missing, and a run on one machine reads it; add it")
         table = site.table if "://" in site.table else str(inputs.home / site.table)
         ledger = ledger_url(site.ledger, inputs.home)
-        parts.append(site_part(name, inputs, find_table(table), out / "sites" / name, ledger))
+        parts.append(Participant(name, inputs, find_table(table), out / "sites" / name, ledger))
     check_new_folder(out / "server")
     (out / "sites").mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        sites = {part.name: stack.enter_context(taking_part(part, progress)) for part in parts}
+        sites = {part.name: stack.enter_context(part.at_work(progress)) for part in parts}
         return serve(inputs, LocalChannel(sites), out / "server", progress)
 
 
@@ -134,7 +119,7 @@ def _fit(inputs: SitesInputs, sums: SecureSums, folder: Path, progress: Progress
         return inputs.generator.fit(rows, inputs.schema, seed=seed, progress=progress, budget=budget), budget
 
 
-def _verdict_of(reply: bytes) -> str:
+def verdict_of(reply: bytes) -> str:
     """The verdict of a reply; one that makes no sense is as good as none."""
     try:
         verdict = unpack(reply)[0].get("verdict")

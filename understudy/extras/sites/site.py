@@ -10,12 +10,16 @@ import json
 import math
 import secrets
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, ValidationError
 
+from synth.domain import Discretizer
+from synth.domain.counts import Coarsening
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent
 from synth.dp.mechanisms import SystemNoise
@@ -24,21 +28,21 @@ from synth.generators.fitting.fixed_costs import SIZES
 from synth.generators.fitting.histograms import COLUMNS
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions, counted_rows
 from synth.output import read_state, whole_file
+from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table.rows import Rows
+from synth.validation import Frozen
+from understudy.extras.sites.channel import SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
-from understudy.extras.sites.messages import CountQuery, SitesError, pack, read_query, unpack, write_arrays
-from understudy.extras.sites.secure_aggregation import AggregationPlan
-from understudy.extras.sites.site_aggregation import SiteAggregation
-from understudy.extras.sites.training import SiteTraining, TrainingQuery
+from understudy.extras.sites.secure_aggregation import AggregationPlan, SiteAggregation
+from understudy.extras.sites.training import ROUND, SiteTraining, TrainingQuery
 
 OTHER_JOB = (
     "the server's job is not that of this site: schema, generator, training, seed, policy, rows, sites, colluding or "
     "dropouts differ; use the same job file"
 )
-BOOKS = "books.json"
-ROUNDS_A_PLAN = 32
-"""Sums that one set-up of secure aggregation serves."""
+BOOKS, DRAWN = "books.json", "[!.]*.npz"
+"""Files of a site's answers."""
 ANEW = "begin anew at all sites: remove the unfinished folder beside each output (what was reserved stays spent)"
 LEAST_SHARE_SIGMA = 2.5
 """Standard deviation of a site's share of noise at least, in rows: with less, a sum of shares is no Gaussian."""
@@ -71,37 +75,71 @@ def share_of(sigma: float, n_honest: int) -> float:
     return max(sigma / math.sqrt(n_honest), LEAST_SHARE_SIGMA)
 
 
+MOST_CELLS = 50_000_000
+"""Numbers of one answer at most (400 MB): what `NoiseShare` says of a sum of shares rests on it."""
+
+
+class CountQuery(Frozen):
+    """Counts that are asked for together, and the event that pays for them.
+
+    The server sends the codes, which follow from what was released before. A count of any codes has the same
+    sensitivity, so that a site need not trust them.
+    """
+
+    number: Annotated[int, Field(ge=0, strict=True, description="Place among all queries of the run.")]
+    event: Annotated[int, Field(ge=0, strict=True, description="Place of the event in the schedule.")]
+    kind: Literal["sizes", "cells", "cliques"]
+    discretizer: dict[str, Any] = Field(default_factory=dict)
+    groups: dict[str, list[int]] = Field(default_factory=dict)
+    cliques: tuple[tuple[str, ...], ...] = ()
+
+    task: ClassVar[str] = "mask"
+
+    def counts(self, rows: TrainingTable, schema: Schema) -> list[NDArray[np.int64]]:
+        """The exact counts at a site, of its rows with contributions bounded. *Sensitive*."""
+        if self.kind == "sizes":
+            return [rows.rows_per_entity()]
+        if self.kind == "cells":
+            return list(rows.cell_counts(Discretizer.by_schema(schema).attributes))
+        # What is refused must not depend on the rows: a refusal has no noise.
+        try:
+            discretizer = Discretizer.from_plain(self.discretizer, schema)
+            groups = {name: np.asarray(group, dtype=np.int64) for name, group in self.groups.items()}
+            coarsening = Coarsening(groups)
+            domain = coarsening.domain(discretizer.sizes)
+            n_cells = sum(math.prod(domain[name] for name in clique) for clique in self.cliques)
+            are_codes = all(g.shape == (discretizer.sizes[name],) and g.min() == 0 for name, g in groups.items())
+        except (ValueError, TypeError, KeyError, OverflowError):
+            are_codes, n_cells = False, 0
+        if not are_codes or not 0 < n_cells <= MOST_CELLS:
+            raise SitesError(
+                "a query is refused: its codes are not those of the schema's columns, or its marginals have not 1 to "
+                f"{MOST_CELLS:,} cells in all; correct the server"
+            )
+        return list(rows.coded(discretizer).coarse(coarsening).each(self.cliques))
+
+
 class NoisyAnswers:
-    """Noisy counts of a site by query, on the disk before they are sent; in memory alone where there is no folder."""
+    """Noisy answers of a site, on the disk before they are sent; in memory alone where there is no folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
-        self._kept: dict[int, tuple[str, NDArray[np.int64]]] = {}
+        # Queries and answers; these have no number where noise was drawn and lost.
+        self.kept: dict[str, tuple[str, NDArray[np.int64]]] = {}
         # Its name, drawn once: whoever has other answers has another. Those of others; who was in which sum.
         self.books: dict[str, Any] = {"id": secrets.token_hex(16), "peers": {}, "sums": {}}
         if folder is not None:
             self.books = read_state(folder / BOOKS, self.books)
-            for path in folder.glob("[0-9]*.npz"):
+            for path in folder.glob(DRAWN):
                 with np.load(path, allow_pickle=False) as content:
-                    self._kept[int(path.stem)] = (str(content["asked"]), content["values"])
+                    self.kept[path.stem] = str(content["asked"]), content["values"]
         self._write()
 
-    @property
-    def queries(self) -> list[CountQuery]:
-        return [CountQuery.model_validate_json(asked) for _, (asked, _) in sorted(self._kept.items())]
-
-    def find(self, query: CountQuery) -> NDArray[np.int64] | None:
-        """The answer that was kept; `None` where there is none."""
-        asked, values = self._kept.get(query.number, (None, None))
-        if asked not in (None, query.model_dump_json()):
-            raise SitesError(f"query={query.number} was another one before, and its noise is not drawn twice; {ANEW}")
-        return values
-
-    def keep(self, query: CountQuery, values: NDArray[np.int64]) -> None:
-        asked = query.model_dump_json()
-        path = None if self.folder is None else self.folder / f"{query.number}.npz"
-        write_arrays(path, asked=np.array(asked), values=values)
-        self._kept[query.number] = (asked, values)
+    def keep(self, name: str, asked: str, values: NDArray[np.int64]) -> None:
+        if self.folder is not None:
+            with whole_file(self.folder / f"{name}.npz") as beside:
+                np.savez(beside, asked=np.array(asked), values=values)
+        self.kept[name] = asked, values
 
     def record_sum(self, asked: str, answered: tuple[str, ...]) -> None:
         """Record whose answers a sum will hold, on the disk before it is shown.
@@ -151,21 +189,23 @@ class Site:
         for event in schedule.events if inputs.by_sums else schedule.events[:-1]:
             if not isinstance(event, GaussianEvent) or not event.whole:
                 raise BudgetError(f"several sites release sums of counts, and {event.what!r} is none; choose another")
-        self.name, self.inputs, self.schedule = name, inputs, schedule
-        self._before_draws = before_draws
+        self.name, self.inputs, self._before_draws = name, inputs, before_draws
         rows = bound_contributions(Rows.of(train, inputs.schema), inputs.schema)
         self._rows = TrainingTable(counted_rows(rows, in_rows_alone(inputs.schema)))
         self._answers = answers or NoisyAnswers()
         self.budget = Budget(schedule, NoiseShare(inputs.job.n_honest) if noise is None else noise)
         self._spent: dict[Event, int] = {}
-        for query in self._answers.queries:
-            self._spent.update([self._charged(query)])
+        for drawn, (asked, _) in self._answers.kept.items():
+            if drawn != ROUND:
+                self._spent.update([self._charged(CountQuery.model_validate_json(asked))])
         self._aggregation: SiteAggregation | None = None
-        self._asked: dict[int, str] = {}
-        self._training: SiteTraining | None = None
-        if not inputs.by_sums:
-            folder = self._answers.folder
-            self._training = SiteTraining(inputs, self._rows, self.budget, folder, before_draws)
+        self._asked = ""
+
+    @cached_property
+    def training(self) -> SiteTraining:
+        if self.inputs.by_sums:
+            raise SitesError("the generator of this job is fitted to counts, and takes no steps; correct the server")
+        return SiteTraining(self.inputs, self._rows, self.budget, self._answers, self._before_draws)
 
     def answer(self, request: bytes) -> bytes:
         content, body = unpack(request)
@@ -177,59 +217,45 @@ class Site:
         if task == "advertise":
             answer_ids = content.get("answer_ids")
             self._answers.check_peers(self.name, answer_ids)
-            self._asked = {}
             self._aggregation = SiteAggregation(plan_of(self.inputs, str(content.get("run")), answer_ids), self.name)
             return self._aggregation.advertise()
         if aggregation is None:
             raise SitesError(f"task={task!r} comes after keys are exchanged; begin with these")
         if task == "share":
             return aggregation.share(body)
-        if task == "receive":
-            aggregation.receive(body)
-            return pack({"received": True})
-        if task in ("mask", "train"):
-            return self._masked(aggregation, content, body)
         if task == "unmask":
-            request_ = aggregation.check_unmask(body)
-            self._answers.record_sum(self._asked[request_.round_index], tuple(sorted(request_.answered)))
-            return aggregation.unmask(body)
-        raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
+            return aggregation.unmask(body, lambda answered: self._answers.record_sum(self._asked, answered))
+        if task not in ("mask", "train"):
+            raise SitesError(f"task={task!r} is unknown to this site; use the same version on both sides")
+        try:
+            query = (CountQuery if task == "mask" else TrainingQuery).model_validate(content.get("query"))
+        except ValidationError:
+            raise SitesError("a query has not the keys of one, or values of other types; correct the server") from None
+        shares, _, body = body.partition(b"\n")
+        aggregation.receive(shares)  # refused but once a sum: before noise is drawn, and before this one is named
+        self._asked = f"{task}={query.number}"
+        vector = self.noisy(query) if isinstance(query, CountQuery) else self.training.answer(query, body)
+        return aggregation.mask(vector)
 
-    def _masked(self, aggregation: SiteAggregation, content: dict[str, Any], body: bytes) -> bytes:
-        """The site's noisy answer under masks."""
-        number, asked = content.get("round"), content.get("query")
-        query: CountQuery | TrainingQuery
-        query = read_query(asked, TrainingQuery) if content["task"] == "train" else read_query(asked, CountQuery)
-        if type(number) is not int:
-            raise SitesError("a vector is masked for a round, and the request names none; correct the server")
-        aggregation.check_mask(number)
-        if isinstance(query, CountQuery):
-            vector = self._noisy(query)
-        elif self._training is not None:
-            vector = self._training.answer(query, body)
-        else:
-            raise SitesError("the generator of this job is fitted to counts, and takes no steps; correct the server")
-        masked = aggregation.mask(number, vector)
-        self._asked[number] = f"{query.task}={query.number}"
-        return masked
-
-    def _noisy(self, query: CountQuery) -> NDArray[np.int64]:
+    def noisy(self, query: CountQuery) -> NDArray[np.int64]:
         """The site's noisy counts: those that were kept, else drawn, kept and given."""
-        kept = self._answers.find(query)
+        name, asked = f"{query.task}={query.number}", query.model_dump_json()
+        before, kept = self._answers.kept.get(name, (asked, None))
+        if before != asked:
+            raise SitesError(f"{name} was another query before, and its noise is not drawn twice; {ANEW}")
         if kept is not None:
             return kept
         event, spent = self._charged(query)
         counts = query.counts(self._rows, self.inputs.counted)
         self._before_draws()
         self._spent[event] = spent
-        drawn = self.budget.release_each(counts, event)
-        values = np.concatenate([each.ravel() for each in drawn])
-        self._answers.keep(query, values)
+        values = np.concatenate([each.ravel() for each in self.budget.release_each(counts, event)])
+        self._answers.keep(name, asked, values)
         return values
 
     def _charged(self, query: CountQuery) -> tuple[GaussianEvent, int]:
         """The event that pays for a query, and what is spent of it with this, an earlier start included."""
-        events, n_columns = self.schedule.events, len(self.inputs.counted.modeled)
+        events, n_columns = self.inputs.schedule.events, len(self.inputs.counted.modeled)
         event = events[query.event] if query.event < len(events) else None
         kind = {SIZES: "sizes", COLUMNS: "cells"}.get("" if event is None else event.what, "cliques")
         if not isinstance(event, GaussianEvent) or kind != query.kind:
@@ -245,6 +271,6 @@ class Site:
 
 
 def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
-    """The public facts of one set-up of secure aggregation."""
+    """The public facts of one sum."""
     answers = hashlib.sha256(json.dumps(answer_ids, sort_keys=True).encode()).hexdigest()
-    return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold, ROUNDS_A_PLAN)
+    return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold)

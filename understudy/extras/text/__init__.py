@@ -9,7 +9,7 @@ BRINGS = {
         "privacy.texts": f"{_MEASURED}.repeated",
         "privacy.texts.membership": f"{_MEASURED}.membership",
     },
-    "figure": {"texts": f"{_MEASURED}.figures:DRAWN", "text_copies": f"{_MEASURED}.figures:CopiedTexts"},
+    "figure": {"texts": f"{_MEASURED}.fidelity:DRAWN", "text_copies": f"{_MEASURED}.repeated:CopiedTexts"},
     "section": {"texts": "understudy.extras.text.report:SECTION"},
     "library": {"transformers": "transformers", "peft": "peft", "tokenizers": "tokenizers"},
 }

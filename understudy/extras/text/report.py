@@ -1,86 +1,56 @@
-"""Free text of one synthetic table: figures, agreement by column, repeated sentences, and examples.
+"""Free text of one synthetic table: figures, what texts tell of each column, repeated sentences, and examples.
 
 Sentences of real texts stand in the internal report alone: nothing of this section is public.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluate.result import UNASKED, Candidate, Estimate
+from evaluate.result import UNASKED, Candidate
 from reports.glossary import entry
 from reports.sections.extra import ExtraSection
 from synth.schema import Schema
 
-AGREEMENT, TSTR = "texts.agreement", "utility.texts.tstr"
+TSTR = "utility.texts.tstr"
 MOST_SENTENCES = 10
 
 
-@dataclass(frozen=True)
-class TextPart:
-    """One column of texts. `agreements`: by column that texts tell of, numbers by name, the worst first."""
-
-    column: str
-    agreements: tuple[tuple[str, dict[str, Estimate]], ...]
-    sentences: tuple[dict[str, Any], ...]
-    examples: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class TextSection:
-    rows: tuple[Estimate, ...]
-    attacks: tuple[Estimate, ...]
-    absent: tuple[tuple[str, str], ...]
-    unattacked: tuple[tuple[str, str], ...]
-    parts: tuple[TextPart, ...]
-
-    @property
-    def copied(self) -> tuple[TextPart, ...]:
-        return tuple(part for part in self.parts if part.sentences)
-
-
-def read(candidate: Candidate, schema: Schema) -> TextSection | None:
+def read(candidate: Candidate, schema: Schema) -> dict[str, Any] | None:
     """The texts of a table; `None` where its schema keeps none. *Sensitive*: repeated sentences are of real people."""
     if not schema.texts:
         return None
     whole = [each for each in candidate.estimates if not each.subject and entry(each.measure).anchor == "texts"]
-    return TextSection(
-        rows=tuple(each for each in whole if not entry(each.measure).attack),
-        attacks=tuple(each for each in whole if entry(each.measure).attack),
-        absent=_absent(candidate, ("texts.", "fidelity.texts", "utility.texts")),
-        unattacked=_absent(candidate, ("privacy.texts",)),
-        parts=tuple(_part(name, candidate) for name in schema.texts),
-    )
+    return {
+        "rows": [each for each in whole if not entry(each.measure).attack],
+        "attacks": [each for each in whole if entry(each.measure).attack],
+        "absent": _absent(candidate, ("texts.", "fidelity.texts", "utility.texts")),
+        "unattacked": _absent(candidate, ("privacy.texts",)),
+        "parts": [_part(name, candidate) for name in schema.texts],
+    }
 
 
-def _absent(candidate: Candidate, families: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _absent(candidate: Candidate, families: tuple[str, ...]) -> list[tuple[str, str]]:
     """Titles and reasons, one for each reason: a measure that fails takes all of its numbers with it."""
     found: dict[str, str] = {}
     for failure in candidate.failures:
         if failure.measure.startswith(families) and failure.message != UNASKED:
             found.setdefault(failure.message.rstrip("."), entry(failure.measure).title)
-    return tuple((title, message) for message, title in found.items())
+    return [(title, message) for message, title in found.items()]
 
 
-def _part(name: str, candidate: Candidate) -> TextPart:
-    drawn: dict[str, Any] = next((each for each in candidate.figures.get("texts") or () if each["column"] == name), {})
-    listed = (candidate.figures.get("text_copies") or {}).get("columns", ())
-    sentences = [sentence for each in listed if each["column"] == name for sentence in each["sentences"]]
-    columns: dict[str, dict[str, Estimate]] = {}
-    for each in candidate.estimates:
-        if each.measure in (AGREEMENT, TSTR) and each.subject[:1] == (name,):
-            columns.setdefault(each.subject[1], {})[each.measure] = each
-
-    def worst_first(column: str) -> float:
-        lost = columns[column].get(AGREEMENT)
-        return -lost.value if lost else float("inf")
-
-    return TextPart(
-        column=name,
-        agreements=tuple((column, columns[column]) for column in sorted(columns, key=worst_first)),
-        sentences=tuple(sentences[:MOST_SENTENCES]),
-        examples=tuple(drawn.get("examples", ())),
+def _part(name: str, candidate: Candidate) -> dict[str, Any]:
+    """One column of texts: scores by column that is predicted from it, the largest loss first, sentences, examples."""
+    drawn, listed = (
+        candidate.figures.get("texts") or (),
+        (candidate.figures.get("text_copies") or {}).get("columns", ()),
     )
+    scores = [each for each in candidate.estimates if each.measure == TSTR and each.subject[:1] == (name,)]
+    return {
+        "column": name,
+        "scores": sorted(scores, key=lambda each: each.value - (each.reference or 0.0)),
+        "sentences": [s for each in listed if each["column"] == name for s in each["sentences"]][:MOST_SENTENCES],
+        "examples": [example for each in drawn if each["column"] == name for example in each["examples"]],
+    }
 
 
 SECTION = ExtraSection("texts", "Free text", Path(__file__).with_name("text.html.j2"), read)

@@ -1,9 +1,48 @@
-"""Tables of complaints that are spoiled in one way each, for measures of free text."""
+"""Tables of complaints that are spoiled in one way each, what measures of free text say of them, and verdicts."""
+
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pandas as pd
 
-from tests.text_tables import TEXT
+from evaluate.engine import measure_candidate
+from evaluate.gate.policy import load_policy
+from evaluate.gate.verdict import judge_candidate
+from evaluate.metrics import CATALOG
+from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.result import Candidate, Estimate
+from evaluate.tables import Real
+from tests.text_tables import TEXT, complaint_schema, complaints
+
+N = 400
+Spoil = Callable[[pd.DataFrame], pd.DataFrame]
+OPTIONAL = complaint_schema(missing=True)
+
+
+@cache
+def real() -> Real:
+    return Real.prepare(complaints(N, 0), complaints(N, 1), OPTIONAL)
+
+
+@cache
+def measured(measure: str, spoil: Spoil | None = None) -> Candidate:
+    honest = complaints(N, 2)
+    return measure_candidate("t", real().beside(honest if spoil is None else spoil(honest)), measures=[measure])
+
+
+def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
+    found = candidate.find(name, subject)
+    assert isinstance(found, Estimate), found
+    return found
+
+
+def outcomes(candidate: Candidate, policy: str, measure: str, texts: tuple[str, ...] = (TEXT,)) -> dict[str, str]:
+    """Of the rules that rest on the numbers of a measure."""
+    shift = Shift(n_train=3_000, n_holdout=1_500, p_value=0.5, detectable=0.53)
+    facts = RealFacts(3_000, 1_500, Duplicates(0, 0.0), 0.0, 5, shift=shift, texts=texts)
+    verdict = judge_candidate(candidate, load_policy(policy), real=facts)
+    return {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].by == measure}
 
 
 def dealt(table: pd.DataFrame) -> pd.DataFrame:

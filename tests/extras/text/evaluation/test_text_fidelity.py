@@ -2,22 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from evaluate.engine import measure_candidate
-from evaluate.gate.policy import load_policy, shipped
-from evaluate.gate.verdict import judge_candidate
+from evaluate.gate.policy import shipped
 from evaluate.intervals import wilson
 from evaluate.metrics import CATALOG
-from evaluate.real_facts import Duplicates, RealFacts
 from evaluate.result import UNASKED, Candidate, Estimate, Failure
 from evaluate.tables import Real, Tables
 from synth.schema import build_schema
 from tests.extras.text.evaluation import spoiled
+from tests.extras.text.evaluation.spoiled import OPTIONAL, N, Spoil, measured, number, outcomes, real
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.evaluation.fidelity import (
     AGREEMENT,
@@ -26,44 +24,18 @@ from understudy.extras.text.evaluation.fidelity import (
     NAME,
     ORDER,
     REPEATED,
-    ColumnTexts,
     compared,
     distances_of_lengths,
     distances_of_words,
     ordered,
     repeated_rate,
+    tokens_of,
 )
 from understudy.extras.text.evaluation.tokens import words
+from understudy.extras.text.evaluation.utility import NAME as UTILITY
 
-N = 400
-Spoil = Callable[[pd.DataFrame], pd.DataFrame]
-OPTIONAL = complaint_schema(missing=True)
-
-
-@cache
-def real() -> Real:
-    return Real.prepare(complaints(N, 0), complaints(N, 1), OPTIONAL)
-
-
-@cache
-def measured(spoil: Spoil | None = None) -> Candidate:
-    honest = complaints(N, 2)
-    return measure_candidate("t", real().beside(honest if spoil is None else spoil(honest)), measures=[NAME])
-
-
-def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
-    found = candidate.find(name, subject)
-    assert isinstance(found, Estimate), found
-    return found
-
-
-def facts(texts: tuple[str, ...] = (TEXT,)) -> RealFacts:
-    return RealFacts(N, N, Duplicates(0, 0.0), 0.0, 5, texts=texts)
-
-
-def outcomes(candidate: Candidate, name: str = "internal") -> dict[str, str]:
-    verdict = judge_candidate(candidate, load_policy(name), real=facts())
-    return {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].by == NAME}
+BOTH = [NAME, UTILITY]
+WORDS, LENGTHS = "texts.words.excess", "texts.lengths.excess"
 
 
 def shares(texts: pd.Series) -> Counter[str]:
@@ -72,46 +44,36 @@ def shares(texts: pd.Series) -> Counter[str]:
     return Counter({word: count / counts.total() for word, count in counts.items()})  # type: ignore[misc]
 
 
-def shortened(distances: Callable[[ColumnTexts], list[np.ndarray]]) -> float:
-    tables = real().beside(spoiled.cut_short(complaints(N, 2)))
-    return float(distances(ColumnTexts.of(compared(tables)[0], TEXT))[0][0])
-
-
 def test_distances_are_those_that_one_counts_by_hand() -> None:
-    first, second = shares(complaints(N, 0)[TEXT]), shares(spoiled.cut_short(complaints(N, 2))[TEXT])
+    train, short = complaints(N, 0)[TEXT], spoiled.cut_short(complaints(N, 2))
+    tokens, _ = tokens_of(compared(real().beside(short))[0], TEXT)
+    first, second = shares(train), shares(short[TEXT])
     by_hand = sum(abs(first[word] - second[word]) for word in {*first, *second}) / 2
-    assert shortened(distances_of_words) == pytest.approx(by_hand, abs=1e-12)
-
-
-def test_lengths_are_compared_as_one_counts_words_by_hand() -> None:
-    first, second = (
-        np.array([len(words(text)) for text in texts])
-        for texts in (complaints(N, 0)[TEXT], spoiled.cut_short(complaints(N, 2))[TEXT])
-    )
-    by_hand = max(abs((first <= at).mean() - (second <= at).mean()) for at in range(first.max() + 1))
-    assert shortened(distances_of_lengths) == pytest.approx(by_hand, abs=1e-12)
-
-
-def test_fresh_texts_pass_every_rule_of_every_policy() -> None:
-    for name in shipped():
-        found = outcomes(measured(), name)
-        assert len(found) == 6
-        assert {*found.values()} == {"PASS"}, (name, found)
+    assert distances_of_words(tokens)[0][0] == pytest.approx(by_hand, abs=1e-12)
+    ours, theirs = (np.array([len(words(text)) for text in texts]) for texts in (train, short[TEXT]))
+    by_hand = max(abs((ours <= at).mean() - (theirs <= at).mean()) for at in range(ours.max() + 1))
+    assert distances_of_lengths(tokens)[0][0] == pytest.approx(by_hand, abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("spoil", "broken"),
     [
-        (spoiled.dealt, {AGREEMENT}), (spoiled.words_dealt, {AGREEMENT, ORDER}),
-        (spoiled.one_text, {AGREEMENT, REPEATED, "texts.words.excess", "texts.lengths.excess"}),
-        (spoiled.garbage, {AGREEMENT, ORDER, "texts.words.excess", "texts.lengths.excess"}),
-        (spoiled.twice, {REPEATED}), (spoiled.often_missing, {MISSING}),
+        (None, set()), (spoiled.dealt, {AGREEMENT}), (spoiled.words_dealt, {AGREEMENT, ORDER}),
+        (spoiled.one_text, {AGREEMENT, REPEATED, WORDS, LENGTHS}),
+        (spoiled.garbage, {AGREEMENT, ORDER, WORDS, LENGTHS}), (spoiled.twice, {REPEATED}),
+        (spoiled.often_missing, {MISSING}),
     ],
 )  # fmt: skip
-def test_spoiled_texts_fail_the_rules_that_are_about_it_and_no_other(spoil: Spoil, broken: set[str]) -> None:
+def test_spoiled_texts_fail_the_rules_that_are_about_it_and_no_other(spoil: Spoil | None, broken: set[str]) -> None:
     for name in shipped():
-        failed = {rule for rule, outcome in outcomes(measured(spoil), name).items() if outcome == "FAIL"}
-        assert failed == broken, name
+        found = outcomes(measured(NAME, spoil), name, NAME)
+        assert len(found) == 6
+        assert broken or {*found.values()} == {"PASS"}
+        assert {rule for rule, outcome in found.items() if outcome == "FAIL"} == broken, name
+
+
+def test_short_texts_fail_on_their_length() -> None:
+    assert outcomes(measured(NAME, spoiled.cut_short), "internal", NAME)[LENGTHS] == "FAIL"
 
 
 def reviews(n: int, seed: int) -> pd.DataFrame:
@@ -135,37 +97,25 @@ def test_texts_that_tell_of_their_row_by_rare_words_fail_where_they_are_dealt_to
     fresh = reviews(1_000, 10 * seed + 2)
     for table, expected in ((fresh, "PASS"), (spoiled.dealt(fresh), "FAIL")):
         found = measure_candidate("t", of.beside(table), measures=[NAME])
-        assert {outcomes(found, name)[AGREEMENT] for name in shipped()} == {expected}
+        assert {outcomes(found, name, NAME)[AGREEMENT] for name in shipped()} == {expected}
 
 
-def test_short_texts_fail_on_their_length() -> None:
-    assert outcomes(measured(spoiled.cut_short))["texts.lengths.excess"] == "FAIL"
-
-
-def test_what_is_lost_is_measured_by_its_square() -> None:
-    assert number(measured(spoiled.dealt), AGREEMENT).value == pytest.approx(1.0, abs=0.15)
-    assert number(measured(spoiled.half_dealt), AGREEMENT).value == pytest.approx(0.25, abs=0.08)
-    assert number(measured(spoiled.garbage), ORDER).value == pytest.approx(1.0, abs=0.01)
-
-
-def test_the_landmarks_of_dependence_are_zero_and_one() -> None:
+def test_what_is_lost_is_measured_by_its_square_between_landmarks_of_zero_and_one() -> None:
+    assert number(measured(NAME, spoiled.dealt), AGREEMENT).value == pytest.approx(1.0, abs=0.15)
+    assert number(measured(NAME, spoiled.half_dealt), AGREEMENT).value == pytest.approx(0.25, abs=0.08)
+    assert number(measured(NAME, spoiled.garbage), ORDER).value == pytest.approx(1.0, abs=0.01)
+    assert abs(number(measured(NAME, spoiled.one_text), ORDER).value) < 1.0  # one text throughout is in order
     for name in (AGREEMENT, ORDER):
-        one = number(measured(), name)
-        assert one.reference is not None
-        assert one.floor is not None
-        assert abs(one.reference) < 0.05
-        assert abs(one.floor - 1.0) < 0.3  # noise of a small table
-
-
-def test_one_text_throughout_is_no_made_up_order() -> None:
-    assert abs(number(measured(spoiled.one_text), ORDER).value) < 1.0
+        one = number(measured(NAME), name)
+        assert one.reference == pytest.approx(0.0, abs=0.05)
+        assert one.floor == pytest.approx(1.0, abs=0.3)  # noise of a small table
 
 
 def test_order_is_looked_at_by_models_of_other_held_out_texts_alone() -> None:
     """Held-out texts with words of their own: models of them know nothing of any table, nor of the texts left out."""
     alone = complaints(N, 1).assign(**{TEXT: [f"w{i} x{i} y{i} z{i}" for i in range(N)]})
     tables = Tables.prepare(complaints(N, 0), alone, complaints(N, 2), OPTIONAL)
-    found = ordered(ColumnTexts.of(compared(tables)[1], TEXT))
+    found = ordered(*tokens_of(compared(tables)[1], TEXT))
     assert abs(found[:, 0, 0]).max() < 0.01
 
 
@@ -178,22 +128,23 @@ def test_repeated_texts_are_counted_on_as_many_as_come_and_go_together() -> None
     assert repeated_rate(units, units)[0] == 0.0
 
 
-def test_every_number_has_an_interval_its_unit_and_its_place_in_the_catalog() -> None:
-    for one in measured().estimates:
-        assert CATALOG[one.measure].by == NAME
+@pytest.mark.parametrize("measure", BOTH)
+def test_every_number_has_an_interval_its_landmarks_and_its_place_in_the_catalog(measure: str) -> None:
+    numbers = measured(measure).estimates
+    for one in numbers:
         assert CATALOG[one.measure].needs == "texts"
         assert one.low is not None
         assert one.low <= one.value <= one.high
         assert one.reference is not None
-    assert {one.measure for one in measured().estimates} == {name for name in CATALOG if CATALOG[name].by == NAME}
+        assert measure == NAME or one.floor is not None
+    assert {one.measure for one in numbers} == {name for name in CATALOG if CATALOG[name].by == measure}
 
 
 def test_rows_in_another_order_change_nothing_though_many_are_alike_but_for_their_text() -> None:
     parts = [complaints(160, seed).assign(amount=100) for seed in range(3)]
     turned = [part.sample(frac=1.0, random_state=seed) for seed, part in enumerate(parts)]
     first, second = (
-        measure_candidate("t", Tables.prepare(*given, OPTIONAL), measures=[NAME, "utility.texts"])
-        for given in (parts, turned)
+        measure_candidate("t", Tables.prepare(*given, OPTIONAL), measures=BOTH) for given in (parts, turned)
     )
     assert first.estimates == second.estimates
     assert first.figures == second.figures
@@ -218,27 +169,24 @@ def test_a_table_without_texts_is_judged_as_if_there_were_no_such_rules() -> Non
     del columns[TEXT]
     schema = build_schema({"status": "inferred", "target": "rating", "columns": columns})
     tables = Tables.prepare(*(complaints(200, seed).drop(columns=TEXT) for seed in range(3)), schema)
-    found = measure_candidate("t", tables, measures=[NAME, "utility.texts"])
+    found = measure_candidate("t", tables, measures=BOTH)
     assert not found.estimates
     asked = {failure.measure for failure in found.failures if failure.message != UNASKED}
-    assert asked == {NAME, "utility.texts"}
-    for name in shipped():
-        verdict = judge_candidate(found, load_policy(name), real=facts(texts=()))
-        assert not [f for f in verdict.findings if f.rule.need == "texts"]
+    assert asked == {*BOTH}
+    assert not any(outcomes(found, name, measure, texts=()) for name in shipped() for measure in BOTH)
 
 
 def test_texts_that_were_not_measured_pass_nothing() -> None:
-    verdict = judge_candidate(Candidate("t", ()), load_policy("internal"), real=facts())
-    told = {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].by == NAME}
+    told = outcomes(Candidate("t", ()), "internal", NAME)
     assert {AGREEMENT, ORDER, REPEATED, MISSING} <= told.keys()
     assert {*told.values()} == {"INCONCLUSIVE"}
 
 
 def test_few_texts_are_not_compared_but_their_absence_is() -> None:
     tables = Tables.prepare(*(complaints(60, seed) for seed in range(3)), OPTIONAL)
-    found = measure_candidate("t", tables, measures=[NAME])
+    found = measure_candidate("t", tables, measures=BOTH)
     assert isinstance(found.find(MISSING), Estimate)
-    for name in GATED:
+    for name in (*GATED, "utility.texts.gap.worst"):
         assert name == MISSING or isinstance(found.find(name), Failure)
 
 
@@ -247,7 +195,7 @@ def test_few_texts_are_not_compared_but_their_absence_is() -> None:
 def test_texts_without_words_or_without_variety_give_numbers_or_a_reason(texts: list[str]) -> None:
     parts = [complaints(80, seed) for seed in range(3)]
     parts = [part.assign(**{TEXT: [texts[i % len(texts)] for i in range(len(part))]}) for part in parts]
-    found = measure_candidate("t", Tables.prepare(*parts, OPTIONAL), measures=[NAME, "utility.texts"])
+    found = measure_candidate("t", Tables.prepare(*parts, OPTIONAL), measures=BOTH)
     assert {failure.reason for failure in found.failures} <= {"skipped"}
     assert isinstance(found.find(MISSING), Estimate)
 
@@ -281,15 +229,14 @@ def coverages(blend: Blend | None, n_replicates: int) -> dict[str, float]:
     return {name: float(np.mean([one.low <= means[name] <= one.high for one in each])) for name, each in found.items()}
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("blend", [None, partly])
-def test_intervals_hold_what_they_estimate(blend: Blend | None) -> None:
-    # Less than this would show in 1 of 1,000 simulations of so few at a coverage of 93%.
-    least = 0.93 - 3.1 * np.sqrt(0.93 * 0.07 / 40)
-    assert {name: covered for name, covered in coverages(blend, 40).items() if covered < least} == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("blend", [None, partly])
-def test_intervals_hold_what_they_estimate_in_95_of_100_cases(blend: Blend | None) -> None:
-    assert {name: covered for name, covered in coverages(blend, 100).items() if covered < 0.95} == {}
+@pytest.mark.parametrize(
+    ("n", "least"),
+    [
+        # Less than this would show in 1 of 1,000 simulations of so few at a coverage of 93%.
+        pytest.param(40, 0.93 - 3.1 * np.sqrt(0.93 * 0.07 / 40), marks=pytest.mark.statistical),
+        pytest.param(100, 0.95, marks=pytest.mark.slow),
+    ],
+)
+def test_intervals_hold_what_they_estimate(blend: Blend | None, n: int, least: float) -> None:
+    assert {name: covered for name, covered in coverages(blend, n).items() if covered < least} == {}

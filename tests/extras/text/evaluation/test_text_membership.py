@@ -6,9 +6,10 @@ import pytest
 
 from evaluate.engine import measure_candidate
 from evaluate.gate.finding import bounded
-from evaluate.result import Candidate, Estimate
+from evaluate.result import Candidate
 from evaluate.tables import Real
 from synth.schema import build_schema
+from tests.extras.text.evaluation.spoiled import number
 from tests.text_tables import complaint_schema, complaints
 from understudy.extras.text.evaluation.membership import AUC, NAME, TPR
 
@@ -16,12 +17,6 @@ from understudy.extras.text.evaluation.membership import AUC, NAME, TPR
 def measured(table: pd.DataFrame, n: int = 1_500) -> Candidate:
     of = Real.prepare(complaints(n, 1), complaints(n, 2), complaint_schema())
     return measure_candidate("t", of.beside(table), measures=[NAME])
-
-
-def number(of: Candidate, name: str) -> Estimate:
-    found = of.find(name)
-    assert isinstance(found, Estimate), found
-    return found
 
 
 def test_another_draw_tells_nothing_of_its_writers() -> None:

@@ -1,25 +1,35 @@
 """The section of free text: there with its numbers, sentences and examples where texts are kept, and nowhere else."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate, evaluate_beside
 from evaluate.gate.policy import load_policy
-from evaluate.result import Candidate, Estimate, Evaluation
+from evaluate.gate.verdict import judge
+from evaluate.result import NOTICE, Candidate, Estimate, Evaluation
 from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from reports import compose, render_html
+from reports.exports.junit import render_junit
+from reports.exports.summary import to_summary
 from reports.glossary import evidence
+from reports.model_card.card import internal_card, public_card
+from reports.model_card.render import to_markdown
 from reports.public.facts import public_facts
 from reports.public.page import render_public
 from reports.public.verdict import public_verdict
 from reports.sections.utility import utility_rows
-from synth.schema import Schema, build_schema
+from synth.schema import build_schema
 from tests.extras.text.evaluation.spoiled import dealt
+from tests.reports.test_model_card import FACTS
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.extras.text.evaluation.fidelity import AGREEMENT
+from understudy.extras.text.evaluation.utility import WORST
+from understudy.run.released_numbers import released_json, write_public
 
 N = 250
 MEASURES = ["validity", "fidelity.texts", "utility.texts"]
@@ -43,95 +53,104 @@ def measured() -> Evaluation:
     return replace(found, candidates=(honest, leaking))
 
 
-def test_figures_agreement_and_examples_of_each_table_are_shown(measured: Evaluation) -> None:
-    document = compose(measured)
-    assert [one.anchor for one in document.extras] == ["texts"]
-    for section in document.sections:
-        assert section.extras["texts"] is not None
-        assert {"texts.agreement.floor_share", "utility.texts.gap.worst"} <= {
-            row.measure for row in section.extras["texts"].rows
+def texts(measured: Evaluation) -> list[dict[str, Any]]:
+    found = [section.extras["texts"] for section in compose(measured).sections]
+    assert None not in found
+    return found
+
+
+def test_figures_scores_and_examples_of_each_table_are_shown(measured: Evaluation) -> None:
+    assert [one.anchor for one in compose(measured).extras] == ["texts"]
+    for section in texts(measured):
+        assert {AGREEMENT, WORST} <= {row.measure for row in section["rows"]}
+        (part,) = section["parts"]
+        assert {one.subject for one in part["scores"]} == {
+            (TEXT, n) for n in ("product", "channel", "rating", "amount")
         }
-        (part,) = section.extras["texts"].parts
-        assert {column for column, _ in part.agreements} == {"product", "channel", "rating", "amount"}
     page = render_html(measured)
     assert 'id="texts"' in page
     assert page.count("What texts tell of their row") == 2
 
 
-def test_the_column_that_agrees_least_comes_first(measured: Evaluation) -> None:
-    section = compose(measured).sections[1].extras["texts"]
-    assert section is not None
-    lost = [found["texts.agreement"].value for _, found in section.parts[0].agreements if "texts.agreement" in found]
+def test_the_column_that_loses_most_comes_first(measured: Evaluation) -> None:
+    lost = [one.reference - one.value for one in texts(measured)[1]["parts"][0]["scores"]]
     assert lost == sorted(lost, reverse=True)
-    assert min(lost) > 0.5
+    assert lost[0] > 0.5
 
 
 def test_examples_are_synthetic_texts_with_the_values_of_their_rows(measured: Evaluation) -> None:
-    table = complaints(N, 2)
-    beside = {tuple(map(str, row)) for row in table.itertuples(index=False)}
-    section = compose(measured).sections[0].extras["texts"]
-    assert section is not None
-    examples = section.parts[0].examples
+    beside = {tuple(map(str, row)) for row in complaints(N, 2).itertuples(index=False)}
+    examples = texts(measured)[0]["parts"][0]["examples"]
     assert len(examples) == 5
     for one in examples:
         assert (*(value for _, value in one["row"]), one["text"]) in beside
 
 
 def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -> None:
-    honest, leaking = (section.extras["texts"] for section in compose(measured).sections)
-    assert honest is not None
-    assert leaking is not None
-    assert not honest.copied
-    assert [one["sentence"] for one in leaking.copied[0].sentences] == [SECRET]
-    assert [one.measure for one in leaking.attacks] == [LEAK.measure]
+    honest, leaking = texts(measured)
+    assert not honest["parts"][0]["sentences"]
+    assert [one["sentence"] for one in leaking["parts"][0]["sentences"]] == [SECRET]
+    assert [one.measure for one in leaking["attacks"]] == [LEAK.measure]
     assert SECRET in render_html(measured)
 
 
-def test_no_public_page_holds_a_sentence_a_text_or_a_number_of_them(measured: Evaluation) -> None:
-    schema, policy = complaint_schema(n_units=N), load_policy("public")
-    table = dealt(complaints(N, 2))
-    known = public_facts(measured, "dealt", policy=policy, schema=schema, synthetic=table, title="Complaints")
-    page = render_public(known)
-    assert SECRET not in page
-    assert "QX77777" not in page
-    assert not [text for text in (*table[TEXT], *complaints(N, 0)[TEXT]) if text in page]
-    hidden = {rule.measure for rule in public_verdict(known).hidden}
-    assert {"texts.agreement.floor_share", "texts.words.excess", "utility.texts.gap.worst"} <= hidden
-
-
-def plain() -> tuple[Schema, list[pd.DataFrame]]:
-    columns = dict(complaint_schema().model_dump(exclude_unset=True)["columns"])
-    del columns[TEXT]
-    schema = build_schema({"status": "declared", "n_units": N, "target": "rating", "columns": columns})
-    return schema, [complaints(N, seed).drop(columns=TEXT) for seed in range(3)]
+def test_nothing_that_is_handed_on_or_exported_holds_a_sentence_a_text_or_a_number_of_them(
+    measured: Evaluation, tmp_path: Path
+) -> None:
+    schema, policy, table = complaint_schema(n_units=N), load_policy("public"), dealt(complaints(N, 2))
+    facts = public_facts(measured, "dealt", policy=policy, schema=schema, synthetic=table, title="Complaints")
+    write_public(facts, tmp_path)
+    verdicts = judge(measured, [policy])
+    told = {
+        "page": render_public(facts),
+        "folder": "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file()),
+        "card": to_markdown(public_card(measured, "dealt", FACTS)),
+        "internal card": to_markdown(internal_card(measured, "dealt", FACTS)),
+        "summary": to_summary(measured, verdicts),
+        "junit": render_junit(verdicts),
+        "released numbers": "" if facts.publication is None else released_json(facts, facts.publication),
+    }
+    texts = ("Aldana", "555-0143", "QX77777", *table[TEXT], *complaints(N, 0)[TEXT])
+    assert [where for where, content in told.items() if any(text in content for text in texts)] == []
+    hidden = {rule.measure for rule in public_verdict(facts).hidden}
+    assert {AGREEMENT, "texts.words.excess", WORST} <= hidden
 
 
 def test_a_table_without_texts_has_no_section_and_no_rule_of_them_is_hidden() -> None:
-    schema, (train, holdout, table) = plain()
+    columns = dict(complaint_schema().model_dump(exclude_unset=True)["columns"])
+    del columns[TEXT]
+    schema = build_schema({"status": "declared", "n_units": N, "target": "rating", "columns": columns})
+    train, holdout, table = (complaints(N, seed).drop(columns=TEXT) for seed in range(3))
     found = evaluate(train=train, holdout=holdout, synthetic=table, schema=schema, measures=MEASURES)
     assert not compose(found).extras
     assert 'id="texts"' not in render_html(found)
-    policy = load_policy("public")
-    name = found.candidates[0].name
+    policy, name = load_policy("public"), found.candidates[0].name
     known = public_facts(found, name, policy=policy, schema=schema, synthetic=table, title="Complaints")
     assert not [rule for rule in public_verdict(known).hidden if "texts." in rule.measure]
 
 
 def test_texts_that_were_not_measured_say_so(measured: Evaluation) -> None:
-    bare = replace(measured, candidates=(Candidate("bare", ()),))
-    page = render_html(bare)
-    assert "Texts were not measured." in page
+    assert "Texts were not measured." in render_html(replace(measured, candidates=(Candidate("bare", ()),)))
 
 
 def test_models_of_texts_stand_in_their_own_section_alone(measured: Evaluation) -> None:
     assert not [one for one in utility_rows(measured.candidates[0]) if "texts" in one.measure]
-    assert {evidence(name) for name in ("texts.words.excess", "utility.texts.gap.worst")} == {"texts"}
+    assert {evidence(name) for name in ("texts.words.excess", WORST)} == {"texts"}
 
 
-def test_figures_of_texts_are_read_back_as_they_were_written(measured: Evaluation) -> None:
-    again = evaluation_from(measured.to_json())
-    assert again.candidates[0].figures["texts"] == measured.candidates[0].figures["texts"]
+def test_figures_of_texts_are_read_back_as_they_were_written_and_refused_where_they_are_damaged(
+    measured: Evaluation,
+) -> None:
+    written = measured.to_json()
+    assert NOTICE in written
+    again = evaluation_from(written)
+    assert again.candidates[1].figures["texts"] == measured.candidates[1].figures["texts"]
+    assert again.candidates[1].figures["text_copies"] == COPIES
     assert again.real.texts == (TEXT,)
+    content = json.loads(written)
+    del content["candidates"][1]["figures"]["text_copies"]["columns"][0]["sentences"][0]["n_words"]
+    with pytest.raises(ValueError, match="text_copies"):
+        evaluation_from(json.dumps(content))
 
 
 def test_a_text_with_markup_is_shown_as_it_is(measured: Evaluation) -> None:

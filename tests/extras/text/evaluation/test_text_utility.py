@@ -1,59 +1,28 @@
 """Models of texts: fresh texts teach what real ones do, texts dealt to other rows teach nothing."""
 
-from collections.abc import Callable
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from evaluate.engine import measure_candidate
-from evaluate.gate.policy import load_policy, shipped
-from evaluate.gate.verdict import judge_candidate
-from evaluate.metrics import CATALOG
-from evaluate.real_facts import Duplicates, RealFacts
-from evaluate.result import Candidate, Estimate, Failure
-from evaluate.tables import Real, Tables
+from evaluate.gate.policy import shipped
+from evaluate.result import Estimate
+from evaluate.tables import Tables
 from synth.schema import build_schema
 from tests.extras.text.evaluation import spoiled
+from tests.extras.text.evaluation.spoiled import N, measured, number, outcomes, real
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.evaluation.utility import NAME, TSTR, WORST
 
-N = 400
-Spoil = Callable[[pd.DataFrame], pd.DataFrame]
-
-
-@cache
-def real() -> Real:
-    return Real.prepare(complaints(N, 0), complaints(N, 1), complaint_schema())
-
-
-@cache
-def measured(spoil: Spoil | None = None) -> Candidate:
-    honest = complaints(N, 2)
-    return measure_candidate("t", real().beside(honest if spoil is None else spoil(honest)), measures=[NAME])
-
-
-def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
-    found = candidate.find(name, subject)
-    assert isinstance(found, Estimate), found
-    return found
-
-
-def outcome(candidate: Candidate, policy: str) -> str:
-    facts = RealFacts(N, N, Duplicates(0, 0.0), 0.0, 5, texts=(TEXT,))
-    verdict = judge_candidate(candidate, load_policy(policy), real=facts)
-    return next(f.outcome for f in verdict.findings if f.rule.measure == WORST)
-
 
 def test_fresh_texts_lose_nothing_and_dealt_ones_all() -> None:
-    assert number(measured(), TSTR, TEXT, "product").value > 0.95
-    lost = number(measured(spoiled.dealt), WORST)
+    assert number(measured(NAME), TSTR, TEXT, "product").value > 0.95
+    lost = number(measured(NAME, spoiled.dealt), WORST)
     assert lost.low > 0.3
     assert lost.value == pytest.approx(lost.floor, abs=0.15)
     for name in shipped():
-        assert outcome(measured(), name) == "PASS"
-        assert outcome(measured(spoiled.dealt), name) == "FAIL"
+        assert outcomes(measured(NAME), name, NAME)[WORST] == "PASS"
+        assert outcomes(measured(NAME, spoiled.dealt), name, NAME)[WORST] == "FAIL"
 
 
 def test_the_training_table_itself_loses_nothing_at_all() -> None:
@@ -64,9 +33,9 @@ def test_the_training_table_itself_loses_nothing_at_all() -> None:
 
 
 def test_a_column_of_which_texts_tell_nothing_is_none_that_is_lost() -> None:
-    score = number(measured(spoiled.dealt), TSTR, TEXT, "amount")
+    score = number(measured(NAME, spoiled.dealt), TSTR, TEXT, "amount")
     assert abs(score.reference - score.value) < 0.15
-    assert "'amount'" not in number(measured(spoiled.dealt), WORST).note
+    assert "'amount'" not in number(measured(NAME, spoiled.dealt), WORST).note
 
 
 def test_missing_texts_are_left_out_and_missing_values_are_one_of_a_column() -> None:
@@ -84,20 +53,6 @@ def test_missing_texts_are_left_out_and_missing_values_are_one_of_a_column() -> 
     assert 0.55 * N / 2 < asked.n == whole.n < 0.85 * N / 2
     assert whole.value > 0.9
     assert asked.value == pytest.approx(asked.reference, abs=0.1)
-
-
-def test_few_texts_are_no_evidence() -> None:
-    tables = Tables.prepare(*(complaints(60, seed) for seed in range(3)), complaint_schema())
-    assert isinstance(measure_candidate("t", tables, measures=[NAME]).find(WORST), Failure)
-
-
-def test_every_number_has_both_landmarks_and_its_place_in_the_catalog() -> None:
-    for one in measured().estimates:
-        assert CATALOG[one.measure].by == NAME
-        assert CATALOG[one.measure].needs == "texts"
-        assert one.low is not None
-        assert one.low <= one.value <= one.high
-        assert None not in (one.reference, one.floor)
 
 
 @pytest.mark.statistical

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from tests.text_tables import TEXT
-from understudy.extras.text.evaluation.tokens import TextTokens, shared_windows
-from understudy.extras.text.evaluation.word_model import RunPrices, WordBases, word_bases, word_probabilities
+from understudy.extras.text.evaluation.tokens import TextTokens, held_by_one, shared_windows
+from understudy.extras.text.evaluation.word_model import RunPrices, word_bases, word_probabilities
 
 Vocabulary = dict[str, int]
 
@@ -17,13 +17,13 @@ def read(vocabulary: Vocabulary, *texts: str | None) -> TextTokens:
     return TextTokens.of(pd.DataFrame({TEXT: list(texts)}), [TEXT], np.arange(len(texts)), vocabulary)
 
 
-def bases(vocabulary: Vocabulary, tokens: TextTokens) -> WordBases:
+def bases(vocabulary: Vocabulary, tokens: TextTokens) -> tuple[np.ndarray, np.ndarray]:
     words = list(vocabulary)
     return word_bases(words, np.bincount(tokens.ids, minlength=len(words)))
 
 
 def logs(vocabulary: Vocabulary, learned: TextTokens, asked: TextTokens) -> np.ndarray:
-    return np.log(word_probabilities(asked, learned, bases(vocabulary, learned).log_probability)[-1])
+    return np.log(word_probabilities(asked, learned, bases(vocabulary, learned)[0])[-1])
 
 
 def by_hand(texts: list[str], asked: str, base: float) -> list[float]:
@@ -50,7 +50,7 @@ def test_probabilities_after_a_context_sum_to_one() -> None:
     tokens = read(known, "a b c a b d", "b c b c a", "a b a b c d")
     for context in ("a b", "c a", "d d"):
         asked = read(known, *(f"{context} {word}" for word in "abcd"))
-        last = logs(known, tokens, asked)[asked.ends - 1]
+        last = logs(known, tokens, asked)[asked.left == 1]
         assert 0.75 < np.exp(last).sum() <= 1.0 + 1e-9  # the rest is for words that were not seen
 
 
@@ -68,7 +68,7 @@ def test_a_number_costs_its_digits_and_less_where_they_are_always_the_same() -> 
     rng = np.random.default_rng(0)
     tokens = read(known, *(f"call 617-{number:07d} now" for number in rng.integers(0, 10**7, 400)))
     asked = read(known, "call 617-4839201 now", "call 204-4839201 now")
-    found = bases(known, tokens).digits[asked.ids]
+    found = bases(known, tokens)[1][asked.ids]
     assert found[1] == pytest.approx(7 * np.log(10), rel=0.05)
     assert found[4] > found[1] + 10
 
@@ -99,7 +99,7 @@ def test_prices_by_others_are_those_of_brute_force() -> None:
         expected = by_hand(rest, made[left_out], 1 / 5)
         plain = word_probabilities(read(known, made[left_out]), read(known, *rest), np.log(np.full(4, 1 / 5)))[-1]
         assert plain == pytest.approx(expected, abs=1e-9)
-        got = np.diff(prices.sums)[whole.starts[left_out] : whole.ends[left_out]]
+        got = np.diff(prices.sums)[np.flatnonzero(whole.text == left_out)]
         assert got == pytest.approx(np.minimum(-np.log(expected), np.log(32)), abs=1e-9)
 
 
@@ -115,15 +115,13 @@ def test_shared_runs_are_those_of_brute_force() -> None:
 
     words = np.array(list(known))
     lengths = []
-    for found in shared_windows(ours, theirs):
-        shared = {tuple(words[ours.ids[place : place + found.length]]) for place in found.ours}
-        assert shared == runs(made[0], found.length) & runs(made[1], found.length)
-        assert len(shared) == found.n_runs
-        alone = found.held_by_one(ours.owners)
-        for place, is_alone in zip(found.ours, alone, strict=True):
-            run = tuple(words[ours.ids[place : place + found.length]])
-            assert is_alone == (sum(run in runs([text], found.length) for text in made[0]) == 1)
-        lengths.append(found.length)
+    for length, at, numbers in shared_windows(ours, theirs):
+        shared = [tuple(words[ours.ids[place : place + length]]) for place in at]
+        assert {*shared} == runs(made[0], length) & runs(made[1], length)
+        assert len({*shared}) == len({*numbers.tolist()}) == len({*zip(shared, numbers.tolist(), strict=True)})
+        for run, is_alone in zip(shared, held_by_one(numbers, ours.owners[at]), strict=True):
+            assert is_alone == (sum(run in runs([text], length) for text in made[0]) == 1)
+        lengths.append(length)
     assert len(lengths) > 4
 
 
@@ -137,5 +135,5 @@ def test_windows_of_short_texts_are_whole_texts() -> None:
 
 def test_missing_texts_are_left_out() -> None:
     tokens = read({}, "a", None, "b")
-    assert tokens.rows.tolist() == [0, 2]
-    assert (tokens.n_units, tokens.n_rows) == (3, 3)
+    assert tokens.units.tolist() == [0, 2]
+    assert tokens.n_units == 3

@@ -1,17 +1,14 @@
-"""What texts tell of their row: a model of texts, and how well its predictions agree with the columns.
+"""What texts tell of their row: a linear model of texts, and how well its predictions agree with the columns.
 
-One linear model predicts all columns from a text at once: ridge regression of words and runs of two words, weighted by
-how few texts hold them (TF-IDF), on the ranks of numbers and on indicators of categories, a missing value being one.
-Its dual form takes one factorization for all columns. What it predicts correlates with what the rows hold, over all
-categories of a column together: 1 where it is always right, 0 where texts tell nothing.
+One model predicts all columns at once from words and runs of two words, weighted by how few texts hold them: the ranks
+of numbers, and indicators of categories, a missing value being one. What it predicts correlates with what the rows
+hold, over all categories of a column together: 1 where it is always right, 0 where texts tell nothing.
 
-Source: Saunders, Gammerman, Vovk 1998, "Ridge regression learning algorithm in dual variables"; Salton & Buckley 1988
-for the weights.
+Source: Saunders, Gammerman, Vovk 1998, "Ridge regression learning algorithm in dual variables"; Salton & Buckley 1988.
 """
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,77 +24,42 @@ MIN_TEXTS = 4 * N_GROUPS  # Texts, or entities with one, of each table that a co
 _REPLICATES = replicate_groups(N_GROUPS)[: HALVES.stop]  # All rows, half-samples and their complements
 
 
-def counted(texts: np.ndarray) -> Any:
-    """Counts of hashed words and runs of two words, sparse, shape (n, N_FEATURES); none of a missing text."""
+def encoded(texts: Sequence[np.ndarray], coded: EncodedSamples) -> tuple[list[Any], list[np.ndarray], np.ndarray]:
+    """Of training, synthetic and held-out rows the counts of hashed words and runs of two words, sparse, none of a
+    missing text, and what is predicted: ranks of numbers and indicators of categories, shape (n_rows, n_outputs); and
+    the column that each output is of.
+    """
     from sklearn.feature_extraction.text import HashingVectorizer
 
-    hashed = HashingVectorizer(n_features=N_FEATURES, alternate_sign=False, norm=None, analyzer=_runs)
-    return hashed.transform(text or "" for text in texts)
+    def runs(text: str) -> list[str]:
+        single = words(text)
+        return [*single, *map(" ".join, itertools.pairwise(single))]
+
+    hashed = HashingVectorizer(n_features=N_FEATURES, alternate_sign=False, norm=None, analyzer=runs)
+    of_codes = []
+    for train, size, is_number in zip(coded.rows[0].codes.T, coded.sizes, coded.is_number, strict=True):
+        values = np.eye(size)
+        if is_number:
+            share = np.bincount(train, minlength=size) / len(train)
+            values = (np.cumsum(share) - share / 2)[:, None]
+            values[-2:] = 0.5  # other and missing values are neither large nor small
+        of_codes.append(values)
+    outputs = [np.hstack([of_codes[i][codes] for i, codes in enumerate(rows.codes.T)]) for rows in coded.rows[:3]]
+    columns = np.repeat(np.arange(len(of_codes)), [values.shape[1] for values in of_codes])
+    return [hashed.transform(text or "" for text in side) for side in texts], outputs, columns
 
 
-def _runs(text: str) -> list[str]:
-    single = words(text)
-    return [*single, *map(" ".join, itertools.pairwise(single))]
+def text_model(counts: Any, outputs: np.ndarray) -> Any:
+    """A fitted model, which predicts outputs up to a constant; *Sensitive* where texts are real."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from threadpoolctl import threadpool_limits
 
-
-@dataclass(frozen=True, eq=False)
-class Outputs:
-    """What is predicted, of each table: ranks of numbers and indicators of categories, by the column they are of."""
-
-    tables: tuple[np.ndarray, ...]  # of shape (n_rows, n_outputs); *Sensitive* where real
-    columns: np.ndarray  # shape (n_outputs,)
-
-    @classmethod
-    def of(cls, coded: EncodedSamples) -> "Outputs":
-        """Of training, synthetic and held-out rows."""
-        made: list[list[np.ndarray]] = [[] for _ in range(3)]
-        columns: list[int] = []
-        for i, (size, is_number) in enumerate(zip(coded.sizes, coded.is_number, strict=True)):
-            values = np.eye(size)
-            if is_number:
-                share = np.bincount(coded.rows[0].codes[:, i], minlength=size) / len(coded.rows[0].codes)
-                values = (np.cumsum(share) - share / 2)[:, None]
-                values[-2:] = 0.5  # other and missing values are neither large nor small
-            for side, rows in zip(made, coded.rows[:3], strict=True):
-                side.append(values[rows.codes[:, i]])
-            columns += [i] * values.shape[1]
-        return cls(tuple(np.hstack(side) for side in made), np.array(columns))
-
-
-@dataclass(frozen=True, eq=False)
-class TextModel:
-    """Ridge regression of weighted words; *Sensitive* where texts are real."""
-
-    weights: np.ndarray  # of each feature for how few texts hold it, shape (n_features,)
-    coefficients: np.ndarray  # shape (n_features, n_outputs)
-
-    @classmethod
-    def fit(cls, counts: Any, outputs: np.ndarray) -> "TextModel":
-        from scipy import linalg
-        from threadpoolctl import threadpool_limits
-
-        n = counts.shape[0]
-        weights = np.log((1 + n) / (1 + np.bincount(counts.indices, minlength=N_FEATURES))) + 1.0
-        features = _weighted(counts, weights)
-        gram = (features @ features.T).toarray()
-        gram[np.diag_indices(n)] += RIDGE
-        with threadpool_limits(1):
-            dual = linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), outputs - outputs.mean(axis=0))
-        return cls(weights, np.asarray(features.T @ dual))
-
-    def predict(self, counts: Any) -> np.ndarray:
-        """Up to a constant, shape (n, n_outputs)."""
-        return np.asarray(_weighted(counts, self.weights) @ self.coefficients)
-
-
-def _weighted(counts: Any, weights: np.ndarray) -> Any:
-    """Logarithms of counts by weight, each row of length 1."""
-    from scipy import sparse
-    from sklearn.preprocessing import normalize
-
-    logs = counts.astype(np.float64)
-    logs.data = 1.0 + np.log(logs.data)
-    return normalize(sparse.csr_matrix(logs.multiply(weights)))
+    # Its dual form takes one factorization for all outputs.
+    ridge = Ridge(RIDGE, fit_intercept=False, solver="cholesky")
+    with threadpool_limits(1):
+        return make_pipeline(TfidfTransformer(sublinear_tf=True), ridge).fit(counts, outputs - outputs.mean(axis=0))
 
 
 def correlations(predicted: np.ndarray, truth: np.ndarray, columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -109,27 +71,24 @@ def correlations(predicted: np.ndarray, truth: np.ndarray, columns: np.ndarray, 
     def mean(values: np.ndarray) -> np.ndarray:
         return np.asarray(_REPLICATES @ (in_group @ values) / n)
 
-    means = mean(predicted), mean(truth)
-    products = [mean(a * b) - x * y for (a, x), (b, y) in (
-        ((predicted, means[0]), (truth, means[1])), ((predicted, means[0]), (predicted, means[0])),
-        ((truth, means[1]), (truth, means[1])),
-    )]  # fmt: skip
-    both, of_predicted, of_truth = (each @ of_column for each in products)
-    spread = np.sqrt(of_predicted.clip(0.0) * of_truth.clip(0.0))
-    return np.where(spread > 1e-9, both / np.maximum(spread, 1e-9), 0.0)
+    def covariance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.asarray((mean(a * b) - mean(a) * mean(b)) @ of_column)
+
+    spread = np.sqrt(covariance(predicted, predicted).clip(0.0) * covariance(truth, truth).clip(0.0))
+    return np.where(spread > 1e-9, covariance(predicted, truth) / np.maximum(spread, 1e-9), 0.0)
 
 
 def agreements(texts: Sequence[np.ndarray], coded: EncodedSamples, n_folds: int) -> np.ndarray:
     """Correlations of columns with what models of held-out texts predict from texts, in training, synthetic and fresh
     rows and in training rows with the texts of others; shape (4, 31, n_columns). `texts`: of the first three.
     """
-    outputs, counts = Outputs.of(coded), [counted(each) for each in texts]
+    counts, outputs, columns = encoded(texts, coded)
     groups = [rows.rows.groups for rows in coded.rows[:3]]
-    predicted = [np.zeros_like(each) for each in outputs.tables]
+    predicted = [np.zeros_like(each) for each in outputs]
     there = np.array([text is not None for text in texts[2]])
     for fold in range(n_folds):
         learned = np.flatnonzero((groups[2] % n_folds != fold) & there)[: 2 * MOST_LEARNED]
-        model = TextModel.fit(counts[2][learned], outputs.tables[2][learned])
+        model = text_model(counts[2][learned], outputs[2][learned])
         for side, by_group in enumerate(groups):
             asked = by_group % n_folds == fold
             predicted[side][asked] = model.predict(counts[side][asked])
@@ -137,5 +96,5 @@ def agreements(texts: Sequence[np.ndarray], coded: EncodedSamples, n_folds: int)
     dealt = np.arange(len(groups[0]))
     for group in range(N_GROUPS):
         dealt[groups[0] == group] = np.roll(np.flatnonzero(groups[0] == group), 1)
-    sides = [*zip(predicted, outputs.tables, groups, strict=True), (predicted[0][dealt], outputs.tables[0], groups[0])]
-    return np.array([correlations(made, truth, outputs.columns, by_group) for made, truth, by_group in sides])
+    sides = [*zip(predicted, outputs, groups, strict=True), (predicted[0][dealt], outputs[0], groups[0])]
+    return np.array([correlations(made, truth, columns, by_group) for made, truth, by_group in sides])

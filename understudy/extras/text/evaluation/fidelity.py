@@ -1,27 +1,17 @@
 """Fidelity of free text: missing texts, lengths, words and their order, repeated texts, and agreement with the row.
 
-Distances are from the training texts, beside fresh real ones. A distance of rare words is never zero, and the smaller a
-sample, the larger it is. So rules rest on what is beyond that of fresh real texts.
-
-Two figures are of dependence, which has no such bias. Both are squares of what models that learned from held-out texts
-see in a table, as a share of what they lose where there is none. 0 is as fresh real texts, 1 as shuffled ones, and more
-is made up:
-
-* order: how much more probable a word is after the two before it than by itself (`word_model`), on average over words.
-  Words are dealt at random to texts of the same lengths for the floor;
-* agreement: how well what a text tells of its row correlates with the row (`agreement`). Texts are dealt at random to
-  rows for the floor.
-
-Held-out texts are predicted by models of the other held-out ones, and every table by the same models. No generator saw
-these texts, so that one that learned its own by heart gains nothing.
+A distance of rare words is never zero, so that rules rest on what is beyond that of fresh real texts. Order
+(`word_model`) and agreement (`agreement`) have no such bias. Both are squares of what models of held-out texts see in a
+table, as a share of what they lose where words are dealt to texts, or texts to rows. Every table is looked at by the
+same models, and held-out texts by models of the other ones: a generator that learned its own by heart gains nothing.
 
 Source: Kilgarriff 2001, "Comparing Corpora", on distances of word frequencies; `evaluate.fidelity.dependence` on shares
 of squares.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,10 +19,11 @@ import pandas as pd
 
 from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares
-from evaluate.fidelity.encoded import EncodedSamples
+from evaluate.fidelity.encoded import EncodedSamples, replicated, total_variation
 from evaluate.fidelity.estimates import worst
-from evaluate.fidelity.rows import OrderedValues, SampledRows
+from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
+from evaluate.figures import FigurePart
 from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, replicate_groups, wilson
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
@@ -54,9 +45,6 @@ _DECLARED = (
     Metric("texts.order.floor_share", "lower", "Order of words lost or made up", "0: a word follows from the two "
            "before it as in fresh real texts. 1: as in texts whose words were shuffled. Above 1, order is made up. Of "
            "the worst column.", counted=TEXTS, key=True, note="0 as fresh real texts, 1 as words shuffled"),
-    Metric("texts.agreement", "lower", "Agreement of texts with a column, lost or made up",
-           "As the agreement with all columns, of a single one.",
-           describes="it is of one column; name 'texts.agreement.floor_share'"),
     Metric("texts.agreement.floor_share", "lower", "Agreement of texts with columns, lost or made up", "0: texts tell "
            "of their row as fresh real ones do. 1: as texts dealt at random to rows. Above 1, agreement is made up. Of "
            "the worst column of texts.", counted=TEXTS, key=True,
@@ -70,9 +58,10 @@ GATED = tuple(metric.name for metric in METRICS if metric.gateable)
 NAME = "fidelity.texts"
 MISSING, REPEATED = "texts.missing.worst", "texts.repeated.excess"
 ORDER, AGREEMENT = "texts.order.floor_share", "texts.agreement.floor_share"
+SIDES = 1 + SHUFFLED  # Training, synthetic and fresh rows: texts of shuffled ones are none of their rows
 MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
 N_FOLDS = 4  # Parts of the held-out texts, each of which is looked at by a model of the others
-_CHUNK = 20_000  # Words whose shares are compared at once
+MOST_EXAMPLES, MOST_FIELDS = 5, 6  # Synthetic texts that are shown, and columns beside each
 _FEW = f"it needs at least {MIN_TEXTS} texts in each table"
 _UNTOLD = {
     ORDER: "shuffled words are not told from fresh real texts: few texts, or hardly any order",
@@ -80,190 +69,90 @@ _UNTOLD = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnTexts:
-    """Texts of one column in the training, synthetic and fresh rows. *Sensitive* where these are real."""
-
-    name: str
-    rows: tuple[SampledRows, ...]
-    tokens: tuple[TextTokens, ...]
-    vocabulary: tuple[str, ...]
-
-    @classmethod
-    def of(cls, samples: Samples, name: str) -> "ColumnTexts":
-        known: dict[str, int] = {}
-        rows = samples.all[: SHUFFLED + 1]
-        tokens = tuple(TextTokens.of(each.rows, [name], each.units, known) for each in rows)
-        return cls(name, rows, tokens, tuple(known))
-
-    @property
-    def n(self) -> int:
-        return self.rows[1 + SYNTHETIC].n_rows
-
-    @property
-    def size_ratio(self) -> float:
-        return self.rows[0].n_rows / min(each.n_rows for each in self.rows[1:])
-
-    def texts(self, side: int) -> np.ndarray:
-        """As they are, `None` where missing."""
-        found = np.full(self.rows[side].n_rows, None, dtype=object)
-        column = self.rows[side].rows[self.name].to_numpy(dtype=object)
-        found[self.tokens[side].rows] = column[self.tokens[side].rows]
-        return found
-
-
 def compared(tables: Tables) -> tuple[Samples, Samples]:
     """The rows whose texts are compared, in a seeded order: cut to one n, and all of them."""
-
-    def draw() -> Samples:
-        most = MOST_ROWS if tables.n_rows is None else min(MOST_ROWS, tables.n_rows)
-        return Samples.draw(replace(tables, n_rows=most))
-
-    cut = tables.kept.once("rows of texts", draw)
+    most = MOST_ROWS if tables.n_rows is None else min(MOST_ROWS, tables.n_rows)
+    cut = tables.kept.once("rows of texts", lambda: Samples.draw(replace(tables, n_rows=most)))
     return cut, cut.whole()
+
+
+def texts_of(samples: Samples, name: str) -> list[np.ndarray]:
+    """*Sensitive*. The texts of a column in the training, synthetic and fresh rows, `None` where missing."""
+    columns = [rows.rows[name].astype(object) for rows in samples.all[:SIDES]]
+    return [texts.where(texts.notna(), None).to_numpy() for texts in columns]
+
+
+def tokens_of(samples: Samples, name: str) -> tuple[list[TextTokens], list[str]]:
+    """The same as words, and all of these."""
+    known: dict[str, int] = {}
+    return [TextTokens.of(each.rows, [name], each.units, known) for each in samples.all[:SIDES]], list(known)
 
 
 def measure(tables: Tables) -> MetricResult:
     """All figures of each column of texts and of the worst one, and the figure "texts"; else a reason."""
-    if not tables.schema.texts:
+    names = tables.schema.texts
+    if not names:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
     cut, whole = compared(tables)
-    every = [ColumnTexts.of(whole, name) for name in tables.schema.texts]
-    columns = [each for each in every if min(len(np.unique(t.units)) for t in each.tokens) >= MIN_TEXTS]
-    found: list[Estimate | Failure] = [_missing(every)]
-    if columns:
-        equal = [ColumnTexts.of(cut, each.name) for each in columns]
-        found += [_beyond("lengths", equal, distances_of_lengths), _beyond("words", equal, distances_of_words)]
-        order = [(each, Squares.of(ordered(each))) for each in columns]
-        found += [_repeated(columns), _worst_share(ORDER, order, 1)]
-        found += _agreement(columns, EncodedSamples.of(tables, whole))
+    found: list[Estimate | Failure] = [largest([_missing(whole, name, len(names)) for name in names])]
+    tokens = {name: tokens_of(whole, name) for name in names}
+    names = tuple(n for n in names if min(len(np.unique(each.units)) for each in tokens[n][0]) >= MIN_TEXTS)
+    if names:
+        equal = [tokens_of(cut, name)[0] for name in names]
+        for kind, distances in (("lengths", distances_of_lengths), ("words", distances_of_words)):
+            # Shuffled texts have the lengths and the words of real ones, so that they are no floor of either.
+            replicates = np.array([[*each, each[FRESH]] for each in map(distances, equal)])
+            number = worst(f"texts.{kind}.excess", replicates, cut.n, [(name,) for name in names])
+            found.append(replace(number, floor=None))
+        found.append(largest([_repeated(whole, name, len(names)) for name in names]))
+        found.append(_worst_share(ORDER, {name: Squares.of(ordered(*tokens[name])) for name in names}, whole))
+        found.append(_agreement(names, EncodedSamples.of(tables, whole)))
     else:
         found += [Failure(name, "skipped", _FEW) for name in GATED if name != MISSING]
     return MetricResult(
         tuple(each for each in found if isinstance(each, Estimate)),
         tuple(each for each in found if isinstance(each, Failure)),
-        {"texts": [_examples(column.name, tables) for column in columns]},
+        {"texts": [_examples(name, tables) for name in names]},
     )
 
 
-def _missing(columns: Sequence[ColumnTexts]) -> Estimate:
+def _missing(samples: Samples, name: str, n_comparisons: int) -> Estimate:
     """The difference in the share of missing texts, with an interval that has a width also where none is missing."""
-    found = []
-    for column in columns:
-        train, *others = (_missing_rate(column, side, len(columns)) for side in range(3))
-        _, low, high = newcombe(others[SYNTHETIC], train)
-        synthetic, fresh = (abs(rate[0] - train[0]) for rate in others)
-        found.append(Estimate(
-            MISSING, synthetic, column.n, "lower", subject=(column.name,), low=max(low, -high, 0.0),
-            high=max(-low, high), reference=fresh,
-        ))  # fmt: skip
-    return _largest(found)
+    rates = []
+    for rows in samples.all[:SIDES]:
+        gone = rows.rows[name].isna().to_numpy(dtype=bool)
+        rates.append(wilson(float(gone.mean()), len(gone) / design_effect(gone, rows.units), n_comparisons))
+    train, synthetic, fresh = rates
+    difference, low, high = newcombe(synthetic, train)
+    return Estimate(
+        MISSING, abs(difference), samples.n, "lower", (name,), low=max(low, -high, 0.0), high=max(-low, high),
+        reference=abs(fresh[0] - train[0]),
+    )  # fmt: skip
 
 
-def _missing_rate(column: ColumnTexts, side: int, n_comparisons: int) -> Rate:
-    """The share of rows without a text, with its score interval where rows of an entity are alike."""
-    gone = np.ones(column.rows[side].n_rows, dtype=bool)
-    gone[column.tokens[side].rows] = False
-    return wilson(float(gone.mean()), len(gone) / design_effect(gone, column.rows[side].units), n_comparisons)
-
-
-def _largest(each_of: Sequence[Estimate]) -> Estimate:
+def largest(each_of: Sequence[Estimate]) -> Estimate:
     """The worst of one number of several columns; its interval holds those of all of them."""
     last = max(each_of, key=lambda each: each.value)
     low, high = (max(end for each in each_of if (end := each.interval[side]) is not None) for side in (0, 1))
-    return replace(last, subject=(), low=low, high=high, note=f"The worst is {last.subject[0]!r}.")
+    return replace(last, subject=(), low=low, high=high, note=last.note or f"The worst is {last.subject[0]!r}.")
 
 
-def _beyond(
-    kind: str, columns: Sequence[ColumnTexts], distances: Callable[[ColumnTexts], list[np.ndarray]]
-) -> Estimate:  # fmt: skip
-    """A distance of synthetic texts from training ones beyond that of fresh ones."""
-    # Shuffled texts have the lengths and the words of real ones, so that they are no floor of either.
-    replicates = np.array([[*found, found[FRESH]] for found in map(distances, columns)])
-    names: list[tuple[str, ...]] = [(column.name,) for column in columns]
-    return replace(worst(f"texts.{kind}.excess", replicates, columns[0].n, names), floor=None)
-
-
-def distances_of_lengths(column: ColumnTexts) -> list[np.ndarray]:
+def distances_of_lengths(tokens: Sequence[TextTokens]) -> list[np.ndarray]:
     train, *others = (
-        OrderedValues.of(tokens.sizes.astype(np.float64), tokens.units % N_GROUPS, N_GROUPS) for tokens in column.tokens
+        OrderedValues.of(each.sizes.astype(np.float64), each.units % N_GROUPS, N_GROUPS) for each in tokens
     )
     return [Gaps.between(train, other).kolmogorov_smirnov for other in others]
 
 
-def distances_of_words(column: ColumnTexts) -> list[np.ndarray]:
+def distances_of_words(tokens: Sequence[TextTokens]) -> list[np.ndarray]:
     """Total variation of which words texts hold, each once, on all rows and replicates."""
-    groups, n_words = replicate_groups(N_GROUPS), len(column.vocabulary)
-    counts = []
-    for tokens in column.tokens:
-        texts, ids = np.divmod(np.unique(tokens.text * n_words + tokens.ids), n_words)
-        cells = (tokens.units[texts] % N_GROUPS) * n_words + ids
-        counts.append(np.bincount(cells, minlength=N_GROUPS * n_words).reshape(N_GROUPS, n_words))
-    totals = [np.maximum(groups @ each.sum(axis=1), 1.0)[:, None] for each in counts]
-    distances = np.zeros((2, len(groups)))
-    for start in range(0, n_words, _CHUNK):
-        train, *others = (
-            groups @ each[:, start : start + _CHUNK] / total for each, total in zip(counts, totals, strict=True)
-        )
-        distances += [np.abs(other - train).sum(axis=1) / 2 for other in others]
-    return list(distances)
-
-
-def ordered(column: ColumnTexts) -> np.ndarray:
-    """How much more probable words are after the two before them than by themselves, on average over the words of
-    training, synthetic, fresh and shuffled texts, on all rows, half-samples and their complements; shape (4, 31, 1).
-    """
-    train, synthetic, fresh = column.tokens
-    shuffled = replace(train, ids=np.random.default_rng(len(train.ids)).permutation(train.ids))
-    sums = np.zeros((4, 2, N_GROUPS))
-    for fold in range(N_FOLDS):
-        learned = fresh.chosen(fresh.units % N_GROUPS % N_FOLDS != fold)
-        known = np.bincount(learned.ids, minlength=len(column.vocabulary))
-        asked = [each.chosen(each.units % N_GROUPS % N_FOLDS == fold) for each in (train, synthetic, fresh, shuffled)]
-        base = word_bases(column.vocabulary, known).log_probability
-        alone, *_, after = word_probabilities(functools.reduce(TextTokens.joined, asked), learned, base)
-        # Of logarithms, shuffled words would be far below zero: a model is sure of what follows.
-        gained = np.split(after - alone, np.cumsum([len(each.ids) for each in asked])[:-1])
-        for total, tokens, gains in zip(sums, asked, gained, strict=True):
-            groups = tokens.owners % N_GROUPS
-            total += [np.bincount(groups, weights, N_GROUPS) for weights in (gains, np.ones(len(groups)))]
-    replicates = replicate_groups(N_GROUPS)[: HALVES.stop]
-    totals = sums @ replicates.T
-    return np.asarray((totals[:, 0] / np.maximum(totals[:, 1], 1.0))[:, :, None])
-
-
-def _agreement(columns: Sequence[ColumnTexts], coded: EncodedSamples) -> list[Estimate | Failure]:
-    """How far the agreement of texts with columns is from the real one, by column and over all of them."""
-    if not coded.columns:
-        return [Failure(AGREEMENT, "skipped", "no column is learned beside the texts")]
-    found, totals = list[Estimate | Failure](), list[tuple[ColumnTexts, Squares]]()
-    for column in columns:
-        correlations = agreements([column.texts(side) for side in range(3)], coded, N_FOLDS)
-        squares = {name: Squares.of(correlations[:, :, [i]]) for i, name in enumerate(coded.columns)}
-        telling = {n: each for n, each in squares.items() if each.tells(column.size_ratio, len(squares))}
-        found += [_share("texts.agreement", each, column.n, (column.name, name), 1) for name, each in telling.items()]
-        if telling:
-            totals.append((column, Squares.total(telling.values())))
-    return [*found, _worst_share(AGREEMENT, totals, len(coded.columns))]
-
-
-def _share(measure: str, squares: Squares, n: int, subject: tuple[str, ...], n_comparisons: int) -> Estimate:
-    low, high = squares.interval(n_comparisons)
-    return Estimate(
-        measure, squares.share(SYNTHETIC), n, "lower", subject=subject, low=low, high=high,
-        reference=squares.share(FRESH), floor=squares.share(SHUFFLED),
-    )  # fmt: skip
-
-
-def _worst_share(
-    measure: str, squares: Sequence[tuple[ColumnTexts, Squares]], n_comparisons: int
-) -> Estimate | Failure:  # fmt: skip
-    """The largest share of a column; its interval holds those of all columns at once."""
-    told = [(column, each) for column, each in squares if each.tells(column.size_ratio, n_comparisons)]
-    if not told:
-        return Failure(measure, "skipped", _UNTOLD[measure])
-    n = min(column.n for column, _ in told)
-    return _largest([_share(measure, each, n, (column.name,), len(told)) for column, each in told])
+    n_words, shares = 1 + max(int(each.ids.max(initial=0)) for each in tokens), []
+    for each in tokens:
+        texts, ids = np.divmod(np.unique(each.text * n_words + each.ids), n_words)
+        cells = (each.units[texts] % N_GROUPS) * n_words + ids
+        counts = replicated(np.bincount(cells, minlength=N_GROUPS * n_words).reshape(N_GROUPS, n_words))
+        shares.append(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
+    return [total_variation(shares[0], other) for other in shares[1:]]
 
 
 def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) -> Rate:
@@ -277,31 +166,86 @@ def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) 
     return wilson(float(hits.mean()), len(hits) / effect / design_effect(hits, units), n_comparisons)
 
 
-def _repeated(columns: Sequence[ColumnTexts]) -> Estimate:
-    """The largest share of repeated texts beyond that of as many fresh real ones."""
-    found = []
-    for column in columns:
-        n = min(len(tokens) for tokens in column.tokens[1:])
-        rows = {side: column.tokens[side].rows[:n] for side in (1 + SYNTHETIC, 1 + FRESH)}
-        rates = [
-            repeated_rate(column.texts(side)[at], column.rows[side].units[at], len(columns))
-            for side, at in rows.items()
-        ]
-        value, low, high = newcombe(*rates)
-        found.append(Estimate(REPEATED, value, n, "lower", (column.name,), low=low, high=high, reference=0.0))
-    return _largest(found)
+def _repeated(samples: Samples, name: str, n_comparisons: int) -> Estimate:
+    """The share of repeated texts beyond that of as many fresh real ones."""
+    sides = [rows.rows[name].dropna() for rows in samples.all[1:SIDES]]
+    n = min(map(len, sides))
+    value, low, high = newcombe(*(
+        repeated_rate(texts.iloc[:n].to_numpy(), rows.units[texts.index[:n]], n_comparisons)
+        for texts, rows in zip(sides, samples.all[1:SIDES], strict=True)
+    ))  # fmt: skip
+    return Estimate(REPEATED, value, n, "lower", (name,), low=low, high=high, reference=0.0)
 
 
-MOST_EXAMPLES, MOST_FIELDS = 5, 6  # Synthetic texts that are shown, and columns beside each
+def ordered(tokens: Sequence[TextTokens], vocabulary: Sequence[str]) -> np.ndarray:
+    """How much more probable words are after the two before them than by themselves, on average over the words of
+    training, synthetic, fresh and shuffled texts, on all rows, half-samples and their complements; shape (4, 31, 1).
+    """
+    train, fresh = tokens[0], tokens[1 + FRESH]
+    shuffled = replace(train, ids=np.random.default_rng(len(train.ids)).permutation(train.ids))
+    sums = np.zeros((4, 2, N_GROUPS))
+    for fold in range(N_FOLDS):
+        learned = fresh.chosen(fresh.units % N_GROUPS % N_FOLDS != fold)
+        asked = [each.chosen(each.units % N_GROUPS % N_FOLDS == fold) for each in (*tokens, shuffled)]
+        base, _ = word_bases(vocabulary, np.bincount(learned.ids, minlength=len(vocabulary)))
+        alone, *_, after = word_probabilities(functools.reduce(TextTokens.joined, asked), learned, base)
+        # Of logarithms, shuffled words would be far below zero: a model is sure of what follows.
+        gained = np.split(after - alone, np.cumsum([len(each.ids) for each in asked])[:-1])
+        for total, each, gains in zip(sums, asked, gained, strict=True):
+            groups = each.owners % N_GROUPS
+            total += [np.bincount(groups, weights, N_GROUPS) for weights in (gains, np.ones(len(groups)))]
+    totals = sums @ replicate_groups(N_GROUPS)[: HALVES.stop].T
+    return np.asarray((totals[:, 0] / np.maximum(totals[:, 1], 1.0))[:, :, None])
+
+
+def _agreement(names: Sequence[str], coded: EncodedSamples) -> Estimate | Failure:
+    """How far the agreement of texts with columns is from the real one, over all columns that texts tell of."""
+    n_columns, totals = len(coded.columns), {}
+    if not n_columns:
+        return Failure(AGREEMENT, "skipped", "no column is learned beside the texts")
+    for name in names:
+        each = agreements(texts_of(coded.samples, name), coded, N_FOLDS)
+        squares = [Squares.of(each[:, :, [i]]) for i in range(n_columns)]
+        if telling := [one for one in squares if one.tells(_size_ratio(coded.samples), n_columns)]:
+            totals[name] = Squares.total(telling)
+    return _worst_share(AGREEMENT, totals, coded.samples, n_columns)
+
+
+def _worst_share(measure: str, squares: Mapping[str, Squares], samples: Samples, n: int = 1) -> Estimate | Failure:
+    """The largest share of a column, of those told from chance among n; its interval holds those of all at once."""
+    told = {name: each for name, each in squares.items() if each.tells(_size_ratio(samples), n)}
+    shares = [
+        Estimate(measure, each.share(SYNTHETIC), samples.n, "lower", (name,), *each.interval(len(told)),
+                 reference=each.share(FRESH), floor=each.share(SHUFFLED))
+        for name, each in told.items()
+    ]  # fmt: skip
+    return largest(shares) if shares else Failure(measure, "skipped", _UNTOLD[measure])
+
+
+def _size_ratio(samples: Samples) -> float:
+    return samples.train.n_rows / min(each.n_rows for each in samples.others[:SHUFFLED])
+
+
+class ColumnFigures(FigurePart):
+    """A few synthetic texts of a column, each with columns of its row and their values."""
+
+    class Example(FigurePart):
+        text: str
+        row: list[list[str]]
+
+    column: str
+    examples: list[Example]
+
+
+DRAWN = list[ColumnFigures]
 
 
 def _examples(name: str, tables: Tables) -> dict[str, Any]:
     """A few synthetic texts with the values beside them, in a seeded order. No real text is in it."""
     rows = tables.synthetic.iloc[tables.order("synthetic")]
-    shown = rows[rows[name].notna()].head(MOST_EXAMPLES)
-    fields = [field for field in tables.schema.learned if field in shown][:MOST_FIELDS]
+    fields = [field for field in tables.schema.learned if field in rows][:MOST_FIELDS]
     examples = [
         {"text": str(row[name]), "row": [[f, "" if pd.isna(row[f]) else str(row[f])] for f in fields]}
-        for _, row in shown.iterrows()
+        for _, row in rows[rows[name].notna()].head(MOST_EXAMPLES).iterrows()
     ]
     return {"column": name, "examples": examples}

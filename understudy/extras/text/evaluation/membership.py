@@ -1,19 +1,18 @@
 """Membership inference by texts: whose texts were in the training table?
 
 The attacker reads the synthetic texts, knows all texts of every target, and has texts of people who were not used (the
-fresh half of the holdout). They win where they name members more often than non-members. Two attacks are tried:
-*language model*, by how much likelier a model of runs of words that was fitted on the synthetic texts finds the
-target's texts than one that was fitted on the attacker's own; and *repeated run*, by the dearest run of words that
-stands in a synthetic text. Targets are rows, or entities with up to `TEXTS_EACH` of their texts. Intervals and the
-choice between attacks are those of `evaluate.privacy.membership`.
+fresh half of the holdout). Two attacks are tried: *language model*, by how much likelier a model of runs of words of
+the synthetic texts finds the target's texts than one of the attacker's own; and *repeated run*, by the dearest run of
+words that stands in a synthetic text. Targets are rows, or entities with up to `TEXTS_EACH` of their texts.
 
-Source: Carlini et al. 2021, arXiv:2012.07805 (membership by likelihood, beside another model's); van Breugel et al.
-2023, arXiv:2302.12580 (DOMIAS); Mireshghallah et al. 2022, arXiv:2203.03929 (likelihood ratios for language models).
+Source: Carlini et al. 2021, arXiv:2012.07805; van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Mireshghallah et al.
+2022, arXiv:2203.03929.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
 from evaluate.privacy.membership import AREA, AUC_NOTE, MIN_TARGETS, Both, area_estimate, parts_for, rate_estimate
@@ -40,29 +39,25 @@ def measure(tables: Tables) -> MetricResult:
     if not tables.schema.texts:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
     sides = TokenSides.of(tables)
+    both = (sides.train, sides.control)
     # Targets of both sides have equally many texts at most: the more there are, the more are repeated.
-    most = [int(np.bincount(side.units, minlength=1).max()) for side in (sides.train, sides.control)]
-    targets = [
-        _texts_of_targets(side, tables.n_targets, max(min(TEXTS_EACH, *most), 1))
-        for side in (sides.train, sides.control)
-    ]
+    each = max(min(TEXTS_EACH, *(int(np.bincount(side.units, minlength=1).max()) for side in both)), 1)
+    targets = [_texts_of_targets(side, tables.n_targets, each) for side in both]
     if min(len(np.unique(side.units)) for side in targets) < MIN_TARGETS or not len(sides.synthetic.ids):
         return MetricResult(failures=tuple(Failure(name, "skipped", FEW) for name in (AUC, TPR)))
     scores = by_texts(targets, sides)
     halves = parts_for(AREA, scores)
     note = f"{AUC_NOTE}; strongest attack: {' and '.join(dict.fromkeys(half.attack for half in halves))}"
     auc = area_estimate(AUC, [half.scores(scores) for half in halves], note=note)
-    found = (auc, rate_estimate(TPR, RATE, scores))
-    return MetricResult(
-        tuple(each for each in found if not isinstance(each, Failure)),
-        tuple(each for each in found if isinstance(each, Failure)),
-    )
+    rate = rate_estimate(TPR, RATE, scores)
+    return MetricResult((auc,), (rate,)) if isinstance(rate, Failure) else MetricResult((auc, rate))
 
 
 def by_texts(targets: list[TextTokens], sides: TokenSides) -> Mapping[str, Both]:
     """Scores by each attack. `targets`: *Sensitive*. Texts of members, then of controls."""
-    known = np.bincount(np.r_[sides.fresh.ids, sides.synthetic.ids], minlength=len(sides.vocabulary))
-    base = word_bases(sides.words, known).log_probability
+    base, _ = word_bases(
+        sides.words, np.bincount(np.r_[sides.fresh.ids, sides.synthetic.ids], minlength=len(sides.words))
+    )
     both, n = targets[0].joined(targets[1]), len(targets[0].ids)
     by_theirs, by_own = (np.log(word_probabilities(both, texts, base)[-1]) for texts in (sides.synthetic, sides.fresh))
     likelier, dearest = [], []
@@ -71,18 +66,14 @@ def by_texts(targets: list[TextTokens], sides: TokenSides) -> Mapping[str, Both]
         of_texts = np.bincount(side.text, theirs - own, len(side)) / side.sizes.clip(1)
         likelier.append(np.bincount(at, of_texts) / np.bincount(at))
         sums, prices = np.r_[0.0, np.cumsum(-own)], np.zeros(len(units))
-        for shared in shared_windows(side, sides.synthetic):
-            np.maximum.at(prices, at[side.text[shared.ours]], sums[shared.ours + shared.length] - sums[shared.ours])
+        for length, shared, _ in shared_windows(side, sides.synthetic):
+            np.maximum.at(prices, at[side.text[shared]], sums[shared + length] - sums[shared])
         dearest.append(prices)
     return {"language model": (likelier[0], likelier[1]), "repeated run": (dearest[0], dearest[1])}
 
 
 def _texts_of_targets(tokens: TextTokens, n_targets: int | None, each: int) -> TextTokens:
     """The first texts of each of the first units in the seeded order of rows that have a text."""
-    order = np.argsort(tokens.units, kind="stable")
-    ranked = tokens.units[order]
-    units, first = np.unique(ranked, return_index=True)
-    turn = np.arange(len(ranked)) - first[np.searchsorted(units, ranked)]
-    kept = np.zeros(len(tokens), dtype=bool)
-    kept[order] = (turn < each) & np.isin(ranked, units[: n_targets or None])
-    return tokens.chosen(kept)
+    units = pd.Series(tokens.units)
+    first = np.unique(tokens.units)[: n_targets or None]
+    return tokens.chosen((units.isin(first) & (units.groupby(units).cumcount() < each)).to_numpy())

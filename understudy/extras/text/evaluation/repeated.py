@@ -1,43 +1,46 @@
-"""Repeated sentences: runs of words of one person's training texts that stand in synthetic texts.
+"""What synthetic texts repeat of one training person's: sentences, and personal data.
 
-The attacker reads the synthetic texts and looks for sentences that a real person wrote. They win with a run of words
-that one unit of the training table alone has: a number, a name, a turn of phrase with its neighbors.
+**Sentences.** Looked for is a run of words that one unit of the training table alone has. Honest texts repeat runs,
+too, and two rules tell what chance explains.
 
-Honest texts repeat runs, too: openings, phrases, amounts. Two rules tell what chance explains.
+* *One.* A run costs as many nats as texts of all other real units say (`word_model`). The score of a unit is its
+  dearest run that stands in a synthetic text and in texts of no other real unit. It is a copy where scores of held-out
+  units leave it no chance (`ScoreTail`), nor do the prices themselves, for as many pairs of words as there are, and no
+  training unit shares a run that is nearly as dear with a held-out one.
+* *Many.* Training units that are hit by runs of `N_RUN` words of theirs alone, beyond what hits on held-out units make
+  likely (`privacy.coincidence`).
 
-**One sentence.** A run costs as many nats as texts of all other real units say (`word_model`). A word that all texts
-have costs next to nothing, each digit of a number up to 2.3. The score of a unit is its dearest run that stands in a
-synthetic text and in texts of no other real unit. It is a copy where three things agree. Scores of held-out units,
-which no generator saw, leave it no chance (`ScoreTail`). As many pairs of words as there are make it unlikely by the
-prices themselves. And no training unit shares a run that is nearly as dear with a held-out one: what several people
-wrote is nobody's secret. Texts of two units that are mostly the same do not count there.
+**Personal data.** Looked for are e-mail addresses, numbers of at least `LEAST_DIGITS` digits and full names that one
+training unit alone has, in texts or in columns. Those of a kind count where there are more than chance explains: digits
+and names as frequent as at their places in real values, and what two units share (`too_many`).
 
-**Many sentences.** Runs of `N_RUN` words that one real unit alone has stand in an honest table whichever side the unit
-is on. Training units that are hit beyond what hits on held-out ones make likely are copies
-(`evaluate.privacy.coincidence`).
+What is repeated is listed for somebody to look at: a public text that one unit alone quotes looks like a secret. These
+are real people's sentences, so that no public output reads the figure "text_copies".
 
-A long public text (a disclaimer, say) that only one real unit quotes looks like a secret. The sentences are listed, so
-that somebody can look, as they stand in the synthetic texts. They are real people's all the same: no public output
-reads the figure "text_copies".
-
-Source: Carlini et al. 2019, arXiv:1802.08232 (secrets that a language model repeats); Karlin & Altschul 1990 (the
-exponential tail of the dearest common run).
+Source: Carlini et al. 2019, arXiv:1802.08232; Karlin & Altschul 1990 (the tail of the dearest common run); Good 1953.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from evaluate.figures import Count, FigurePart
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, SYNTHETIC, Metric
-from evaluate.privacy.coincidence import CERTAIN, COMMON, FITTED, Alone
+from evaluate.privacy.coincidence import CERTAIN, COMMON, FITTED, Alone, Coincidences
+from evaluate.privacy.pii import N_PHONE, likeness, too_many
 from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
+from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from understudy.extras.text.evaluation.personal import personal_of
-from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides, shared_windows, spans
+from synth.personal.formats import CARD_DIGITS, as_text
+from synth.schema import Schema
+from understudy.extras.text.evaluation import tokens
+from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides
 from understudy.extras.text.evaluation.word_model import RunPrices
 
 METRICS = (
@@ -56,12 +59,21 @@ N_RUN = 8  # Words of the runs that are counted together
 N_TAIL = 50  # Held-out scores that the tail is estimated by, at most
 SPREAD = 1.0  # Prior spread of these scores above their threshold, in nats: that of prices that are right
 MOSTLY = 0.8  # Share of the words of a text from which on a run is the whole of it
-MARGIN = 1.25
-"""How much dearer a run is than what several people wrote. A phrase of theirs with its neighbors costs some more."""
+MARGIN = 1.25  # How much dearer a run is than what several people wrote: a phrase with its neighbors costs some more
 N_RULES = 2  # Rules by which texts are copied: each may be wrong in half of `CERTAIN` of honest tables
+LEAST_DIGITS = 7  # Digits of a number that may point to one person
 MOST_SENTENCES, MOST_CHARACTERS = 20, 300  # Sentences of each column that are listed, and characters of each
 _TRIED = 200  # Leaks that are looked up, the dearest first
-_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_NUMBER = re.compile(r"\+?\(?\d(?:[ ()/.-]{0,2}\d){6,}")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_TOLD = ("email", "phone", "card_number", "account_number", "national_id", "iban")  # Columns that texts may tell of
+_PLAIN = {"email": "e-mail addresses", "name": "full names"}
+
+Texts = Sequence[tuple[str, int, str]]  # Synthetic ones, as `written` gives them
+Place = tuple[int, int, int]  # Number of a synthetic text, and where what is repeated begins and ends in it
+Value = tuple[str, str]  # Kind (`email`, `name`, or `number` with the count of its digits), and what is compared
+Owners = dict[Value, set[tuple[bool, int]]]  # *Sensitive*. Whose a value is: whether of train, and the unit there
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -70,16 +82,17 @@ def measure(tables: Tables) -> MetricResult:
     sides = TokenSides.of(tables)
     if not len(sides.synthetic.ids) or not len(sides.train.ids):
         return MetricResult(failures=(Failure(NAME, "skipped", "the texts of train or of the table are all missing"),))
-    copied, leaks = _copied(sides)
-    personal, hits = personal_of(tables)
-    found = [(column, row, at, at) for column, row, at in hits]
-    figure = _listed(tables, sides, [*(_located(tables, sides, *leak) for leak in leaks[:_TRIED]), *found])
+    texts = list(tokens.written(tables.synthetic, tables.schema.texts))
+    copied, leaks = _copied(sides, len(tables.synthetic))
+    personal, hits = _personal(texts, tables)
+    places = [*(_located(texts, sides, *leak) for leak in leaks[:_TRIED]), *hits]
+    figure = {"text_copies": {"columns": _listed(texts, places, tables)}}
     if isinstance(copied, Failure):
-        return MetricResult((personal,), (copied,), {"text_copies": figure})
-    return MetricResult((copied, personal), (), {"text_copies": figure})
+        return MetricResult((personal,), (copied,), figure)
+    return MetricResult((copied, personal), (), figure)
 
 
-def _copied(sides: TokenSides) -> tuple[Estimate | Failure, list[tuple[int, int]]]:
+def _copied(sides: TokenSides, n_drawn: int) -> tuple[Estimate | Failure, list[tuple[int, int]]]:
     """The share of training units whose texts were copied, and the position and length of runs to be looked at."""
     real, members, controls = sides.real, np.unique(sides.train.units), np.unique(sides.control.units)
     if len(controls) < LEAST_CONTROLS:
@@ -87,12 +100,14 @@ def _copied(sides: TokenSides) -> tuple[Estimate | Failure, list[tuple[int, int]
         return Failure(COPIED, "skipped", why), []
     nats, positions, lengths = dearest_runs(real, sides.synthetic, RunPrices.of(real, sides.words))
     scores, n, level = nats[members], len(members), CERTAIN / N_RULES
-    by_tail = _tail(nats[sides.train.n_units + controls]).chance(scores)
+    held_out = nats[sides.train.n_units + controls]
+    # Runs of templates cost about as much each, so that only the end of all their prices is exponential.
+    tail = ScoreTail.of(held_out, min(N_TAIL, -(-int((held_out > 0).sum()) // 8)), SPREAD)
     by_prices = float(len(sides.train.ids)) * len(sides.synthetic.ids) * np.exp(-scores)
-    is_copied = (n * by_tail <= level) & (by_prices <= level)
+    is_copied = (n * tail.chance(scores) <= level) & (by_prices <= level)
     if is_copied.any():
         is_copied &= scores > MARGIN * _dearest_twin(sides)
-    k, many = int(is_copied.sum()), _many(sides, real)
+    k, many = int(is_copied.sum()), _many(sides, real, n_drawn)
     value, low = (max(k, count) / n for count in many[:2])
     note = (
         f"share of people of whose texts a run of words that nobody else has is repeated beyond chance: {k:,} of {n:,} "
@@ -112,104 +127,188 @@ def dearest_runs(real: TextTokens, synthetic: TextTokens, prices: RunPrices) -> 
     """
     owners, nats = real.owners, np.zeros(real.n_units)
     positions, lengths = np.zeros((2, real.n_units), dtype=np.int64)
-    for found in shared_windows(real, synthetic):
-        at = found.ours[found.held_by_one(owners)]
-        now = prices.nats(at, found.length)
+    for length, shared, runs in tokens.shared_windows(real, synthetic):
+        at = shared[tokens.held_by_one(runs, owners[shared])]
+        now = prices.nats(at, length)
         np.maximum.at(nats, owners[at], now)
         best = (now > 0) & (now == nats[owners[at]])
-        positions[owners[at[best]]], lengths[owners[at[best]]] = at[best], found.length
+        positions[owners[at[best]]], lengths[owners[at[best]]] = at[best], length
     return nats, positions, lengths
 
 
 def _dearest_twin(sides: TokenSides) -> float:
     """The price of the dearest run that a training unit shares with a held-out one, as if one had written it alone."""
-    best, real = 0.0, sides.real
-    prices, train, sizes = RunPrices.of(real, sides.words, without_pairs=True), sides.train, sides.train.sizes
-    for found in shared_windows(train, sides.control.joined(sides.fresh)):
-        part = found.ours[found.length <= MOSTLY * sizes[train.text[found.ours]]]
-        best = max(best, float(prices.nats(part, found.length).max(initial=0.0)))
-    return best
+    prices, sizes = RunPrices.of(sides.real, sides.words, without_pairs=True), sides.train.sizes[sides.train.text]
+    return max((
+        float(prices.nats(at[length <= MOSTLY * sizes[at]], length).max(initial=0.0))
+        for length, at, _ in tokens.shared_windows(sides.train, sides.control.joined(sides.fresh))
+    ), default=0.0)  # fmt: skip
 
 
-def _tail(scores: np.ndarray) -> ScoreTail:
-    """The tail of the scores of held-out units: of the dearest of those that share a run at all, at most an eighth.
-    Runs of templates cost about as much each, so that only the end of all their prices is exponential.
-    """
-    ranked = np.sort(scores)[::-1]
-    k = min(N_TAIL, -(-int((ranked > 0).sum()) // 8))
-    threshold = float(ranked[k]) if k < len(ranked) else 0.0
-    above = ranked[ranked > threshold]
-    return ScoreTail(threshold, float((above - threshold).sum()), len(above), len(ranked), SPREAD)
-
-
-def _many(sides: TokenSides, real: TextTokens) -> tuple[float, float, float]:
+def _many(sides: TokenSides, real: TextTokens, n_drawn: int) -> tuple[float, float, float]:
     """Training units hit by runs of `N_RUN` words beyond those that held-out units make likely, with their interval."""
     positions, hashes = real.windows(N_RUN)
     owners = real.owners[positions]
     order = np.argsort(owners, kind="stable")
     alone = Alone.of(hashes[order], owners[order], owners[order] < sides.train.n_units)
-    found = alone.coincidences(alone.hit_by(sides.synthetic.windows(N_RUN)[1]), sides.synthetic.n_rows)
+    found = alone.coincidences(alone.hit_by(sides.synthetic.windows(N_RUN)[1]), n_drawn)
     # `Alone` counts twins by the run, of which a text has many, so that they say nothing of units.
-    units = type(found)(found.train, found.holdout, found.n_train, found.n_holdout)
+    units = Coincidences(found.train, found.holdout, found.n_train, found.n_holdout)
     return units.copied(N_RULES, FITTED if found.holdout > COMMON * found.n_holdout else 1.0)
 
 
-Place = tuple[int, int, int, int]
-"""Column and row of a synthetic text, and the first and the last character of what is repeated in it."""
-
-
-def _located(tables: Tables, sides: TokenSides, position: int, length: int) -> Place:
+def _located(texts: Texts, sides: TokenSides, position: int, length: int) -> Place:
     """The first synthetic text that a run of training texts stands in."""
-    texts, run = sides.synthetic, sides.train.ids[position : position + length]
-    at = int(_positions(texts, run)[0])
-    text = int(texts.text[at])
-    column, row = int(texts.columns[text]), int(texts.rows[text])
-    places, first = spans(str(tables.synthetic[tables.schema.texts[column]].iloc[row])), at - int(texts.starts[text])
-    start, last = (places[min(word, len(places) - 1)] for word in (first, first + length - 1))
-    return column, row, start[0], last[1] - 1
+    ours, run = sides.synthetic, sides.train.hashes(np.array([position]), length)
+    begins = np.flatnonzero(ours.left >= length)
+    at = begins[np.argmax(ours.hashes(begins, length) == run)]
+    number = int(ours.text[at])
+    first, spans = int(ours.sizes[number] - ours.left[at]), tokens.spans(texts[number][2])
+    return number, spans[first][0], spans[first + length - 1][1]
 
 
-def _positions(texts: TextTokens, run: np.ndarray) -> np.ndarray:
-    """Where a run of words begins in some texts."""
-    at = np.flatnonzero(texts.ids[: len(texts.ids) - len(run) + 1] == run[0])
-    for step, word in enumerate(run[1:], start=1):
-        at = at[texts.ids[at + step] == word]
-    return np.asarray(at[texts.ends[texts.text[at]] >= at + len(run)])
+def _personal(texts: Texts, tables: Tables) -> tuple[Estimate, list[Place]]:
+    """The share of synthetic texts with personal data of training people beyond chance, and where each value stands
+    the first time.
+    """
+    owners = tables.kept_of_real.once("personal values of texts", lambda: _owners(tables))
+    alone = {value: next(iter(whose))[0] for value, whose in owners.items() if len(whose) == 1}
+    ours = {value for value, in_train in alone.items() if in_train}
+    names = [plain.split(" ") for kind, plain in owners if kind == "name"]
+    parts = ({name[0] for name in names}, {name[-1] for name in names}, {len(name) for name in names})
+    there = [
+        (value, (number, *span))
+        for number, (*_, text) in enumerate(texts)
+        for value, span in (*values_in(text), *_names_in(text, *parts))
+    ]
+    counted = set()
+    for kind in {kind for (kind, _), _ in there}:
+        values = {value for value, _ in there if value[0] == kind}
+        if too_many(len(values & ours), _by_chance(kind, len(values), owners, ours)):
+            counted.add(kind)
+    hits = [(value, place) for value, place in there if value in ours and value[0] in counted]
+    held_out = {texts[number][1] for value, (number, *_) in there if alone.get(value) is False}
+    n, n_hit = len({row for _, row, _ in texts}), len({texts[number][1] for _, (number, *_) in hits})
+    note = f"{n_hit:,} of {n:,} texts repeat what one training person alone has, beyond chance"
+    if hits:
+        note += f": {', '.join(sorted({_PLAIN.get(kind, 'long numbers') for (kind, _), _ in hits}))}"
+    share, reference = n_hit / n, len(held_out) / n
+    estimate = Estimate(PERSONAL, share, n, "lower", low=share, high=share, reference=reference, note=note)
+    return estimate, sorted(dict(reversed(hits)).values())
 
 
-def _listed(tables: Tables, sides: TokenSides, places: Sequence[Place]) -> Mapping[str, Any]:
+def _owners(tables: Tables) -> Owners:
+    owners: Owners = defaultdict(set)
+    for in_train, side in ((True, tables.train), (False, tables.holdout)):
+        units = entity_codes(side, tables.schema)
+        for row, value in _of_rows(side, tables.schema):
+            owners[value].add((in_train, int(units[row])))
+    return owners
+
+
+def _by_chance(kind: str, n: int, owners: Owners, ours: set[Value]) -> float:
+    """How many values of one training unit alone n different honest ones of a kind repeat."""
+    known = {plain: len(whose) for (of_kind, plain), whose in owners.items() if of_kind == kind}
+    alone, n_pairs, chance = [plain for of_kind, plain in ours if of_kind == kind], max(sum(known.values()), 1), 0.0
+    if kind == "name":
+        split = [value.split(" ") for value in known]
+        first, last = Counter(name[0] for name in split), Counter(name[-1] for name in split)
+        chance = sum(first[name[0]] * last[name[-1]] for name in map(str.split, alone)) / max(len(split), 1) ** 2
+    elif kind.startswith("number"):
+        counts = [Counter(digits) for digits in zip(*known, strict=True)]
+        for value in alone:
+            at_places = zip(value, counts, strict=True)
+            chance += float(np.prod([(n_of[digit] + 1) / (len(known) + 10) for digit, n_of in at_places]))
+    twins = sum(n_owners == 2 for n_owners in known.values())
+    return n * (chance + 2 * twins / n_pairs * len(alone) / n_pairs)
+
+
+def values_in(text: str) -> Iterator[tuple[Value, tuple[int, int]]]:
+    """E-mail addresses and long numbers of a text, each with where it begins and ends.
+
+    >>> [value for value, _ in values_in("Write to Ann@example.org or call +1 (617) 555-0143, not 555-014.")]
+    [('email', 'annexampleorg'), ('number 10', '6175550143')]
+    """
+    for found in _EMAIL.finditer(text):
+        yield ("email", likeness(found[0], "email")), found.span()
+    for found in _NUMBER.finditer(text):
+        digits = "".join(character for character in found[0] if character.isdecimal() and character.isascii())
+        if len(digits) < CARD_DIGITS[0]:  # a telephone number, with the code of its country or without
+            digits = digits[-N_PHONE:]
+        if len(digits) >= LEAST_DIGITS:
+            yield (f"number {len(digits)}", digits), found.span()
+
+
+def _names_in(text: str, first: set[str], last: set[str], sizes: set[int]) -> Iterator[tuple[Value, tuple[int, int]]]:
+    """Names in a text, real ones and others of such first and last words."""
+    split = tokens.words(text) if first else []
+    for at, word in enumerate(split):
+        for size in sizes if word in first else ():
+            if at + size <= len(split) and split[at + size - 1] in last:
+                places = tokens.spans(text)
+                yield ("name", " ".join(split[at : at + size])), (places[at][0], places[at + size - 1][1])
+
+
+def _of_rows(side: pd.DataFrame, schema: Schema) -> Iterator[tuple[int, Value]]:
+    """*Sensitive*. Personal values of all rows, of their texts and of their columns of personal data."""
+    kept = {column.personal: name for name in schema.kept if (column := schema.columns[name]).is_personal}
+    personal = (name for name in schema.kept if schema.columns[name].is_personal)
+    for name in (*schema.texts, *(name for name in personal if schema.columns[name].personal in _TOLD)):
+        for row, value in enumerate(side[name].tolist()):
+            if not pd.isna(value):
+                yield from ((row, found) for found, _ in values_in(as_text(value)))
+    parts = ["name"] if "name" in kept else ["first_name", "last_name"]
+    if all(part in kept for part in parts):
+        for row, values in enumerate(zip(*(side[kept[part]].tolist() for part in parts), strict=True)):
+            full = [] if any(map(pd.isna, values)) else tokens.words(" ".join(map(as_text, values)))
+            if len(full) > 1:
+                yield row, ("name", " ".join(full))
+
+
+class CopiedTexts(FigurePart):
+    """Sentences of training texts that synthetic texts repeat, with how many rows of either table hold it."""
+
+    class Column(FigurePart):
+        class Sentence(FigurePart):
+            sentence: str
+            n_words: Count
+            synthetic_rows: Count
+            train_rows: Count
+
+        column: str
+        sentences: list[Sentence]
+
+    columns: list[Column]
+
+
+def _listed(texts: Texts, places: Sequence[Place], tables: Tables) -> list[dict[str, Any]]:
     """Sentences around what is repeated, by column, with how many rows hold just that."""
-    columns: dict[int, dict[str, str]] = {}
-    for column, row, start, last in places:
-        whole = str(tables.synthetic[tables.schema.texts[column]].iloc[row])
-        sentence, known = sentence_around(whole, start, last), columns.setdefault(column, {})
+    columns: dict[str, dict[str, str]] = {}
+    for number, start, end in places:
+        name, _, text = texts[number]
+        sentence, known = sentence_around(text, start, end), columns.setdefault(name, {})
         if not any(sentence in other or other in sentence for other in known):
-            known[sentence] = whole[start : last + 1] if start < last else sentence
-    return {"columns": [
-        {"column": tables.schema.texts[column], "sentences": [
-            {"sentence": sentence[:MOST_CHARACTERS], "n_words": len(spans(sentence)),
-             "synthetic_rows": _n_holding(tables.synthetic, tables, column, part),
-             "train_rows": _n_holding(tables.train, tables, column, part)}
-            for sentence, part in list(columns[column].items())[:MOST_SENTENCES]
+            known[sentence] = text[start:end].casefold()
+
+    def n_holding(frame: pd.DataFrame, name: str, part: str) -> int:
+        return sum(part in text.casefold() for *_, text in tokens.written(frame, [name]))
+
+    return [
+        {"column": name, "sentences": [
+            {"sentence": sentence[:MOST_CHARACTERS], "n_words": len(tokens.words(sentence)),
+             "synthetic_rows": n_holding(tables.synthetic, name, part),
+             "train_rows": n_holding(tables.train, name, part)}
+            for sentence, part in list(columns[name].items())[:MOST_SENTENCES]
         ]}
-        for column in sorted(columns)
-    ]}  # fmt: skip
+        for name in tables.schema.texts if name in columns
+    ]  # fmt: skip
 
 
-def _n_holding(frame: Any, tables: Tables, column: int, part: str) -> int:
-    folded = part.casefold()
-    return sum(isinstance(text, str) and folded in text.casefold() for text in frame[tables.schema.texts[column]])
-
-
-def sentence_around(text: str, start: int, last: int) -> str:
+def sentence_around(text: str, start: int, end: int) -> str:
     """The sentences of a text in which some of its characters stand.
 
-    >>> sentence_around("One. Call 555-0199 now! Three.", 10, 12)
+    >>> sentence_around("One. Call 555-0199 now! Three.", 10, 13)
     'Call 555-0199 now!'
     """
-    begin = 0
-    for end in _END.finditer(text):
-        if end.start() > last:
-            return text[begin : end.start()].strip()
-        begin = end.end() if end.end() <= start else begin
-    return text[begin:].strip()
+    ends = [0, *(found.end() for found in _SENTENCE_END.finditer(text)), len(text)]
+    return text[max(e for e in ends if e <= start) : min(e for e in ends if e >= end)].strip()

@@ -1,12 +1,12 @@
 """Texts of a table as numbers of words, and the runs of words that two tables share.
 
-Runs of one length are compared by their hash, length after length. A run can be shared only where its beginning is, so
-that each length looks at what the one before left over (Agrawal & Srikant 1994). The lengths are those of `LENGTHS`.
+Source: Karp & Rabin 1987 (hashes of runs); Agrawal & Srikant 1994 (from short runs to long ones).
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,8 @@ from evaluate.tables import Tables
 NO_TEXTS = "the schema keeps no column of free text"
 LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)  # Lengths of runs that are looked at, in words
 _WORDS = re.compile(r"\w+(?:['\u2019.@+-]\w+)*|[^\w\s]")
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR = 0x9E3779B97F4A7C15  # of the hash, odd: modulo 2^64 it has an inverse
+_INVERSE = pow(_FACTOR, -1, 2**64)
 
 
 def words(text: str) -> list[str]:
@@ -26,11 +27,11 @@ def words(text: str) -> list[str]:
     >>> words("Call Ann's desk at 617-0143, now!")
     ['call', "ann's", 'desk', 'at', '617-0143', ',', 'now', '!']
     """
-    return _WORDS.findall(text.casefold())
+    return [word.casefold() for word in _WORDS.findall(text)]
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end in it; as many as `words`, but for letters that fold into several signs.
+    """Where each of the words of a text begins and ends in it.
 
     >>> spans("Call now!")
     [(0, 4), (5, 8), (8, 9)]
@@ -38,85 +39,79 @@ def spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _WORDS.finditer(text)]
 
 
-@dataclass(frozen=True)
+def written(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Texts that are not missing, with their column and row, one column after another."""
+    for name in names:
+        yield from ((name, row, text) for row, text in enumerate(frame[name].tolist()) if isinstance(text, str))
+
+
+@dataclass(frozen=True, eq=False)
 class TextTokens:
-    """*Sensitive* where the rows are real. The words of all texts of a table, one text after another."""
+    """*Sensitive* where the rows are real. The words of texts of a table, in the order of `written`."""
 
     ids: np.ndarray  # number of each word, shape (n,)
-    text: np.ndarray  # number of the text of each word, ascending, shape (n,)
-    ends: np.ndarray  # position after the last word of each text, shape (n_texts,)
-    rows: np.ndarray  # position of each text in the table, shape (n_texts,)
-    columns: np.ndarray  # number of the column of each text, among the columns of text, shape (n_texts,)
+    sizes: np.ndarray  # words of each text, shape (n_texts,)
     units: np.ndarray  # whose each text is, from 0, shape (n_texts,)
     n_units: int
-    n_rows: int
 
     @classmethod
     def of(
         cls, frame: pd.DataFrame, names: Sequence[str], owners: np.ndarray, vocabulary: dict[str, int]
     ) -> "TextTokens":
-        """The texts of some columns; missing ones are left out. `owners`: the unit of each row. `vocabulary`: numbers
-        of words from 0, which grows.
-        """
-        ids: list[list[int]] = []
-        rows, columns = [], []
-        for number, name in enumerate(names):
-            for row, value in enumerate(frame[name].tolist()):
-                if isinstance(value, str):
-                    ids.append([vocabulary.setdefault(word, len(vocabulary)) for word in words(value)])
-                    rows.append(row)
-                    columns.append(number)
-        at, sizes = np.array(rows, dtype=np.int64), np.array([len(each) for each in ids], dtype=np.int64)
-        return cls(
-            np.array([word for each in ids for word in each], dtype=np.int32), np.repeat(np.arange(len(ids)), sizes),
-            np.cumsum(sizes), at, np.array(columns, dtype=np.int64), owners[at], int(owners.max(initial=-1)) + 1,
-            len(frame),
-        )  # fmt: skip
+        """`owners`: the unit of each row. `vocabulary`: numbers of words from 0, which grows."""
+        there = [(row, words(text)) for _, row, text in written(frame, names)]
+        ids = [vocabulary.setdefault(word, len(vocabulary)) for _, text in there for word in text]
+        rows, sizes = np.array([(row, len(text)) for row, text in there], dtype=np.int64).reshape(-1, 2).T
+        return cls(np.array(ids, dtype=np.int32), sizes, owners[rows], int(owners.max(initial=-1)) + 1)
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self.sizes)
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """Words of each text, shape (n_texts,)."""
-        return np.diff(np.r_[0, self.ends])
+    @cached_property
+    def text(self) -> np.ndarray:
+        """The number of the text of each word, shape (n,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
 
-    @property
-    def starts(self) -> np.ndarray:
-        return np.asarray(self.ends - self.sizes)
+    @cached_property
+    def left(self) -> np.ndarray:
+        """How many words each word and what follows in its text are, shape (n,)."""
+        return np.asarray(np.cumsum(self.sizes)[self.text] - np.arange(len(self.ids)))
 
-    @property
+    @cached_property
     def owners(self) -> np.ndarray:
         """The unit of each word, shape (n,)."""
         return np.asarray(self.units[self.text])
 
     def joined(self, other: "TextTokens") -> "TextTokens":
-        """These texts and then those of another table; its rows and units follow these."""
+        """These texts and then those of another table; its units follow these."""
         return TextTokens(
-            np.r_[self.ids, other.ids], np.r_[self.text, other.text + len(self)],
-            np.r_[self.ends, other.ends + len(self.ids)], np.r_[self.rows, other.rows + self.n_rows],
-            np.r_[self.columns, other.columns], np.r_[self.units, other.units + self.n_units],
-            self.n_units + other.n_units, self.n_rows + other.n_rows,
+            np.r_[self.ids, other.ids], np.r_[self.sizes, other.sizes],
+            np.r_[self.units, other.units + self.n_units], self.n_units + other.n_units,
         )  # fmt: skip
 
     def chosen(self, texts: np.ndarray) -> "TextTokens":
         """Some of the texts, by a mask."""
-        sizes = self.sizes[texts]
-        return replace(
-            self, ids=self.ids[texts[self.text]], text=np.repeat(np.arange(len(sizes)), sizes), ends=np.cumsum(sizes),
-            rows=self.rows[texts], columns=self.columns[texts], units=self.units[texts],
-        )  # fmt: skip
+        return replace(self, ids=self.ids[texts[self.text]], sizes=self.sizes[texts], units=self.units[texts])
+
+    def hashes(self, positions: np.ndarray, lengths: np.ndarray | int) -> np.ndarray:
+        """Of runs of so many words, by where they begin: sums of words by powers of a factor, modulo 2^64."""
+        sums, inverses = self._sums
+        return np.asarray((sums[positions + lengths] - sums[positions]) * inverses[positions])
+
+    @cached_property
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of all words before each position, and the inverse of the power at each."""
+        powers, inverses = (np.cumprod(np.full(len(self.ids), x, dtype=np.uint64)) for x in (_FACTOR, _INVERSE))
+        mixed = (self.ids.astype(np.uint64) + np.uint64(1)) * np.uint64(_FACTOR)  # splitmix64, Steele et al. 2014
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.append(np.uint64(0), np.cumsum((mixed ^ (mixed >> np.uint64(31))) * powers)), inverses
 
     def windows(self, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Positions and hashes of all runs of one length; of a shorter text, the whole of it."""
-        positions = np.arange(len(self.ids))
-        positions = np.flatnonzero(positions + np.minimum(length, self.sizes)[self.text] <= self.ends[self.text])
-        hashes, values = np.zeros(len(positions), dtype=np.uint64), _mixed(self.ids)
-        for step in range(length):
-            inside = positions + step < self.ends[self.text[positions]]
-            at = np.minimum(positions + step, len(values) - 1)
-            hashes = hashes * _FACTOR + np.where(inside, values[at], np.uint64(0))
-        return positions, hashes
+        lengths = np.minimum(length, self.sizes)[self.text]
+        positions = np.flatnonzero(self.left >= lengths)
+        return positions, self.hashes(positions, lengths[positions])
 
 
 @dataclass(frozen=True)
@@ -127,25 +122,20 @@ class TokenSides:
     fresh: TextTokens
     control: TextTokens
     synthetic: TextTokens
-    vocabulary: dict[str, int]
+    words: list[str]
 
     @classmethod
     def of(cls, tables: Tables) -> "TokenSides":
         """The texts of an evaluation; those of real tables are read once for all synthetic ones."""
-        schema, known = tables.schema, dict[str, int]()
 
-        def read(frame: pd.DataFrame) -> TextTokens:
-            return TextTokens.of(frame, schema.texts, entity_codes(frame, schema), known)
+        def read(known: dict[str, int], *sides: pd.DataFrame) -> tuple[list[TextTokens], dict[str, int]]:
+            schema = tables.schema
+            return [TextTokens.of(side, schema.texts, entity_codes(side, schema), known) for side in sides], known
 
-        (train, fresh, control), known = tables.kept_of_real.once(
-            "text tokens", lambda: ([read(side) for side in (tables.train, tables.fresh, tables.control)], known)
-        )
-        synthetic = tables.kept.once("text tokens of this", lambda: read(tables.synthetic))
-        return cls(train, fresh, control, synthetic, known)
-
-    @property
-    def words(self) -> list[str]:
-        return list(self.vocabulary)
+        real = (tables.train, tables.fresh, tables.control)
+        (train, fresh, control), known = tables.kept_of_real.once("text tokens", lambda: read({}, *real))
+        (synthetic,), _ = tables.kept.once("text tokens of this", lambda: read(known, tables.synthetic))
+        return cls(train, fresh, control, synthetic, list(known))
 
     @property
     def real(self) -> TextTokens:
@@ -153,49 +143,26 @@ class TokenSides:
         return self.train.joined(self.control).joined(self.fresh)
 
 
-@dataclass(frozen=True)
-class SharedWindows:
-    length: int
-    ours: np.ndarray  # positions in one table, shape (n,)
-    our_runs: np.ndarray  # number of the run at each, from 0, shape (n,)
-    n_runs: int
-
-    def held_by_one(self, owners: np.ndarray) -> np.ndarray:
-        """Mask of our positions whose run one unit of ours alone has; shape (n,)."""
-        theirs, some = owners[self.ours], np.zeros(self.n_runs, dtype=np.int64)
-        some[self.our_runs] = theirs
-        several = np.zeros(self.n_runs, dtype=bool)
-        several[self.our_runs[theirs != some[self.our_runs]]] = True
-        return np.asarray(~several[self.our_runs])
-
-
-def shared_windows(ours: TextTokens, theirs: TextTokens) -> Iterator[SharedWindows]:
-    """Runs that two tables share, by length, until there are none."""
+def shared_windows(ours: TextTokens, theirs: TextTokens) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """By length, until there are none, our positions of runs that two tables share, and a number of each run. A run can
+    be shared only where its beginning is, so that each length looks at what the one before left over.
+    """
     sides = (ours, theirs)
-    at: list[np.ndarray] = [np.arange(len(side.ids)) for side in sides]
-    hashes: list[np.ndarray] = [np.zeros(len(side.ids), dtype=np.uint64) for side in sides]
-    values, ends, before = [_mixed(side.ids) for side in sides], [side.ends[side.text] for side in sides], 0
+    at = [np.arange(len(side.ids)) for side in sides]
     for length in LENGTHS:
-        for i in (0, 1):
-            fits = at[i] + length <= ends[i][at[i]]  # a run does not leave its text
-            at[i], hashes[i] = at[i][fits], hashes[i][fits]
-            for step in range(before, length):
-                hashes[i] = hashes[i] * _FACTOR + values[i][at[i] + step]
+        at = [positions[side.left[positions] >= length] for side, positions in zip(sides, at, strict=True)]
+        hashes = [side.hashes(positions, length) for side, positions in zip(sides, at, strict=True)]
         runs, different = pd.factorize(np.concatenate(hashes))
-        split = np.split(runs, [len(hashes[0])])
-        there = [np.bincount(each, minlength=len(different)) > 0 for each in split]
-        shared = there[0] & there[1]
-        at = [positions[shared[of]] for positions, of in zip(at, split, strict=True)]
-        hashes = [values_of[shared[of]] for values_of, of in zip(hashes, split, strict=True)]
+        split = np.split(runs, [len(at[0])])
+        shared = np.logical_and(*(np.bincount(each, minlength=len(different)) > 0 for each in split))
+        at = [positions[shared[each]] for positions, each in zip(at, split, strict=True)]
         if not len(at[0]):
             return
-        yield SharedWindows(length, at[0], (np.cumsum(shared) - 1)[split[0][shared[split[0]]]], int(shared.sum()))
-        before = length
+        yield length, at[0], split[0][shared[split[0]]]
 
 
-def _mixed(ids: np.ndarray) -> np.ndarray:
-    """A value of 64 bits of each word, its bits spread (Steele et al. 2014, splitmix64)."""
-    mixed = (ids.astype(np.uint64) + np.uint64(1)) * _FACTOR
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+def held_by_one(runs: np.ndarray, owners: np.ndarray) -> np.ndarray:
+    """Mask of runs that one unit alone has, by the number and the unit of each."""
+    some = np.zeros(int(runs.max(initial=-1)) + 1, dtype=np.int64)
+    some[runs] = owners
+    return np.asarray(np.bincount(runs, owners != some[runs])[runs] == 0)

@@ -1,10 +1,9 @@
 """What models lose by learning from synthetic texts to predict a column of their row.
 
 A model (`agreement`) that learned from synthetic rows and one that learned from as many training rows predict the same
-held-out rows. Scores are squares of correlations, with their sign, the share of what varies that is told; the loss is
-their difference. Beside it stand fresh real rows with as many training ones (the reference), and training texts beside
-the columns of other rows (the floor). Chance enters by the held-out rows (half-samples) and by the rows learned from
-(models of halves), as in `evaluate.utility.study`.
+held-out rows. Scores are squares of correlations, with their sign. Beside their difference stand that of fresh real
+rows (the reference) and that of training texts beside the columns of other rows (the floor). Chance enters by held-out
+rows (half-samples) and by rows learned from (models of halves), as in `evaluate.utility.study`.
 
 Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
 """
@@ -20,15 +19,8 @@ from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.study import interval
-from understudy.extras.text.evaluation.agreement import (
-    MIN_TEXTS,
-    MOST_LEARNED,
-    Outputs,
-    TextModel,
-    correlations,
-    counted,
-)
-from understudy.extras.text.evaluation.fidelity import ColumnTexts, compared
+from understudy.extras.text.evaluation.agreement import MIN_TEXTS, MOST_LEARNED, correlations, encoded, text_model
+from understudy.extras.text.evaluation.fidelity import SIDES, compared, largest, texts_of
 from understudy.extras.text.evaluation.tokens import NO_TEXTS
 
 NAME = "utility.texts"
@@ -46,6 +38,7 @@ _DECLARED = (
 METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
 
 N_SPLITS = 8  # Splits in halves of the rows learned from
+Loss = tuple[Estimate, np.ndarray, np.ndarray, float, float]  # as `_losses` gives it
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -54,46 +47,40 @@ def measure(tables: Tables) -> MetricResult:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
     whole = compared(tables)[1]
     coded = EncodedSamples.of(tables, whole)
-    found = []
+    found: list[Loss] = []
     for name in tables.schema.texts if coded.columns else ():
-        texts = [ColumnTexts.of(whole, name).texts(side) for side in range(3)]
-        found += _losses(name, texts, coded, tables.seed)
+        found += _losses(name, texts_of(whole, name), coded, tables.seed)
     if not found:
         few = f"it needs at least {MIN_TEXTS // 2} texts in each table and in either half of the holdout"
-        why = f"{few}, and a column that varies beside them"
-        return MetricResult(failures=(Failure(WORST, "skipped", why),))
-    losses = np.array([chance[0][0] for _, chance, _ in found])
-    ends = np.array([interval(*chance, bounds=_DIFFERENCE, n_comparisons=len(found)) for _, chance, _ in found])
-    score, _, (reference, floor) = found[int(losses.argmax())]
-    text, target = score.subject
-    worst = Estimate(
-        WORST, float(losses.max()), score.n, "lower", low=float(ends[:, 0].max()), high=float(ends[:, 1].max()),
-        reference=reference, floor=floor,
-        note=f"The worst is {target!r}, predicted from {text!r}; of {len(found)}. TRTR - TSTR: {score.note}",
-    )  # fmt: skip
-    return MetricResult((*(each for each, _, _ in found), worst))
+        return MetricResult(failures=(Failure(WORST, "skipped", f"{few}, and a column that varies beside them"),))
+    losses = []
+    for score, drawn, halves, reference, floor in found:
+        low, high = interval(drawn, halves, bounds=_DIFFERENCE, n_comparisons=len(found))
+        text, target = score.subject
+        note = f"The worst is {target!r}, predicted from {text!r}; of {len(found)}. TRTR - TSTR: {score.note}"
+        value = float(drawn[0])
+        losses.append(Estimate(WORST, value, score.n, "lower", score.subject, low, high, reference, floor, note))
+    return MetricResult((*(score for score, *_ in found), largest(losses)))
 
 
-def _losses(
-    name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int
-) -> list[tuple[Estimate, tuple[np.ndarray, np.ndarray], tuple[float, float]]]:
-    """Of each column that varies among the test rows its score, its loss as `interval` takes it, and the losses of
-    fresh real rows and of dealt ones.
+def _losses(name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int) -> list[Loss]:
+    """Of each column that varies among the test rows its score, its loss and that of halves as `interval` takes them,
+    and the losses of fresh real rows and of dealt ones.
     """
-    outputs, counts = Outputs.of(coded), [counted(each) for each in texts]
-    units = [rows.rows.units for rows in coded.rows[:3]]
-    there = [np.flatnonzero([text is not None for text in each]) for each in texts]
-    fresh, test = (there[2][units[2][there[2]] % 2 == side] for side in (0, 1))
-    sides = ((0, there[0]), (1, there[1]), (2, fresh), (2, test))
+    counts, outputs, columns = encoded(texts, coded)
+    units = [rows.rows.units for rows in coded.rows[:SIDES]]
+    train, synthetic, held_out = (np.flatnonzero([text is not None for text in each]) for each in texts)
+    fresh, test = (held_out[units[2][held_out] % 2 == side] for side in (0, 1))
+    sides = ((0, train), (1, synthetic), (2, fresh), (2, test))
     if min(len(np.unique(units[side][rows])) for side, rows in sides) < MIN_TEXTS // 2:
         return []
-    n = min(len(there[0]), len(there[1]), MOST_LEARNED)
-    train, synthetic, fresh = there[0][:n], there[1][:n], fresh[:n]
-    truth, groups = outputs.tables[2][test], units[2][test] // 2 % N_GROUPS
+    n = min(len(train), len(synthetic), MOST_LEARNED)
+    train, synthetic, fresh = train[:n], synthetic[:n], fresh[:n]
+    truth, groups = outputs[2][test], units[2][test] // 2 % N_GROUPS
 
     def score(side: int, rows: np.ndarray, dealt: int = 0) -> np.ndarray:
-        model = TextModel.fit(counts[side][rows], outputs.tables[side][np.roll(rows, dealt)])
-        found = correlations(model.predict(counts[2][test]), truth, outputs.columns, groups)
+        model = text_model(counts[side][rows], outputs[side][np.roll(rows, dealt)])
+        found = correlations(model.predict(counts[2][test]), truth, columns, groups)
         return np.asarray(found * np.abs(found))
 
     tstr, trtr, floor = score(1, synthetic), score(0, train), score(0, train, 1)
@@ -106,16 +93,15 @@ def _losses(
     ])  # fmt: skip
     found = []
     for i, column in enumerate(coded.columns):
-        if truth[:, outputs.columns == i].std(axis=0).max() == 0.0:
-            continue
-        note = f"share of what varies in {column!r} that {name!r} tells, {n} texts learned from"
-        value, half = float(tstr[0, i]), 2 * float(np.std(tstr[1:, i]))
-        score_of = Estimate(
-            TSTR, value, len(test), "higher", subject=(name, column), low=max(value - half, -1.0),
-            high=min(value + half, 1.0), reference=float(trtr[0, i]), floor=float(floor[0, i]), note=note,
-        )  # fmt: skip
-        landmarks = float(reference[0, i]), float((trtr - floor)[0, i])
-        found.append((score_of, ((trtr - tstr)[:, i], halves[:, :, :, i]), landmarks))
+        if truth[:, columns == i].std(axis=0).max() > 0.0:
+            note = f"share of what varies in {column!r} that {name!r} tells, {n} texts learned from"
+            value, half = float(tstr[0, i]), 2 * float(np.std(tstr[1:, i]))
+            score_of = Estimate(
+                TSTR, value, len(test), "higher", (name, column), max(value - half, -1.0), min(value + half, 1.0),
+                float(trtr[0, i]), float(floor[0, i]), note,
+            )  # fmt: skip
+            dealt = float((trtr - floor)[0, i])
+            found.append((score_of, (trtr - tstr)[:, i], halves[:, :, :, i], float(reference[0, i]), dealt))
     return found
 
 

@@ -1,18 +1,13 @@
 """A model of runs of words: the probability of each word after the two before it.
 
-Counts of three, two and one words are interpolated as Witten & Bell 1991 do (method C). A word that no count knows has
-a probability by its form (`word_bases`): of a number that of each of its digits, as numbers of its form have them at
-their places. So a number of seven digits that was never seen costs about what it takes to guess it, and one whose first
-digits are always the same costs less.
+Counts of three, two and one words are interpolated (method C of Witten & Bell). A word that no count knows has a
+probability by its form: a number that of each of its digits, as numbers of its form have them at their places. So a
+number of seven digits costs about what it takes to guess it, and less where its first digits are always the same.
 
-`word_probabilities` are of some texts by others. `RunPrices` are of the real texts themselves, each by those of all
-other units, so that what several people write is cheap whoever writes it.
-
-Source: Witten & Bell 1991, "The zero-frequency problem"; Chen & Goodman 1999, "An empirical study of smoothing
-techniques for language modeling", section 2.6.
+Source: Witten & Bell 1991, "The zero-frequency problem"; Chen & Goodman 1999, section 2.6.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,37 +18,27 @@ from understudy.extras.text.evaluation.tokens import TextTokens
 
 ORDER = 3  # Words that are looked at together
 KNOWN = 3  # Units that have a word, from which on it is one of its own
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True)
-class WordBases:
-    log_probability: np.ndarray  # of each word of the vocabulary, shape (n_words,)
-    digits: np.ndarray  # the part of it that its digits make up, in nats, 0 of a word without any, shape (n_words,)
+def word_bases(vocabulary: Sequence[str], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the probabilities of words by their form alone, and what of each its digits cost, in nats; each of
+    shape (n_words,). `known`: how often each stands in the texts of a model.
 
-
-def word_bases(vocabulary: Sequence[str], known: np.ndarray) -> WordBases:
-    """Probabilities of words by their form alone. `known`: how often each stands in the texts of a model, shape
-    (n_words,).
-
-    >>> bases = word_bases(["a", "12", "17", "18", "19"], np.array([5, 1, 1, 1, 0]))
-    >>> bool(bases.digits[4] < 2 * np.log(10)), float(bases.digits[0])
+    >>> _, digits = word_bases(["a", "12", "17", "18", "19"], np.array([5, 1, 1, 1, 0]))
+    >>> bool(digits[4] < 2 * np.log(10)), float(digits[0])
     (True, 0.0)
     """
-    shapes = [shape_of(word) for word in vocabulary]
-    digits: dict[str, Counter[tuple[int, str]]] = defaultdict(Counter)
-    seen: Counter[str] = Counter()
+    shapes = list(map(shape_of, vocabulary))
+    seen, at_places = Counter[str](), Counter[tuple[str, int, str]]()
     for word, shape, n in zip(vocabulary, shapes, known.tolist(), strict=True):
-        if n and "#" in shape:
+        if n:
             seen[shape] += n
-            digits[shape].update({at: n for at in enumerate(word) if at[1].isdigit()})
-    n_plain = sum("#" not in shape for shape, n in zip(shapes, known.tolist(), strict=True) if n)
-    prices = np.zeros(len(vocabulary))
-    for index, (word, shape) in enumerate(zip(vocabulary, shapes, strict=True)):
-        if "#" in shape:
-            counts = (digits[shape][at] for at in enumerate(word) if at[1].isdigit())
-            prices[index] = -sum(np.log((n + 1) / (seen[shape] + 10)) for n in counts)
-    return WordBases(-np.log(n_plain + len(seen) + 1) - prices, prices)
+            at_places.update({(shape, *digit): n for digit in _digits(word, shape)})
+    digits = np.array([
+        -sum(np.log((at_places[shape, *digit] + 1) / (seen[shape] + 10)) for digit in _digits(word, shape))
+        for word, shape in zip(vocabulary, shapes, strict=True)
+    ], dtype=np.float64)  # fmt: skip
+    return -np.log(len(seen) + 1) - digits, digits
 
 
 def shape_of(word: str) -> str:
@@ -65,6 +50,10 @@ def shape_of(word: str) -> str:
     return "".join("#" if character.isdigit() else character for character in word)
 
 
+def _digits(word: str, shape: str) -> list[tuple[int, str]]:
+    return [at for at in enumerate(word) if at[1].isdigit()] if "#" in shape else []
+
+
 def word_probabilities(asked: TextTokens, learned: TextTokens, log_base: np.ndarray) -> list[np.ndarray]:
     """Of each word of some texts after none, one and two of those before it, by the counts of others, each of shape
     (n,). `log_base`: of words that no count knows, shape (n_words,).
@@ -73,7 +62,7 @@ def word_probabilities(asked: TextTokens, learned: TextTokens, log_base: np.ndar
     both = units[0].joined(units[1])
     probabilities = [np.exp(log_base[both.ids])]
     for k in range(ORDER):
-        probabilities.append(_by_others(both, k, probabilities[-1], without_pairs=False))
+        probabilities.append(_by_others(both, k, probabilities[-1]))
     return [probability[: len(asked.ids)] for probability in probabilities[1:]]
 
 
@@ -88,53 +77,44 @@ class RunPrices:
     def of(cls, texts: TextTokens, vocabulary: Sequence[str], *, without_pairs: bool = False) -> "RunPrices":
         """Prices of the runs of all real units.
 
-        Words that hardly anybody has are taken together, numbers by their form (`_classes`): what stands around them is
-        known all the same. A word costs no more than what is met in one text of all, and a number its digits besides:
-        however odd it is, it was met once.
+        Words that hardly anybody has are taken together, numbers by their form: what stands around them is known all
+        the same, and telling a word from others of its class costs some more. A word costs no more than what is met in
+        one text of all, and a number its digits besides: however odd it is, it was met once.
         """
-        classes, emitted, digits = _classes(texts, vocabulary)
+        pairs = np.unique(texts.ids.astype(np.int64) * texts.n_units + texts.owners)
+        is_own = np.bincount(pairs // texts.n_units, minlength=len(vocabulary)) >= KNOWN
+        digits = np.where(is_own, 0.0, word_bases(vocabulary, np.bincount(texts.ids, minlength=len(vocabulary)))[1])
+        shapes = list(map(shape_of, vocabulary))
+        is_rare = ~is_own & np.array(["#" not in shape for shape in shapes], dtype=bool)
+        names = [
+            word if own else " rare" if rare else f" {shape}"
+            for word, shape, own, rare in zip(vocabulary, shapes, is_own, is_rare, strict=True)
+        ]
+        classes = pd.factorize(np.array(names, dtype=object))[0]
+        emitted = np.where(is_rare, np.log(1 + int((~is_own).sum())), digits)[texts.ids]
         most = np.log(2 + len(texts)) + digits[texts.ids]
-        in_classes = replace(texts, ids=classes[texts.ids].astype(np.int32))
+        in_classes = replace(texts, ids=classes[texts.ids])
         probability, prices = np.full(len(texts.ids), 1.0 / (int(classes.max(initial=0)) + 2)), []
         for k in range(ORDER):
             probability = _by_others(in_classes, k, probability, without_pairs=without_pairs)
-            prices.append(np.minimum(emitted[texts.ids] - np.log(probability), most))
+            prices.append(np.minimum(emitted - np.log(probability), most))
         return cls(prices[0], np.r_[0.0, np.cumsum(prices[-1])])
 
     def nats(self, positions: np.ndarray, length: int) -> np.ndarray:
         return np.asarray(self.first[positions] + self.sums[positions + length] - self.sums[positions + 1])
 
 
-def _classes(texts: TextTokens, vocabulary: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The class of each word, and what it costs to tell it from others of its class, with the part of its digits."""
-    pairs = np.unique(texts.ids.astype(np.int64) * texts.n_units + texts.owners)
-    n_units = np.bincount(pairs // texts.n_units, minlength=len(vocabulary))
-    bases = word_bases(vocabulary, np.bincount(texts.ids, minlength=len(vocabulary)))
-    numbers: dict[str, int] = {}
-    classes, emitted, digits = np.zeros(len(vocabulary), dtype=np.int64), bases.digits.copy(), bases.digits.copy()
-    rare = np.log(1 + int((n_units < KNOWN).sum()))
-    for index, word in enumerate(vocabulary):
-        shape, is_own = shape_of(word), n_units[index] >= KNOWN
-        if is_own:
-            emitted[index] = digits[index] = 0.0
-        elif "#" not in shape:
-            shape, emitted[index] = " rare", rare
-        classes[index] = numbers.setdefault(word if is_own else " " + shape, len(numbers))
-    return classes, emitted, digits
-
-
-def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: bool) -> np.ndarray:
+def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: bool = False) -> np.ndarray:
     """Probabilities of words after k words, by Witten-Bell, from the texts of all units but each word's own. Without
     pairs, runs that two units alone have are taken out of all counts.
     """
-    contexts, runs = _hashes(tokens, k)
-    units = tokens.owners.astype(np.uint64)
-    (c, n_c), (r, n_r), (oc, n_oc), (o, n_o) = (
-        _counted(hashes) for hashes in (contexts, runs, _joined(contexts, units), _joined(runs, units))
-    )
-    at = np.arange(len(runs))[::-1]
-    first_of_run, first_of_own = np.zeros(len(n_r), dtype=np.int64), np.zeros(len(n_o), dtype=np.int64)
-    first_of_run[r[::-1]], first_of_own[o[::-1]] = at, at
+    at, units = np.arange(len(tokens.ids)), tokens.owners
+    before = np.minimum(k, tokens.sizes[tokens.text] - tokens.left)  # fewer where its text begins
+    # Contexts and runs with the word itself, then both of each unit: codes, counts, and where each is first.
+    c, n_c, _ = _counted(tokens.hashes(at - before, before))
+    r, n_r, first_of_run = _counted(tokens.hashes(at - before, before + 1))
+    oc, n_oc, _ = _counted(c * np.int64(tokens.n_units) + units)
+    o, n_o, first_of_own = _counted(r * np.int64(tokens.n_units) + units)
     if without_pairs:
         kept = np.bincount(r[first_of_own], minlength=len(n_r)) > 2
         n_r, n_o = n_r * kept, n_o * kept[r[first_of_own]]
@@ -147,22 +127,8 @@ def _by_others(tokens: TextTokens, k: int, lower: np.ndarray, *, without_pairs: 
     return np.where(total > 0, (n + others * lower) / np.maximum(total + others, 1), lower)
 
 
-def _counted(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    codes, different = pd.factorize(hashes)
-    return codes, np.bincount(codes, minlength=len(different))
-
-
-def _hashes(tokens: TextTokens, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Hashes of the k words before each word, and of these with the word itself."""
-    ids = tokens.ids.astype(np.uint64) + np.uint64(2)
-    at, starts = np.arange(len(ids)), tokens.starts[tokens.text]
-    context = np.full(len(ids), k + 1, dtype=np.uint64)
-    for back in range(k, 0, -1):
-        before = np.where(at - back >= starts, ids[np.maximum(at - back, 0)], np.uint64(1))
-        context = _joined(context, before)
-    return context, _joined(context, ids)
-
-
-def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    joined = (first ^ (first >> np.uint64(29))) * _FACTOR + second
-    return np.asarray((joined ^ (joined >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9))
+def _counted(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    codes, different = pd.factorize(keys)
+    first = np.zeros(len(different), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, np.bincount(codes, minlength=len(different)), first
