@@ -1,6 +1,5 @@
 """`arn`: its fit on a chain of columns, and what it draws given some."""
 
-import json
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -8,10 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from synth.errors import JobError
-from synth.generators import registry
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.known_rows import GIVEN
 from synth.schema import Schema
@@ -144,20 +140,3 @@ def test_a_damaged_description_is_refused(any_order: AutoregressiveModel, key: s
     del content[key]
     with pytest.raises(KeyError):
         ArnModel.restored(content, arrays, any_order.discretizer)
-
-
-def test_parameters_come_back_as_the_same_generator() -> None:
-    made = Arn(order="fixed", epochs=3)
-    assert registry.generator("arn", **json.loads(json.dumps(made.parameters()))) == made
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_refused(schema: Schema) -> None:
-    with pytest.raises(JobError, match="needs a GPU"):
-        Arn(device="cuda").check(schema)
-
-
-@pytest.mark.parametrize("wrong", [{"order": "random"}, {"epochs": 0}, {"device": "tpu"}, {"epsilon": 1.0}], ids=str)
-def test_a_parameter_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(JobError):
-        registry.generator("arn", **wrong)

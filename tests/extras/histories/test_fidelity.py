@@ -22,7 +22,7 @@ from understudy.extras.histories.fidelity import IMPOSSIBLE, METRICS, NAME, SHAR
 from understudy.extras.histories.samples import HistorySamples, StepCodes
 
 N = 1_200
-GATED = tuple(metric.name for metric in METRICS)
+GATED = tuple(metric.name for metric in METRICS if metric.name != IMPOSSIBLE)  # of 400 machines it has no number
 
 
 @cache

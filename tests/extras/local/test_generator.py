@@ -14,7 +14,7 @@ from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import LOCAL, REPLACE
 from synth.errors import BudgetError, JobError, ModelError
-from synth.generators.registry import generator, load_model
+from synth.generators.registry import generator
 from synth.schema import Schema
 from tests.extras.local.test_survey import COLUMNS, people, schema_of
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
@@ -172,20 +172,11 @@ def test_a_table_is_made_of_reports_alone_and_has_the_relations_of_its_pairs() -
     assert model.statement is not None and model.statement.trust == LOCAL
 
 
-def test_a_model_of_reports_is_saved_and_read_back(tmp_path: Path) -> None:
-    survey = Survey.of(schema_of(), 2.0, pairs=(("age", "sex"),))
-    model = Local.asking(survey).of_reports(ReportCounts.of(people(), survey))
-    model.save(tmp_path / "model")
-    again = load_model(tmp_path / "model")
-    pd.testing.assert_frame_equal(again.sample(20, seed=1), model.sample(20, seed=1))
-    assert again.statement == model.statement
-
-
 def test_all_parameters_are_read_back_as_they_are_written() -> None:
     for parameters in ({}, {"pairs": [["age", "sex"]], "answers": 2, "delta": 0.0}, {"pairs": "none"}):
         chosen = Local(epsilon=1.0, **parameters)  # type: ignore[arg-type]
         assert generator("local", **chosen.parameters()) == chosen
-    for parameters in ({"answers": 0}, {"answers": "many"}, {"pairs": "some"}, {"delta": 1e-9}):
+    for parameters in ({"pairs": "some"}, {"delta": 1e-9}):
         with pytest.raises(JobError, match=next(iter(parameters))):
             generator("local", epsilon=1.0, **parameters)
 

@@ -183,7 +183,7 @@ def test_metadata_of_version_1_is_read_and_what_it_does_not_hold_is_to_be_measur
         assert kinds == [
             "identifier", "integer", "real", "categorical", "categorical", "boolean", "date", "personal", "identifier",
         ]  # fmt: skip
-        assert schema.columns["grade"].categories == ("low", "high")  # type: ignore[union-attr]
+        assert schema.columns["grade"].categories == ("low", "high")
         assert schema.measured == ("age", "price", "town", "born")
         assert (schema.entity, schema.order) == ("patient", "born")
 
@@ -470,6 +470,7 @@ def test_what_has_no_place_in_metadata_is_told(words: str) -> None:
             "precision of 'c'",
         ),
         ({"kind": "date", "format": "%d/%m/%y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c'"),
+        ({"kind": "date", "format": "%Y-%m-%d", "bounds": ["0001-01-01", "1960-01-01"]}, "bounds of 'c'"),
     ],
 )
 def test_what_would_come_back_otherwise_is_told(column: dict[str, Any], words: str) -> None:
@@ -480,7 +481,7 @@ def test_what_would_come_back_otherwise_is_told(column: dict[str, Any], words: s
 def test_an_iban_comes_back_and_its_country_is_told() -> None:
     columns = {"iban": {"kind": "personal", "personal": "iban", "locale": "de_DE"}}
     back, lost = from_sdv(to_sdv(build_schema({"status": "inferred", "columns": columns}))[0])
-    assert back.columns["iban"].locale == "de_DE"  # type: ignore[union-attr]
+    assert back.columns["iban"].locale == "de_DE"
     assert "an IBAN has a country" in lost[0]
 
 

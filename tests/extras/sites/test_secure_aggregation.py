@@ -225,7 +225,7 @@ def test_a_site_takes_masks_off_one_set_of_sites() -> None:
         (sites[:2], "fewer sites than the threshold"),
         ((*sites[:3], sites[0]), "each once"),
         ((*sites[:3], "stranger"), "each once"),
-        (sites[1:], "its own vector"),
+        (sites[1:], "own vector"),
     ):
         with pytest.raises(AggregationError, match=reason):
             site.unmask(asked(*wrong), told.append)

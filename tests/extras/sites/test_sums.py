@@ -530,8 +530,3 @@ def test_pending_counts_have_no_numbers(use: Callable[[Any], Any]) -> None:
     assert pending.size == math.prod(pending.shape) > 0
     with pytest.raises((TableError, TypeError, AttributeError)):
         use(pending)
-
-
-def test_a_remote_table_does_not_know_its_number_of_rows() -> None:
-    with pytest.raises(TableError, match="not known"):
-        len(RemoteRows(build_schema(SCHEMA)))

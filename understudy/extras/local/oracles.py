@@ -143,7 +143,7 @@ class UnaryEncoding(_Oracle):
 Oracle = DirectEncoding | UnaryEncoding
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=2**16)
 def smaller_variance(n_cells: int, epsilon: float, allows_no_answer: bool = False) -> Oracle:
     """The oracle of the two with the smaller variance for rare answers: direct below 3 e^epsilon + 2 symbols, about.
 

@@ -48,10 +48,9 @@ class ReportCounts:
         """
         cells, n = survey.asked(table, None if budget is None else require_declared(survey.schema))
         asked = [(each, question.oracle) for each, question in zip(cells, survey.questions, strict=True)]
-        heard = (
-            [oracle.support(each) for each, oracle in asked] if budget is None else budget.respond(asked, survey.event)
-        )
-        return cls(survey, tuple(heard), tuple(map(len, cells)), n)
+        own = (oracle.support(each) for each, oracle in asked)
+        supports = own if budget is None else budget.respond(asked, survey.event)
+        return cls(survey, tuple(supports), tuple(map(len, cells)), n)
 
     def shares(self, question: int) -> np.ndarray:
         """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,)."""
@@ -79,14 +78,11 @@ class ReportCounts:
         DEVIATES: answers differ in their variance, since that of generalized randomized response grows with the share.
         A measurement takes the root of the mean over all answers.
         """
-        return [
-            Measurement(
-                question.columns,
-                self.n * self.shares(number).reshape(question.sizes),
-                self.n * float(np.sqrt(np.mean(self.deviations(number) ** 2))),
-            )
-            for number, question in enumerate(self.survey.questions)
-        ]
+        measured = []
+        for number, question in enumerate(self.survey.questions):
+            sigma = self.n * float(np.sqrt(np.mean(self.deviations(number) ** 2)))
+            measured.append(Measurement(question.columns, self.n * self.shares(number).reshape(question.sizes), sigma))
+        return measured
 
 
 def write(table: Any, survey: Survey, folder: Path, words: Words = system_words) -> None:
@@ -139,12 +135,8 @@ def collect(folder: Path) -> ReportCounts:
 
 def _header(survey: Survey, n: int) -> dict[str, Any]:
     return {
-        "format": 1,
-        "epsilon": survey.epsilon,
-        "delta": 0.0,
-        "n_respondents": n,
-        "answers_each": survey.n_answers,
-        "n_bins": survey.n_bins,
+        "format": 1, "epsilon": survey.epsilon, "delta": 0.0, "n_respondents": n,
+        "answers_each": survey.n_answers, "n_bins": survey.n_bins,
         "questions": [
             {"columns": list(question.columns), "sizes": list(question.sizes), "mechanism": question.oracle.mechanism,
              "epsilon": question.oracle.epsilon, "p": question.oracle.p, "q": question.oracle.q}

@@ -88,20 +88,17 @@ class Survey:
         discretizer = public_bins(schema.counted, n_bins)
 
         def planned(chosen: Literal["none", "all"] | Sequence[tuple[str, str]]) -> Survey:
-            shapes = {
-                names: tuple(discretizer.sizes[name] for name in names)
-                for names in questions_of(chosen, discretizer.sizes)
-            }
+            columns = questions_of(chosen, discretizer.sizes)
+            shapes = [tuple(discretizer.sizes[name] for name in names) for names in columns]
             asked = range(1, len(shapes) + 1) if n_answers == "auto" else (n_answers,)
             if not 1 <= asked[0] <= len(shapes):
                 raise BudgetError(f"answers={n_answers} of {len(shapes)} questions; ask for 1 at least and all at most")
             surveys = []
             for m in asked:
-                oracles = [
-                    smaller_variance(math.prod(shape), epsilon / m, allows_no_answer) for shape in shapes.values()
-                ]
-                questions = tuple(map(Question, shapes, shapes.values(), oracles))
-                surveys.append(cls(schema, discretizer, epsilon, m, questions, n_bins))
+                oracles = [smaller_variance(math.prod(shape), epsilon / m, allows_no_answer) for shape in shapes]
+                surveys.append(
+                    cls(schema, discretizer, epsilon, m, tuple(map(Question, columns, shapes, oracles)), n_bins)
+                )
             return min(surveys, key=lambda survey: survey.variance(n))
 
         survey = planned("all" if pairs == "auto" else pairs)
@@ -118,11 +115,8 @@ class Survey:
     def variance(self, n: int) -> float:
         """The variance of all estimated shares of n respondents, all answers of a question taken for alike."""
         n_each, left = n * self.n_answers / len(self.questions), 1 - self.n_answers / len(self.questions)
-        return sum(
-            oracle.n_cells * float(oracle.variance(1 / oracle.n_cells, n_each))
-            + (1 - 1 / oracle.n_cells) / n_each * left
-            for oracle in (question.oracle for question in self.questions)
-        )
+        sizes = ((question.oracle, question.oracle.n_cells) for question in self.questions)
+        return sum(k * float(oracle.variance(1 / k, n_each)) + (1 - 1 / k) / n_each * left for oracle, k in sizes)
 
     def noise(self, n: int) -> float:
         """The mean total variation by which noise alone moves a pair; infinite where none is asked."""

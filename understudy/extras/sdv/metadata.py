@@ -69,7 +69,7 @@ class SdvColumn(Frozen):
         change: dict[str, Any] = {"order": None, "computer_representation": None}
         if self.order is not None:
             change |= {"sdtype": "ordinal", "range_values": self.order}
-        if (self.computer_representation or "Float") != "Float" and self.decimal_places is None:
+        if (self.computer_representation or "").startswith(("Int", "UInt")) and self.decimal_places is None:
             change["decimal_places"] = 0
         return self.model_copy(update=change)
 
@@ -280,7 +280,8 @@ def _written(column: Any) -> dict[str, Any]:
 def _written_times(column: Any) -> dict[str, Any]:
     form = None if column.format is None else read_as(column.format)
     content = {"sdtype": "datetime"} | ({} if form is None else {"datetime_format": form})
-    if column.zone is None and not column.says_nothing:
+    # A year before 1000 is written with fewer digits than are read.
+    if column.zone is None and not column.says_nothing and column.bounds[0].year >= 1000:
         ends = [end.isoformat() if form is None else end.strftime(form) for end in column.bounds]
         content |= dict(zip(("range_min", "range_max"), ends, strict=True))
     return content

@@ -78,9 +78,6 @@ class RemoteRows(RowsElsewhere):
     def training(self, schema: Schema, *, in_order: bool = False) -> "RemoteRows":
         return RemoteRows(schema)
 
-    def __len__(self) -> int:
-        raise TableError("the number of rows of several sites is not known; use n_units of the schema")
-
     def under(self, schema: Schema) -> Self:
         return replace(self, schema=schema)
 

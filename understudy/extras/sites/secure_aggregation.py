@@ -99,9 +99,7 @@ class AggregationPlan:
     def check_enough(self, sites: int, stage: str) -> None:
         """Refuse to go on with fewer sites than the threshold."""
         if sites < self.threshold:
-            raise AggregationError(
-                f"fewer sites than the threshold are left: stage={stage!r}, sites={sites}, threshold={self.threshold}"
-            )
+            raise AggregationError(f"fewer sites than the threshold={self.threshold}: stage={stage!r}, sites={sites}")
 
 
 class Message(Frozen):
@@ -184,7 +182,7 @@ def shared_secret(private: bytes, public: str) -> bytes:
         key = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
         return X25519PrivateKey.from_private_bytes(private).exchange(key)
     except ValueError:
-        raise AggregationError(f"a public key shares no secret: key={public!r}; make a new one at its site") from None
+        raise AggregationError(f"a public key shares no secret: key={public!r}") from None
 
 
 def public_key(private: bytes) -> str:
@@ -340,15 +338,9 @@ class SiteAggregation:
         answered = set(request.answered)
         self.plan.check_enough(len(answered), "unmask")
         if len(answered) < len(request.answered) or not answered <= self._shares.keys() or self.site not in answered:
-            raise AggregationError(
-                "a site takes masks off a sum that its own vector is in, of sites that share masks with it, each once: "
-                f"site={self.site!r}, answered={list(request.answered)}"
-            )
-        if self._answered not in (set(), answered):
-            raise AggregationError(
-                "masks are taken off for one set of sites, for two sums would show their difference: "
-                f"before={sorted(self._answered)}; begin a new sum"
-            )
+            raise AggregationError("a sum is of sites that share masks, each once, and has the site's own vector in it")
+        if self._answered not in (set(), answered):  # two sums would show their difference
+            raise AggregationError(f"masks are taken off for one set of sites: before={sorted(self._answered)}")
         record(tuple(sorted(answered)))
         self._answered = answered
         seeds = {site: shares[:SECRET_BYTES].hex() for site, shares in self._shares.items() if site in answered}
@@ -418,10 +410,7 @@ def _unmasked(
 
     def check(site: str, public: str, advertised: str) -> None:
         if public != advertised:
-            raise AggregationError(
-                "shares of a secret give what its site advertised, so a site shared or revealed a wrong one: "
-                f"secret_of={site!r}, revealed_by={sorted(unmaskings)}; take another sum without that site"
-            )
+            raise AggregationError(f"a site shared or revealed a wrong one of the shares of site={site!r}")
 
     total: Masked = np.sum(list(vectors.values()), axis=0, dtype=np.uint64)
     length = len(total)

@@ -4,10 +4,10 @@ A unit is at one site. Its epsilon is that of the histograms, which are sums of 
 site. These have the full noise of their event at each site: their guarantee rests neither on the aggregation nor on
 other sites.
 
-Each site trains by Adam with moments of its own, and sites count alike in the mean. That is nearly a mean by size,
-though no size is asked for or paid for: a gradient is a sum over a site's sample with noise that is the same
-everywhere, and Adam divides by the root of its second moment, which is mostly noise. So a small site moves the weights
-as little as its rows can. Of a critic of pairs, which no weight has a part in, the server takes the mean of gradients.
+Each site trains by Adam with moments of its own, and sites count alike in the mean. That is nearly a mean by size, for
+which nobody pays: Adam divides a gradient by the root of its second moment, which is mostly noise, the same everywhere.
+So a small site moves the weights as little as its rows can. Of a critic of pairs, which no weight has a part in, the
+server takes the mean of gradients.
 
 What comes of it lies between the largest site alone and all rows in one place: on five sites of Adult, 549 MB for TSTR
 .85 of .87 (docs/how-to/sites.md); `aim` over sites has .90 for 1 MB a site.
