@@ -103,7 +103,7 @@ class Metric:
     anchor: str = ""
     spoiled_by: tuple[str, ...] = ()
     """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
-    sampled: Literal["", "copied", "alone", "counted"] = ""
+    sampled: Literal["", "copied", "counted"] = ""
     """What a sample of a large table shows of it (`evaluate.sample_notes`)."""
     bounded: bool = False
     """Whether it is a rate or an area of a test of who is in the table, which a privacy claim limits."""
