@@ -30,18 +30,18 @@ V = TypeVar("V")
 
 _SHARE = (
     r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
-    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
+    r"|joint\.(alpha_precision|beta_recall|coverage)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
     r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?"
     r"|quasi_identifiers|dcr\.share_closer|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
-    (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
+    (rf"({_SHARE})(\.excess|_excess)(\.mean|\.worst)?", (-1.0, 1.0)),
     (r"privacy\.(singling_out\.\w+|linkability(\.split)?|inference(\.\w+)?)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
-    (r"columns\.(wasserstein|chi2|mean|std)(\.mean|\.worst)?|joint\.density"
+    (r"columns\.(wasserstein|chi2)"
      r"|privacy\.dcr\.median", (0.0, math.inf)),
 )  # fmt: skip
 """The least and the most that numbers come to, by name: shares, differences of two, scores, losses, distances."""
