@@ -60,13 +60,12 @@ def subgroups(candidate: Candidate) -> tuple[Mapping[str, Any], ...]:
         one["levels"] = figure["levels"]
         for row in figure["groups"]:
             group = one["groups"].setdefault(row["group"], {"group": row["group"]})
-            group |= {**{key: row[key] for key in ("linear", "boosting") if key in row}, "few_test": row["few"]}
+            group |= {**({"boosting": row["boosting"]} if "boosting" in row else {}), "few_test": row["few"]}
     return tuple({**one, "groups": sorted(one["groups"].values(), key=_worst_first)} for one in merged.values())
 
 
 def _worst_first(row: Mapping[str, Any]) -> float:
-    losses = [row[form]["gap"] for form in ("linear", "boosting") if form in row]
-    return -max([float(row.get("excess", -1.0)), *map(float, losses)])
+    return -max(float(row.get("excess", -1.0)), float(row.get("boosting", {}).get("gap", -1.0)))
 
 
 def predicted(evaluation: Evaluation) -> tuple[str, ...]:
