@@ -213,13 +213,6 @@ class Paid:
         )  # fmt: skip
 
 
-def rows_of(noisy: int, most: int, paid: Paid) -> Released:
-    """About how many rows of the source table count."""
-    value = min(max(noisy, 1), most)
-    ends = _held((noisy - Z * paid.event.sigma, noisy + Z * paid.event.sigma), (0, most), value)
-    return paid.number(N_ROWS, float(value), ends, drawn=(noisy,), counts="rows", epsilon=paid.epsilon(1))
-
-
 def distance_of(
     measure: str, noisy: tuple[int, ...], rows: Released, paid: Paid, expected: float, subject: tuple[str, ...] = ()
 ) -> Released:
@@ -240,24 +233,6 @@ def distance_of(
     )  # fmt: skip
 
 
-def accuracy_of(right: int, wrong: int, paid: Paid) -> Released | None:
-    """A share of right answers; `None` where the noise has swallowed the holdout. The interval holds every share a for
-    which right (1 - a) - wrong a, whose noise is normal and known, may be zero (Fieller 1954).
-    """
-    if right + wrong < 1:
-        return None
-    value = min(max(right / (right + wrong), 0.0), 1.0)
-    shares = np.linspace(0.0, 1.0, _GRID)
-    within = np.abs(right * (1 - shares) - wrong * shares) <= Z * paid.event.sigma * np.hypot(shares, 1 - shares)
-    kept = shares[within] if within.any() else np.array([value])
-    step = 1 / (_GRID - 1)
-    ends = _held((float(kept[0]) - step, float(kept[-1]) + step), (0.0, 1.0), value)
-    return paid.number(
-        RIGHT, value, ends, drawn=(right, wrong), counts="held-out rows, right and wrong", denominator=right + wrong,
-        epsilon=paid.epsilon(1),
-    )  # fmt: skip
-
-
 @cache
 def _epsilon_alone(sigma: float, sensitivity: int, n_releases: int, delta: float) -> float:
     return epsilon_pld([GaussianEvent("alone", sigma, sensitivity, n_releases)], delta)
@@ -269,12 +244,9 @@ def chance_distance(counts: list[np.ndarray], n_rows: float) -> float:
     >>> round(chance_distance([np.array([500, 500])], 1000), 4)
     0.0178
     """
-    return float(np.mean([_chance(s / s.sum(), 1 / s.sum() + 1 / n_rows) for s in counts]))
-
-
-def _chance(shares: np.ndarray, worth: float) -> float:
-    """The mean of |N(0, v)| is sqrt(2 v / pi), code by code."""
-    return float(0.5 * np.sqrt(2 / np.pi * shares * (1 - shares) * worth).sum())
+    # Code by code: the mean of |N(0, v)| is sqrt(2 v / pi).
+    shares = [(c / c.sum(), 1 / c.sum() + 1 / n_rows) for c in counts]
+    return float(np.mean([0.5 * np.sqrt(2 / np.pi * share * (1 - share) * v).sum() for share, v in shares]))
 
 
 def _held(ends: tuple[float, float], limits: tuple[float, float], value: float) -> tuple[float, float]:
@@ -351,7 +323,10 @@ def _rows(n_rows: int, schema: Schema, budget: Budget) -> Released:
     if schema.n_units is None:
         raise BudgetError("numbers are published under a declared schema, and n_units is missing; declare it")
     (noisy,) = _drawn(budget, np.array([n_rows]), paid.event)
-    return rows_of(noisy, schema.n_units * schema.max_rows_per_unit, paid)
+    most, half = schema.n_units * schema.max_rows_per_unit, Z * paid.event.sigma
+    value = min(max(noisy, 1), most)
+    ends = _held((noisy - half, noisy + half), (0, most), value)
+    return paid.number(N_ROWS, float(value), ends, drawn=(noisy,), counts="rows", epsilon=paid.epsilon(1))
 
 
 def _columns(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: Budget) -> list[Released]:
@@ -377,13 +352,26 @@ def _pairs(both: pd.DataFrame, yardstick: Yardstick, rows: Released, budget: Bud
 
 
 def _accuracy(holdout: pd.DataFrame, yardstick: Yardstick, budget: Budget) -> list[Released]:
+    """A share of right answers; none where the noise has swallowed the holdout. The interval holds every share a for
+    which right (1 - a) - wrong a, whose noise is normal and known, may be zero (Fieller 1954).
+    """
     paid = Paid.find(budget.schedule, ACCURACY)
     exact = None if paid is None else right_and_wrong(holdout, yardstick)
     if paid is None or exact is None:
         return []
     right, wrong = _drawn(budget, exact, paid.event)
-    found = accuracy_of(right, wrong, paid)
-    return [] if found is None else [found]
+    if right + wrong < 1:
+        return []
+    value = min(max(right / (right + wrong), 0.0), 1.0)
+    shares = np.linspace(0.0, 1.0, _GRID)
+    within = np.abs(right * (1 - shares) - wrong * shares) <= Z * paid.event.sigma * np.hypot(shares, 1 - shares)
+    kept, step = shares[within] if within.any() else np.array([value]), 1 / (_GRID - 1)
+    ends = _held((float(kept[0]) - step, float(kept[-1]) + step), (0.0, 1.0), value)
+    released = paid.number(
+        RIGHT, value, ends, drawn=(right, wrong), counts="held-out rows, right and wrong", denominator=right + wrong,
+        epsilon=paid.epsilon(1),
+    )  # fmt: skip
+    return [released]
 
 
 def _drawn(budget: Budget, exact: np.ndarray, event: GaussianEvent) -> list[int]:

@@ -18,6 +18,7 @@ of the rows; McKenna et al. 2021 (2108.04978) for error over workloads of querie
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,6 @@ MAX_GROUPS = 8  # Groups of one column at most; rarer categories and neighboring
 MAX_PREDICATES = 3
 SANITY_SHARE, SANITY_ROWS = 0.001, 10
 """The least answer that errors are relative to: a share of the rows, and at least so many of the rows compared."""
-_CELLS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -192,18 +192,13 @@ def _errors(queries: Sequence[Query], coded: Sequence[QueriedTable], samples: Sa
     errors = []
     for table in range(1, len(coded)):
         found = _shares_and_means(sums[table], sizes[table], replicates)
-        off = np.where(
-            is_mean, _off_means(found[1], truth[1]), np.abs(found[0] - truth[0]) / np.maximum(truth[0], sanity)
-        )
-        off = np.minimum(off, 1.0)
+        # Means of no row on either side are right, on one side as wrong as can be.
+        only_one = np.isnan(found[1]) != np.isnan(truth[1])
+        off_means = np.where(only_one, 1.0, np.abs(np.nan_to_num(found[1]) - np.nan_to_num(truth[1])))
+        off_counts = np.abs(found[0] - truth[0]) / np.maximum(truth[0], sanity)
+        off = np.minimum(np.where(is_mean, off_means, off_counts), 1.0)
         errors.append(np.array([np.bincount(of_query, row, minlength=len(queries)) for row in off]) / n_groups)
     return np.array(errors)
-
-
-def _off_means(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Errors of means: 0 where neither table has a row, the largest where one has no row."""
-    only_one = np.isnan(found) != np.isnan(truth)
-    return np.where(only_one, 1.0, np.abs(np.nan_to_num(found) - np.nan_to_num(truth)))
 
 
 def _shares_and_means(
@@ -222,28 +217,18 @@ def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tup
     """
     counts, totals = [], []
     for query in queries:
-        rows = None
+        rows: Any = slice(None)
         for column, allowed in query.predicates:
             # Each condition looks at the rows that are left.
-            codes = table.codes[column] if rows is None else table.codes[column][rows]
-            kept = np.flatnonzero(allowed[codes])
-            rows = kept if rows is None else rows[kept]
-        width = query.n_groups * n_groups
-        cells = table.groups if rows is None else table.groups[rows]
+            kept = np.flatnonzero(allowed[table.codes[column][rows]])
+            rows = kept if isinstance(rows, slice) else rows[kept]
+        cells, shape = table.groups[rows], (n_groups, query.n_groups)
         if query.groups is not None:
-            codes = table.codes[query.by] if rows is None else table.codes[query.by][rows]
-            cells = cells * query.n_groups + query.groups[codes]
-        there = numbers = None
+            cells = cells * query.n_groups + query.groups[table.codes[query.by][rows]]
+        there = None if query.mean_of < 0 else table.there[query.mean_of][rows]
+        counts.append(np.bincount(cells, there, minlength=np.prod(shape)).reshape(shape))
+        total: np.ndarray = np.zeros(shape)
         if query.mean_of >= 0:
-            there, numbers = (
-                part[query.mean_of] if rows is None else part[query.mean_of][rows]
-                for part in (table.there, table.numbers)
-            )
-        counted = np.bincount(cells, there, minlength=width).reshape(n_groups, query.n_groups)
-        counts.append(counted)
-        totals.append(
-            np.zeros_like(counted, dtype=np.float64)
-            if numbers is None
-            else np.bincount(cells, numbers, minlength=width).reshape(n_groups, query.n_groups)
-        )
+            total = np.bincount(cells, table.numbers[query.mean_of][rows], minlength=np.prod(shape)).reshape(shape)
+        totals.append(total)
     return np.hstack(counts).astype(np.float64), np.hstack(totals)
