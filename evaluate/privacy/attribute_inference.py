@@ -43,9 +43,6 @@ METRICS = (
     Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "
            "the nearest synthetic row than another person's is, in the column where that is worst.", counted=PEOPLE,
            key=True, attack="always", criteria=("inference",)),
-    Metric("privacy.inference.column", "lower", "Inferring a secret value, one column", "The same for one column.",
-           describes="it is one of several and picked by nobody; name 'privacy.inference', which allows for the "
-           "choice"),
     Metric("privacy.inference.model", "lower", "Inferring a secret value by a model",
            "The same by a model that was trained on the synthetic rows.",
            describes="it is one of several and picked by nobody; name 'privacy.inference', which allows for the choice",
@@ -244,7 +241,7 @@ def _note(one: Experiment) -> str:
     )
 
 
-WORST, COLUMN = "privacy.inference", "privacy.inference.column"
+WORST = "privacy.inference"
 MIN_RARE = 20  # Attempts on rare values, of members and of controls, that make a rate
 
 
@@ -258,19 +255,23 @@ class _Tried:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The advantage of the attack on each column, and on the one that stands out most. Estimates: `privacy.inference`,
-    `privacy.inference.column`, `privacy.inference.model`.
+    """The advantage of the attack on the column that stands out most, and of models. Estimates: `privacy.inference`,
+    `privacy.inference.model`.
     """
     attacked, secrets = Attacked.of(tables), secrets_among(tables)
     why = _nothing(tables, attacked, secrets)
     if why:
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (WORST, COLUMN, MODEL)))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (WORST, MODEL)))
     tried = _attack_by_nearest_row(tables, attacked, secrets)
     models = model_attacks(tables, attacked, secrets)
     n = len(tried)
-    columns = [one.by_all.estimate(COLUMN, note=_rates(one), subject=(one.column,), n_comparisons=n) for one in tried]
+    columns = [one.by_all.estimate(WORST, note=_rates(one), n_comparisons=n) for one in tried]
+    worst = tried[standing_out(columns)]
+    note = f"{worst.column!r} stands out most of {n} columns: {_rates(worst)}"
+    if len(attacked.pool) < len(tables.synthetic):
+        note += f"; the attacker looks at {MAX_POOL} of the synthetic rows"
     return MetricResult(
-        estimates=(_worst(tried, columns, len(attacked.pool) < len(tables.synthetic)), *columns, *models.estimates),
+        estimates=(largest(WORST, columns, note), *models.estimates),
         failures=models.failures,
         figures={"inference": {"columns": [_drawn(one, n) for one in tried], "models": list(models.drawn)}},
     )
@@ -315,15 +316,6 @@ def _experiment(secret: Secret, guesses: np.ndarray, baseline: float | None = No
 def _among_rare(secret: Secret, full: Experiment) -> Experiment | None:
     attack, control = full.attack[secret.is_rare(secret.members)], full.control[secret.is_rare(secret.controls)]
     return Experiment(attack, control) if min(len(attack), len(control)) >= MIN_RARE else None
-
-
-def _worst(tried: Sequence[_Tried], columns: Sequence[Estimate], is_sampled: bool) -> Estimate:
-    """The column that stands out most from chance; the interval is that of the largest advantage of any column."""
-    attack = tried[standing_out(columns)]
-    note = f"{attack.column!r} stands out most of {len(columns)} columns: {_rates(attack)}"
-    if is_sampled:
-        note += f"; the attacker looks at {MAX_POOL} of the synthetic rows"
-    return largest(WORST, columns, note)
 
 
 def _rates(one: _Tried) -> str:

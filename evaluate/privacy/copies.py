@@ -34,15 +34,16 @@ function on a contingency table" (mean and variance under fixed margins).
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special, stats
 
 from evaluate.all_rows import RowHashes
-from evaluate.intervals import Rate, clustered, newcombe
+from evaluate.intervals import clustered, newcombe
 from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
-from evaluate.privacy.coincidence import COMMON, FITTED, Alone, Coincidences
+from evaluate.privacy.coincidence import COMMON, FITTED, Alone
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
@@ -179,11 +180,9 @@ METRICS = (
            key=True, without_holdout=True),
     Metric("privacy.copies.excess", "lower", "Copies beyond twins",
            "Copies minus the same share for a fresh real sample.", counted=COPIED),
-    Metric("privacy.copies.unique", "lower", "Copies of unique rows",
-           "Share of synthetic rows equal to a training row that occurs once.", counted=SYNTHETIC,
-           without_holdout=True),
     Metric("privacy.copies.unique.excess", "lower", "Copies of unique rows beyond twins",
-           "The same, minus the share for a fresh real sample.", counted=COPIED),
+           "Share of synthetic rows equal to a training row that occurs once, minus the same of a fresh real sample.",
+           counted=COPIED),
     Metric("privacy.multiset", "higher", "Independence of row counts", "How far the counts of equal rows keep from the "
            "training table's (the holdout's, if nearer): 1 as an independent sample, 0 an exact copy.", counted=COUNTS,
            better="1 is an independent sample, 0 a copy", above_one="Above 1 is not better than 1, which is an "
@@ -191,68 +190,55 @@ METRICS = (
            "table that is off.", without_holdout=True),
 )  # fmt: skip
 
-MEASURES = ("privacy.copies", "privacy.copies.unique")
-
-
-def shares(name: str, synthetic: Rate, fresh: Rate, n: int) -> list[Estimate]:
-    """The share of synthetic rows among some training rows, and its excess over the same share of fresh rows."""
-    excess = newcombe(synthetic, fresh)
-    among = "a training row that occurs once" if name.endswith("unique") else "a training row"
-    return [
-        Estimate(
-            name, synthetic[0], n, "lower", low=synthetic[1], high=synthetic[2], reference=fresh[0],
-            note=f"share of synthetic rows equal to {among} in every learned column",
-        ),
-        Estimate(
-            f"{name}.excess", excess[0], n, "lower", low=excess[1], high=excess[2], reference=0.0,
-            note=f"share of synthetic rows equal to {among}, less the same share of fresh real rows",
-        ),
-    ]  # fmt: skip
-
-
-def people(found: Coincidences, n_train: int, n_holdout: int) -> tuple[Estimate, Estimate]:
-    """People of train, and of the holdout, whose own row stands in the table beyond coincidence."""
-    # Where held-out people's rows are seldom met, chance repeats no rows that a model could fit.
-    hit_ratio = FITTED if found.holdout > COMMON * found.n_holdout else 1.0
-    return (
-        _share_of_people("privacy.copies.people", found.copied(hit_ratio=hit_ratio), min(n_train, int(found.n_drawn))),
-        _share_of_people("privacy.copies.holdout", found.swapped.copied(), min(n_holdout, int(found.n_drawn))),
-    )
-
-
-def _share_of_people(name: str, copied: Rate, n: int) -> Estimate:
-    value, low, high = (number / n for number in copied)
-    note = (
-        f"share of {'held-out ' if name.endswith('holdout') else ''}people whose row, which nobody else has, stands in "
-        f"the table beyond chance; about {round(copied[0]):,} people, at least {math.ceil(copied[1]):,}"
-    )
-    return Estimate(name, value, n, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note)
-
 
 def measure(tables: Tables) -> MetricResult:
     """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's.
 
     Estimates: `privacy.copies.people`, `privacy.copies.holdout`, `privacy.copies`, `privacy.copies.excess`,
-    `privacy.copies.unique` (rows that occur once in the training table: the ones that single somebody out),
-    `privacy.copies.unique.excess`, `privacy.multiset`.
+    `privacy.copies.unique.excess` (of rows that occur once in the training table: the ones that single somebody out),
+    `privacy.multiset`.
     """
     train, synthetic = tables.hashes("train"), tables.hashes("synthetic")
     sides = synthetic, tables.hashes("fresh")
     times = [train.times(side.keys) for side in sides]
-    estimates: list[Estimate] = []
-    for name, hits in zip(MEASURES, ([n > 0 for n in times], [n == 1 for n in times]), strict=True):
+    estimates = list(_people(tables, synthetic))
+    for name, hits, among in (
+        ("privacy.copies", [n > 0 for n in times], "a training row"),
+        ("privacy.copies.unique", [n == 1 for n in times], "a training row that occurs once"),
+    ):
         copied, fresh = (clustered(hit, side.units) for hit, side in zip(hits, sides, strict=True))
-        estimates += shares(name, copied, fresh, len(synthetic))
+        numbers = [(f"{name}.excess", newcombe(copied, fresh), 0.0, ", less the same share of fresh real rows")]
+        if name == "privacy.copies":
+            numbers.insert(0, (name, copied, fresh[0], " in every learned column"))
+        for number, (value, low, high), reference, end in numbers:
+            note = f"share of synthetic rows equal to {among}{end}"
+            estimates.append(
+                Estimate(number, value, len(synthetic), "lower", low=low, high=high, reference=reference, note=note)
+            )
     multiset = measure_multiset(tables)
-    return MetricResult((*_people(tables, synthetic), *estimates, *multiset.estimates), multiset.failures)
+    return MetricResult((*estimates, *multiset.estimates), multiset.failures)
 
 
-def _people(tables: Tables, synthetic: RowHashes) -> tuple[Estimate, Estimate]:
-    """People of either side who are copied beyond coincidence, by rows that nobody else has."""
+def _people(tables: Tables, synthetic: RowHashes) -> Iterator[Estimate]:
+    """People of train, and of the holdout, whose own row, which nobody else has, stands in the table beyond chance."""
     train, holdout = tables.hashes("train"), tables.hashes("holdout")
     content = np.concatenate([train.keys, holdout.keys])
     units = np.concatenate([train.units, holdout.units + train.n_units])
     order = np.argsort(units, kind="stable")
     alone = Alone.of(content[order], units[order], order < len(train))
-    hit = alone.hit_by(synthetic.distinct[0])
-    return people(alone.coincidences(hit, len(synthetic)), train.n_units, holdout.n_units)
+    found = alone.coincidences(alone.hit_by(synthetic.distinct[0]), len(synthetic))
+    # Where held-out people's rows are seldom met, chance repeats no rows that a model could fit.
+    hit_ratio = FITTED if found.holdout > COMMON * found.n_holdout else 1.0
+    for name, who, n_people, copied in (
+        ("people", "people", train.n_units, found.copied(hit_ratio=hit_ratio)),
+        ("holdout", "held-out people", holdout.n_units, found.swapped.copied()),
+    ):
+        n = min(n_people, len(synthetic))
+        value, low, high = (number / n for number in copied)
+        note = (
+            f"share of {who} whose row, which nobody else has, stands in the table beyond chance; about "
+            f"{round(copied[0]):,} people, at least {math.ceil(copied[1]):,}"
+        )
+        yield Estimate(
+            f"privacy.copies.{name}", value, n, "lower", low=low, high=min(high, 1.0), reference=0.0, note=note
+        )

@@ -21,10 +21,7 @@ WAYS = {
 }  # fmt: skip
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")
-AT_RATES = (
-    "privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01", "privacy.shadow.tpr_at_0.01",
-    "privacy.vulnerable.isolated.tpr_at_0.01", "privacy.vulnerable.rare.tpr_at_0.01",
-)  # fmt: skip
+AT_RATES = ("privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01")
 """Measures that say how many members a test of "in or out" finds at a rate of false alarms."""
 
 
@@ -44,15 +41,6 @@ class Reached:
     measure: str
     false_alarms: float
     value: Interval
-
-
-@dataclass(frozen=True)
-class Exposed:
-    """People whom the membership attack is tried on apart."""
-
-    group: str
-    n: float | None
-    auc: Interval
 
 
 @dataclass(frozen=True)
@@ -129,15 +117,6 @@ def reached(candidate: Candidate) -> tuple[Reached, ...]:
         Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
         for measure, one in found
         if isinstance(one, Estimate) and one.low is not None and one.high is not None
-    )
-
-
-def exposed(candidate: Candidate) -> tuple[Exposed, ...]:
-    """The most exposed people and the groups of sensitive columns."""
-    return tuple(
-        Exposed(str(one.get("group", "")), amount(one.get("n"), 1e15), auc)
-        for one in mappings(candidate.figures.get("vulnerable"))
-        if (auc := interval(one.get("auc"))) is not None
     )
 
 
@@ -313,8 +292,8 @@ def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, fl
     if ".tpr_at_" in found.measure:
         return subject, found.value, found.reference, None
     if found.measure.endswith("quasi_identifiers.excess"):
-        share = candidate.find("privacy.quasi_identifiers")
-        return (subject, share.value, share.reference, None) if isinstance(share, Estimate) else (subject, *(None,) * 3)
+        alone = next((crowd for crowd in crowds(candidate)[1] if crowd.size == "1"), None)
+        return (subject, *((alone.matched, alone.control_matched) if alone else (None, None)), None)
     if family == "singling_out":
         return subject, *success(figure(candidate, "singling_out").get(found.measure.rpartition(".")[2]))
     if family == "linkability":
