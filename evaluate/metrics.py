@@ -36,7 +36,7 @@ _SHARE = (
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
     (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
-    (r"privacy\.(singling_out\.\w+|linkability|inference(\.\w+)?)"
+    (r"privacy\.(singling_out\.\w+|linkability|inference|reconstruction)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
@@ -155,6 +155,7 @@ _MODULES = {
     "privacy.singling_out": "evaluate.privacy.singling_out",
     "privacy.linkability": "evaluate.privacy.linkability",
     "privacy.inference": "evaluate.privacy.attribute_inference",
+    "privacy.reconstruction": "evaluate.privacy.reconstruction",
     "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",
 }
 """Measures of every evaluation, in the order in which they run."""

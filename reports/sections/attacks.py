@@ -67,7 +67,7 @@ class Crowd:
 
 @dataclass(frozen=True)
 class Inferred:
-    """Attribute inference of one column, or by a model; rates in [0, 1], none where a figure holds no number."""
+    """Attribute inference, or reconstruction, of one column; rates in [0, 1], none where a figure holds no number."""
 
     column: str
     members: float
@@ -199,7 +199,7 @@ class AttackLine:
 class AttackNote:
     lines: tuple[AttackLine, ...]
     columns: tuple[Inferred, ...]
-    models: tuple[Inferred, ...]
+    reconstructed: tuple[Inferred, ...]
 
     @property
     def alarms(self) -> tuple[AttackLine, ...]:
@@ -228,11 +228,11 @@ def attack_note(candidate: Candidate) -> AttackNote:
     tried = [name for name, metric in CATALOG.items() if metric.attack == "always" and _has(candidate, name)]
     asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
     lines = [_line(candidate, name) for name in (*tried, *asked)]
-    found = figure(candidate, "inference")
+    found, told = figure(candidate, "inference"), candidate.figures.get("reconstruction")
     return AttackNote(
         lines=tuple(sorted(lines, key=lambda line: -line.above_chance)),
         columns=tuple(sorted(inferences(found.get("columns")), key=lambda one: (-one.advantage[1], -one.advantage[0]))),
-        models=tuple(inferences(found.get("models"))),
+        reconstructed=tuple(inferences(told)),
     )
 
 
@@ -299,9 +299,9 @@ def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, fl
     if family == "linkability":
         drawn = _of_value(mappings(candidate.figures.get("linkability")), found)
         return _shortly(texts(drawn.get("columns"))), *success(drawn)
-    if family == "inference":
-        kind = "models" if found.measure.endswith(".model") else "columns"
-        drawn = _of_value(mappings(figure(candidate, "inference").get(kind)), found)
+    if family in ("inference", "reconstruction"):
+        of = figure(candidate, "inference").get("columns") if family == "inference" else candidate.figures.get(family)
+        drawn = _of_value(mappings(of), found)
         return str(drawn.get("column", subject)), *success(drawn)
     return subject, None, None, None
 

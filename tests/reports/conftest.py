@@ -98,6 +98,7 @@ def _candidate(name: str, names: list[str], shares: list[np.ndarray], rng: np.ra
                 {"columns": names[:2], "others": names[2:], **_tried(0.01, 0.0)},
             ],
             "inference": _inference(names, quality["excess"]),
+            "reconstruction": [{"column": names[8], **_tried(0.85, quality["excess"])}],
             "quasi_identifiers": {
                 "columns": names[:2],
                 "classes": [{"k": "1", "train": 900, "train_matched": 40, "control": 850, "control_matched": 38}],
@@ -245,7 +246,7 @@ def _inference(names: list[str], excess: float) -> dict[str, Any]:
     """The first column stands out."""
     beside = {"majority": 0.2, "quasi_identifiers": None, "rare": None}
     columns = [{"column": name, **_tried(0.3 + i / 50, excess / (i + 1)), **beside} for i, name in enumerate(names)]
-    return {"columns": columns, "models": [{"column": names[8], **_tried(0.85, excess)}]}
+    return {"columns": columns}
 
 
 def _membership(auc: float) -> dict[str, Any]:

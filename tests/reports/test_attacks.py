@@ -81,7 +81,7 @@ def test_rates_and_columns_come_from_the_figure_of_the_same_number() -> None:
         {"column": "age", **rates, "advantage": [0.0, -0.1, 0.1]},
         {"column": "income", **rates, "advantage": [0.1 + 0.02, 0.1, 0.2]},
     ]
-    line = line_of(note_of(advantage(INFERRED, 0.1), inference={"columns": drawn, "models": []}), INFERRED)
+    line = line_of(note_of(advantage(INFERRED, 0.1), inference={"columns": drawn}), INFERRED)
     assert (line.subject, line.members, line.controls, line.baseline) == ("income", 0.5, 0.3, 0.28)
 
 
@@ -93,7 +93,7 @@ def test_without_any_result_nothing_is_said_to_be_fine() -> None:
     "junk", [None, 3, "<b>", [], {}, [3, "x"], {"columns": 5, "classes": "x", "attacks": [{"auc": "1"}], "chosen": 1}]
 )
 def test_figures_that_hold_anything_else_are_left_out(junk: Any) -> None:
-    names = ("singling_out", "linkability", "inference", "quasi_identifiers")
+    names = ("singling_out", "linkability", "inference", "quasi_identifiers", "reconstruction")
     candidate = Candidate("a", (advantage(INFERRED, 0.1), advantage(LINKED, 0.1)), (), dict.fromkeys(names, junk))
     assert not (splits(candidate) or crowds(candidate)[1] or attack_note(candidate).columns)
     assert [way.numbers for way in ways(replace(candidate, figures={"membership": junk}))] in ([], [(None,) * 3])
@@ -102,7 +102,7 @@ def test_figures_that_hold_anything_else_are_left_out(junk: Any) -> None:
 
 def test_numbers_that_are_none_are_not_drawn() -> None:
     broken = {"column": "age", "attack": [float("nan"), 0, 1], "control": [0.3, 0.2, 0.4], "advantage": [0, 0, 0]}
-    assert not note_of(inference={"columns": [broken], "models": None}).columns
+    assert not note_of(inference={"columns": [broken]}).columns
 
 
 def test_the_chart_has_a_row_for_each_column_and_marks_alarms(evaluation: Evaluation) -> None:
