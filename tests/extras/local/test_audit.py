@@ -157,7 +157,7 @@ def test_an_audit_names_its_events_what_it_checked_and_what_it_leaves_out() -> N
     assert audited.not_covered == OUTSIDE
     assert [check.what for check in audited.checks] == [QUESTIONS, RESPONDENT]
     assert "a public stand-in" in audited.ran_on
-    assert audited.power is not None and audited.power.half > 0.99
+    assert audited.weakest is not None and audited.weakest.half > 0.99
     assert audited.weakest is not None and audited.weakest.half > 0.9
 
 
