@@ -249,7 +249,15 @@ _SHAPES: Mapping[str, Any] = {
 
 
 OURS = frozenset(
-    {*_SHAPES, *extras.entries("figure"), "inference", "linkability", "quasi_identifiers", "singling_out", "vulnerable"}
+    {
+        *_SHAPES,
+        *extras.entries("figure"),
+        "inference",
+        "linkability",
+        "quasi_identifiers",
+        "reconstruction",
+        "singling_out",
+    }
 )
 """Names of figures that a report draws, those of extras by the registry kind "figure" among them; no other package may
 give them."""

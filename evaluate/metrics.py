@@ -31,13 +31,12 @@ V = TypeVar("V")
 _SHARE = (
     r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
     r"|joint\.(alpha_precision|beta_recall|coverage)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
-    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?"
-    r"|quasi_identifiers|dcr\.share_closer|nndr\.median)"
+    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column)?|quasi_identifiers|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
     (rf"({_SHARE})(\.excess|_excess)(\.mean|\.worst)?", (-1.0, 1.0)),
-    (r"privacy\.(singling_out\.\w+|linkability(\.split)?|inference(\.\w+)?)"
+    (r"privacy\.(singling_out\.\w+|linkability|inference|reconstruction)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
@@ -154,10 +153,10 @@ _MODULES = {
     "privacy.copied_parts": "evaluate.privacy.copied_parts",
     "privacy.distance": "evaluate.privacy.distance",
     "privacy.membership": "evaluate.privacy.membership",
-    "privacy.vulnerable": "evaluate.privacy.vulnerable",
     "privacy.singling_out": "evaluate.privacy.singling_out",
     "privacy.linkability": "evaluate.privacy.linkability",
     "privacy.inference": "evaluate.privacy.attribute_inference",
+    "privacy.reconstruction": "evaluate.privacy.reconstruction",
     "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",
 }
 """Measures of every evaluation, in the order in which they run."""

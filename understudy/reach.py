@@ -4,8 +4,8 @@ An attack that finds nothing still has an interval, whose upper end lies the hig
 rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. The same
 holds of a share of synthetic rows that is zero, or one. So rules are looked at whose intervals follow from counts:
 
-- membership (`privacy.membership.*`, `privacy.vulnerable.*`), from numbers of people;
-- rows equal to a real row (`privacy.copies`, `.excess`, `.unique`, `.unique.excess`), from that of synthetic rows.
+- membership (`privacy.membership.*`), from numbers of people;
+- rows equal to a real row (`privacy.copies`, `.excess`, `.unique.excess`), from that of synthetic rows.
   Where real rows repeat each other, a table may yet keep a rule on an excess;
 - rows that keep the schema (`validity.rows`), from the number of synthetic rows.
 
@@ -28,7 +28,6 @@ from evaluate.gate.policy import Policy, Rule
 from evaluate.intervals import clopper_pearson, wilson
 from evaluate.privacy.membership import Scores, true_positive_rate
 from evaluate.privacy.membership_attacks import MOST_ROWS, ROWS_EACH, affordable_targets
-from evaluate.privacy.vulnerable import share_exposed
 
 if TYPE_CHECKING:
     from synth.dp.tradeoff import TradeOff
@@ -37,7 +36,7 @@ Z = float(special.ndtri(0.975))
 STEP, MOST_TIMES = 1.25, 1_000.0
 """The growth of the number of units until a rule could pass, and the largest multiple that is tried."""
 LARGER_SHARES = (0.3, 0.4, 0.5)
-EQUAL_ROWS = tuple(f"privacy.copies{of}" for of in ("", ".excess", ".unique", ".unique.excess"))
+EQUAL_ROWS = tuple(f"privacy.copies{of}" for of in ("", ".excess", ".unique.excess"))
 """Shares of synthetic rows that are equal to a real one."""
 VALID_ROWS = "validity.rows"
 
@@ -122,15 +121,14 @@ def unfavorable(measure: str, size: Size) -> float | None:
         return wilson(0.0, size.n_synthetic)[2]
     if measure == VALID_ROWS:
         return clopper_pearson(size.n_synthetic, size.n_synthetic)[0]
-    if not bounded(measure) or ".group." in measure:
+    if not bounded(measure):
         return None
-    return _of_attack(measure, false_alarms(measure), size)
+    return _of_attack(false_alarms(measure), size)
 
 
-def _of_attack(measure: str, rate: float | None, size: Size) -> float:
+def _of_attack(rate: float | None, size: Size) -> float:
     """The upper end of an area, or of a true positive rate at a false positive rate, where nobody is given away."""
-    exposed = share_exposed(size.sides[1]) if measure.startswith("privacy.vulnerable.") else 1.0
-    n_members, n_controls = (int(n * exposed) for n in size.sides)
+    n_members, n_controls = size.sides
     if min(n_members, n_controls) < 2:
         return 1.0
     if rate is None:

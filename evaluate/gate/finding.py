@@ -136,7 +136,7 @@ def _measured(found: Estimate | Failure | None, rule: Rule) -> Finding:
 def bounded(measure: str) -> bool:
     """True for measures that a privacy claim bounds.
 
-    >>> bounded("privacy.membership.auc"), bounded("privacy.vulnerable.rare.tpr_at_0.01"), bounded("privacy.copies")
+    >>> bounded("privacy.membership.auc"), bounded("privacy.membership.tpr_at_0.01"), bounded("privacy.copies")
     (True, True, False)
     """
     return measure in CATALOG and CATALOG[measure].bounded

@@ -6,11 +6,6 @@ the training table more often than those of people who are not in it: the latter
 table of this population. Every column plays the secret in turn. Where the schema names quasi-identifiers, a weaker
 attacker who knows only these is drawn beside.
 
-For sensitive columns, and the target, gradient boosting that learned from the synthetic rows guesses as well
-(`model_attacks`). A model generalizes: it finds what the nearest row misses, and most of what it finds it finds for
-everybody. So the baseline matters here, the same model trained on the attacker's own sample of the population. What the
-synthetic model finds beyond that, and beyond what it finds of controls, is a leak.
-
 Numbers and times are found by a guess that is no further off than a twentieth of what most rows span, as
 `evaluate.privacy.match_scores` has it, measured in the attacker's own sample. An error relative to the value, which
 Giomi et al. allow, says nothing where zero is a value like any other (a temperature, a date); ranks would take all the
@@ -22,7 +17,7 @@ Gower's by ranks, not by ranges, which one outlier stretches; and a missing valu
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,24 +27,14 @@ from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, standing_out
 from evaluate.privacy.match_scores import Cells
-from evaluate.result import Estimate, Failure
+from evaluate.result import Failure
 from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.models import Fitted
-from evaluate.utility.study import fit
-from evaluate.utility.task import MAX_CLASSES, Task, TaskRows
 
 METRICS = (
     Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "
            "the nearest synthetic row than another person's is, in the column where that is worst.", counted=PEOPLE,
            key=True, attack="always", criteria=("inference",)),
-    Metric("privacy.inference.column", "lower", "Inferring a secret value, one column", "The same for one column.",
-           describes="it is one of several and picked by nobody; name 'privacy.inference', which allows for the "
-           "choice"),
-    Metric("privacy.inference.model", "lower", "Inferring a secret value by a model",
-           "The same by a model that was trained on the synthetic rows.",
-           describes="it is one of several and picked by nobody; name 'privacy.inference', which allows for the choice",
-           attack="always", criteria=("inference",)),
 )  # fmt: skip
 
 N_TARGETS = 2_000
@@ -150,101 +135,8 @@ def _varies(*parts: pd.Series) -> bool:
     return False
 
 
-MODEL = "privacy.inference.model"
 MIN_TARGETS = 10
-MAX_TREES_ROWS = 40_000
-"""Rows learned from times classes, as boosting grows trees for each class: beyond so many, fewer rows are used."""
-
-
-@dataclass(frozen=True)
-class ModelAttacks:
-    """Results of model attacks: estimates, failures, and data to draw."""
-
-    estimates: tuple[Estimate, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    drawn: tuple[Mapping[str, Any], ...] = ()
-
-
-def model_attacks(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> ModelAttacks:
-    """The attack on each sensitive column and the target. `tables`: *Sensitive*."""
-    schema = tables.schema
-    columns = [name for name in secrets if name in schema.sensitive or name == schema.target]
-    if not columns:
-        message = "the schema names no sensitive column and no target that vary"
-        return ModelAttacks(failures=(Failure(MODEL, "skipped", message),))
-    found = {name: _attack_by_model(name, tables, attacked) for name in columns}
-    tried = {name: one for name, one in found.items() if isinstance(one, Experiment)}
-    failed = [Failure(MODEL, "skipped", one, (name,)) for name, one in found.items() if isinstance(one, str)]
-    estimates = [
-        one.estimate(MODEL, note=_note(one), subject=(name,), n_comparisons=len(tried)) for name, one in tried.items()
-    ]
-    drawn = [
-        {"column": name, **one.figure(), "advantage": list(one.advantage(len(tried)))} for name, one in tried.items()
-    ]
-    return ModelAttacks(tuple(estimates), tuple(failed), tuple(drawn))
-
-
-def _attack_by_model(name: str, tables: Tables, attacked: Attacked) -> Experiment | str:
-    """The attack on one column, or why there is none. Targets whose value is missing are left out."""
-    task, secret = _task(name, tables), secret_of(name, tables, attacked)
-    members = np.flatnonzero(~np.isnan(secret.members))
-    controls = np.flatnonzero(~np.isnan(secret.controls))
-    if min(len(members), len(controls)) < MIN_TARGETS:
-        return f"fewer than {MIN_TARGETS} targets on a side hold a value"
-    targets = tables.train.iloc[attacked.members[members]], tables.control.iloc[attacked.controls[controls]]
-    truths = secret.members[members], secret.controls[controls]
-    model = _learned(tables.synthetic, task, tables)
-    key = ("inference", name, tuple(task.classes))
-    own = tables.kept_of_real.once(key, lambda: _learned(tables.fresh, task, tables))
-    if model is None or own is None:
-        return "no synthetic row, or no fresh real row, holds a value to learn"
-    attack, control = (
-        _hits(model, task, rows, truth, secret, tables) for rows, truth in zip(targets, truths, strict=True)
-    )
-    baseline = _hits(own, task, targets[0], truths[0], secret, tables)
-    return Experiment(attack, control, float(baseline.mean()))
-
-
-def _task(name: str, tables: Tables) -> Task:
-    """The task of the models: of many classes, the most frequent ones of the synthetic table. The most frequent ones
-    among the training rows hold, by luck, more of these rows than of others: an honest table would seem to tell.
-    """
-    task = Task.of(tables, name)
-    if task.kind == "regression":
-        return task
-    counts = tables.synthetic[name].dropna().astype(object).value_counts().sort_index()
-    return replace(task, classes=counts.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES])
-
-
-def _learned(frame: pd.DataFrame, task: Task, tables: Tables) -> Fitted | None:
-    """A model of the column that has seen the rows; `None` where no row holds a value."""
-    side = TaskRows.of(frame, task, tables)
-    n_classes = len(task.classes)
-    if n_classes > 2:
-        side = side.first(MAX_TREES_ROWS // n_classes)
-    if len(side.truth) == 0:
-        return None
-    return fit("boosting", task, side, tables.schema.model_copy(update={"target": task.target}))
-
-
-def _hits(
-    model: Fitted, task: Task, rows: pd.DataFrame, truth: np.ndarray, secret: Secret, tables: Tables
-) -> np.ndarray:  # fmt: skip
-    guesses = model.predict(rows)
-    if task.kind == "regression":
-        return secret.found(guesses, truth)
-    return np.asarray(guesses.argmax(axis=1) == task.truth(rows, tables.schema))
-
-
-def _note(one: Experiment) -> str:
-    attack, control = float(one.attack.mean()), float(one.control.mean())
-    return (
-        f"a model trained on synthetic rows finds the value for {attack:.1%} of members and {control:.1%} of controls; "
-        f"one trained on fresh real rows, for {one.baseline or 0.0:.1%} of members"
-    )
-
-
-WORST, COLUMN = "privacy.inference", "privacy.inference.column"
+WORST = "privacy.inference"
 MIN_RARE = 20  # Attempts on rare values, of members and of controls, that make a rate
 
 
@@ -258,21 +150,21 @@ class _Tried:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The advantage of the attack on each column, and on the one that stands out most. Estimates: `privacy.inference`,
-    `privacy.inference.column`, `privacy.inference.model`.
-    """
+    """The advantage of the attack on the column that stands out most: the estimate `privacy.inference`."""
     attacked, secrets = Attacked.of(tables), secrets_among(tables)
     why = _nothing(tables, attacked, secrets)
     if why:
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (WORST, COLUMN, MODEL)))
+        return MetricResult(failures=(Failure(WORST, "skipped", why),))
     tried = _attack_by_nearest_row(tables, attacked, secrets)
-    models = model_attacks(tables, attacked, secrets)
     n = len(tried)
-    columns = [one.by_all.estimate(COLUMN, note=_rates(one), subject=(one.column,), n_comparisons=n) for one in tried]
+    columns = [one.by_all.estimate(WORST, note=_rates(one), n_comparisons=n) for one in tried]
+    worst = tried[standing_out(columns)]
+    note = f"{worst.column!r} stands out most of {n} columns: {_rates(worst)}"
+    if len(attacked.pool) < len(tables.synthetic):
+        note += f"; the attacker looks at {MAX_POOL} of the synthetic rows"
     return MetricResult(
-        estimates=(_worst(tried, columns, len(attacked.pool) < len(tables.synthetic)), *columns, *models.estimates),
-        failures=models.failures,
-        figures={"inference": {"columns": [_drawn(one, n) for one in tried], "models": list(models.drawn)}},
+        estimates=(largest(WORST, columns, note),),
+        figures={"inference": {"columns": [_drawn(one, n) for one in tried]}},
     )
 
 
@@ -315,15 +207,6 @@ def _experiment(secret: Secret, guesses: np.ndarray, baseline: float | None = No
 def _among_rare(secret: Secret, full: Experiment) -> Experiment | None:
     attack, control = full.attack[secret.is_rare(secret.members)], full.control[secret.is_rare(secret.controls)]
     return Experiment(attack, control) if min(len(attack), len(control)) >= MIN_RARE else None
-
-
-def _worst(tried: Sequence[_Tried], columns: Sequence[Estimate], is_sampled: bool) -> Estimate:
-    """The column that stands out most from chance; the interval is that of the largest advantage of any column."""
-    attack = tried[standing_out(columns)]
-    note = f"{attack.column!r} stands out most of {len(columns)} columns: {_rates(attack)}"
-    if is_sampled:
-        note += f"; the attacker looks at {MAX_POOL} of the synthetic rows"
-    return largest(WORST, columns, note)
 
 
 def _rates(one: _Tried) -> str:

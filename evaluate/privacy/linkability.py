@@ -17,18 +17,17 @@ Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in 
 section 5.2.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from evaluate.metrics import PEOPLE, Metric
-from evaluate.neighbors import SpaceRows, gower_nearest, space_of
+from evaluate.neighbors import gower_nearest, space_of
 from evaluate.privacy.attribute_inference import Attacked
 from evaluate.privacy.experiment import Experiment, largest, standing_out
-from evaluate.result import Estimate, Failure
+from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
@@ -36,14 +35,10 @@ METRICS = (
     Metric("privacy.linkability", "lower", "Linking two sources", "How much more often two parts of one person's "
            "record lead to the same synthetic row, of members over others.", counted=PEOPLE, key=True, attack="always",
            criteria=("linkability",)),
-    Metric("privacy.linkability.split", "lower", "Linking two sources, one split",
-           "The same for one way to part the columns.", describes="it is one of several and picked by nobody; name "
-           "'privacy.linkability', which allows for the choice"),
 )  # fmt: skip
 
-WORST, SPLIT = "privacy.linkability", "privacy.linkability.split"
+WORST = "privacy.linkability"
 N_SAMPLED = 3  # Splits that are drawn
-N_NEIGHBORS = 1
 MIN_TARGETS = 10
 _STREAM = 0x11  # Tells this module's random numbers from those of others with the same seed
 
@@ -61,24 +56,28 @@ class ColumnSplit:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The advantage with each split of the columns, and with the one that stands out most. Estimates:
-    `privacy.linkability`, `privacy.linkability.split`.
-    """
+    """The advantage with the split of the columns that stands out most: the estimate `privacy.linkability`."""
     attacked, splits = Attacked.of(tables), list(splits_of(tables.schema, tables.seed))
     why = _nothing(attacked, splits)
     if why:
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (WORST, SPLIT)))
+        return MetricResult(failures=(Failure(WORST, "skipped", why),))
     space, n_members = space_of(tables), len(attacked.members)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pool = space.synthetic.take(attacked.pool)
-    linked = [_linked(targets, pool, split) for split in splits]
-    tried = [Experiment(hits[:n_members], hits[n_members:], by_chance(len(pool))) for hits in linked]
-    n = len(splits)
-    both = list(zip(splits, tried, strict=True))
-    each = [one.estimate(SPLIT, note=_rates(one), subject=split.columns, n_comparisons=n) for split, one in both]
-    is_sampled = len(pool) < len(tables.synthetic)
-    drawn = [_drawn(split, one, n) for split, one in both]
-    return MetricResult((_worst(each, is_sampled), *each), figures={"linkability": drawn})
+    n, each, drawn = len(splits), [], []
+    for split in splits:
+        # Whose two parts lead to one synthetic row; two rows drawn at random are the same one time in len(pool).
+        rows = [gower_nearest(targets, pool, columns)[:, 0] for columns in (split.columns, split.others)]
+        linked = rows[0] == rows[1]
+        tried = Experiment(linked[:n_members], linked[n_members:], 1 / len(pool))
+        each.append(tried.estimate(WORST, note=_rates(tried), subject=split.columns, n_comparisons=n))
+        sides = {"columns": list(split.columns), "others": list(split.others)}
+        drawn.append({**sides, **tried.figure(), "advantage": list(tried.advantage(n))})
+    worst = each[standing_out(each)]
+    note = f"by {_listed(worst.subject)} against the others, which stands out most of {n} splits: {worst.note}"
+    if len(pool) < len(tables.synthetic):
+        note += "; the attacker looks at a sample of the synthetic rows"
+    return MetricResult((largest(WORST, each, note),), figures={"linkability": drawn})
 
 
 def splits_of(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
@@ -106,38 +105,6 @@ def _nothing(attacked: Attacked, splits: Sequence[ColumnSplit]) -> str:
     if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
         return f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
     return ""
-
-
-def _linked(targets: SpaceRows, pool: SpaceRows, split: ColumnSplit) -> np.ndarray:
-    """Whose parts share a synthetic row, shape (len(targets),), boolean."""
-    k = min(N_NEIGHBORS, len(pool))
-    one, other = (gower_nearest(targets, pool, columns, k) for columns in (split.columns, split.others))
-    return np.asarray((one[:, :, None] == other[:, None, :]).any(axis=(1, 2)))
-
-
-def by_chance(n_pool: int, k: int = N_NEIGHBORS) -> float:
-    """The probability that two samples of k of the synthetic rows share one.
-
-    >>> round(by_chance(100, 2), 6)
-    0.039798
-    """
-    k = min(k, n_pool)
-    return float(1 - np.prod([max(n_pool - k - i, 0) / (n_pool - i) for i in range(k)]))
-
-
-def _worst(each: Sequence[Estimate], is_sampled: bool) -> Estimate:
-    """The split that stands out most from chance; the interval is that of the largest advantage of any split."""
-    worst = each[standing_out(each)]
-    note = f"by {_listed(worst.subject)} against the others, which stands out most of {len(each)} splits: {worst.note}"
-    if is_sampled:
-        note += "; the attacker looks at a sample of the synthetic rows"
-    return largest(WORST, each, note)
-
-
-def _drawn(split: ColumnSplit, one: Experiment, n: int) -> Mapping[str, Any]:
-    """One split as plain data; the interval of its advantage allows for all splits."""
-    sides = {"columns": list(split.columns), "others": list(split.others)}
-    return {**sides, **one.figure(), "advantage": list(one.advantage(n))}
 
 
 def _listed(columns: Sequence[str], most: int = 4) -> str:

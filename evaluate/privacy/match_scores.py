@@ -36,22 +36,6 @@ class Cells:
             widths[name] = float(high - low) * NEAR
         return cls(schema, widths)
 
-    def matches(self, table: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
-        """Mask of the cells of a table that match one record; shape (len(table), d_learned)."""
-        found = []
-        for name in self.schema.learned:
-            if name in self.widths:
-                ours, theirs = (_places(frame, name, self.schema) for frame in (table, target))
-                found.append((np.abs(ours - theirs[0]) <= self.widths[name]) | (np.isnan(ours) & np.isnan(theirs[0])))
-            else:
-                value, missing = target[name].iloc[0], table[name].isna().to_numpy()
-                found.append(
-                    missing
-                    if pd.isna(value)
-                    else ~missing & (table[name] == value).to_numpy(dtype=bool, na_value=False)
-                )
-        return np.column_stack(found)
-
     def counts(self, table: pd.DataFrame, targets: pd.DataFrame) -> np.ndarray:
         """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned)."""
         found = []

@@ -153,9 +153,8 @@ class TargetHalf:
     attack: str
     inside: Both
 
-    def scores(self, of: Mapping[str, Both], among: Both | None = None) -> Scores:
-        kept = self.inside if among is None else tuple(a & b for a, b in zip(self.inside, among, strict=True))
-        members, controls = (scores[which] for scores, which in zip(of[self.attack], kept, strict=True))
+    def scores(self, of: Mapping[str, Both]) -> Scores:
+        members, controls = (scores[which] for scores, which in zip(of[self.attack], self.inside, strict=True))
         return Scores.of(members, controls)
 
 
@@ -218,7 +217,8 @@ def measure(tables: Tables) -> MetricResult:
         return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in NAMES))
     # Over all targets, small leaks show in cells before they show in rows, where there are many sets of columns.
     halves = parts_for(AREA, of, FOCAL if len(tables.schema.learned) > max(SET_SIZES) else "")
-    auc = area_estimate("privacy.membership.auc", parts := _scores(halves, of), note=_named(AUC_NOTE, halves))
+    parts = [half.scores(of) for half in halves]
+    auc = area_estimate("privacy.membership.auc", parts, note=_named(AUC_NOTE, halves))
     if auc.high is not None and auc.high < BACKWARD:
         message = (
             "the attack finds rows of the holdout in the synthetic table, not of train: "
@@ -249,10 +249,10 @@ def area_estimate(
     )  # fmt: skip
 
 
-def rate_estimate(name: str, rate: float, of: Mapping[str, Both], among: Both | None = None) -> Estimate | Failure:
+def rate_estimate(name: str, rate: float, of: Mapping[str, Both]) -> Estimate | Failure:
     """The true positive rate at a false positive rate, of the strongest attack; a failure with too few controls."""
     halves = parts_for(rate, of)
-    parts = _scores(halves, of, among)
+    parts = [half.scores(of) for half in halves]
     n_members, n_controls = n_targets(parts)
     needed = round(1 / rate)
     if n_controls < needed:
@@ -264,10 +264,6 @@ def rate_estimate(name: str, rate: float, of: Mapping[str, Both], among: Both | 
         name, value, n_members, "lower", low=low, high=high, reference=rate,
         note=_named(RATE_NOTE.format(rate), halves), detectable=detectable_rate(rate, allowed, n_members, n_controls),
     )  # fmt: skip
-
-
-def _scores(halves: Sequence[TargetHalf], of: Mapping[str, Both], among: Both | None = None) -> list[Scores]:
-    return [half.scores(of, among) for half in halves]
 
 
 def _named(note: str, halves: Sequence[TargetHalf]) -> str:

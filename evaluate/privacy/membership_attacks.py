@@ -289,7 +289,7 @@ def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     # DEVIATES: any sets of columns, not those that a known generator counts.
     space = space_of(tables)
     pools = [space.synthetic.take(tables.order("synthetic")[:MAX_COUNTED]), space.fresh, targets.rows]
-    parts = [_cells([pool.columns[name] for pool in pools]) for name in sorted(space.fresh.columns)]
+    parts = [cells_of([pool.columns[name] for pool in pools]) for name in sorted(space.fresh.columns)]
     rng, total = np.random.default_rng([tables.seed, 17]), np.zeros(len(targets.rows))
     for _ in range(N_SETS):
         chosen = rng.choice(len(parts), size=min(int(rng.choice(SET_SIZES)), len(parts)), replace=False)
@@ -303,7 +303,7 @@ def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     return total
 
 
-def _cells(pools: Sequence[np.ndarray]) -> list[np.ndarray]:
+def cells_of(pools: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Cells of one column in each pool, fewer than `MAX_CELLS`: equal parts of the ranks, or the commonest categories
     of the first pool, all others being one.
     """

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.intervals import clustered, newcombe
+from evaluate.intervals import clustered
 from evaluate.metrics import SYNTHETIC, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
@@ -35,17 +35,13 @@ from synth.personal.replacement import templates_of
 from synth.schema import Schema
 from synth.schema.kinds import Column
 
-_COINCIDE = "common names and numbers coincide by chance; name 'privacy.personal.excess', or 'privacy.personal'"
 METRICS = (
     Metric("privacy.personal", "lower", "Real personal data", "Share of synthetic rows with a real e-mail, telephone, "
            "card number or the like, which chance does not repeat.", counted=SYNTHETIC, key=True, without_holdout=True,
            sampled="counted"),
     Metric("privacy.personal.column", "lower", "Real values of a personal column",
-           "Share of values of a column of personal data that stand in training rows.", describes=_COINCIDE),
-    Metric("privacy.personal.holdout", "lower", "Held-out values of a personal column",
-           "The same for the holdout, which no generator saw: what chance gives.", describes=_COINCIDE),
-    Metric("privacy.personal.excess", "lower", "Real values beyond chance",
-           "Real values of a personal column, minus the share that a fresh draw gives.", counted=SYNTHETIC),
+           "Share of values of a column of personal data that stand in training rows; the reference is a fresh draw.",
+           describes="common names and numbers coincide by chance; name 'privacy.personal'"),
 )  # fmt: skip
 
 _DIGITS_ONLY = ("phone", "card_number")
@@ -244,17 +240,17 @@ def measure(tables: Tables) -> MetricResult:
     """The share of rows with a real value that chance does not repeat, and for each column how many values are real.
 
     Estimates: `privacy.personal` (rows; counted in this very table, so that its interval is the number itself), and by
-    column `privacy.personal.column` (share of values that stand in the training rows), `privacy.personal.holdout` (in
-    the holdout) and `privacy.personal.excess` (of the training rows, beyond chance).
+    column `privacy.personal.column` (share of values that stand in the training rows).
     """
     holdout = tables.holdout
     compared = [_compare(name, column, tables, holdout) for name, column in _unlearned(tables).items()]
     estimates, failures = [_rows(compared, tables, holdout)], []
     for one in compared:
         if any(value is not None for value in one.synthetic):
-            estimates += _of_column(one, tables)
+            estimates.append(_of_column(one, tables))
         else:
-            failures += _nothing(one.name)
+            message = "the synthetic column has missing values only"
+            failures.append(Failure("privacy.personal.column", "skipped", message, (one.name,)))
     return MetricResult(tuple(estimates), tuple(failures))
 
 
@@ -277,40 +273,17 @@ def _held(column: Column) -> str:
     return column.personal if column.is_personal else "identifier"
 
 
-def _nothing(name: str) -> list[Failure]:
-    return [
-        Failure(f"privacy.personal.{what}", "skipped", "the synthetic column has missing values only", (name,))
-        for what in ("column", "holdout", "excess")
-    ]
-
-
-def _of_column(one: _Compared, tables: Tables) -> list[Estimate]:
+def _of_column(one: _Compared, tables: Tables) -> Estimate:
     present = np.array([value is not None for value in one.synthetic])
     groups = entity_codes(tables.synthetic, tables.schema)
     fresh = likenesses(pd.Series(_drawn(one, groups, tables), dtype=object), _held(one.column))
-    n, by_place = int(present.sum()), {}
-    for place, real in (("train", one.train), ("holdout", one.holdout)):
-        hits, chance = _among(one.synthetic, real), _among(fresh, real)
-        by_place[place] = clustered(hits[present], groups[present]), clustered(chance[present], groups[present])
-    (share, chance_share), (held, held_chance) = by_place["train"], by_place["holdout"]
-    difference = newcombe(share, chance_share)
-    what = f"values of this column that stand in the {{}}, of {n:,}"
-    subject = (one.name,)
-    return [
-        Estimate(
-            "privacy.personal.column", share[0], n, "lower", subject, share[1], share[2], chance_share[0],
-            1.0 if one.train else 0.0, f"share of {what.format('training rows')}; the reference is chance",
-        ),
-        Estimate(
-            "privacy.personal.holdout", held[0], n, "lower", subject, held[1], held[2], held_chance[0],
-            note=f"share of {what.format('holdout')}; the reference is chance",
-        ),
-        Estimate(
-            "privacy.personal.excess", difference[0], n, "lower", subject, difference[1], difference[2], 0.0,
-            1.0 - chance_share[0] if one.train else 0.0,
-            f"share of {what.format('training rows')}, less the same share of a fresh draw",
-        ),
-    ]  # fmt: skip
+    n = int(present.sum())
+    value, low, high = clustered(_among(one.synthetic, one.train)[present], groups[present])
+    return Estimate(
+        "privacy.personal.column", value, n, "lower", (one.name,), low, high,
+        float(_among(fresh, one.train)[present].mean()), 1.0 if one.train else 0.0,
+        f"share of values of this column that stand in the training rows, of {n:,}; the reference is chance",
+    )  # fmt: skip
 
 
 def _among(values: np.ndarray, real: frozenset[str]) -> np.ndarray:

@@ -39,12 +39,10 @@ from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
 METRICS = (
-    Metric("privacy.quasi_identifiers", "lower", "Matched quasi-identifiers",
-           "Share of people, alone with their quasi-identifiers, whose combination stands in the synthetic table.",
-           describes="honest rows match, too; name 'privacy.quasi_identifiers.excess'"),
     Metric("privacy.quasi_identifiers.excess", "lower", "Matched quasi-identifiers beyond chance",
-           "The same, minus the share of people who were not used.", counted=ALONE, attack="always",
-           criteria=("singling out", "identifiability",)),
+           "Share of people, alone with their quasi-identifiers, whose combination stands in the synthetic table, "
+           "minus that of people who were not used.", counted=ALONE, attack="always",
+           criteria=("singling out", "identifiability")),
 )  # fmt: skip
 
 
@@ -128,14 +126,14 @@ def _times(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
     return np.asarray(ranked.searchsorted(keys, "right") - ranked.searchsorted(keys, "left"))
 
 
-SHARE, EXCESS = "privacy.quasi_identifiers", "privacy.quasi_identifiers.excess"
+EXCESS = "privacy.quasi_identifiers.excess"
 CLASSES = (("1", 1, 1), ("2-4", 2, 4), ("5+", 5, 2**62))
 """Names of the classes of k-anonymity, with the fewest and the most people who share a combination."""
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The share of people alone with their quasi-identifiers who are matched, and its excess over that of others.
-    Estimates: `privacy.quasi_identifiers`, `privacy.quasi_identifiers.excess`.
+    """How many more people alone with their quasi-identifiers are matched than of others: the estimate
+    `privacy.quasi_identifiers.excess`.
     """
     columns = sorted(set(tables.schema.quasi_identifiers) & set(tables.schema.learned))
     if not columns:
@@ -144,27 +142,21 @@ def measure(tables: Tables) -> MetricResult:
     alone, reference = train.of_size(1, 1), control.of_size(1, 1)
     if not len(alone) or not len(reference):
         return _skipped("nobody is alone with their quasi-identifiers, among the training rows or the control rows")
-    share, against = alone.rate, reference.rate
-    excess = excess_of(train, control)
+    value, low, high = excess_of(train, control)
     listed = ", ".join(repr(name) for name in columns)
-    return MetricResult(
-        (
-            Estimate(
-                SHARE, share[0], len(alone), "lower", low=share[1], high=share[2], reference=against[0],
-                note=f"share of people alone with their {listed} whose combination stands in the synthetic table",
-            ),
-            Estimate(
-                EXCESS, excess[0], len(alone) + len(reference), "lower", low=excess[1], high=excess[2], reference=0.0,
-                note="the same share, less that of people who were not used for training",
-                detectable=detectable_excess(train, control),
-            ),
-        ),
-        figures={"quasi_identifiers": {"columns": columns, "classes": _classes(train, control)}},
+    estimate = Estimate(
+        EXCESS, value, len(alone) + len(reference), "lower", low=low, high=high, reference=0.0,
+        note=f"share of people alone with their {listed} whose combination stands in the synthetic table, less that of "
+        "people who were not used for training",
+        detectable=detectable_excess(train, control),
     )  # fmt: skip
+    return MetricResult(
+        (estimate,), figures={"quasi_identifiers": {"columns": columns, "classes": _classes(train, control)}}
+    )
 
 
 def _skipped(message: str) -> MetricResult:
-    return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in (SHARE, EXCESS)))
+    return MetricResult(failures=(Failure(EXCESS, "skipped", message),))
 
 
 def excess_of(train: EquivalenceClasses, control: EquivalenceClasses) -> Rate:

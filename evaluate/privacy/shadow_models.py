@@ -26,11 +26,10 @@ import pandas as pd
 
 from evaluate.metrics import Metric
 from evaluate.neighbors import SpaceRows, embed, nearest
-from evaluate.privacy.experiment import detectable_rate
 from evaluate.privacy.match_scores import Cells
-from evaluate.privacy.membership import Scores, area_estimate, n_targets, true_positive_rate
+from evaluate.privacy.membership import Scores, area_estimate
 from evaluate.privacy.membership_attacks import contrasts
-from evaluate.result import Estimate, Failure
+from evaluate.result import Failure
 from evaluate.sampling import one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.dp.budget import Budget
@@ -41,13 +40,10 @@ from synth.progress import Progress, quiet
 from synth.row_hash import content_hashes
 from synth.schema import Schema
 
-_SHADOW = "it is run only where somebody asks for it; name 'privacy.membership.auc'"
 METRICS = (
     Metric("privacy.shadow.auc", "lower", "Membership by shadow models, AUC",
-           "The membership attack by an attacker who trained the generator many times.", describes=_SHADOW,
-           attack="on request"),
-    Metric("privacy.shadow.tpr_at_0.01", "lower", "Members found by shadow models at 1% false alarms",
-           "Members that this attacker finds; chance is 1%.", describes=_SHADOW, attack="on request"),
+           "The membership attack by an attacker who trained the generator many times.", attack="on request",
+           describes="it is run only where somebody asks for it; name 'privacy.membership.auc'"),
 )  # fmt: skip
 
 
@@ -74,8 +70,7 @@ class Refits:
         return self.generator.fit(table, self.schema, seed=seed)
 
 
-AUC, TPR = "privacy.shadow.auc", "privacy.shadow.tpr_at_0.01"
-RATE = 0.01
+AUC = "privacy.shadow.auc"
 N_TARGETS = 500  # Members, and as many non-members at most
 MIN_TARGETS = 10
 MANY_MODELS = 64  # From so many on, a target's own spread is estimated; below, all targets share one
@@ -111,19 +106,19 @@ class Targets:
 def measure(
     tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet
 ) -> MetricResult:  # fmt: skip
-    """AUC and true positive rate of the shadow-model attack. `tables`: *Sensitive*. The real rows and the synthetic
-    table that the generator made. Estimates: `privacy.shadow.auc`, `privacy.shadow.tpr_at_0.01`.
+    """AUC of the shadow-model attack: the estimate `privacy.shadow.auc`. `tables`: *Sensitive*. The real rows and the
+    synthetic table that the generator made.
     """
     targets = Targets.of(tables)
     if min(targets.n_members, targets.n_controls) < MIN_TARGETS:
         message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in (AUC, TPR)))
+        return MetricResult(failures=(Failure(AUC, "skipped", message),))
     scores = attack(tables, targets, generator, n_models, progress)
-    found = (_area(scores, n_models), _rate(scores, n_models))
-    return MetricResult(
-        estimates=tuple(one for one in found if isinstance(one, Estimate)),
-        failures=tuple(one for one in found if isinstance(one, Failure)),
+    note = (
+        f"how often a training row looks more like one than a row that was not used does, by {n_models} shadow models; "
+        "0.5 tells nothing"
     )
+    return MetricResult((area_estimate(AUC, [scores], note=note),))
 
 
 def attack(
@@ -195,27 +190,3 @@ def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> li
         return [frame.loc[[label]] for label in records.index]
     rows = frame.groupby(entity, sort=False).indices
     return [frame.iloc[rows[who]] for who in records[entity]]
-
-
-def _area(scores: Scores, n_models: int) -> Estimate:
-    note = (
-        f"how often a training row looks more like one than a row that was not used does, by {n_models} shadow models; "
-        "0.5 tells nothing"
-    )
-    return area_estimate(AUC, [scores], note=note)
-
-
-def _rate(scores: Scores, n_models: int) -> Estimate | Failure:
-    needed, (n_members, n_controls) = round(1 / RATE), n_targets([scores])
-    if n_controls < needed:
-        message = f"not measurable: a false positive rate of {RATE:.1%} needs {needed} control rows or entities"
-        return Failure(TPR, "skipped", message)
-    value, low, high = true_positive_rate([scores], RATE)
-    note = (
-        f"share of attacked training rows that {n_models} shadow models recognize while {RATE:.1%} of the other rows "
-        "are taken for one"
-    )
-    return Estimate(
-        TPR, value, n_members, "lower", low=low, high=high, reference=RATE, note=note,
-        detectable=detectable_rate(RATE, scores.n_allowed(RATE), n_members, n_controls),
-    )  # fmt: skip

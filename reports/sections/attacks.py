@@ -21,10 +21,7 @@ WAYS = {
 }  # fmt: skip
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")
-AT_RATES = (
-    "privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01", "privacy.shadow.tpr_at_0.01",
-    "privacy.vulnerable.isolated.tpr_at_0.01", "privacy.vulnerable.rare.tpr_at_0.01",
-)  # fmt: skip
+AT_RATES = ("privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01")
 """Measures that say how many members a test of "in or out" finds at a rate of false alarms."""
 
 
@@ -44,15 +41,6 @@ class Reached:
     measure: str
     false_alarms: float
     value: Interval
-
-
-@dataclass(frozen=True)
-class Exposed:
-    """People whom the membership attack is tried on apart."""
-
-    group: str
-    n: float | None
-    auc: Interval
 
 
 @dataclass(frozen=True)
@@ -79,7 +67,7 @@ class Crowd:
 
 @dataclass(frozen=True)
 class Inferred:
-    """Attribute inference of one column, or by a model; rates in [0, 1], none where a figure holds no number."""
+    """Attribute inference, or reconstruction, of one column; rates in [0, 1], none where a figure holds no number."""
 
     column: str
     members: float
@@ -129,15 +117,6 @@ def reached(candidate: Candidate) -> tuple[Reached, ...]:
         Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
         for measure, one in found
         if isinstance(one, Estimate) and one.low is not None and one.high is not None
-    )
-
-
-def exposed(candidate: Candidate) -> tuple[Exposed, ...]:
-    """The most exposed people and the groups of sensitive columns."""
-    return tuple(
-        Exposed(str(one.get("group", "")), amount(one.get("n"), 1e15), auc)
-        for one in mappings(candidate.figures.get("vulnerable"))
-        if (auc := interval(one.get("auc"))) is not None
     )
 
 
@@ -220,7 +199,7 @@ class AttackLine:
 class AttackNote:
     lines: tuple[AttackLine, ...]
     columns: tuple[Inferred, ...]
-    models: tuple[Inferred, ...]
+    reconstructed: tuple[Inferred, ...]
 
     @property
     def alarms(self) -> tuple[AttackLine, ...]:
@@ -249,11 +228,11 @@ def attack_note(candidate: Candidate) -> AttackNote:
     tried = [name for name, metric in CATALOG.items() if metric.attack == "always" and _has(candidate, name)]
     asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
     lines = [_line(candidate, name) for name in (*tried, *asked)]
-    found = figure(candidate, "inference")
+    found, told = figure(candidate, "inference"), candidate.figures.get("reconstruction")
     return AttackNote(
         lines=tuple(sorted(lines, key=lambda line: -line.above_chance)),
         columns=tuple(sorted(inferences(found.get("columns")), key=lambda one: (-one.advantage[1], -one.advantage[0]))),
-        models=tuple(inferences(found.get("models"))),
+        reconstructed=tuple(inferences(told)),
     )
 
 
@@ -313,16 +292,16 @@ def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, fl
     if ".tpr_at_" in found.measure:
         return subject, found.value, found.reference, None
     if found.measure.endswith("quasi_identifiers.excess"):
-        share = candidate.find("privacy.quasi_identifiers")
-        return (subject, share.value, share.reference, None) if isinstance(share, Estimate) else (subject, *(None,) * 3)
+        alone = next((crowd for crowd in crowds(candidate)[1] if crowd.size == "1"), None)
+        return (subject, *((alone.matched, alone.control_matched) if alone else (None, None)), None)
     if family == "singling_out":
         return subject, *success(figure(candidate, "singling_out").get(found.measure.rpartition(".")[2]))
     if family == "linkability":
         drawn = _of_value(mappings(candidate.figures.get("linkability")), found)
         return _shortly(texts(drawn.get("columns"))), *success(drawn)
-    if family == "inference":
-        kind = "models" if found.measure.endswith(".model") else "columns"
-        drawn = _of_value(mappings(figure(candidate, "inference").get(kind)), found)
+    if family in ("inference", "reconstruction"):
+        of = figure(candidate, "inference").get("columns") if family == "inference" else candidate.figures.get(family)
+        drawn = _of_value(mappings(of), found)
         return str(drawn.get("column", subject)), *success(drawn)
     return subject, None, None, None
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from evaluate.plain_data import mappings
 from evaluate.result import Candidate, Estimate
 from evaluate.text import finite
-from reports.sections.attacks import crowds, exposed
+from reports.sections.attacks import crowds
 from reports.sections.extra import WeakSpot, weak_spots
 from reports.sections.utility import subgroups
 
@@ -62,13 +62,10 @@ def _column(candidate: Candidate, figure: Mapping[str, Any]) -> WeakColumn:
 
 
 def _groups(candidate: Candidate) -> Iterator[WeakGroup]:
-    """Groups of sensitive columns, exposed people, and those whom quasi-identifiers tell apart."""
+    """Groups of sensitive columns, and those whom quasi-identifiers tell apart."""
     for table in subgroups(candidate):
         for row in table["groups"]:
             yield from _group(f"{table['column']}: {row['group']}", row)
-    for one in exposed(candidate):
-        value, low, high = (2 * end - 1 for end in one.auc)
-        yield WeakGroup(one.group, "membership advantage (2 AUC less 1)", value, low, high, "attacks")
     known, sizes = crowds(candidate)
     for crowd in sizes[:1]:
         if crowd.matched is not None and crowd.control_matched is not None:

@@ -98,7 +98,7 @@ def _candidate(name: str, names: list[str], shares: list[np.ndarray], rng: np.ra
                 {"columns": names[:2], "others": names[2:], **_tried(0.01, 0.0)},
             ],
             "inference": _inference(names, quality["excess"]),
-            "vulnerable": [{"group": f"{names[8]}: White", "n": 3000, "auc": [0.5, 0.47, 0.53]}],
+            "reconstruction": [{"column": names[8], **_tried(0.85, quality["excess"])}],
             "quasi_identifiers": {
                 "columns": names[:2],
                 "classes": [{"k": "1", "train": 900, "train_matched": 40, "control": 850, "control_matched": 38}],
@@ -171,7 +171,6 @@ def _estimates(
     note = "share of held-out people whose row stands in the table"
     yield Estimate("privacy.copies.holdout", 0.0, 1628, "lower", low=0.0, high=0.003, reference=0.0, note=note)
     yield one("privacy.multiset", q["multiset"], 0.02, 1.0, 1.02, direction="higher")
-    yield one("privacy.copies.unique", 0.01, 0.003, 0.01)
     yield one("privacy.copies.unique.excess", q["excess"] / 2, 0.004, 0.0)
     yield one("privacy.dcr.median", 0.041 + q["excess"], 0.001, 0.042, direction="none")
     yield one("privacy.nndr.median", 0.81, 0.004, 0.80, direction="none")
@@ -179,12 +178,10 @@ def _estimates(
     yield one("privacy.membership.tpr_at_0.01", 0.010 + max(0, q["auc"] - 0.505), 0.004, 0.01)
     if private:
         yield one("privacy.membership.tpr_at_0.001", 0.0012, 0.0011, 0.001)
-    yield one("privacy.vulnerable.group.auc", q["auc"], 0.03, 0.5, detectable=0.55, subject=(names[8],))
     worst_split, worst_column = (_tried(share, q["excess"])["advantage"] for share in (0.02, 0.3))
     yield one("privacy.singling_out.univariate", q["excess"], 0.005, 0.0, detectable=0.02)
     for measure, (value, low, high) in (("linkability", worst_split), ("inference", worst_column)):
         yield Estimate(f"privacy.{measure}", value, 4000, "lower", low=low, high=high, reference=0.0, detectable=0.03)
-    yield one("privacy.quasi_identifiers", 0.044, 0.01, 0.0447)
     yield one("privacy.quasi_identifiers.excess", -0.0003, 0.012, 0.0)
 
 
@@ -247,7 +244,7 @@ def _inference(names: list[str], excess: float) -> dict[str, Any]:
     """The first column stands out."""
     beside = {"majority": 0.2, "quasi_identifiers": None, "rare": None}
     columns = [{"column": name, **_tried(0.3 + i / 50, excess / (i + 1)), **beside} for i, name in enumerate(names)]
-    return {"columns": columns, "models": [{"column": names[8], **_tried(0.85, excess)}]}
+    return {"columns": columns}
 
 
 def _membership(auc: float) -> dict[str, Any]:

@@ -36,8 +36,7 @@ def report(make_evaluation: Callable[..., Evaluation], tmp_path_factory: pytest.
         drawn = [
             {**f, "labels": [*_bad(f["labels"][:-2], i), "other", "missing"]} for f in candidate.figures["columns"]
         ]
-        exposed = [{"group": bad, "n": 10, "auc": [0.7, 0.6, 0.8]} for bad in NAMES]
-        figures = {**candidate.figures, "columns": drawn, "vulnerable": exposed}
+        figures = {**candidate.figures, "columns": drawn}
         tables.append(replace(candidate, name=name, figures=figures))
         waiver = Waiver(
             policy=SCRIPT, version=1, candidate=name, measure="validity.rows", owner=SCRIPT, reason=SCRIPT,

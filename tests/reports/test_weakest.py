@@ -33,7 +33,6 @@ def test_groups_of_every_source_are_ordered_by_what_is_sure() -> None:
                 "groups": [{"group": "m", "few": False, "linear": {"gap": 0.4, "low": 0.1, "high": 0.7}}],
             }
         ],
-        vulnerable=[{"group": "isolated", "n": 40, "auc": [0.7, 0.65, 0.75]}, {"group": "rare", "n": 9, "auc": "bad"}],
         quasi_identifiers={
             "columns": ["age", "zip"],
             "classes": [{"k": "1", "train": 100, "train_matched": 30, "control": 100, "control_matched": 25}],
@@ -41,7 +40,6 @@ def test_groups_of_every_source_are_ordered_by_what_is_sure() -> None:
     )
     found = [(one.group, one.anchor, round(one.value, 6)) for one in weakest_of(table).groups]
     assert found == [
-        ("isolated", "attacks", 0.4),
         ("sex: f", "utility", 0.2),
         ("sex: m", "utility", 0.4),
         ("alone with age, zip", "attacks", 0.05),
@@ -49,8 +47,8 @@ def test_groups_of_every_source_are_ordered_by_what_is_sure() -> None:
 
 
 def test_no_more_than_five_of_either_and_none_of_nothing() -> None:
-    exposed = [{"group": f"g{i}", "n": 9, "auc": [0.5 + i / 100, 0.4, 0.6]} for i in range(9)]
-    groups = weakest_of(grouped(vulnerable=exposed)).groups
-    assert [one.group for one in groups] == ["g8", "g7", "g6", "g5", "g4"]
+    unlike = [{"group": f"g{i}", "excess": i / 100, "few": False} for i in range(9)]
+    groups = weakest_of(grouped(fairness_columns=[{"column": "a", "groups": unlike}])).groups
+    assert [one.group for one in groups] == ["a: g8", "a: g7", "a: g6", "a: g5", "a: g4"]
     empty = weakest_of(Candidate("t", ()))
     assert (empty.columns, empty.groups) == ((), ())

@@ -47,7 +47,6 @@ def test_a_run_that_asks_for_them_reports_them_and_the_ledger_holds_its_own_fit_
         assert isinstance(estimate, Estimate)
         assert "4 shadow models" in estimate.note
         assert candidate.seconds["privacy.shadow"] > 0
-        assert isinstance(candidate.find("privacy.shadow.tpr_at_0.01"), Failure)  # 60 controls are too few for 1%
     assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
 
 

@@ -363,12 +363,12 @@ def test_no_rule_on_fidelity_and_no_measure_that_is_not_there_is_questioned() ->
     assert outcome(given, "columns.tvd.excess", 0.5, real)[0] == "PASS"
     assert "not run" in outcome(given, AUC, 0.5, real)[1]
     assert {name for name, number in CATALOG.items() if number.without_holdout} == {
-        "privacy.personal", "privacy.copies", "privacy.copies.unique", "privacy.multiset", "privacy.audit.excess",
+        "privacy.personal", "privacy.copies", "privacy.multiset", "privacy.audit.excess",
     }  # fmt: skip
 
 
 def test_copies_fail_beside_any_holdout_unless_twins_explain_them() -> None:
-    given = candidate(estimate("privacy.copies.unique", 0.06, 0.08), estimate(COPIED, 0.055, 0.085))
+    given = candidate(estimate("privacy.copies", 0.06, 0.08), estimate(COPIED, 0.055, 0.085))
     assert finding_of(given, Rule(measure=COPIED, limit=0.05, why="w")).outcome == "FAIL"
     for twins, expected in ((0.0, "FAIL"), (0.005, "FAIL"), (0.02, "INCONCLUSIVE")):
         assert outcome(given, COPIED, 0.05, facts(shift=OTHER, duplicate_share_train=twins))[0] == expected, twins

@@ -11,7 +11,7 @@ from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
 
-WORST, COLUMN, MODEL = "privacy.inference", "privacy.inference.column", "privacy.inference.model"
+WORST = "privacy.inference"
 RATIOS = {"4:1": (400, 50, 50, 400), "1:1": (200, 100, 100, 200), "1:2": (200, 200, 200, 200)}
 """Rows of train, of both halves of the holdout, and of the synthetic table."""
 
@@ -20,8 +20,9 @@ def worst(measurement: MetricResult) -> Estimate:
     return next(one for one in measurement.estimates if one.measure == WORST)
 
 
-def by_column(measurement: MetricResult, measure: str = COLUMN) -> dict[str, Estimate]:
-    return {one.subject[0]: one for one in measurement.estimates if one.measure == measure}
+def by_column(measurement: MetricResult) -> dict[str, list[float]]:
+    """The advantage in each column, with the ends of its interval."""
+    return {one["column"]: one["advantage"] for one in measurement.figures["inference"]["columns"]}
 
 
 def with_roles(tables: Tables, **roles: object) -> Tables:
@@ -81,10 +82,9 @@ def test_a_few_copies_are_found_where_there_are_enough_targets(draw, make):
 def test_the_worst_column_is_named_and_its_interval_is_that_of_the_largest_advantage(draw, make):
     found = inference.measure(draw(make["mixed"], RATIOS["1:1"], seed=2, leak=1.0))
     columns, total = by_column(found), worst(found)
-    assert total.low == max(one.low for one in columns.values())
-    assert total.high == max(one.high for one in columns.values())
-    named = next(name for name, one in columns.items() if f"'{name}'" in total.note)
-    assert (total.value, total.detectable) == (columns[named].value, columns[named].detectable)
+    assert total.low == max(low for _, low, _ in columns.values())
+    assert total.high == max(high for _, _, high in columns.values())
+    assert total.value == next(value for name, (value, *_) in columns.items() if f"'{name}'" in total.note)
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_the_interval_under_a_leak_holds_the_largest_mean_advantage_of_any_colum
     """In at least 93 of 100 evaluations."""
     found = [inference.measure(draw(make["mixed"], (300, 150, 150, 300), seed=seed, leak=0.3)) for seed in range(200)]
     columns = [by_column(one) for one in found]
-    largest = max(np.mean([one[name].value for one in columns]) for name in columns[0])
+    largest = max(np.mean([one[name][0] for one in columns]) for name in columns[0])
     assert np.mean([worst(one).low <= largest <= worst(one).high for one in found]) >= 0.93
 
 
@@ -105,7 +105,7 @@ def test_what_never_varies_is_no_secret(draw, make):
 def test_a_table_of_one_column_says_why_there_is_no_number(draw, make):
     found = inference.measure(draw(make["one column"], RATIOS["1:1"], seed=0))
     assert not found.estimates
-    assert {failure.measure for failure in found.failures} == {WORST, COLUMN, MODEL}
+    assert {failure.measure for failure in found.failures} == {WORST}
     assert {failure.reason for failure in found.failures} == {"skipped"}
     assert "one column" in found.failures[0].message
 
@@ -191,49 +191,6 @@ def test_an_attacker_who_knows_quasi_identifiers_only_is_drawn_beside(draw, make
     drawn = {one["column"]: one for one in inference.measure(tables).figures["inference"]["columns"]}
     assert drawn["c0"]["quasi_identifiers"] is None
     assert 0 < drawn["c1"]["quasi_identifiers"]["advantage"][1] <= drawn["c1"]["advantage"][0]
-
-
-def test_models_attack_the_sensitive_columns_and_the_target(draw, make):
-    tables = with_roles(draw(make["mixed"], RATIOS["4:1"], seed=2, leak=1.0), sensitive=["x0"], target="flag")
-    found = by_column(inference.measure(tables), MODEL)
-    assert found.keys() == {"x0", "flag"}
-    assert found["flag"].low > 0
-    assert "fresh real rows" in found["flag"].note
-
-
-def test_models_of_an_independent_sample_raise_no_alarm(draw, make):
-    tables = with_roles(draw(make["mixed"], RATIOS["1:1"], seed=2), sensitive=["x0"], target="flag")
-    assert all(one.low <= 0 for one in by_column(inference.measure(tables), MODEL).values())
-
-
-def many_classes(n: int, rng: np.random.Generator) -> pd.DataFrame:
-    """A hundred codes that hang on a number."""
-    code = rng.integers(0, 100, n)
-    return pd.DataFrame({"code": [f"c{i}" for i in code], "x": np.round(code + 0.2 * rng.standard_normal(n), 3)})
-
-
-def test_of_many_classes_models_learn_those_of_the_synthetic_table(draw):
-    """The most frequent ones of train would hold 26% of its rows, by luck, and 20% of the others."""
-    gaps = []
-    for seed in range(5):
-        tables = draw(many_classes, (1500, 1500, 1500, 3000), seed=seed)
-        classes = inference._task("code", tables).classes
-        assert len(classes) == 20
-        gaps.append(tables.train["code"].isin(classes).mean() - tables.control["code"].isin(classes).mean())
-    assert abs(np.mean(gaps)) < 4 * (2 * 0.2 * 0.8 / 1500 / len(gaps)) ** 0.5
-
-
-@pytest.mark.slow
-def test_models_of_many_classes_raise_no_alarm(draw):
-    tables = with_roles(draw(many_classes, (1500, 1500, 1500, 3000), seed=1), sensitive=("code",))
-    assert by_column(inference.measure(tables), MODEL)["code"].low <= 0
-
-
-def test_without_sensitive_columns_no_model_is_trained(draw, make):
-    found = inference.measure(draw(make["all categorical"], RATIOS["1:1"], seed=0))
-    assert [failure.message for failure in found.failures if failure.measure == MODEL] == [
-        "the schema names no sensitive column and no target that vary"
-    ]
 
 
 def test_a_large_synthetic_table_is_sampled_and_that_is_said(draw, make, monkeypatch):

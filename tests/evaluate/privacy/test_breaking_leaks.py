@@ -17,7 +17,7 @@ from synth.infer import infer_schema
 
 POLICIES = Path(__file__).parents[3] / "evaluate" / "policies"
 SHIPPED = ("internal", "partner", "public")
-PRIVACY = ("privacy.copies", "privacy.membership", "privacy.vulnerable", "privacy.singling_out", "privacy.inference")
+PRIVACY = ("privacy.copies", "privacy.membership", "privacy.singling_out", "privacy.inference")
 
 
 def population(n: int, seed: int) -> pd.DataFrame:

@@ -107,3 +107,52 @@ def test_a_copy_under_swapped_sides_alarms_whatever_its_make_and_an_honest_table
     assert honest["privacy.copies.holdout"].low == 0.0
     copied = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, tables.train)))
     assert copied["privacy.copies.holdout"].low == 0.0
+
+
+def coarse(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Twelve answers of four kinds of people: half of the rows repeat another one."""
+    kind, answers = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1]), {}
+    odds = np.random.default_rng(0)
+    for i, n_levels in enumerate([2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 2]):
+        shares = odds.dirichlet(np.full(n_levels, 0.7), 4)[kind].cumsum(axis=1)
+        level = (shares < rng.random(n)[:, None]).sum(axis=1).clip(0, n_levels - 1)
+        answers[f"a{i}"] = np.array([f"v{one}" for one in level], dtype=object)
+    return pd.DataFrame(answers)
+
+
+def rarest_first(frame: pd.DataFrame) -> np.ndarray:
+    surprise = sum(-np.log(frame[name].map(frame[name].value_counts(normalize=True))) for name in frame)
+    return np.argsort(-surprise.to_numpy(), kind="stable")
+
+
+def test_the_most_outlying_people_of_a_coarse_table_are_certain_and_only_as_they_are_tested_apart(
+    draw, evaluate_frames, monkeypatch
+):
+    tables = draw(coarse, (4600, 1200, 1200, 4600), seed=1)
+    leaked = tables.train.iloc[rarest_first(tables.train)[:46]]
+    spoiled = pd.concat([tables.synthetic.iloc[46:], leaked])
+    for rows, certain in ((spoiled, True), (tables.synthetic, False)):
+        found = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, rows)))
+        assert (found["privacy.copies.people"].low > 0) == certain
+    monkeypatch.setattr(copies, "RAREST", (copies.HALF,))
+    found = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, spoiled)))
+    assert found["privacy.copies.people"].low == 0
+
+
+@pytest.mark.statistical
+def test_fresh_rows_of_a_coarse_table_copy_nobody(draw):
+    """Of 40 tables; at two in a thousand each, three and more happen once in 15,000 runs."""
+    lows = [
+        by_name(copies.measure(draw(coarse, (1200, 500, 500, 1000), seed=seed)))["privacy.copies.people"].low
+        for seed in range(40)
+    ]
+    assert np.sum(np.array(lows) > 0) < 3
+
+
+def test_surprise_is_the_sum_of_the_rarity_of_values_and_rows_as_rare_are_judged_alike(evaluate_frames):
+    frame = pd.DataFrame({"a": ["x"] * 6 + ["y"] * 2, "b": ["k"] * 4 + ["l"] * 4})
+    surprise = copies._surprise(evaluate_frames(frame, frame[:4], frame[4:], frame))
+    expected = -np.log([0.75 * 0.5] * 6 + [0.25 * 0.5] * 2)
+    assert surprise == pytest.approx(np.tile(expected, 2))
+    group = copies._rarest(0.1, surprise, np.arange(16), np.arange(16) == 7, 8)
+    assert (group.train, group.holdout, group.n_train, group.n_holdout) == (1, 0, 2, 2)

@@ -7,7 +7,7 @@ from scipy import special
 from sklearn.metrics import roc_auc_score
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy import membership, vulnerable
+from evaluate.privacy import membership
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
 from evaluate.privacy.membership import AREA, Scores, area, parts_for, true_positive_rate
 from evaluate.privacy.membership_attacks import ATTACKS, N_BINS, _binned, _edges, scored
@@ -237,10 +237,9 @@ def test_a_row_that_holds_a_few_values_of_a_person_gives_them_away(draw, make, n
 def test_a_table_of_which_nothing_is_learned_is_not_attacked(evaluate_frames):
     frames = [pd.DataFrame({"id": pd.array(range(start, start + 60), dtype="Int64")}) for start in (0, 60, 120, 180)]
     tables = evaluate_frames(*frames)
-    for measure in (membership, vulnerable):
-        found = measure.measure(tables).failures
-        assert found
-        assert {(one.reason, one.message) for one in found} == {("skipped", membership.NOTHING)}
+    found = membership.measure(tables).failures
+    assert found
+    assert {(one.reason, one.message) for one in found} == {("skipped", membership.NOTHING)}
 
 
 def of_entities(tables, sizes):

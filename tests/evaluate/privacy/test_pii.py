@@ -84,11 +84,10 @@ def test_every_column_has_its_number_its_landmarks_and_an_interval_that_holds_ch
     for name in COLUMNS:
         if name == "note":
             continue
-        share, excess = honest[("privacy.personal.column", name)], honest[("privacy.personal.excess", name)]
+        share = honest[("privacy.personal.column", name)]
         assert share.floor == 1.0
         assert share.low <= share.value <= share.high
-        assert excess.low <= 0 <= excess.high
-        assert ("privacy.personal.holdout", name) in honest
+        assert share.low - 0.05 <= share.reference <= share.high + 0.05  # both are samples
     # Three hundred first names of some hundreds, two hundred of a thousand keys: many come again, and honestly so.
     assert honest[("privacy.personal.column", "first")].value > 0.1
     assert abs(honest[("privacy.personal.column", "short")].reference - N / 1000) < 0.1
@@ -114,8 +113,7 @@ def test_one_real_value_is_found_however_it_is_written(
     found = judged(real, synthetic)
     assert found[("privacy.personal",)].value == pytest.approx(1 / 300)
     assert found[("privacy.personal",)].low > 0
-    place = "column" if side == "train" else "holdout"
-    assert found[(f"privacy.personal.{place}", column)].value == pytest.approx(1 / 300)
+    assert found[("privacy.personal.column", column)].value == pytest.approx((side == "train") / 300)
 
 
 def test_a_real_mail_in_another_column_is_found(real: pd.DataFrame) -> None:
@@ -222,16 +220,16 @@ def test_a_name_with_its_street_is_found_though_either_may_be_chance(real: pd.Da
 def test_a_copy_of_the_real_table_sits_on_the_floor(real: pd.DataFrame) -> None:
     found = judged(real, real.head(N))
     for name in ("name", "first", "mail", "short"):
-        assert found[("privacy.personal.column", name)].value == 1.0
-        excess = found[("privacy.personal.excess", name)]
-        assert excess.low > 0
-        assert excess.value == pytest.approx(excess.floor)
+        share = found[("privacy.personal.column", name)]
+        assert share.value == share.floor == 1.0
+        assert share.low > share.reference
     assert found[("privacy.personal",)].value == 1.0
 
 
 def test_names_kept_from_the_real_table_show_beyond_chance(real: pd.DataFrame) -> None:
     synthetic = made(300, seed=2).assign(first=real["first"].sample(300, replace=True, random_state=0).to_numpy())
-    assert judged(real, synthetic)[("privacy.personal.excess", "first")].low > 0.1
+    share = judged(real, synthetic)[("privacy.personal.column", "first")]
+    assert share.low > share.reference + 0.1
 
 
 def test_order_of_rows_and_dtypes_change_nothing(real: pd.DataFrame) -> None:
@@ -246,8 +244,8 @@ def test_a_column_without_values_is_no_number(real: pd.DataFrame) -> None:
     tables = Tables.prepare(real.head(N), real.tail(N), made(300, seed=2).assign(mail=None), SCHEMA)
     measurement = pii.measure(tables)
     assert {failure.measure for failure in measurement.failures if failure.subject == ("mail",)} == {
-        "privacy.personal.column", "privacy.personal.holdout", "privacy.personal.excess",
-    }  # fmt: skip
+        "privacy.personal.column"
+    }
     assert all(isinstance(failure, Failure) for failure in measurement.failures)
 
 
@@ -277,7 +275,7 @@ def test_one_name_for_all_rows_of_an_entity_counts_once() -> None:
 
 @pytest.mark.parametrize("n", [60, pytest.param(1_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("leak", [0.0, 0.1])
-def test_the_interval_of_the_excess_covers_its_expectation(n: int, leak: float) -> None:
+def test_the_interval_of_a_columns_share_covers_its_expectation(n: int, leak: float) -> None:
     """Keys of which a third are taken; a share of synthetic ones is copied. 93 to 97 of 100, or more than 50 of 60.
 
     With a coverage of 95%, 50 of 60 or fewer happen once in 1,400.
@@ -296,9 +294,9 @@ def test_the_interval_of_the_excess_covers_its_expectation(n: int, leak: float) 
         frames = (pd.DataFrame({"id": ids, "note": "a"}) for ids in (train, values))
         tables = replace(base, seed=seed, **dict(zip(("train", "synthetic"), frames, strict=True)))
         found = {estimate.measure: estimate for estimate in pii.measure(tables).estimates}
-        low, high = found["privacy.personal.excess"].low, found["privacy.personal.excess"].high
+        low, high = found["privacy.personal.column"].low, found["privacy.personal.column"].high
         assert low is not None and high is not None
-        covered += low <= leak * (1 - 0.333) <= high
+        covered += low <= 0.333 + leak * (1 - 0.333) <= high
     assert (0.93 <= covered / n <= 0.97) if n == 1_000 else covered > 50
 
 

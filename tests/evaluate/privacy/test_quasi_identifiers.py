@@ -10,7 +10,7 @@ from evaluate.privacy.quasi_identifiers import EquivalenceClasses, equivalence_c
 from evaluate.result import Failure
 from synth.schema import build_schema
 
-SHARE, EXCESS = "privacy.quasi_identifiers", "privacy.quasi_identifiers.excess"
+EXCESS = "privacy.quasi_identifiers.excess"
 RATIOS = [(800, 100, 100, 100), (400, 200, 200, 200), (200, 200, 200, 200)]
 """Rows of train, both halves of the holdout and synthetic: ratios of 4:1, 1:1, 1:2 between train and holdout."""
 
@@ -93,10 +93,11 @@ def kinds_drawn(draw):
 @pytest.mark.parametrize("sizes", RATIOS)
 @pytest.mark.parametrize("kind", ["many levels", "some levels", "long tail", "ages"])
 def test_a_copy_alarms_at_every_ratio(kind, sizes, draw):
-    found = by_name(named(draw(KINDS[kind], (*sizes[:3], sizes[0]), seed=1, leak=1.0)))
-    assert found[SHARE].value == 1.0
-    assert found[EXCESS].low > 0.3
-    assert 0 < found[EXCESS].detectable < found[EXCESS].value
+    found = quasi_identifiers.measure(named(draw(KINDS[kind], (*sizes[:3], sizes[0]), seed=1, leak=1.0)))
+    alone, excess = found.figures["quasi_identifiers"]["classes"][0], found.estimates[0]
+    assert alone["train"] == alone["train_matched"] > 0
+    assert excess.low > 0.3
+    assert 0 < excess.detectable < excess.value
 
 
 def test_people_who_are_alone_are_counted_by_hand(evaluate_frames):
@@ -106,10 +107,8 @@ def test_people_who_are_alone_are_counted_by_hand(evaluate_frames):
     assert [len(train.of_size(size, size)) for size in (1, 3, 6)] == [1, 3, 6] and len(train) == 10
     alone = control.of_size(1, 1)
     assert (len(alone), alone.n_matched) == (3, 2)
-    estimates = by_name(found)
-    assert estimates[SHARE].value == 1.0
-    assert estimates[SHARE].reference == pytest.approx(2 / 3)
-    assert estimates[EXCESS].value == pytest.approx(1 / 3)
+    assert train.of_size(1, 1).rate[0] == 1.0
+    assert by_name(found)[EXCESS].value == pytest.approx(1 / 3)
 
 
 def test_classes_of_k_count_everybody_once(draw):
@@ -166,7 +165,7 @@ def test_without_quasi_identifiers_that_are_learned_nothing_is_counted(columns, 
 
 def test_where_nobody_is_alone_nothing_is_counted(draw, make):
     found = by_name(named(draw(make["many duplicates"], (400, 100, 100, 100), seed=1), ["a", "b"]))
-    assert "nobody is alone" in found[SHARE].message
+    assert "nobody is alone" in found[EXCESS].message
 
 
 def test_the_order_of_rows_does_not_matter(draw, evaluate_frames):

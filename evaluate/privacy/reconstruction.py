@@ -1,0 +1,108 @@
+"""Reconstruction: what does the synthetic table tell of a record to somebody who knows its quasi-identifiers?
+
+The attacker knows of each target the quasi-identifiers that the schema states, and wants all other columns. A random
+forest that learned from the synthetic rows guesses each of them. A right guess counts by how rare the value is, one
+over the number of real rows that have it, so that every value of a column weighs alike: whoever always names the usual
+one gains next to nothing. They win where they guess more of people in the training table than of people who are not in
+it, column by column. What they guess of the latter is what any good table tells of this population; a forest that
+learned from the attacker's own sample says how much that is without the table.
+
+One forest serves all columns. A tree is grown on a few random projections of the unknown ones, down to single rows;
+each row of a leaf then votes with its values, and a value's votes count by how rare it is in the synthetic table, which
+is the best that the attacker can do for this score.
+
+Source: the reconstruction score of NIST's Collaborative Research Cycle and its winners' attack, arXiv:2606.08372.
+DEVIATES: numbers are guessed by thirty-seconds of their ranks, and of a column of many categories all but the commonest
+63 are one; values that fewer than one in a hundred have weigh as if so many had them; one forest serves all columns.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from evaluate.metrics import PEOPLE, Metric
+from evaluate.neighbors import SpaceRows, space_of
+from evaluate.privacy.attribute_inference import MIN_TARGETS, Attacked, secrets_among
+from evaluate.privacy.experiment import Experiment, largest, standing_out
+from evaluate.privacy.membership_attacks import cells_of
+from evaluate.result import Failure
+from evaluate.tables import MetricResult, Tables
+
+METRICS = (
+    Metric("privacy.reconstruction", "lower", "Reconstructing a record", "How much more of a member's record than of "
+           "another person's a forest guesses from the quasi-identifiers, rare values counting more; the worst column.",
+           counted=PEOPLE, attack="always", criteria=("inference",)),
+)  # fmt: skip
+
+NAME = "privacy.reconstruction"
+N_TREES = 20
+N_PROJECTIONS = 8  # Of the unknown columns: splits that tell these apart tell most columns apart
+LEAST_SHARE = 0.01
+"""Share of real rows below which a value weighs no more: a handful of people would decide, and the interval say so."""
+MAX_LEARNED = 20_000  # Synthetic rows that the forest learns from at most
+
+
+def measure(tables: Tables) -> MetricResult:
+    """The advantage in the column where it stands out most: the estimate `privacy.reconstruction`."""
+    known = sorted(set(tables.schema.quasi_identifiers) & set(tables.schema.learned))
+    attacked = Attacked.of(tables)
+    unknown = [name for name in secrets_among(tables) if name not in known]
+    if not known or not unknown:
+        return _skipped("the schema names no quasi-identifiers, or no column that varies beside them; name them")
+    if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
+        return _skipped(
+            f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
+        )
+    space, n_members = space_of(tables), len(attacked.members)
+    targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
+    pools = space.synthetic.take(attacked.pool[:MAX_LEARNED]), space.fresh.take(attacked.own[:MAX_LEARNED])
+    real = space.train.joined(space.fresh).joined(space.control)
+    cells = {name: cells_of([part.columns[name] for part in (*pools, targets, real)]) for name in unknown}
+    guessed, alone = (
+        _guesses(pool, targets, known, {name: of[i] for name, of in cells.items()}, tables.seed)
+        for i, pool in enumerate(pools)
+    )
+    n, each, drawn = len(unknown), [], []
+    for name, (_, _, truth, of_real) in cells.items():
+        counts = np.bincount(of_real, minlength=int(truth.max()) + 1)
+        weights = 1 / np.maximum(counts, LEAST_SHARE * len(of_real))[truth]
+        # A share of weights is a mean of so many hits as they leave independent (Kish 1965).
+        dependence = float((weights**2).mean() / weights.mean() ** 2)
+        parts = slice(n_members), slice(n_members, None)
+        weighed = [weights[part] / weights[part].mean() for part in parts]
+        hits = [(guessed[name] == truth)[part] * weight for part, weight in zip(parts, weighed, strict=True)]
+        baseline = float(((alone[name] == truth)[parts[0]] * weighed[0]).mean())
+        tried = Experiment(hits[0], hits[1], min(baseline, 1.0), dependence)
+        each.append(tried.estimate(NAME, note=name, n_comparisons=n))
+        drawn.append({"column": name, **tried.figure(), "advantage": list(tried.advantage(n))})
+    worst = each[standing_out(each)]
+    note = (
+        f"{worst.note!r} stands out most of {n} columns, guessed from {', '.join(map(repr, known))}; rare values count "
+        "as much as common ones"
+    )
+    return MetricResult((largest(NAME, each, note),), figures={"reconstruction": drawn})
+
+
+def _skipped(message: str) -> MetricResult:
+    return MetricResult(failures=(Failure(NAME, "skipped", message),))
+
+
+def _guesses(
+    pool: SpaceRows, targets: SpaceRows, known: list[str], cells: dict[str, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """The value of each unknown column that a forest guesses of each target. `cells`: those of the pool's rows."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    rng = np.random.default_rng([seed, 0x2C])
+    projected = sum(rng.standard_normal((int(of.max()) + 1, N_PROJECTIONS))[of] for of in cells.values())
+    features = [np.column_stack([part.columns[name] for name in known]).astype(np.float32) for part in (pool, targets)]
+    forest = RandomForestRegressor(N_TREES, max_features=-(-2 * len(known) // 3), random_state=seed % 2**32)
+    leaves, of_targets = forest.fit(features[0], projected).apply(features[0]), forest.apply(features[1])
+    shares = [1 / np.bincount(of)[of] for of in leaves.T]
+    guesses = {}
+    for name, of in cells.items():
+        counts, votes = np.bincount(of), np.zeros((len(targets), int(of.max()) + 1))
+        for share, leaf, of_target in zip(shares, leaves.T, of_targets.T, strict=True):
+            by_leaf = sparse.csr_matrix((share / counts[of], (leaf, of)), shape=(leaves.max() + 1, len(counts)))
+            votes += by_leaf[of_target].toarray()
+        guesses[name] = votes.argmax(axis=1)
+    return guesses
