@@ -28,7 +28,7 @@ MEASURE = "privacy.audit.excess"  # Lower bound minus claim: what a rule is abou
 NO_FAULT, EXCEEDS, TOO_WEAK = "no fault found", "exceeds the claim", "too weak to say"
 LEAST_STRENGTH = 2.0
 """An audit says something where an attacker who never errs would have shown so many times the claim."""
-LEAST_POWER = 0.9  # An audit of reports says something where its attack shows half the noise with this probability
+LEAST_POWER = 0.9  # An audit of reports says something where it shows half the noise with this probability
 
 
 class AuditError(EvaluationError):
@@ -36,7 +36,7 @@ class AuditError(EvaluationError):
 
 
 OUTSIDE = (
-    "what only the real table would bring out",
+    "what only the real table would bring out: each release is held to its sensitivity by tests of the code",
     "counts that are made on a cluster",
     "what a step of DP-SGD does after its noise, and what units of a sample do to one another before it",
     "predictable randomness, and what floating point tells",
@@ -47,12 +47,10 @@ OUTSIDE = (
 
 @dataclass(frozen=True)
 class Power:
-    """The faults that an audit would have shown: noise that is some share of what is stated.
+    """The faults that a check would have shown: noise that is some share of what is stated.
 
-    Attributes:
-        half: probability with which such an audit shows half the noise, in [0, 1].
-        share: the largest share of the noise, in steps of a hundredth, that at least nine of ten such audits show; 0 is
-            no noise at all, and `None` means that not even that would have been shown.
+    `half`: probability to show half of it; `share`: the largest share, in steps of a hundredth, that nine of ten such
+    checks show, 0 being no noise at all, and `None` where not even that would show.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -72,16 +70,7 @@ class Power:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """A check of one mechanism by its own code, beside the attack on the noise of counts and steps.
-
-    Attributes:
-        what: was looked at.
-        looked_at: the check, in words.
-        would_show: which faults it shows, in words, where they are no matter of chance; else empty.
-        power: of the noise that it measures; `None` where nothing is left to chance.
-        fault: in words; `None` where none was found.
-        bound: epsilon that the fault proves, above the claim; 0 where none was found.
-    """
+    """A check beside the attack; `bound` is the epsilon that its fault proves, above the claim, 0 without one."""
 
     __pydantic_config__: ClassVar = CLOSED
 
@@ -95,20 +84,7 @@ class AuditCheck:
 
 @dataclass(frozen=True)
 class AuditPart:
-    """The attack on one part of a schedule, with its bound.
-
-    Attributes:
-        what: was attacked: the name of the events.
-        bound: epsilon of the whole is at least this, if the noise is of the stated kind, of any size; above the claim,
-            if the other parts are as stated.
-        distribution_free: the same without any assumption; lower.
-        strongest: the bound that as many trials would have given without any noise.
-        n_trials: guesses made, about half of them with the canary in.
-        false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
-        false_negatives: share of "out" where it was in, likewise.
-        ran_on: the table and the runs, in words.
-        power: of the attack; `None` in a result of before there was one.
-    """
+    """The attack on one part of a schedule; fields as those of `Audit`."""
 
     __pydantic_config__: ClassVar = CLOSED
 
@@ -120,58 +96,34 @@ class AuditPart:
     false_positives: Rate
     false_negatives: Rate
     ran_on: str
-    power: Power | None = None
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit.
-
-    Attributes:
-        epsilon: claimed.
-        delta: claimed.
-        bound: epsilon is at least this at that delta, if the noise is of the stated kind, of any size.
-        distribution_free: the same without that assumption; lower.
-        strongest: the bound that as many trials would have given for an attacker who never errs.
-        confidence: probability with which each bound holds, at least.
-        n_trials: guesses made, half of them with the canary in the table.
-        false_positives: share of "in" where the canary was out, with the interval that the bounds rest on.
-        false_negatives: share of "out" where it was in, likewise.
-        ran_on: the table, in words.
-        parts: where a schedule was attacked in several, each; `bound` is then the largest of theirs, for which trials
-            and rates are given, `distribution_free` the largest, and `strongest` the least. Each part has its share of
-            the error, so that the confidence is of all together. Empty where all was attacked at once.
-        power: of the attack; `None` where there are parts, and in a result of before there was one.
-        checks: of single mechanisms, by the code that fits. A fault of one is a bound above the claim.
-        covered: events of the statement that were attacked or checked, by name.
-        not_covered: those that were not, and what no audit looks at, in words. Empty in a result of before they were
-            named.
-        attacked: the noise of a curator, or the reports that respondents randomize themselves. Of reports `bound`
-            assumes that each answer of a respondent is randomized on its own, `distribution_free` does not.
-    """
+    """A claim, the attack on it, and what was checked beside it."""
 
     __pydantic_config__: ClassVar = CLOSED
 
     epsilon: Number
     delta: Number
-    bound: Number
-    distribution_free: Number
-    strongest: Number
+    bound: Number  # epsilon is at least this, if the noise is of the stated kind, of any size
+    distribution_free: Number  # the same without that assumption; lower
+    strongest: Number  # the bound that as many trials would have given an attacker who never errs
     confidence: Number
-    n_trials: Annotated[int, Field(ge=0)]
-    false_positives: Rate
+    n_trials: Annotated[int, Field(ge=0)]  # guesses, about half of them with the canary in
+    false_positives: Rate  # "in" where the canary was out, with the interval that the bounds rest on
     false_negatives: Rate
     ran_on: str
-    parts: tuple[AuditPart, ...] = ()
-    power: Power | None = None
+    parts: tuple[AuditPart, ...] = ()  # each with its share of the error; empty where all was attacked at once
     checks: tuple[AuditCheck, ...] = ()
-    covered: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()  # events of the statement
     not_covered: tuple[str, ...] = ()
     attacked: Literal["noise", "reports"] = "noise"
+    """Of reports `bound` assumes that each answer of a respondent is randomized on its own."""
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
-        """The audit that attacked some parts."""
+        """The audit that attacked some parts, or all at once."""
         highest = max(parts, key=lambda part: part.bound)
         return Audit(
             epsilon=claim[0],
@@ -184,7 +136,7 @@ class Audit:
             false_positives=highest.false_positives,
             false_negatives=highest.false_negatives,
             ran_on=highest.ran_on,
-            parts=tuple(parts),
+            parts=tuple(parts) if len(parts) > 1 else (),
         )
 
     @property
@@ -192,13 +144,9 @@ class Audit:
         """The verdict: no fault found, claim exceeded, or too weak to say."""
         if self.faults or self.bound > self.epsilon:
             return EXCEEDS
-        return NO_FAULT if self._says_something else TOO_WEAK
-
-    @property
-    def _says_something(self) -> bool:
         if self.attacked == "reports":
-            return self.power is not None and self.power.half >= LEAST_POWER
-        return self.strongest >= LEAST_STRENGTH * self.epsilon
+            return NO_FAULT if self.weakest is not None and self.weakest.half >= LEAST_POWER else TOO_WEAK
+        return NO_FAULT if self.strongest >= LEAST_STRENGTH * self.epsilon else TOO_WEAK
 
     @property
     def estimate(self) -> Estimate:

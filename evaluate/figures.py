@@ -120,7 +120,6 @@ class Utility(FigurePart):
     why: str = ""
     giveaways: list[Giveaway] = []
     without: list[ModelScores] = []
-    uncut: list[ModelScores] = []
 
 
 class GroupShares(FigurePart):

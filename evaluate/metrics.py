@@ -39,9 +39,9 @@ _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.excess|_excess)(\.mean|\.worst)?", (-1.0, 1.0)),
     (r"privacy\.(singling_out\.\w+|linkability(\.split)?|inference(\.\w+)?)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
-    (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
+    (r"utility\.(tstr\..+|\w+\.tstr)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
-    (r"columns\.(wasserstein|chi2)|utility\.queries"
+    (r"columns\.(wasserstein|chi2)"
      r"|privacy\.dcr\.median", (0.0, math.inf)),
 )  # fmt: skip
 """The least and the most that numbers come to, by name: shares, differences of two, scores, losses, distances."""
@@ -103,7 +103,7 @@ class Metric:
     anchor: str = ""
     spoiled_by: tuple[str, ...] = ()
     """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
-    sampled: Literal["", "copied", "alone", "counted"] = ""
+    sampled: Literal["", "copied", "counted"] = ""
     """What a sample of a large table shows of it (`evaluate.sample_notes`)."""
     bounded: bool = False
     """Whether it is a rate or an area of a test of who is in the table, which a privacy claim limits."""

@@ -161,19 +161,14 @@ def _evidence(found: Audit | AuditPart) -> str:
             f"{percent(found.false_positives[0])} of the one row's for the other's and missed "
             f"{percent(found.false_negatives[0])} of the other's. Without the assumption that each answer of a "
             f"respondent is randomized on its own, the bound is {cut(found.distribution_free)}. Answers that nobody "
-            f"randomized would have shown {cut(found.strongest)}.{alone(found)}"
+            f"randomized would have shown {cut(found.strongest)}."
         )
     return (
         f"In {found.n_trials:,} trials the attacker took {percent(found.false_positives[0])} of absent canaries for "
         f"present and {percent(found.false_negatives[0])} of present ones for absent. Without the assumption that "
         f"noise is Gaussian, the bound is {cut(found.distribution_free)}. An attacker who never errs would have shown "
-        f"{cut(found.strongest)}.{alone(found)}"
+        f"{cut(found.strongest)}."
     )
-
-
-def alone(found: Audit | AuditPart) -> str:
-    """The power of an attack by itself, as a further sentence; empty where it does not say."""
-    return "" if found.power is None else f" By itself this attack would have shown {_shows(found.power)}."
 
 
 def cut(bound: float) -> str:

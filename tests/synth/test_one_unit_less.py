@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from synth import split
 from synth.declare import declare_schema
 from synth.domain import Discretizer, dp_bounds
 from synth.dp.budget import Budget
@@ -158,6 +159,39 @@ def one_unit_is_one_unit(made: tuple[pd.DataFrame, Schema]) -> None:
 @given(tables(most_rows=7))
 def test_one_unit_less_is_one_unit_less_in_train_or_nothing(made: tuple[pd.DataFrame, Schema]) -> None:
     one_unit_is_one_unit(made)
+
+
+def people(unit: str) -> tuple[pd.DataFrame, Schema]:
+    """Thirty units, the last four of them alike, whose unit is a row, a row with a name, or an entity."""
+    who = np.repeat(np.arange(30), 1 if unit != "entity" else 2)
+    frame = pd.DataFrame({"whole": np.minimum(who, 26) % 6, "cents": np.minimum(who, 26) / 10})
+    columns = {name: COLUMNS[name] for name in frame}
+    named = {} if unit == "row" else {"who": WHO}
+    entity = {"entity": "who", "max_rows_per_unit": 3} if unit == "entity" else {}
+    schema = build_schema({"status": "declared", "n_units": 30, "columns": columns | named, **entity})
+    return conform(frame.assign(who=who) if named else frame, schema, part=True), schema
+
+
+def _by_position(rows: Any, _: Schema) -> Any:
+    return [[str(position) for position in range(len(rows))]]
+
+
+def _in_order(rows: Any, schema: Schema, share: float, seed: int) -> Any:
+    return split._drawn(rows, schema.model_copy(update={"target": None}), share, seed)
+
+
+@pytest.mark.parametrize("unit", ["row", "name", "entity"])
+def test_a_split_by_position_or_drawn_in_order_is_caught(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = people(unit)
+    one_unit_is_one_unit(made)
+    for attribute, fault in (("row_names", _by_position), ("_keyed", _in_order)):
+        with monkeypatch.context() as patch:
+            patch.setattr(split, attribute, fault)
+            if unit != "row" and fault is _by_position:  # names decide
+                one_unit_is_one_unit(made)
+                continue
+            with pytest.raises(AssertionError):
+                one_unit_is_one_unit(made)
 
 
 @settings(max_examples=25)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT
-from evaluate.privacy.audit.stand_in import N_CANARIES, StandIn
+from evaluate.privacy.audit.counts import N_CANARIES, StandIn
 from evaluate.privacy.audit.white_box import N_FITS
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
@@ -96,7 +96,7 @@ def test_a_job_can_do_without_and_then_its_claims_never_pass(workspace: Any) -> 
 def test_an_audit_that_fails_leaves_the_rest_and_is_inconclusive(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StandIn, "weight", lambda *_: None)
+    monkeypatch.setattr(StandIn, "weights", lambda *_: None)
     _, evaluation, report, outcomes = run(workspace, audit=True)
     found = evaluation.candidates[0].find(MEASURE)
     assert isinstance(found, Failure)

@@ -129,7 +129,7 @@ def _show(name: str, found: "Audit", console: "Console") -> None:
     """The bounds beside the claim, the rows and trials behind them, and the verdict last."""
     from evaluate.audit_result import NO_FAULT, AuditPart
     from evaluate.text import typed_loss
-    from reports.audits import ATTACKED, alone, checks_in_words, cut, power_in_words, scope_in_words
+    from reports.audits import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words
 
     claim = typed_loss(found.epsilon)
     rows: list[tuple[str, ...]] = []
@@ -140,7 +140,7 @@ def _show(name: str, found: "Audit", console: "Console") -> None:
     for (what, *_), part in zip(rows, found.attacks, strict=True):
         console.say(
             f"{what[:1].upper()}{what[1:]}: on {part.ran_on}, at {found.confidence:.4g} confidence and delta "
-            f"{found.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}.{alone(part)}"
+            f"{found.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}."
         )
     for sentence in (*checks_in_words(found), scope_in_words(found)):
         console.say(sentence)

@@ -1,1 +1,1 @@
-"""Audits of a claimed epsilon, by what its fits draw: its noise, its choices, its measured domain and its split."""
+"""Audits of a claimed epsilon, by canaries in the counts and in the steps that its fits draw."""

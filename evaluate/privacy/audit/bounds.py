@@ -1,20 +1,18 @@
 """Lower bounds on epsilon from an attacker's error rates: of a Gaussian mechanism, of any, and of steps of DP-SGD.
 
-Nothing here fits or draws. The steps of a schedule are a family: the same steps, the noise of each times a factor.
-Every factor has a privacy curve delta(epsilon) by privacy loss distributions, and an attacker's two error rates must
-satisfy 1 - FNR <= e^epsilon FPR + delta(epsilon), and the same with the rates exchanged, at every epsilon. The largest
-factor that allows the observed rates says how much noise there can have been at most (`largest_factor`). No Gaussian
-limit is taken: few steps, or steps with little noise, are far from it.
-
-Curves lie on a coarse grid of losses. The accountant rounds so that delta is never too small, hence more rates are
-allowed and the factor is larger: the bound stays one.
+The steps of a schedule are a family: the same steps, the noise of each times a factor. Every factor has a privacy curve
+delta(epsilon) by privacy loss distributions, and an attacker's two error rates must satisfy
+1 - FNR <= e^epsilon FPR + delta(epsilon), and the same with the rates exchanged, at every epsilon. The largest factor
+that allows the observed rates says how much noise there can have been at most. No Gaussian limit is taken: few steps,
+or steps with little noise, are far from it. Curves lie on a coarse grid of losses, rounded so that delta is never too
+small: more rates are allowed, the factor is larger, and the bound stays one.
 
 Source: Kairouz, Oh, Viswanath 2015 (1311.0776) for the region of rates; Nasr et al. 2023 (2302.07956), section 4, for
-families of mechanisms in audits; Doroshenko et al. 2022 (2207.04380) for the grid.
+families of mechanisms in audits; Doroshenko et al. 2022 (2207.04380) for the grid; Steinke, Nasr, Jagielski 2023
+(2305.08846) for the bound of one run.
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -23,34 +21,28 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from synth.dp.accounting import epsilon_pld, loss_deviation
-from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
+from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 
 LEAST_FACTOR, MOST_FACTOR = 1 / 4, 16.0
-"""Between them a factor is looked for: less noise than a quarter is reported as a quarter, and beyond 16 times as much
-nothing is proved."""
+"""Less noise than a quarter is reported as a quarter, and beyond 16 times as much nothing is proved."""
 FINENESS, INTERVALS = 20, (1e-5, 1e-2)
 """Grid points per standard deviation of a step's privacy loss, a fifth of what a claim is worked out with."""
 EPSILONS = np.linspace(0.0, 14.0, 71)
 """The epsilons at which rates are held against the curve; more could only rule out more."""
 N_HALVINGS = 7
+GUESSED = 0.2, 0.05
+"""Shares of the canaries that an attacker of one run guesses, half of them "in". Fixed before anything is seen: few and
+sure where epsilon is large, many where it is small. The error is split."""
+ROOM, LEAST_CANARIES = 0.02, 1_000
+"""Canaries times delta at most, and canaries at least: the theorem charges every canary with a delta."""
+MOST_EPSILON, GRID = 40.0, 0.05
 
 
 def allows(event: SubsampledGaussianEvent, factor: float, rates: tuple[float, float]) -> bool:
     """True where steps with so many times the noise allow both error rates at once."""
-    return not _outside(_curve(_scaled(event, factor)), np.array(rates[0]), np.array(rates[1]))
-
-
-def rules_out(event: SubsampledGaussianEvent, wrong_in: np.ndarray, wrong_out: np.ndarray) -> np.ndarray:
-    """Mask of rates with `largest_factor` below 1, so that the claim is disproved; shape of the rates."""
-    nearest = LEAST_FACTOR ** (1 / 2**N_HALVINGS)
-    return _outside(_curve(_scaled(event, nearest)), wrong_in, wrong_out)
-
-
-def _outside(delta: np.ndarray, wrong_in: np.ndarray, wrong_out: np.ndarray) -> np.ndarray:
-    """Mask of pairs of rates that a privacy curve at `EPSILONS` forbids; shape of the rates."""
-    least, one, other = np.exp(EPSILONS), wrong_in[..., None], wrong_out[..., None]
-    return np.asarray(np.any((1 - other - least * one > delta) | (1 - one - least * other > delta), axis=-1))
+    delta, least = _curve(_scaled(event, factor)), np.exp(EPSILONS)
+    return all(bool(np.all(1 - other - least * one <= delta)) for one, other in (rates, rates[::-1]))
 
 
 @lru_cache(maxsize=256)
@@ -68,9 +60,7 @@ def _curve(event: SubsampledGaussianEvent) -> np.ndarray:
 
 
 def largest_factor(event: SubsampledGaussianEvent, rates: tuple[float, float]) -> float:
-    """The largest factor on the noise that allows both rates, or somewhat more; infinite where any seems to. Where even
-    the least factor does not allow them, that one: a bound that is too small is a bound.
-    """
+    """The largest factor on the noise that allows both rates, or somewhat more; infinite where any seems to."""
     if sum(rates) >= 1 or allows(event, MOST_FACTOR, rates):
         return math.inf
     if not allows(event, LEAST_FACTOR, rates):
@@ -84,47 +74,25 @@ def largest_factor(event: SubsampledGaussianEvent, rates: tuple[float, float]) -
 
 
 def epsilon_of_steps(schedule: Schedule, done: SubsampledGaussianEvent, factor: float) -> float:
-    """Epsilon that a factor on the noise of steps proves. Where there is as much noise as stated or more, it is that of
-    the steps that were done, which proves something whatever else was read; where there is less, that of
-    `epsilon_of_less`.
-    """
+    """Epsilon that a factor on the noise of steps proves: of the steps alone where there is as much as stated."""
     if factor >= 1:
         return 0.0 if math.isinf(factor) else epsilon_pld([_scaled(done, factor)], schedule.delta)
     return epsilon_of_less(schedule, done.what, factor)
 
 
-def epsilon_of_less(schedule: Schedule, what: str | None, factor: float) -> float:
+def epsilon_of_less(schedule: Schedule, what: str, factor: float) -> float:
     """Epsilon of the whole schedule with less noise in one event than stated, in the others as much. Above the claim,
     then, and either the claim is false or the list of events that it rests on.
     """
     factor = max(factor, LEAST_FACTOR)
-    events = [_scaled(event, factor) if what in (None, event.what) else event for event in schedule.events]
+    events = [_scaled(event, factor) if event.what == what else event for event in schedule.events]
     return epsilon_pld(events, schedule.delta)
 
 
-def _scaled(event: Event, factor: float) -> Any:
-    """The event with so many times its noise; its own delta stays."""
-    match event:
-        case SubsampledGaussianEvent():
-            return replace(event, noise_multiplier=event.noise_multiplier * factor)
-        case LaplaceEvent():
-            return replace(event, scale=event.scale * factor)
-        case SelectionEvent():
-            return replace(event, epsilon=event.epsilon / factor)
-        case StabilityEvent():
-            return GaussianEvent(event.what, event.sigma * factor, event.sensitivity, event.count)
-        case GaussianEvent():
-            return replace(event, sigma=event.sigma * factor)
-
-
-GUESSED = 0.2, 0.05
-"""Shares of the canaries that an attacker of one run guesses, half of them "in", the rest left open.
-
-Fixed before anything is seen: few and sure where epsilon is large, many where it is small. The error is split.
-"""
-ROOM, LEAST_CANARIES = 0.02, 1_000
-"""Canaries times delta at most, and canaries at least: the theorem charges every canary with a delta."""
-MOST_EPSILON, GRID = 40.0, 0.05
+def _scaled(event: Any, factor: float) -> Any:
+    """The steps or counts with so many times their noise."""
+    name = "noise_multiplier" if isinstance(event, SubsampledGaussianEvent) else "sigma"
+    return replace(event, **{name: getattr(event, name) * factor})
 
 
 def gaussian_mu(one: float, other: float) -> float:
@@ -133,10 +101,7 @@ def gaussian_mu(one: float, other: float) -> float:
 
 
 def free_epsilon(one: float, other: float, delta: float) -> float:
-    """Epsilon that two error rates need at least of any mechanism: 1 - other <= e^epsilon one + delta.
-
-    Source: Kairouz, Oh, Viswanath 2015 (1311.0776).
-    """
+    """Epsilon that two error rates need at least of any mechanism: 1 - other <= e^epsilon one + delta."""
     surplus = 1 - other - delta
     return max(0.0, math.log(surplus / one)) if surplus > 0 else 0.0
 
@@ -144,7 +109,7 @@ def free_epsilon(one: float, other: float, delta: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The exact epsilon of a Gaussian mechanism with sensitivity / sigma = mu, at delta; 0 where mu is not positive.
 
-    Source: Balle & Wang 2018, Theorem 8.
+    Source: Balle & Wang 2018 (1805.06530), Theorem 8.
 
     >>> round(gaussian_epsilon(1.0, 1e-5), 3)
     4.377
@@ -183,45 +148,34 @@ def one_run_p_value(epsilon: float, delta: float, n_canaries: int, n_guesses: in
 def one_run_epsilon(delta: float, n_canaries: int, n_guesses: int, n_right: int, confidence: float) -> float:
     """The smallest epsilon that so many right guesses do not rule out: a lower bound, at that confidence.
 
-    The p-value need not grow with epsilon, by its delta term, so the smallest is looked for from 0 on.
-
     >>> round(one_run_epsilon(0.0, 1_000, 100, 90, confidence=0.95), 2)
     1.63
     """
-    error = 1 - confidence
 
-    def p_value(epsilon: float) -> float:
-        return one_run_p_value(epsilon, delta, n_canaries, n_guesses, n_right)
+    def is_ruled_out(epsilon: float) -> bool:
+        return one_run_p_value(epsilon, delta, n_canaries, n_guesses, n_right) < 1 - confidence
 
-    if p_value(0.0) >= error:
+    if not is_ruled_out(0.0):
         return 0.0
-    first = next(e for e in np.arange(GRID, MOST_EPSILON + 2 * GRID, GRID) if p_value(e) >= error or e > MOST_EPSILON)
-    return _crossing(p_value, error, (float(first) - GRID, float(first)))
-
-
-def _crossing(p_value: Callable[[float], float], error: float, ends: tuple[float, float]) -> float:
-    """The end of what is ruled out between a value that is and one that is not."""
-    low, high = ends
+    # The p-value need not grow with epsilon, by its delta term, so the smallest is looked for from 0 on.
+    high = next(e for e in np.arange(GRID, MOST_EPSILON + 2 * GRID, GRID) if not is_ruled_out(e) or e > MOST_EPSILON)
+    low = high - GRID
     for _ in range(20):
         middle = (low + high) / 2
-        low, high = (middle, high) if p_value(middle) < error else (low, middle)
-    return low
+        low, high = (middle, high) if is_ruled_out(middle) else (low, middle)
+    return float(low)
 
 
-def best_of_run(
-    scores: np.ndarray, present: np.ndarray, delta: float, confidence: float, guessed: Sequence[float] = GUESSED
-) -> float:
+def best_of_run(scores: np.ndarray, present: np.ndarray, delta: float, confidence: float) -> float:
     """The largest of the bounds from one run's scores, each on another number of guesses; all hold at once. `scores`:
     of each canary, large where it seems to be in, shape (n_canaries,). `present`: whether it is, by the toss of a fair
     coin, shape (n_canaries,).
-
-    Where delta is large, the first canaries alone are looked at, the others being part of the table: how many follows
-    from delta.
     """
+    # Where delta is large, the first canaries alone are looked at, the others being part of the table.
     n = min(len(scores), max(LEAST_CANARIES, round(ROOM / delta)))
     order, bounds = np.argsort(scores[:n], kind="stable"), []
-    for share in guessed:
+    for share in GUESSED:
         each = max(round(n * share / 2), 1)
         n_right = int((~present[order[:each]]).sum() + present[order[-each:]].sum())
-        bounds.append(one_run_epsilon(delta, n, 2 * each, n_right, 1 - (1 - confidence) / len(guessed)))
+        bounds.append(one_run_epsilon(delta, n, 2 * each, n_right, 1 - (1 - confidence) / len(GUESSED)))
     return max(bounds)

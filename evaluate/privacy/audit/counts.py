@@ -1,12 +1,17 @@
 """An audit of the measurement log: can the counts that a fit releases tell whether a unit was there?
 
+The table is made of nothing but constants. Every column has the same codes, and every row holds one code throughout. Of
+each code there is a number of rows that no other code has, and one canary: a unit that is there or not. So whatever
+counts rows by some columns has one cell for each canary, and the counts say which. Where a unit may have several rows,
+a canary has more than a fit may use. In histories every unit has k rows in their order, so that a canary is one of the
+first rows, and k - 1 of the later ones.
+
 For a log y with noise sigma, in which the canary adds c to exact counts x, the best test adds up c (y - x - c/2) /
 sigma^2 over all releases, and says "in" above zero. Zero is where the two errors are alike under the claim; since it is
-fixed in advance, no trials are spent on choosing a threshold. The fit is that of a stand-in, and some hundred fits of a
-dozen canaries each are as many trials.
+fixed in advance, no trials are spent on choosing a threshold. Some hundred fits of a dozen canaries each are as many
+trials. The same fits say how large the noise is that they drew, and what a canary adds to each count.
 
-What is left out: choices (their noise is no Gaussian), the histogram of rows per entity, measured domains; these have
-checks of their own. The same fits say how large the noise is that they drew, whatever it hides.
+Left out: choices (their noise is no Gaussian), the histogram of rows per entity, measured domains.
 
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4.
 """
@@ -15,99 +20,247 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from evaluate.audit_result import AuditError
-from evaluate.privacy.audit.power import Residuals, Signal
-from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
+from evaluate.privacy.audit.power import Residuals
 from synth.dp.budget import Budget
-from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
+from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
+from synth.schema import Schema, build_schema
 
-TIE = 1e-9
+N_COLUMNS = 5
+N_CANARIES = 12
+"""Canaries in one fit, and codes of a column; in cells of their own, they are as good as one canary in twelve fits."""
+EXCESS = 3  # A canary's rows in multiples of those that a fit may use, where a unit may have several rows
+UNIT, ORDER, GROWING = "unit", "order", "growing column"
+IDENTIFIER = {"kind": "identifier", "bounds": [0, 10**12]}
+OF_TEXT = {"kind": "text", "learn": True, "length": 16}
+TIE, ROUNDING = 1e-9, 1e-9
 
 
 @dataclass(frozen=True)
-class CountTrials:
-    errors: tuple[int, int]
-    n_each: int
-    ran_on: str
-    signal: Signal
-    residuals: Residuals
+class StandIn:
+    """A public table in place of the real one."""
 
+    schema: Schema
+    n_codes: int = N_CANARIES
 
-@dataclass(frozen=True)
-class Patience:
-    n_fits: int
-    until: float
-    tell: Callable[[float], None]
+    @classmethod
+    def like(cls, schema: Schema, n_codes: int = N_CANARIES, *, histories: bool = False) -> "StandIn":
+        # No more columns than there are: a budget that tells pairs of rows must tell them of the stand-in's, too.
+        n_columns = min(N_COLUMNS, len(schema.modeled)) - bool(schema.growing) if histories else N_COLUMNS
+        columns: dict[str, Any] = {
+            # Declared bins: no noise merges these codes, whatever epsilon is.
+            f"column {i + 1}": {"kind": "integer", "bounds": [0, n_codes - 1], "bins": list(range(n_codes + 1))}
+            for i in range(n_columns)
+        }
+        columns |= {f"text {i + 1}": OF_TEXT for i in range(len(schema.texts))}  # their number sets those of a unit
+        content = {"status": "declared", "n_units": schema.n_units, "columns": columns}
+        if schema.entity is not None:
+            columns[UNIT] = IDENTIFIER
+            content |= {"entity": UNIT, "max_rows_per_unit": schema.max_rows_per_unit}
+        if histories:
+            content |= _roles(schema, columns, 6 * n_codes * schema.max_rows_per_unit)
+        return cls(build_schema(content), n_codes)
 
     @property
-    def over(self) -> bool:
-        """True where no further fit is begun; reads no clock without a limit."""
-        return math.isfinite(self.until) and time.monotonic() >= self.until
+    def histories(self) -> bool:
+        return self.schema.order is not None
+
+    @property
+    def k(self) -> int:
+        return self.schema.max_rows_per_unit
+
+    @property
+    def n_brought(self) -> int:
+        """Rows of one canary in the table."""
+        return self.k if self.schema.entity is None else EXCESS * self.k
+
+    @property
+    def background(self) -> np.ndarray:
+        """Units of each code beside the canary, shape (n_codes,). The rows of no two codes are as many, with a canary
+        or without, whether all of its rows count or not.
+        """
+        apart = math.ceil(self.n_brought / max(self.k - 1, 1)) + 1 if self.histories else 2 * self.n_brought
+        return apart * np.arange(1, self.n_codes + 1)
+
+    def table(self, present: np.ndarray) -> pd.DataFrame:
+        """The table with some of the canaries. `present`: which, shape (n_codes,), boolean."""
+        codes, n = np.arange(self.n_codes), int(self.background.sum())
+        units = np.concatenate([np.repeat(codes, self.background), codes[present]])
+        n_rows = np.full(len(units), self.k if self.histories else 1)
+        n_rows[n:] = self.n_brought
+        rows = np.repeat(units, n_rows)
+        frame = pd.DataFrame(dict.fromkeys(self.schema.modeled, rows))
+        if self.schema.entity is not None:
+            frame[UNIT] = np.repeat(np.concatenate([np.arange(n), n + codes[present]]), n_rows)
+        if self.histories:
+            # By their beginning and by their gain, which have cells for each code, whatever k is.
+            positions = np.arange(len(rows)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
+            for name in self.schema.growing:
+                frame[name] = rows * (4 * self.k + 2 * positions)
+            if ORDER not in self.schema.growing:
+                frame[ORDER] = positions
+        return self._with_texts(frame)
+
+    def probes(self, n_units: int) -> pd.DataFrame:
+        """A table of units that are all like canaries: each has one code, and more rows than a fit may use."""
+        unit = np.repeat(np.arange(n_units), self.n_brought)
+        frame = pd.DataFrame(dict.fromkeys(self.schema.modeled, unit % self.n_codes))
+        return self._with_texts(frame if self.schema.entity is None else frame.assign(**{UNIT: unit}))
+
+    def _with_texts(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(**dict.fromkeys(self.schema.texts, "a made-up text")) if self.schema.texts else frame
+
+    def weights(self, exact: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, float, float] | None:
+        """The cells of a release by code, the rows of each unit that count in it, and those of each canary; `None`
+        where these cells do not keep the codes apart.
+        """
+        cells = np.flatnonzero(exact)
+        if len(cells) != self.n_codes:
+            return None
+        cells = cells[np.argsort(exact[cells])]  # more rows of every next code, with its canary or without
+        causes = np.stack([self.background, present], axis=1).astype(float)
+        (weight, added), *_ = np.linalg.lstsq(causes, exact[cells])
+        explained = np.allclose(causes @ [weight, added], exact[cells])
+        kept_apart = explained and weight > 0 and (added > 0 or not present.any())
+        return (cells, float(weight), float(added)) if kept_apart else None
 
 
-def trials_of_counts(
-    generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, patience: Patience, rng: np.random.Generator
-) -> CountTrials:
-    false_positives = false_negatives = n_done = 0
-    half = stand_in.n_codes // 2
-    signals, residuals = [], Residuals()
-    while n_done < patience.n_fits and (n_done == 0 or not patience.over):
-        patience.tell(n_done / patience.n_fits)
-        present = rng.permutation(stand_in.n_codes) < half
-        log = measurement_log(generator, schedule, stand_in, present)
-        said, signal = guesses(stand_in, log, present)
-        signals.append(signal)
-        for release in log.releases:
-            residuals.add(release.published - release.exact, release.sigma)
-        false_positives += int((said & ~present).sum())
-        false_negatives += int((~said & present).sum())
-        n_done += 1
-    n_columns = len(stand_in.schema.modeled)
-    rows = f"{stand_in.k} row{'s' if stand_in.k > 1 else ''}"
-    return CountTrials(
-        (false_positives, false_negatives),
-        n_done * half,
-        f"{stand_in.name} of {n_columns} column{'s' if n_columns > 1 else ''} and {len(stand_in.table(present)):,} "
-        f"rows, fitted {n_done:,} times with {stand_in.n_codes} canaries of {rows} each",
-        min(signals, key=lambda signal: signal.mu),
-        residuals,
-    )
+def _roles(schema: Schema, columns: dict[str, Any], most: int) -> dict[str, Any]:
+    """The roles of a stand-in's columns in histories, of the kinds that a schema has; their columns are added."""
+    roles: dict[str, Any] = {"order": ORDER}
+    grows = {"kind": "integer", "bounds": [0, most]}
+    columns[ORDER] = grows if schema.order in schema.growing else IDENTIFIER
+    if schema.growing and schema.order not in schema.growing:
+        columns[GROWING] = grows
+        roles["nondecreasing_in_entity"] = [GROWING]
+    if "column 2" in columns and any(name in schema.constant_in_entity for name in schema.modeled):
+        roles["constant_in_entity"] = ["column 1"]
+    return roles
+
+
+@dataclass(frozen=True)
+class GaussianRelease:
+    """One release with Gaussian noise as it reached the sampler, flat: exact values, what was published, sigma."""
+
+    event: GaussianEvent
+    exact: np.ndarray
+    published: np.ndarray
+    sigma: float
+
+
+class LogComplete(Exception):
+    """All that was planned is drawn: what a fit makes of it is nothing that an audit needs."""
+
+
+class MeasurementLog(SystemNoise):
+    """The system's noise, which keeps every release with Gaussian noise, and ends a fit with the last draw or at the
+    first step: all counts are released before it.
+    """
+
+    private = False
+
+    def __init__(self, n_planned: int) -> None:
+        super().__init__()
+        self.n_planned, self.n_drawn = n_planned, 0
+        self.event: Event | None = None
+        self.releases: list[GaussianRelease] = []
+
+    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        published = super().gaussian(values, sigma)
+        if isinstance(self.event, GaussianEvent):
+            self.releases.append(GaussianRelease(self.event, values.ravel(), published.ravel(), sigma))
+        return published
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        raise LogComplete
+
+
+class _Logged(Budget):
+    """A budget that tells its log what is drawn."""
+
+    _noise: MeasurementLog
+
+    def _charge_then_draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
+        self._noise.event = event
+        drawn = super()._charge_then_draw(event, draw, n_releases)
+        self._noise.n_drawn += n_releases
+        if self._noise.n_drawn == self._noise.n_planned:
+            raise LogComplete
+        return drawn
 
 
 def measurement_log(
     generator: PrivateGenerator, schedule: Schedule, stand_in: StandIn, present: np.ndarray
 ) -> MeasurementLog:
     """The noisy measurements of one fit of the stand-in. `present`: which canaries are in, shape (n_codes,)."""
-    counted = [event for event in schedule.events if not isinstance(event, SubsampledGaussianEvent)]
-    log = MeasurementLog(sum(event.count for event in counted))
+    log = MeasurementLog(sum(e.count for e in schedule.events if not isinstance(e, SubsampledGaussianEvent)))
     with suppress(LogComplete):
-        generator.fit(stand_in.table(present), stand_in.schema, budget=Budget(schedule, log))
+        generator.fit(stand_in.table(present), stand_in.schema, budget=_Logged(schedule, log))
     return log
 
 
-def guesses(stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> tuple[np.ndarray, Signal]:
-    """For each canary whether the attacker says "in", shape (n_codes,), each from its own cells; and from how many."""
-    score, used = np.zeros(stand_in.n_codes), list[tuple[float, float]]()
-    for release in log.releases:
-        cells = np.flatnonzero(release.exact)
-        if len(cells) != stand_in.n_codes:
-            continue
-        cells = cells[np.argsort(release.exact[cells])]  # more rows of every next code, with its canary or without
-        weight = stand_in.weight(release.exact, cells, present)
-        if weight is None:
-            continue
-        canary = weight * stand_in.n_counted
-        used.append((canary, release.sigma))
-        surplus = release.published[cells] - weight * stand_in.background - canary / 2
-        score += canary * surplus / release.sigma**2
-    if not used:
-        raise AuditError("the audit found no released count that tells its canaries apart; leave it out for this one")
-    # Whole numbers tie; each way in half of the cases, whether the canary is in or not.
-    said = score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
-    return said, Signal(*np.array(used).T)
+@dataclass
+class CountTrials:
+    ran_on: str = ""
+    n_each: int = 0
+    errors: tuple[int, int] = (0, 0)
+    residuals: Residuals = field(default_factory=Residuals)
+    least: dict[str, float] = field(default_factory=dict)  # by event: the least noise for what a canary added
+
+    def add(self, stand_in: StandIn, log: MeasurementLog, present: np.ndarray) -> None:
+        """Count the guesses of one fit, each from the canary's own cells, and the noise that it drew."""
+        score, n_used = np.zeros(stand_in.n_codes), 0
+        for release in log.releases:
+            event, residuals = release.event, release.published - release.exact
+            self.residuals.add(residuals, release.sigma, whole=release.exact.dtype.kind in "iu")
+            share = release.sigma / event.sigma
+            if (told := stand_in.weights(release.exact.astype(float), present)) is not None:
+                cells, weight, added = told
+                share *= min(event.sensitivity / added, 1.0) if present.any() else 1.0
+                canary = weight * (1 if stand_in.histories else stand_in.k)
+                surplus = release.published[cells] - weight * stand_in.background - canary / 2
+                score, n_used = score + canary * surplus / release.sigma**2, n_used + 1
+            self.least[event.what] = min(self.least.get(event.what, 1.0), share * (1 + ROUNDING))
+        if not n_used:
+            raise AuditError("no count that was released tells the audit's canaries apart; leave it out for this one")
+        # Whole numbers tie; each way in half of the cases, whether the canary is in or not.
+        said = score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
+        self.errors = (self.errors[0] + int((said & ~present).sum()), self.errors[1] + int((~said & present).sum()))
+        self.n_each += stand_in.n_codes // 2
+
+
+def trials_of_counts(
+    generator: PrivateGenerator,
+    schedule: Schedule,
+    stand_in: StandIn,
+    rng: np.random.Generator,
+    *,
+    n_fits: int,
+    limit_s: float = math.inf,
+    tell: Callable[[float], None] = lambda share: None,
+) -> CountTrials:
+    """Fits of the stand-in, in each of which half of the canaries are in."""
+    trials, started = CountTrials(), time.monotonic()
+    for n_done in range(n_fits):
+        if n_done and time.monotonic() - started >= limit_s:
+            n_fits = n_done
+            break
+        tell(n_done / n_fits)
+        present = rng.permutation(stand_in.n_codes) < stand_in.n_codes // 2
+        trials.add(stand_in, measurement_log(generator, schedule, stand_in, present), present)
+    n_columns, n_rows = len(stand_in.schema.modeled), len(stand_in.table(present))
+    trials.ran_on = (
+        f"a public stand-in{' of histories' if stand_in.histories else ''} of {n_columns} "
+        f"column{'s' if n_columns > 1 else ''} and {n_rows:,} rows, fitted {n_fits:,} times with {stand_in.n_codes} "
+        f"canaries of {stand_in.k} row{'s' if stand_in.k > 1 else ''} each"
+    )
+    return trials

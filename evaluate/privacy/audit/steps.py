@@ -2,29 +2,24 @@
 
 The attacker sees every noisy sum of a training run and knows the program, the table, and when which unit was sampled,
 but for the canaries: units of which each is in by the toss of a coin of its own, and each has a coordinate of the sums
-to itself. They want to say which canaries were in, and win where they are right more often than epsilon and delta
-allow. A gradient in one coordinate is the worst that a unit can do, and so strong that one run is enough: 50,000
-canaries are 50,000 trials.
-
-The run is the system's own `fit` of a public stand-in, with a source of noise that is the system's but for this:
+to itself. A gradient in one coordinate is the worst that a unit can do, and so strong that one run is enough: 50,000
+canaries are 50,000 trials. The run is the system's own `fit` of a public stand-in, with the system's noise, but:
 
 - Canaries are units more: the system samples them at the rate that it samples the others at.
-- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit.
-  Each sampled canary adds that exact sum, in its own coordinate. So missing clipping shows, and clipping by layer or by
-  row. A gradient far below the bound makes a weak audit, not a false one. The unit has three times the rows that a fit
-  may use of it. Of every hundred samples one is empty, and its sum must be zero, or what a unit adds could not be told.
+- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit,
+  and each sampled canary adds the norm of that exact sum, in its own coordinate. So missing clipping shows, and
+  clipping by layer or by row: the unit has three times the rows that a fit may use of it. Of every hundred samples one
+  is empty, and its sum must be zero, or what a unit adds could not be told.
 - The system adds its noise, at the sigma that the training code asks for, to sums and coordinates at once. The training
-  goes on with its own part: it never meets a canary. So canaries do not depend on each other, and their trials are
-  independent ones.
+  goes on with its own part: it never meets a canary, and canaries do not depend on each other.
 
 A canary's score is the sum of its coordinate over all steps, each weighted by what a canary adds over the noise's
-variance. Against a threshold fixed in advance, halfway to what a canary adds as expected, scores make two error rates,
-and `bounds` says what the claimed steps allow. The optimal test would take a likelihood ratio at every step; it
-is little better where noise is as large as a useful claim needs, and it rests on the very noise that is in doubt.
+variance, held against a threshold fixed in advance, halfway to what a canary adds as expected. A likelihood ratio at
+every step is little better where noise is as large as a useful claim needs, and rests on the noise that is in doubt.
 
 What this cannot see: what a step does after its noise (a division by the size of the sample), what units do to one
 another before it (packs of rows, batch norms), what floating point tells of a sum, samples that hang together from step
-to step, and randomness that can be predicted. Counts and choices before the steps are another audit's matter.
+to step, and randomness that can be predicted.
 
 Source: Steinke, Nasr, Jagielski 2023 (2305.08846), section 5, for one run and canaries that are gradients; Nasr et al.
 2023 (2302.07956) for the attacker.
@@ -34,14 +29,14 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from evaluate.audit_result import AuditError
+from evaluate.privacy.audit.counts import LogComplete, StandIn
 from evaluate.privacy.audit.power import Residuals
-from evaluate.privacy.audit.stand_in import LogComplete, StandIn
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
@@ -51,72 +46,55 @@ from synth.generators.wrapper import unwrapped, wrappers
 
 N_STEP_CANARIES = 50_000
 """Canaries of a run. They cost a second or two; at epsilon 1 they find contributions that are two thirds too large."""
+MOST_STEPS = 2_000  # Of a training run; of a longer one these are held against as many
 EMPTY_EVERY = 100
 EXPECTED_SAMPLE, N_UNITS = 16, (256, 20_000)
 """Units in a sample of the stand-in, as expected, within so many units in all: with fewer, networks diverge."""
 
 
-@dataclass
-class StepLog:
-    """A source of noise that samples canaries beside the units and adds them to the sums; the system draws."""
+class StepLog(SystemNoise):
+    """The system's noise, which samples canaries beside the units and adds them to the sums."""
 
-    present: np.ndarray  # which canaries are in, shape (n_canaries,)
-    n_planned: int
-    limit_s: float
-    rng: np.random.Generator
-    tell: Callable[[float], None] = lambda _: None
-    score: np.ndarray = field(init=False)  # of each canary, up to a threshold that all share, shape (n_canaries,)
-    halfway: float = 0.0
-    n_done: int = 0
-    sizes: list[float] = field(default_factory=list)
-    least_noise: float = math.inf
-    most_sampled: float = 0.0
-    residuals: Residuals = field(default_factory=Residuals)
-    private: bool = False
-    system: SystemNoise = field(default_factory=SystemNoise)
+    private = False
 
-    def __post_init__(self) -> None:
-        self.score = np.zeros(len(self.present))
-        self._canary_at = np.zeros(0, dtype=np.int64)
-        self._sampled, self._rate, self._is_probed = self._canary_at, 0.0, False
-        self._until = math.inf
-
-    def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        return self.system.gaussian(values, sigma)
-
-    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        return self.system.laplace(values, scale)
-
-    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        return self.system.noisy_max(scores, scale)
+    def __init__(
+        self,
+        present: np.ndarray,  # which canaries are in, shape (n_canaries,)
+        n_planned: int,
+        limit_s: float,
+        rng: np.random.Generator,
+        tell: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        super().__init__()
+        self.present, self.n_planned, self.limit_s, self.rng, self.tell = present, n_planned, limit_s, rng, tell
+        self.score = np.zeros(len(present))  # of each canary, up to a threshold that all share, shape (n_canaries,)
+        self.halfway, self.n_done, self.sizes = 0.0, 0, list[float]()
+        self.least_noise, self.most_sampled, self.residuals = math.inf, 0.0, Residuals()
+        self._canary_at = self._sampled = np.zeros(0, dtype=np.int64)
+        self._rate, self._is_probed, self._until = 0.0, False, math.inf
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
         """One unit, or none; whom the system sampled of the canaries is kept."""
         if self.n_done == 0:  # what a fit does before its first step, as loading its libraries, is not the audit's time
-            self._until = self.limit_s if math.isinf(self.limit_s) else time.monotonic() + self.limit_s
-        found = self.system.sample(n_units + int(self.present.sum()), sampling_rate)
-        canaries = self._places(n_units)[found]
+            self._until = time.monotonic() + self.limit_s
+        n_present = int(self.present.sum())
+        if len(self._canary_at) != n_units + n_present:
+            self._canary_at = np.full(n_units + n_present, -1)  # the canary at each position, -1 where a unit is
+            positions = self.rng.permutation(len(self._canary_at))[:n_present]
+            self._canary_at[positions] = np.flatnonzero(self.present)
+        canaries = self._canary_at[super().sample(n_units + n_present, sampling_rate)]
         self._sampled, self._rate = canaries[canaries >= 0], sampling_rate
         self.most_sampled = max(self.most_sampled, sampling_rate)
         self._is_probed = self.n_done % EMPTY_EVERY != EMPTY_EVERY - 1
         return np.full(int(self._is_probed), self.n_done % n_units, dtype=np.int64)
-
-    def _places(self, n_units: int) -> np.ndarray:
-        """The canary at each place among units and canaries, -1 where a unit is."""
-        n_present = int(self.present.sum())
-        if len(self._canary_at) != n_units + n_present:
-            self._canary_at = np.full(n_units + n_present, -1)
-            places = self.rng.permutation(len(self._canary_at))[:n_present]
-            self._canary_at[places] = np.flatnonzero(self.present)
-        return self._canary_at
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """The sum with the system's noise; the canaries' coordinates are noised beside it and scored."""
         size = self._size(values)
         exact = np.zeros(len(self.present))
         exact[self._sampled] = size
-        noisy = self.system.floats(np.concatenate([values.ravel(), exact]), sigma)
-        self.residuals.add_real(noisy[values.size :] - exact, sigma)
+        noisy = super().floats(np.concatenate([values.ravel(), exact]), sigma)
+        self.residuals.add(noisy[values.size :] - exact, sigma, whole=False)
         if size > 0:
             self.least_noise = min(self.least_noise, sigma / size)
         weight = size / sigma**2
@@ -125,7 +103,7 @@ class StepLog:
         self.n_done += 1
         if self.n_done % EMPTY_EVERY == 0:
             self.tell(self.n_done / self.n_planned)
-        if self.n_done == self.n_planned or (math.isfinite(self._until) and time.monotonic() > self._until):
+        if self.n_done == self.n_planned or time.monotonic() > self._until:
             raise LogComplete
         return noisy[: values.size].reshape(values.shape)
 
@@ -139,30 +117,24 @@ class StepLog:
             )
         if self._is_probed:
             self.sizes.append(size)
-            return size
-        if size > 0:
+        elif size > 0:
             raise AuditError(
                 f"the sum over no unit must be zero, and at step={self.n_done} it is not; what a unit adds is then not "
                 "to be told, so leave the audit out for this one"
             )
-        return 0.0
+        return size
 
 
 @dataclass(frozen=True)
 class StepTrials:
     scores: np.ndarray  # of each canary, above 0 where the attacker says "in", shape (n_canaries,)
     present: np.ndarray  # whether it is, shape (n_canaries,)
-    event: SubsampledGaussianEvent
+    event: SubsampledGaussianEvent  # the steps that were done
     n_planned: int
-    sizes: np.ndarray  # what a unit adds to a sum, as a share of the clipping bound, shape (n_probed,)
+    share: float  # of the clipping bound, what a unit adds to a sum on average
     noise_left: float
     most_sampled: float
     residuals: Residuals
-
-    @property
-    def share(self) -> float:
-        """Of the clipping bound, what a unit adds to a sum on average."""
-        return float(self.sizes.mean())
 
     @property
     def errors(self) -> tuple[int, int]:
@@ -198,6 +170,6 @@ def run_of_steps(
     bound = bounds.get(event.what) or getattr(unwrapped(generator), "max_grad_norm", 1.0)
     done = SubsampledGaussianEvent(event.what, event.noise_multiplier, event.sampling_rate, log.n_done)
     return StepTrials(
-        log.score - log.halfway, log.present, done, event.count, np.array(log.sizes) / bound,
+        log.score - log.halfway, log.present, done, event.count, float(np.mean(np.array(log.sizes) / bound)),
         log.least_noise / event.noise_multiplier, log.most_sampled, log.residuals,
     )  # fmt: skip

@@ -15,6 +15,7 @@ local claims.
 """
 
 import math
+import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -26,12 +27,12 @@ from scipy import stats
 
 from evaluate.audit_result import Audit, AuditCheck, Power
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit.neighboring_tables import EXCESS, without_constraints
-from evaluate.privacy.audit.power import N_SIMULATED, power_of
+from evaluate.privacy.audit.counts import EXCESS, IDENTIFIER
+from evaluate.privacy.audit.power import power_of
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise, system_words
 from synth.progress import Progress
-from synth.schema import Schema
+from synth.schema import Schema, build_schema
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, Oracle
 from understudy.extras.local.reports import ReportCounts
@@ -54,18 +55,28 @@ twice as much."""
 REPORTS_EACH, MOST_WORDS = (20_000, 100_000), 20_000_000
 """Reports to a question at least and at most, and random words of one table: what takes seconds."""
 ROOM = 4  # Slots for each question where there is a single respondent: several rows of one have room
-_SEED = 20_242
+_SEED, N_SIMULATED = 20_242, 2_000
 Row = dict[str, np.ndarray] | None  # codes, shape (1,) by column, or nobody
 
 
 def audit_local(
-    generator: Local, schema: Schema, *, n_fits: int | None, confidence: float, seed: int, progress: Progress, **_: Any
-) -> Audit:
-    progress(f"audit {generator.name}", None)
-    survey = type(generator).asking(generator.survey(schema)).survey(without_constraints(schema, histories=False))
+    generator: Local, schema: Schema, *, n_fits: int | None, confidence: float, time_limit_s: float | None, seed: int,
+    progress: Progress,
+) -> Audit:  # fmt: skip
+    """An audit by one pass, which takes seconds, and by more where `n_fits` asks for them and there is time."""
+    what, began = f"audit {generator.name}", time.monotonic()
+    progress(what, None)
+    survey = type(generator).asking(generator.survey(schema)).survey(_without_constraints(schema))
     rows, m = made_up_rows(survey, np.random.default_rng(seed)), survey.n_answers
-    n_slots = _n_slots(survey) * max((n_fits or 8) // 8, 1)
+    n_slots, n_passes = _n_slots(survey), (n_fits or 8) // 8
     first, second = (_reports(survey, rows, n_slots) for _ in range(2))
+    for turn in range(1, n_passes):
+        if time_limit_s is not None and time.monotonic() - began > time_limit_s:
+            break
+        progress(what, turn / n_passes)
+        for half in (first, second):
+            for counts, more in zip(half, _reports(survey, rows, n_slots), strict=True):
+                counts += more
     number, (one, n_one, other, n_other) = attack(first, second, confidence)
     proved, n = float(bounds(one, other, (n_one, n_other), confidence)), min(n_one, n_other)
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
@@ -73,8 +84,9 @@ def audit_local(
     names, exceeds, alone = " and ".join(survey.questions[number].columns), m * proved > survey.epsilon, _alone(survey)
     each = AuditCheck(
         QUESTIONS,
-        f"{len(first):,} questions, {n:,} reports or more after each of up to four answers, no answer among them: an "
-        f"epsilon of at least {proved:.3g} by {names}, where {survey.event.epsilon:.3g} is stated",
+        f"{len(first):,} question{'s' if len(first) > 1 else ''}, {n:,} reports or more after each of up to four "
+        f"answers, no answer among them: an epsilon of at least {proved:.3g} by {names}, where "
+        f"{survey.event.epsilon:.3g} is stated",
         power=power,
         fault=f"a report about {names} tells more of the answer than is stated" if exceeds else None,
         bound=m * proved if exceeds else 0.0,
@@ -86,10 +98,20 @@ def audit_local(
     return Audit(
         epsilon=survey.epsilon, delta=0.0, bound=max(m * proved, alone.bound), distribution_free=proved,
         strongest=m * float(bounds(n, 0, (n, n), confidence)), confidence=confidence, n_trials=n_one + n_other,
-        false_positives=false_in, false_negatives=false_out, power=power,
+        false_positives=false_in, false_negatives=false_out,
         ran_on=f"a public stand-in of {n_slots:,} respondents, all alike",
         checks=(each, alone), covered=(ANSWERS,), not_covered=OUTSIDE, attacked="reports",
     )  # fmt: skip
+
+
+def _without_constraints(schema: Schema) -> Schema:
+    """The learned columns of a schema, its unit, k and n_units, and nothing else of it."""
+    columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
+    content: dict[str, Any] = {"status": schema.status, "n_units": schema.n_units}
+    if schema.entity is not None:
+        columns[schema.entity] = IDENTIFIER
+        content |= {"entity": schema.entity, "max_rows_per_unit": schema.max_rows_per_unit}
+    return build_schema({**content, "columns": columns})
 
 
 def _n_slots(survey: Survey) -> int:

@@ -12,9 +12,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError, AuditPart
-from evaluate.privacy.audit.counts import CountTrials
-from evaluate.privacy.audit.power import Residuals, Signal
-from evaluate.privacy.audit.stand_in import LogComplete, MeasurementLog, StandIn
+from evaluate.privacy.audit.counts import CountTrials, LogComplete, MeasurementLog, StandIn
+from evaluate.privacy.audit.power import Residuals
 from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
 from evaluate.privacy.audit.white_box import audit, of_counts, of_steps
 from synth.dp.events import SubsampledGaussianEvent
@@ -33,10 +32,8 @@ from synth.neural.dp_ctgan import PairCritic  # noqa: E402
 Patches = list[tuple[Any, str, Callable[..., Any]]]
 NETWORKS = ("pairs", "network", "tvae")
 EACH = 0.995
-PROBED: Any = (np.ones(20), 1.0, 0.1, Residuals())
-"""Of steps: sizes, noise left, the rate sampled at, and residuals."""
-COUNTED: Any = (Signal(np.ones(5), np.full(5, 20.0)), Residuals())
-"""Of counts: where a canary shows, and residuals."""
+PROBED: Any = (1.0, 1.0, 0.1, Residuals())
+"""Of steps: a unit's share of the clipping bound, noise left, the rate sampled at, and residuals."""
 FEW = {"steps": 100, "sampling_rate": 0.1}
 """A claim like any other, with steps that are larger and fewer, so that a run takes half a second."""
 _floats, _release, _sums = SystemNoise.floats, Steps.release, dp_sgd.clipped_sums
@@ -264,11 +261,9 @@ def test_counts_prove_what_they_do_of_the_whole_schedule() -> None:
     event = schedule.event(COLUMNS)
     assert event is not None
     # Errors that need somewhat more than half the noise that is stated.
-    bounds = [
-        of_counts(schedule, CountTrials((k, k), 100_000, "paper", *COUNTED), EACH).bound for k in (39_000, 45_900)
-    ]
+    bounds = [of_counts(schedule, CountTrials("paper", 100_000, (k, k)), EACH).bound for k in (39_000, 45_900)]
     assert bounds[0] > schedule.epsilon > bounds[1] > 0.0
-    assert of_counts(schedule, CountTrials((50_000, 50_000), 100_000, "paper", *COUNTED), EACH).bound == 0.0
+    assert of_counts(schedule, CountTrials("paper", 100_000, (50_000, 50_000)), EACH).bound == 0.0
 
 
 @pytest.mark.statistical
