@@ -41,7 +41,7 @@ _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
      r"|relations\.lost\.worst", (-1.0, 1.0)),
     (r"utility\.(tstr\..+|\w+\.tstr)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
-    (r"columns\.(wasserstein|chi2)"
+    (r"columns\.(wasserstein|chi2)|utility\.columns(\.\w+)?"
      r"|privacy\.dcr\.median", (0.0, math.inf)),
 )  # fmt: skip
 """The least and the most that numbers come to, by name: shares, differences of two, scores, losses, distances."""
@@ -144,6 +144,7 @@ _MODULES = {
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.support": "evaluate.fidelity.support",
     "utility.tstr": "evaluate.utility.tstr",
+    "utility.columns": "evaluate.utility.columns",
     "utility.queries": "evaluate.utility.queries",
     "utility.clusters": "evaluate.utility.clusters",
     "fairness.models": "evaluate.fairness.models",
