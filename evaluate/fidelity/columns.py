@@ -55,6 +55,9 @@ METRICS = (
            counted=KEPT),
     Metric("columns.tail.excess.worst", "lower", "Worst tail",
            "The largest excess of a tail, and the column it belongs to.", counted=KEPT),
+    Metric(descriptives.CATEGORIES, "higher", "Categories kept, worst",
+           "Of the categories that one real row in a hundred has, the one whose share has changed the most: 1 is kept, "
+           "0.5 is half or twice the real share, 0 is gone.", counted=KEPT),
     Metric("columns.spikes.kept.worst", "higher", "Frequent values kept, worst",
            "In the worst column: the share of rows with a frequent exact value, over that of real rows; 1 is all kept.",
            counted=KEPT),
@@ -243,7 +246,8 @@ def measure(tables: Tables) -> MetricResult:
     """Distances of every learned column, their means, and the figure "columns"."""
     if not tables.schema.learned:
         why = "the schema has no column that is learned"
-        names = ("columns.tvd.mean", "columns.tvd.excess", "columns.tvd.excess.worst", *descriptives.OF_THE_TABLE)
+        of_tvd = ("columns.tvd.mean", "columns.tvd.excess", "columns.tvd.excess.worst")
+        names = (*of_tvd, descriptives.CATEGORIES, *descriptives.OF_THE_TABLE)
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in names))
     samples = Samples.draw(tables)
     columns = compared_columns(tables, samples)
@@ -261,6 +265,8 @@ def measure(tables: Tables) -> MetricResult:
     whole = samples.whole()
     described, drawn = descriptives.measure(whole, tables.schema.columns, _lines(whole))
     measured += described
+    categories = [column.attribute for column in columns if column.lines is None]
+    measured.append(descriptives.kept_categories(whole, categories))
     return MetricResult(
         tuple(m for m in measured if isinstance(m, Estimate)),
         tuple(m for m in measured if isinstance(m, Failure)),

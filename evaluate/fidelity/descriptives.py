@@ -1,4 +1,4 @@
-"""Descriptive statistics of numbers and dates: tails, mean, standard deviation, spikes and lattices.
+"""Descriptive statistics of columns: categories, tails, mean, standard deviation, spikes and lattices.
 
 What a reader sees of a column before any distance: whether its largest values are as large, its spread as wide, and
 whether values stand where real ones do, on a few frequent ones or on multiples of 10. None of it is biased by the size
@@ -16,12 +16,15 @@ from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
-from synth.domain import numeric_scale
+from synth.domain import Attribute, numeric_scale
 
 TAIL, FEWEST_IN_TAIL = 0.001, 3
 """Share of the training rows beyond each end of a column's bulk, and how many rows these are at least."""
 SPIKE, FEWEST_IN_SPIKE = 0.01, 10
 """Share of the training rows that a frequent value has at least, and how many rows these are at least."""
+COMMON, FEWEST_OF_A_CATEGORY = 0.01, 50
+"""Share of the training rows that a category has at least whose share is asked for, and how many rows these are: with
+fewer, chance alone halves or doubles some of them."""
 STANDS_OUT = 3.0  # Least ratio of a frequent value's count to its neighbors', in a column with steps
 LEAST_MASS = 0.05  # Share of the training rows on spikes below which a column is said to have none
 MOST_OF = 0.5  # Share of the training values other than 0 that lie on a lattice at least
@@ -33,6 +36,7 @@ LEAST_DISTINCT = 5  # Values that a lattice has at least
 LARGEST_LOG = float(np.log(1_000.0))  # Log ratio of standard deviations that a constant column counts as
 
 MEAN_TAIL = "columns.tail.excess.mean"
+CATEGORIES = "columns.categories.kept.worst"
 OF_THE_TABLE = (MEAN_TAIL, "columns.tail.excess.worst", "columns.spikes.kept.worst", "columns.lattice.kept.worst")
 PLAIN = {"mean": 0.1, "std": 0.22, "kept": 0.9}
 """Limits beyond which a picture says in bold that a column is off, where the favorable end of the interval breaks them:
@@ -150,6 +154,52 @@ def ratio(first: Rate, second: Rate) -> Rate:
     return value, min(float(low), value), max(float(high), value)
 
 
+def kept_categories(samples: Samples, attributes: Sequence[Attribute]) -> Estimate | Failure:
+    """Of the categories that 1 in 100 training rows have, missing among them, the one whose share has changed the most,
+    twice as many counting like half; its interval holds all of them at once (Bonferroni). `samples`: *Sensitive*. All
+    their rows.
+    """
+    alone, worth = [(i,) for i in range(len(attributes))], _worth(samples)
+    frequent: list[tuple[str, np.ndarray, np.ndarray]] = []
+    each = zip(*(sample.coded(attributes).each(alone) for sample in samples.all), strict=True)
+    for attribute, tables in zip(attributes, each, strict=True):
+        counts = np.array([table.sum(axis=0) for table in tables])
+        n = counts.sum(axis=1)
+        for code in np.flatnonzero(counts[0] >= max(COMMON * n[0], FEWEST_OF_A_CATEGORY)):
+            name = f"{attribute.labels()[code]!r} of {attribute.name!r}"
+            frequent.append((name, counts[:, code] / n, n * worth))
+    if not frequent:
+        return Failure(CATEGORIES, "not applicable", "no category is frequent enough")
+    kept: list[tuple[str, list[Rate]]] = []
+    for name, shares, n in frequent:
+        train, *others = (wilson(float(s), max(float(m), 1.0), len(frequent)) for s, m in zip(shares, n, strict=True))
+        kept.append((name, [_either_way(ratio(other, train)) for other in others]))
+    name, rates = min(kept, key=lambda each: each[1][0][0])
+    low, high = (min(of[0][end] for *_, of in kept) for end in (1, 2))
+    return Estimate(
+        CATEGORIES, rates[0][0], samples.others[0].n_rows, "higher", low=low, high=high,
+        reference=min(of[1][0] for *_, of in kept), floor=min(of[2][0] for *_, of in kept),
+        note=f"The worst is {name}, of {len(kept):,} categories.",
+    )  # fmt: skip
+
+
+def _either_way(times: Rate) -> Rate:
+    """A ratio, or its inverse where it is above 1.
+
+    >>> _either_way((2.0, 1.6, 2.5)), _either_way((1.0, 0.5, 1.25))
+    ((0.5, 0.4, 0.625), (1.0, 0.5, 1.0))
+    """
+    value, low, high = times
+    inverse = [1 / end if end > 0 else np.inf for end in times]
+    return min(value, inverse[0]), min(low, inverse[2]), 1.0 if low <= 1 <= high else max(min(high, inverse[1]), 0.0)
+
+
+def _worth(samples: Samples) -> np.ndarray:
+    """Units of each sample over its rows; shape (4,)."""
+    sizes = [of.n_rows for of in samples.all]
+    return np.array([table.n_units(n) / n for table, n in zip(samples.tables, sizes, strict=True)])
+
+
 def measure(
     samples: Samples, columns: Mapping[str, Any], lines: Mapping[str, Sequence[OrderedValues]]
 ) -> tuple[list[Estimate | Failure], dict[str, dict[str, Any]]]:
@@ -171,9 +221,7 @@ def measure(
         )  # fmt: skip
         others = [name for name in OF_THE_TABLE if name != MEAN_TAIL]
         return [nothing_out, *(Failure(name, "not applicable", _NO_NUMBER) for name in others)], {}
-    sizes = [of.n_rows for of in samples.all]
-    units = [table.n_units(n) for table, n in zip(samples.tables, sizes, strict=True)]
-    worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
+    worth = tuple(_worth(samples).tolist())
     found = [ColumnValues(name, columns[name], tuple(of), worth) for name, of in there.items()]
     return [*_tails(found), *_kept(found)], {of.name: of.drawn for of in found}
 

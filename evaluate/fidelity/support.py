@@ -1,4 +1,4 @@
-"""Support of the synthetic table: alpha-precision, beta-recall and coverage of its rows.
+"""Support of the synthetic table: alpha-precision, beta-recall and coverage of its rows, and how often they repeat.
 
 Rows are points of `evaluate.neighbors`: ranks among the training rows (spread as two fair coins), one coordinate per
 category, one for missing. Of each table equally many are compared with as many training rows; a copy of these scores
@@ -17,12 +17,15 @@ import numpy as np
 from scipy import special
 
 from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, joint_samples
-from evaluate.intervals import HALVES, LEVEL, N_GROUPS, half_samples, replicate_groups
-from evaluate.metrics import Metric
+from evaluate.intervals import HALVES, LEVEL, N_GROUPS, Rate, clustered, half_samples, newcombe, replicate_groups
+from evaluate.metrics import KEPT, Metric
 from evaluate.result import Estimate, Failure
+from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
+from synth.split import row_keys
 
 _SUPPORT = "a small sample moves it, so that its limit would depend on the number of rows; name 'joint.c2st.excess'"
+REPEATS = "joint.repeats.excess"
 METRICS = (
     Metric("joint.alpha_precision", "higher", "Alpha-precision",
            "Whether as many synthetic as real rows lie in the typical part of the real table; 1 is best.",
@@ -32,6 +35,9 @@ METRICS = (
            describes=_SUPPORT, key=True),
     Metric("joint.coverage", "higher", "Coverage", "Share of real rows with a synthetic row in their neighborhood.",
            describes=_SUPPORT, key=True),
+    Metric(REPEATS, "lower", "Repeated rows beyond real",
+           "Share of synthetic rows that stand in the table more than once, minus that among as many training rows.",
+           counted=KEPT),
 )  # fmt: skip
 
 N_NEIGHBORS = 5
@@ -149,19 +155,44 @@ _NOTES = {
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Alpha-precision, beta-recall and coverage."""
-    samples = joint_samples(tables)
+    """Alpha-precision, beta-recall and coverage on a sample, and repeated rows among all."""
+    if not tables.schema.learned:
+        why = "the schema has no column that is learned"
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
+    repeats, samples = repeated_rows(tables), joint_samples(tables)
     if samples.n_units < MIN_UNITS:
         why = f"it needs at least {MIN_UNITS} rows (or entities) of each table"
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
+        return MetricResult((repeats,), tuple(Failure(name, "skipped", why) for name in NAMES[:-1]))
     if samples.train.points.shape[1] == 0:
         why = "all rows of all tables are equal, so there is no distance between them"
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
+        return MetricResult((repeats,), tuple(Failure(name, "skipped", why) for name in NAMES[:-1]))
     train = samples.train.points
     own = cloud(train, train)
     others = [cloud(train, side.points) for side in (samples.synthetic, samples.fresh, samples.shuffled)]
     found = replicates(own, others, samples)
-    return MetricResult(tuple(_estimate(name, found[:, :, i], samples.n) for i, name in enumerate(FIGURES)))
+    estimates = (_estimate(name, found[:, :, i], samples.n) for i, name in enumerate(FIGURES))
+    return MetricResult((repeats, *estimates))
+
+
+def repeated_rows(tables: Tables) -> Estimate:
+    """The share of rows with an equal one in their table: of as many synthetic and training rows, as the share grows
+    with their number. Rows that are equal are one piece of evidence.
+    """
+
+    def share(side: Side, n: int) -> Rate:
+        keys = row_keys(getattr(tables, side).iloc[tables.order(side)[:n]], sorted(tables.schema.learned))
+        _, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        return clustered(counts[codes] > 1, codes)
+
+    n_train = len(tables.train)
+    n, n_fresh = min(n_train, len(tables.synthetic)), min(n_train, len(tables.holdout))
+    train, synthetic = share("train", n), share("synthetic", n)
+    value, low, high = newcombe(synthetic, train)
+    fresh = share("holdout", n_fresh)[0] - share("train", n_fresh)[0]
+    return Estimate(
+        REPEATS, value, n, "lower", low=low, high=high, reference=fresh, floor=share("shuffled", n)[0] - train[0],
+        note=f"Of {n:,} synthetic rows {synthetic[0]:.1%} have an equal one, of as many training rows {train[0]:.1%}.",
+    )  # fmt: skip
 
 
 def replicates(own: Cloud, others: list[Cloud], samples: JointSamples) -> np.ndarray:

@@ -39,7 +39,7 @@ def measure(tables: Tables) -> MetricResult:
     """Total variation of triples, the worst ten of them, and the figure "triples"."""
     if len(tables.schema.learned) < 3:
         why = "the schema has fewer than three columns that are learned, so there is no triple"
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
+        return MetricResult(failures=tuple(Failure(name, "not applicable", why) for name in NAMES))
     coded = EncodedSamples.of(tables, Samples.draw(tables), together=3)
     triples, share = _chosen(coded.columns, tables.seed)
     tvd, n = coded.tvds(triples), coded.samples.n

@@ -77,8 +77,7 @@ def _groups(candidate: Candidate) -> Iterator[WeakGroup]:
 def _group(name: str, row: Mapping[str, Any]) -> Iterator[WeakGroup]:
     if "excess" in row:
         yield WeakGroup(name, "column distance beyond noise", finite(row["excess"]), None, None, "utility")
-    for form in ("linear", "boosting"):
-        found = row.get(form)
-        if isinstance(found, Mapping):
-            value, low, high = (finite(found.get(key)) for key in ("gap", "low", "high"))
-            yield WeakGroup(name, f"loss of the {form} model", value, low, high, "utility")
+    found = row.get("boosting")
+    if isinstance(found, Mapping):
+        value, low, high = (finite(found.get(key)) for key in ("gap", "low", "high"))
+        yield WeakGroup(name, "loss of the boosting model", value, low, high, "utility")

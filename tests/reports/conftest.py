@@ -143,6 +143,9 @@ def _estimates(
     yield one("columns.tvd.excess.worst", worst["tvd"], 0.006, 0.0, 0.0, note=f"The worst is {worst['column']!r}.")
     yield one("columns.tail.excess.mean", q["tv1"] / 20, 0.001, 0.0, 0.0)
     yield one("columns.tail.excess.worst", q["tv1"] / 8, 0.003, 0.0, 0.0)
+    yield one("columns.categories.kept.worst", 0.9, 0.06, 0.95, 1.0, direction="higher")
+    yield one("joint.repeats.excess", 0.0, 0.002, 0.0, 0.0)
+    yield one("triples.tvd.excess.worst", q["share"] * 0.05, 0.02, 0.0, 0.2)
     yield one("columns.spikes.kept.worst", 0.93, 0.03, 1.0, 1.0, direction="higher")
     yield one("columns.lattice.kept.worst", 0.9, 0.04, 1.0, 1.0, direction="higher")
     for column in columns:

@@ -30,7 +30,7 @@ def test_groups_of_every_source_are_ordered_by_what_is_sure() -> None:
             {
                 "column": "sex",
                 "levels": (),
-                "groups": [{"group": "m", "few": False, "linear": {"gap": 0.4, "low": 0.1, "high": 0.7}}],
+                "groups": [{"group": "m", "few": False, "boosting": {"gap": 0.4, "low": 0.1, "high": 0.7}}],
             }
         ],
         quasi_identifiers={

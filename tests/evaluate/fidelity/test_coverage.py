@@ -24,7 +24,7 @@ from synth.schema import Schema
 MEASURES = {"fidelity.columns": columns, "fidelity.pairs": pairs, "fidelity.triples": triples}
 OF_THE_POPULATION = (
     "columns.missing", "columns.tail.excess", "columns.tail.excess.mean", "columns.tail.excess.worst",
-    "columns.spikes.kept.worst", "columns.lattice.kept.worst",
+    "columns.spikes.kept.worst", "columns.lattice.kept.worst", "columns.categories.kept.worst",
 )  # fmt: skip
 """Simulated on their own: they estimate differences and ratios of shares, not an expected distance."""
 SIZES = (1_000, 400)

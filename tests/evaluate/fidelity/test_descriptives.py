@@ -175,3 +175,50 @@ def test_a_table_without_numbers_says_so(tables: Tables) -> None:
     (tail,) = (e for e in measured.estimates if e.measure == descriptives.MEAN_TAIL)
     assert (tail.low, tail.value, tail.high) == (0.0, 0.0, 0.0) and "no number or date" in tail.note
     assert all(isinstance(f, Failure) for f in measured.failures)
+
+
+def categories(tables_of: Callable[..., Tables], *frames: np.ndarray) -> Estimate:
+    column = {"kind": "categorical", "categories": list("abcde"), "missing": True}
+    schema = build_schema({"status": "declared", "columns": {"x": column}})
+    return found(
+        columns.measure(tables_of(*(pd.DataFrame({"x": of}) for of in frames), schema)), descriptives.CATEGORIES
+    )
+
+
+SHARES = np.array([0.5, 0.3, 0.15, 0.03, 0.02])
+
+
+def letters(n: int, shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return rng.choice(list("abcde"), n, p=shares / shares.sum())
+
+
+@pytest.mark.parametrize(("times", "kept"), [(1.0, 1.0), (0.0, 0.0), (0.3, 0.3), (3.0, 1 / 3)])
+def test_a_category_that_is_removed_or_tripled_is_named(
+    times: float, kept: float, tables_of: Callable[..., Tables]
+) -> None:
+    rng = np.random.default_rng(8)
+    moved = SHARES * [1, 1, 1, 1, times]
+    estimate = categories(tables_of, *(letters(8_000, of, rng) for of in (SHARES, SHARES, moved)))
+    assert estimate.low is not None and estimate.high is not None
+    assert estimate.value == pytest.approx(kept, abs=0.2)
+    assert (estimate.high < 0.5) == (times != 1.0) and (estimate.low > 0.5) == (times == 1.0)
+    assert times == 1.0 or "'e' of 'x', of 5 categories" in estimate.note
+
+
+def test_missing_is_a_category_and_rare_ones_are_none(tables_of: Callable[..., Tables]) -> None:
+    rng = np.random.default_rng(9)
+    rows = [letters(4_000, np.array([0.9, 0.1, 0.001, 0, 0]), rng).astype(object) for _ in range(3)]
+    for frame, share in zip(rows, (0.04, 0.04, 0.0), strict=True):
+        frame[rng.random(len(frame)) < share] = None
+    estimate = categories(tables_of, *rows)
+    assert estimate.value == 0.0 and "'missing' of 'x', of 3 categories" in estimate.note
+
+
+@pytest.mark.parametrize("shares", [(0.3, 0.3), (0.3, 0.9), (0.06, 0.02), (0.2, 0.35)])
+def test_the_interval_of_a_share_either_way_holds_that_of_the_population(shares: tuple[float, float]) -> None:
+    rng, covered = np.random.default_rng(10), []
+    truth = min(shares[0] / shares[1], shares[1] / shares[0])
+    for k_train, k in zip(rng.binomial(2_000, shares[0], 500), rng.binomial(1_000, shares[1], 500), strict=True):
+        _, low, high = descriptives._either_way(ratio(wilson(k / 1_000, 1_000), wilson(k_train / 2_000, 2_000)))
+        covered.append(low <= truth <= high)
+    assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 500)

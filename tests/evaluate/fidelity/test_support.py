@@ -11,6 +11,7 @@ from evaluate.fidelity.joint_samples import JointSamples
 from evaluate.fidelity.support import N_NEIGHBORS, agreement, cloud, figures
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
+from synth.schema import build_schema
 
 
 def found(measurement: MetricResult) -> dict[str, Estimate]:
@@ -120,10 +121,37 @@ def test_a_column_off_by_a_thousand_shows(tables, offer, population):
 
 def test_too_few_rows_and_equal_rows_are_failures_with_a_sentence(tables, offer, population):
     few = support.measure(offer(population(5, np.random.default_rng(0))))
-    assert {failure.measure for failure in few.failures} == set(support.NAMES)
+    assert {failure.measure for failure in few.failures} == set(support.NAMES) - {support.REPEATS}
     same = pd.concat([tables.train.iloc[:1]] * 60, ignore_index=True)
     equal = replace(tables, **dict.fromkeys(("train", "fresh", "control", "synthetic", "shuffled"), same))
     assert "are equal" in support.measure(equal).failures[0].message
+
+
+def test_rows_that_stand_twice_are_repeated_and_fresh_rows_repeat_as_real_ones_do(population, tables_of, schema):
+    rng = np.random.default_rng(11)
+    names = ["color", "shape", "count"]
+    coarse = schema.model_copy(update={"columns": {name: schema.columns[name] for name in names}})
+    parts = [population(n_rows, rng)[names] for n_rows in (900, 400, 450)]
+    fresh = found(support.measure(tables_of(*parts, coarse)))[support.REPEATS]
+    twice = pd.concat([parts[2]] * 2, ignore_index=True)
+    doubled = found(support.measure(tables_of(*parts[:2], twice, coarse)))[support.REPEATS]
+    assert fresh.low is not None and fresh.high is not None and doubled.low is not None
+    assert fresh.low <= 0.0 <= fresh.high
+    assert doubled.low > max(0.05, fresh.value) and "have an equal one" in doubled.note
+    assert "Of 900 synthetic rows 100.0% have" in doubled.note
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("n_cells", "skew"), [(5_000, 0.0), (3_000, 1.0), (100, 0.5)])
+def test_the_interval_of_repeated_rows_holds_no_difference_between_two_samples(n_cells, skew, tables_of):
+    rng, covered = np.random.default_rng(12), []
+    schema = build_schema({"status": "declared", "columns": {"x": {"kind": "integer", "bounds": [0, n_cells]}}})
+    weights = 1 / np.arange(1, n_cells + 1) ** skew
+    for seed in range(60):
+        parts = [pd.DataFrame({"x": rng.choice(n_cells, n, p=weights / weights.sum())}) for n in (700, 200, 700)]
+        repeats = support.repeated_rows(tables_of(*parts, schema, seed))
+        covered.append(repeats.low <= 0.0 <= repeats.high)
+    assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 60)
 
 
 def test_rows_of_one_entity_are_in_one_group(tables_with_entities: Tables) -> None:

@@ -385,6 +385,8 @@ HONEST = {
     "columns.tvd.excess": (-0.002, 0.0, 0.002), "pairs.tvd.floor_share": (-0.05, 0.0, 0.05),
     "columns.tvd.excess.worst": (-0.004, 0.01, 0.02), "pairs.association.kept": (0.95, 1.0, 1.05),
     "columns.tail.excess.mean": (-0.001, 0.0, 0.001), "columns.tail.excess.worst": (-0.001, 0.0, 0.002),
+    "columns.categories.kept.worst": (0.6, 0.9, 1.0), "triples.tvd.excess.worst": (-0.03, 0.02, 0.07),
+    "joint.repeats.excess": (-0.01, 0.0, 0.01),
     "columns.spikes.kept.worst": (0.9, 1.0, 1.1), "columns.lattice.kept.worst": (0.9, 1.0, 1.1),
     "pairs.dependence.floor_share": (-0.01, 0.0, 0.01), "pairs.dependence.floor_share.worst": (-0.1, 0.0, 0.3),
     "pairs.tvd.floor_excess": (-0.2, -0.18, -0.16), "relations.lost.worst": (-0.001, 0.0, 0.001),
