@@ -98,7 +98,7 @@ class VendorResult:
         name: of the vendor.
         file: name of the file that was delivered.
         standing: "incomplete" lacks columns, so that it comes after all that lack none and is not compared with them.
-        reason: why it is not ranked; empty where it is.
+        reason: why it is not ranked, or which rules on fidelity it breaks; empty where neither is.
         rows_offered: rows of the file; `None` where it could not be read.
         rows_compared: rows of it that were compared; `None` where none were.
         missing_columns: columns of the schema that it lacks.

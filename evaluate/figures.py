@@ -37,14 +37,18 @@ class ColumnTest(FigurePart):
 
 
 class ColumnDescriptives(FigurePart):
-    """Difference of means, synthetic less real, ratio of standard deviations, and the lattice of the real column.
+    """Difference of means, synthetic less real, ratio of standard deviations, how much of frequent values and of steps
+    is kept, the lattice of the real column, and which of these are plainly off.
 
-    The difference is in real standard deviations; where the real column is constant, it is not divided by anything.
+    The difference is in real standard deviations; a constant real column has neither.
     """
 
-    mean: Number
-    std: Number
+    mean: Number | None = None
+    std: Number | None = None
+    spikes: Number | None = None
+    steps: Number | None = None
     lattice: str = ""
+    off: list[str] = []
 
 
 class ColumnShares(FigurePart):
@@ -116,7 +120,6 @@ class Utility(FigurePart):
     why: str = ""
     giveaways: list[Giveaway] = []
     without: list[ModelScores] = []
-    uncut: list[ModelScores] = []
 
 
 class GroupShares(FigurePart):
@@ -147,7 +150,6 @@ class GroupModels(FigurePart):
 
         group: str
         few: bool
-        linear: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
         boosting: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
 
     class Level(FigurePart):

@@ -30,18 +30,18 @@ V = TypeVar("V")
 
 _SHARE = (
     r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
-    r"|joint\.(alpha_precision|beta_recall|coverage|authenticity)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
+    r"|joint\.(alpha_precision|beta_recall|coverage)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
     r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column|\.holdout)?"
     r"|quasi_identifiers|dcr\.share_closer|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
-    (rf"({_SHARE})(\.excess|_excess|\.gap)(\.mean|\.worst)?", (-1.0, 1.0)),
+    (rf"({_SHARE})(\.excess|_excess)(\.mean|\.worst)?", (-1.0, 1.0)),
     (r"privacy\.(singling_out\.\w+|linkability(\.split)?|inference(\.\w+)?)"
      r"|relations\.lost\.worst", (-1.0, 1.0)),
-    (r"utility\.(tstr\..+|\w+\.tstr|\w+_alternative\.score|clusters\.agreement)", (-1.0, 1.0)),
+    (r"utility\.(tstr\..+|\w+\.tstr)", (-1.0, 1.0)),
     (r"utility\.(\w+\.)*gap(\..+)?|fairness\.gap\.\w+", (-2.0, 2.0)),
-    (r"columns\.(wasserstein|chi2|mean|std)(\.mean|\.worst)?|joint\.density|utility\.queries"
+    (r"columns\.(wasserstein|chi2)|utility\.columns(\.\w+)?"
      r"|privacy\.dcr\.median", (0.0, math.inf)),
 )  # fmt: skip
 """The least and the most that numbers come to, by name: shares, differences of two, scores, losses, distances."""
@@ -103,7 +103,7 @@ class Metric:
     anchor: str = ""
     spoiled_by: tuple[str, ...] = ()
     """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
-    sampled: Literal["", "copied", "alone", "counted"] = ""
+    sampled: Literal["", "copied", "counted"] = ""
     """What a sample of a large table shows of it (`evaluate.sample_notes`)."""
     bounded: bool = False
     """Whether it is a rate or an area of a test of who is in the table, which a privacy claim limits."""
@@ -144,6 +144,7 @@ _MODULES = {
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.support": "evaluate.fidelity.support",
     "utility.tstr": "evaluate.utility.tstr",
+    "utility.columns": "evaluate.utility.columns",
     "utility.queries": "evaluate.utility.queries",
     "utility.clusters": "evaluate.utility.clusters",
     "fairness.models": "evaluate.fairness.models",

@@ -10,7 +10,7 @@ Nothing is ruled out, and the upper end is 1, where a share of the rows says not
 * one real person's data may stand in most synthetic rows, and that person not be in the sample (`Metric.sampled`
   "counted");
 * a description that is alone in a sample of the synthetic table need not be alone in the table. So those which single
-  somebody out may be few among those tried ("alone").
+  somebody out (`privacy.singling_out`) may be few among those tried.
 """
 
 from collections.abc import Collection
@@ -65,7 +65,7 @@ def sampled_rows(tables: Tables, sides: Collection[Side] = tuple(_NAMES)) -> str
 
 def _attack(measure: str, one: Estimate) -> str:
     """The measure whose samples a number depends on."""
-    return {"counted": _PERSONAL, "alone": _SINGLED_OUT}.get(_sampled(one), measure)
+    return _PERSONAL if _sampled(one) == "counted" else measure
 
 
 def _sampled(one: Estimate) -> str:

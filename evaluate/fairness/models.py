@@ -1,7 +1,7 @@
 """Fairness of models: scores by group of a sensitive column, trained on synthetic and on real rows.
 
-Of every sensitive column but the target, for models trained on synthetic and on as many training rows: the loss in the
-group that loses most, what synthetic rows add to demographic parity's largest difference in predictions between two
+Of every sensitive column but the target, for boosting trained on synthetic and on as many training rows: the loss in
+the group that loses most, what synthetic rows add to demographic parity's largest difference in predictions between two
 groups; the same for errors (equalized odds). Of classes, predictions are the most likely one; of a number, differences
 are of means, in standard deviations of the truth. A group with too few control rows says nothing.
 
@@ -14,7 +14,7 @@ Source: Dwork et al. 2012 (1104.3913) for parity of groups; Hardt, Price, Srebro
 Agarwal et al. 2018 (1803.02453) for both as largest differences.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,30 +23,25 @@ from evaluate.fairness.groups import MIN_ROWS, Groups
 from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.models import FORMS, Form
+from evaluate.utility.models import Form
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, interval, study_of
 
-_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.linear' or 'columns.tvd.excess'"
-_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.linear'"
+_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.boosting' or 'columns.tvd.excess'"
+_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.boosting'"
+GAP, PARITY, ODDS = NAMES = tuple(f"fairness.{kind}.boosting" for kind in ("gap", "parity", "odds"))
 METRICS = (
-    Metric("fairness.gap.linear", "lower", "Linear model, loss of the worst group",
+    Metric(GAP, "lower", "Boosting, loss of the worst group",
            "What the group that loses most by it loses (TRTR - TSTR).", describes=_CHOSEN),
-    Metric("fairness.gap.boosting", "lower", "Boosting, loss of the worst group", "The same for gradient boosting.",
-           describes=_CHOSEN),
-    Metric("fairness.parity.linear", "none", "Linear model, disparity added",
+    Metric(PARITY, "none", "Boosting, disparity added",
            "What synthetic rows add to the largest difference in predictions between two groups (demographic parity).",
            describes=_ADDED),
-    Metric("fairness.parity.boosting", "none", "Boosting, disparity added", "The same for gradient boosting.",
-           describes=_ADDED),
-    Metric("fairness.odds.linear", "none", "Linear model, unequal errors added",
+    Metric(ODDS, "none", "Boosting, unequal errors added",
            "What synthetic rows add to the largest difference in errors between two groups (equalized odds).",
-           describes=_ADDED),
-    Metric("fairness.odds.boosting", "none", "Boosting, unequal errors added", "The same for gradient boosting.",
            describes=_ADDED),
 )  # fmt: skip
 
-KINDS = ("gap", "parity", "odds")
+FORM: Form = "boosting"
 MIN_OF_CLASS = 30  # Control rows of a class that a group must have for its errors to be compared
 
 
@@ -110,10 +105,7 @@ def _largest(values: np.ndarray, rows: list[np.ndarray], weights: np.ndarray) ->
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Scores by group of models trained on synthetic rows. Estimates, by sensitive column: `fairness.gap.<form>` (TRTR
-    - TSTR in the group that loses most, lower); `fairness.parity.<form>` and `fairness.odds.<form>` (what training on
-    synthetic instead of real rows adds to them).
-    """
+    """Scores by group of models trained on synthetic rows, by sensitive column."""
     columns = [name for name in tables.schema.sensitive if name in tables.schema.learned]
     if not columns:
         return MetricResult(failures=_failures("the schema names no sensitive column that is learned"))
@@ -129,8 +121,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def _failures(message: str, subject: tuple[str, ...] = ()) -> tuple[Failure, ...]:
-    names = [f"fairness.{kind}.{form}" for form in FORMS for kind in KINDS]
-    return tuple(Failure(name, "skipped", message, subject) for name in names)
+    return tuple(Failure(name, "skipped", message, subject) for name in NAMES)
 
 
 def _of_column(groups: Groups, study: Study) -> MetricResult:
@@ -141,79 +132,48 @@ def _of_column(groups: Groups, study: Study) -> MetricResult:
     if len(view.usable) < 2:
         message = f"fewer than two of its groups have {MIN_ROWS} control rows"
         return MetricResult(failures=_failures(message, subject))
-    estimates, failures, rows = [], [], [_blank(view, group) for group in range(len(groups.labels))]
-    for form in FORMS:
-        gaps = {group: _gap(view, form, group) for group in view.usable}
-        gaps = {group: gap for group, gap in gaps.items() if np.isfinite([gap.value, gap.reference, gap.floor]).all()}
-        if gaps:
-            estimates.append(_worst(view, form, gaps))
-            for group, gap in gaps.items():
-                rows[group][form] = {"gap": gap.value, "low": gap.low, "high": gap.high}
-        else:
-            message = "the target does not vary within its groups"
-            failures.append(Failure(f"fairness.gap.{form}", "skipped", message, subject))
-        estimates += [_added(view, form, "parity", view.parity), _added(view, form, "odds", view.odds)]
-    levels = [_levels(view, form) for form in FORMS]
-    figure = {"column": groups.column, "groups": [row for row in rows if row["n"]], "levels": levels}
-    return MetricResult(tuple(estimates), tuple(failures), figure)
+    failures: tuple[Failure, ...] = ()
+    rows, gaps = [], []
+    for group, label in enumerate(groups.labels):
+        row: dict[str, Any] = {"group": label, "n": int((view.codes == group).sum()), "few": group not in view.usable}
+        if group in view.usable:
+            whole, (low, high) = _compared(view, view.score(group), -1.0, len(view.usable))
+            gap = Estimate(
+                GAP, whole["trtr"] - whole["tstr"], row["n"], "lower", subject=subject, low=low, high=high,
+                reference=whole["matched"] - whole["fresh"], floor=whole["trtr"] - whole["floor"],
+            )  # fmt: skip
+            if np.isfinite([gap.value, gap.reference or 0.0, gap.floor or 0.0]).all():
+                gaps.append(gap)
+                row["boosting"] = {"gap": gap.value, "low": low, "high": high}
+        if row["n"]:
+            rows.append(row)
+    estimates, level = list[Estimate](), dict[str, Any](model=FORM)
+    if gaps:
+        worst = max(gaps, key=lambda gap: gap.value)
+        note = f"TRTR - TSTR in the group that loses most, of {len(gaps)}; the interval is for all of them together"
+        marks = {name: max(getattr(gap, name) for gap in gaps) for name in ("reference", "floor")}
+        estimates.append(replace(worst, **marks, note=note))
+    else:
+        failures = (Failure(GAP, "skipped", "the target does not vary within its groups", subject),)
+    for name, kind, figure in ((PARITY, "parity", view.parity), (ODDS, "odds", view.odds)):
+        whole, (low, high) = _compared(view, figure, 1.0)
+        level |= {f"{kind}_{side}": whole[side] for side in COMPARED}
+        words = "predictions" if kind == "parity" else "errors"
+        estimates.append(Estimate(
+            name, whole["tstr"] - whole["trtr"], len(view.codes), "none", subject=subject, low=low, high=high,
+            reference=whole["fresh"] - whole["matched"], floor=whole["floor"] - whole["trtr"],
+            note=f"largest difference in {words} between {len(view.usable)} groups: {whole['tstr']:.3f} trained on "
+            f"synthetic rows, {whole['trtr']:.3f} on real ones",
+        ))  # fmt: skip
+    return MetricResult(tuple(estimates), failures, {"column": groups.column, "groups": rows, "levels": [level]})
 
 
-@dataclass(frozen=True)
-class Gap:
-    value: float
-    low: float
-    high: float
-    reference: float
-    floor: float
-    n: int
-
-
-def _gap(view: View, form: Form, group: int) -> Gap:
-    figure, study = view.score(group), view.study
-    drawn = [study.drawn(form, side, figure) for side in COMPARED]
-    halves = [study.split(form, side, figure) for side in COMPARED]
-    whole = {side: float(figure(study.models[form].predictions[side], study.blocks[0])[0]) for side in SIDES}
-    low, high = interval(drawn[1] - drawn[0], halves[1] - halves[0], n_comparisons=len(view.usable))
-    n = int((view.codes == group).sum())
-    return Gap(
-        whole["trtr"] - whole["tstr"], low, high, whole["matched"] - whole["fresh"], whole["trtr"] - whole["floor"], n
-    )
-
-
-def _worst(view: View, form: Form, gaps: dict[int, Gap]) -> Estimate:
-    worst = max(gaps.values(), key=lambda gap: gap.value)
-    return Estimate(
-        f"fairness.gap.{form}", worst.value, worst.n, "lower", subject=(view.groups.column,), low=worst.low,
-        high=worst.high, reference=max(gap.reference for gap in gaps.values()),
-        floor=max(gap.floor for gap in gaps.values()),
-        note=f"TRTR - TSTR in the group that loses most, of {len(gaps)}; the interval is for all of them together",
-    )  # fmt: skip
-
-
-def _added(view: View, form: Form, kind: str, figure: Figure) -> Estimate:
+def _compared(
+    view: View, figure: Figure, sign: float, n_comparisons: int = 1
+) -> tuple[dict[str, float], tuple[float, float]]:
+    """A figure of models trained on each side, and the interval of what synthetic rows add to it, or take, by sign."""
     study = view.study
-    drawn = [study.drawn(form, side, figure) for side in COMPARED]
-    halves = [study.split(form, side, figure) for side in COMPARED]
-    whole = {side: float(figure(study.models[form].predictions[side], study.blocks[0])[0]) for side in SIDES}
-    low, high = interval(drawn[0] - drawn[1], halves[0] - halves[1])
-    words = "predictions" if kind == "parity" else "errors"
-    return Estimate(
-        f"fairness.{kind}.{form}", whole["tstr"] - whole["trtr"], len(view.codes), "none",
-        subject=(view.groups.column,), low=low, high=high, reference=whole["fresh"] - whole["matched"],
-        floor=whole["floor"] - whole["trtr"],
-        note=f"largest difference in {words} between {len(view.usable)} groups: {whole['tstr']:.3f} trained on "
-        f"synthetic rows, {whole['trtr']:.3f} on real ones",
-    )  # fmt: skip
-
-
-def _levels(view: View, form: Form) -> dict[str, Any]:
-    """Both differences of the models trained on synthetic and on real rows."""
-    predictions, ones = view.study.models[form].predictions, view.study.blocks[0]
-    found: dict[str, Any] = {"model": form}
-    for kind, figure in (("parity", view.parity), ("odds", view.odds)):
-        found |= {f"{kind}_{side}": float(figure(predictions[side], ones)[0]) for side in COMPARED}
-    return found
-
-
-def _blank(view: View, group: int) -> dict[str, Any]:
-    return {"group": view.groups.labels[group], "n": int((view.codes == group).sum()), "few": group not in view.usable}
+    drawn, halves = ([of(FORM, side, figure) for side in COMPARED] for of in (study.drawn, study.split))
+    whole = {side: float(figure(study.models[FORM].predictions[side], study.blocks[0])[0]) for side in SIDES}
+    ends = interval(sign * (drawn[0] - drawn[1]), sign * (halves[0] - halves[1]), n_comparisons=n_comparisons)
+    return whole, ends

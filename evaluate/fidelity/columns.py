@@ -9,7 +9,7 @@ Everything is on equally many rows: see `evaluate.fidelity.samples`. The floor o
 columns are right one by one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -28,42 +28,26 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Attribute
 
-_FEW_VALUES = "a few values far out decide it and its interval; name 'columns.tail.excess.mean'"
+_BEYOND = biased("columns.tvd.excess")
 METRICS = (
     Metric("columns.ks", "lower", "KS distance",
-           "Largest gap between the two cumulative curves of a numeric column; 0 is the same.",
-           describes=biased("columns.ks.excess")),
-    Metric("columns.ks.mean", "lower", "KS distance, mean",
-           "The Kolmogorov-Smirnov distance, averaged over numeric columns.", describes=biased("columns.ks.excess")),
-    Metric("columns.ks.excess", "lower", "KS distance beyond noise",
-           "KS distance minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
+           "Largest gap between the two cumulative curves of a numeric column; 0 is the same.", describes=_BEYOND),
     Metric("columns.wasserstein", "lower", "Wasserstein distance",
-           "How far values of a numeric column have moved on average, in its standard deviations.",
-           describes=biased("columns.wasserstein.excess")),
-    Metric("columns.wasserstein.mean", "lower", "Wasserstein distance, mean",
-           "The same, averaged over numeric columns.", describes=biased("columns.wasserstein.excess")),
-    Metric("columns.wasserstein.excess", "lower", "Wasserstein distance beyond noise",
-           "Wasserstein distance minus that of a fresh real sample.", counted=COMPARED),
+           "How far values of a numeric column have moved on average, in its standard deviations.", describes=_BEYOND),
     Metric("columns.chi2", "lower", "Chi-square effect",
-           "How strongly counts of categories differ, as Cramer's V; 0 is not at all.",
-           describes=biased("columns.chi2.excess")),
-    Metric("columns.chi2.excess", "lower", "Chi-square effect beyond noise",
-           "Chi-square effect minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
+           "How strongly counts of categories differ, as Cramer's V; 0 is not at all.", describes=_BEYOND),
     Metric("columns.missing", "lower", "Missing values", "Difference in the share of missing values of a column.",
            counted=COMPARED),
     Metric("columns.tvd", "lower", "Column distance",
-           "Total variation: share of rows in the wrong place of one column.", describes=biased("columns.tvd.excess")),
+           "Total variation: share of rows in the wrong place of one column.", describes=_BEYOND),
     Metric("columns.tvd.mean", "lower", "Column distance, mean",
-           "Total variation averaged over columns: the share of rows that one would have to move.",
-           describes=biased("columns.tvd.excess"), key=True),
+           "Total variation averaged over columns: the share of rows that one would have to move.", describes=_BEYOND,
+           key=True),
     Metric("columns.tvd.excess", "lower", "Column distance beyond noise",
            "Mean column distance minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
     Metric("columns.tvd.excess.worst", "lower", "Worst column",
            "The largest column distance beyond that of a fresh real sample, and the column it belongs to.",
            counted=COMPARED),
-    Metric("columns.tail", "none", "Tail", "Share of synthetic values below the lowest 0.1% or above the highest 0.1% "
-           "of the real ones (at least three values at either end).",
-           describes="honest rows lie there, too; name 'columns.tail.excess'"),
     Metric("columns.tail.excess", "lower", "Tail beyond real",
            "Share of values further out than nearly all real ones, minus the share of real rows there.", counted=KEPT),
     Metric("columns.tail.excess.mean", "lower", "Tails, mean",
@@ -71,19 +55,9 @@ METRICS = (
            counted=KEPT),
     Metric("columns.tail.excess.worst", "lower", "Worst tail",
            "The largest excess of a tail, and the column it belongs to.", counted=KEPT),
-    Metric("columns.mean", "lower", "Mean, difference",
-           "Difference of the means of a column, whichever way, in real standard deviations.", describes=_FEW_VALUES),
-    Metric("columns.std", "lower", "Standard deviation, log ratio",
-           "Logarithm of the ratio of standard deviations, whichever way: 0 is equal, 0.69 twice or half as wide.",
-           describes=_FEW_VALUES),
-    Metric("columns.spikes.kept", "higher", "Frequent values kept",
-           "Share of synthetic rows with one of the real column's frequent exact values, over that of real rows.",
-           counted=KEPT),
     Metric("columns.spikes.kept.worst", "higher", "Frequent values kept, worst",
            "In the worst column: the share of rows with a frequent exact value, over that of real rows; 1 is all kept.",
            counted=KEPT),
-    Metric("columns.lattice.kept", "higher", "Steps kept", "Share of synthetic values on the step that most real ones "
-           "are a multiple of, over that of real ones; 1 is all kept.", counted=KEPT),
     Metric("columns.lattice.kept.worst", "higher", "Steps kept, worst",
            "In the worst column: the share of values on its usual step, over that of real ones; 1 is all kept.",
            counted=KEPT),
@@ -207,9 +181,7 @@ def _edges(attribute: Attribute) -> list[float] | list[str] | None:
     return [float(edge) for edge in np.clip(attribute.edges, -LARGEST, LARGEST)]
 
 
-KINDS = ("tvd", "ks", "wasserstein")  # Distances that are averaged over columns
-_BOUNDS = {"tvd": 1.0, "ks": 1.0, "wasserstein": np.inf}
-_BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
+BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
 
 
 @dataclass(frozen=True)
@@ -229,24 +201,15 @@ class ColumnCounts:
         return total_variations(self.counts)
 
     @cached_property
-    def on_the_line(self) -> dict[str, np.ndarray | str]:
-        """Kolmogorov-Smirnov distance and Wasserstein / SD, each of shape (3, n_replicates), or why there is none."""
-        if self.lines is None:
-            return {}
-        train, synthetic, *_ = self.lines
-        if train.is_empty and synthetic.is_empty:
-            return dict.fromkeys(("ks", "wasserstein"), "there is no present value to compare")
-        found: dict[str, np.ndarray | str] = {"ks": np.array([gaps.kolmogorov_smirnov for gaps in self.gaps])}
-        scale, moved = train.deviation(), np.array([gaps.wasserstein for gaps in self.gaps])
-        if any(of.is_empty for of in self.lines):
-            found["wasserstein"] = "a table has no present value in this column, so that no distance is defined"
-        elif not moved.any():
-            found["wasserstein"] = moved
-        elif scale[0] <= 0:
-            found["wasserstein"] = "the column is constant in the training table, so that there is no scale"
-        else:
-            found["wasserstein"] = moved / np.where(scale > 0, scale, scale[0])
-        return found
+    def wasserstein(self) -> np.ndarray | str:
+        """In standard deviations of the training column, shape (3, n_replicates), or why there is none."""
+        lines, moved = self.lines or (), np.array([gaps.wasserstein for gaps in self.gaps])
+        if any(line.is_empty for line in lines):
+            return "a table has no present value in this column, so that no distance is defined"
+        scale = lines[0].deviation()
+        if moved.any() and scale[0] <= 0:
+            return "the column is constant in the training table, so that there is no scale"
+        return moved / np.where(scale > 0, scale, scale[0]) if moved.any() else moved
 
     @cached_property
     def gaps(self) -> tuple[Gaps, ...]:
@@ -275,25 +238,24 @@ class ColumnCounts:
         distance = float(self.gaps[SYNTHETIC].kolmogorov_smirnov[0])
         return {"statistic": "D", "value": distance, "n": sizes, "p": kolmogorov_p(distance, *sizes)}
 
-    def distance(self, kind: str) -> np.ndarray | str | None:
-        """One of `KINDS`, or why there is none; `None` where it is not for this kind of column."""
-        return self.tvd if kind == "tvd" else self.on_the_line.get(kind)
-
 
 def measure(tables: Tables) -> MetricResult:
     """Distances of every learned column, their means, and the figure "columns"."""
     if not tables.schema.learned:
         why = "the schema has no column that is learned"
-        names = (*(f"columns.{kind}.{of}" for kind in KINDS for of in ("mean", "excess")), "columns.tvd.excess.worst")
-        names += descriptives.OF_THE_TABLE
+        names = ("columns.tvd.mean", "columns.tvd.excess", "columns.tvd.excess.worst", *descriptives.OF_THE_TABLE)
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in names))
     samples = Samples.draw(tables)
     columns = compared_columns(tables, samples)
-    measured: list[Estimate | Failure] = []
-    for kind in KINDS:
-        measured += _means(kind, columns, samples.n)
     beyond = np.array([column.tvd for column in columns])
-    measured.append(worst("columns.tvd.excess.worst", beyond, samples.n, [(column.name,) for column in columns]))
+    mean = Distance(beyond.mean(axis=0), samples.n, len(columns))
+    over = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+    note = f"The mean total variation over {over}, minus that of a fresh real sample."
+    measured: list[Estimate | Failure] = [
+        mean.plain("columns.tvd.mean", note=BIASED.format(n=samples.n)),
+        mean.excess("columns.tvd.excess", note=note),
+        worst("columns.tvd.excess.worst", beyond, samples.n, [(column.name,) for column in columns]),
+    ]
     for column in columns:
         measured += _of_column(column, samples.n)
     whole = samples.whole()
@@ -330,62 +292,32 @@ def _lines(samples: Samples) -> Mapping[str, tuple[OrderedValues, ...]]:
     return {name: (line, synthetic[name], fresh[name], shuffled[name]) for name, line in train.items()}
 
 
-def _means(kind: str, columns: Iterable[ColumnCounts], n: int) -> list[Estimate | Failure]:
-    """The mean of a distance over the columns that it is for, as it is and beyond a fresh sample. A column whose
-    distance is undefined takes the means with it: left out, it would improve them.
-    """
-    names = (f"columns.{kind}.mean", f"columns.{kind}.excess")
-    found = {column.name: of for column in columns if (of := column.distance(kind)) is not None}
-    without = [name for name, distance in found.items() if isinstance(distance, str)]
-    if not found or len(without) == len(found):
-        why = "the schema has no number or date with a value"
-        return [Failure(name, "skipped", why) for name in names]
-    if without and kind == "wasserstein":
-        why = f"it is undefined for column {without[0]!r}: {found[without[0]]}"
-        return [Failure(name, "skipped", why) for name in names]
-    distances = [distance for distance in found.values() if not isinstance(distance, str)]
-    mean = Distance(np.mean(distances, axis=0), n, len(distances), _BOUNDS[kind])
-    return [mean.plain(names[0], note=_BIASED.format(n=n)), mean.excess(names[1], note=_over(len(distances), kind))]
-
-
-def _over(n_columns: int, kind: str) -> str:
-    what = {"tvd": "total variation", "ks": "Kolmogorov-Smirnov distance", "wasserstein": "Wasserstein distance"}[kind]
-    columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
-    return f"The mean {what} over {columns}, minus that of a fresh real sample."
-
-
 def _of_column(column: ColumnCounts, n: int) -> list[Estimate | Failure]:
     subject = (column.name,)
-    measured: list[Estimate | Failure] = [_missing(column, n)]
-    for kind in KINDS:
-        distance = column.distance(kind)
-        names = (f"columns.{kind}", f"columns.{kind}.excess")
-        if isinstance(distance, str):
-            measured += [Failure(name, "skipped", distance, subject) for name in names]
-        elif distance is not None:
-            note = _note(kind, column)
-            alone = Distance(distance, n, bound=_BOUNDS[kind])
-            measured += [alone.plain(names[0], subject=subject, note=note), alone.excess(names[1], subject=subject)]
-    return measured if column.lines is not None else [*measured, *_chi_square(column, n)]
-
-
-def _note(kind: str, column: ColumnCounts) -> str:
-    one_sided = column.lines is not None and any(line.is_empty for line in column.lines[:2])
-    return "One side has no present value, which counts as the largest distance." if kind == "ks" and one_sided else ""
-
-
-def _chi_square(column: ColumnCounts, n: int) -> list[Estimate]:
-    synthetic = column.chi_squares[SYNTHETIC]
-    note = (
-        f"Chi-square {synthetic.statistic[0]:.6g} on {synthetic.degrees} degrees of freedom, p = {synthetic.p:.3g}; "
-        "p measures the number of rows, not quality."
-    )
-    effect = Distance(np.array([found.cramers_v for found in column.chi_squares]), n)
-    subject = (column.name,)
-    return [
-        effect.plain("columns.chi2", subject=subject, note=note),
-        effect.excess("columns.chi2.excess", subject=subject),
-    ]
+    alone = Distance(column.tvd, n)
+    measured: list[Estimate | Failure] = [
+        _missing(column, n), alone.plain("columns.tvd", subject=subject),
+        alone.excess("columns.tvd.excess", subject=subject),
+    ]  # fmt: skip
+    if column.lines is None:
+        found = column.chi_squares[SYNTHETIC]
+        note = (
+            f"Chi-square {found.statistic[0]:.6g} on {found.degrees} degrees of freedom, p = {found.p:.3g}; "
+            "p measures the number of rows, not quality."
+        )
+        effect = Distance(np.array([found.cramers_v for found in column.chi_squares]), n)
+        return [*measured, effect.plain("columns.chi2", subject=subject, note=note)]
+    empty = [line.is_empty for line in column.lines[:2]]
+    if all(empty):
+        why = "there is no present value to compare"
+        return [*measured, *(Failure(f"columns.{kind}", "skipped", why, subject) for kind in ("ks", "wasserstein"))]
+    note = "One side has no present value, which counts as the largest distance." if any(empty) else ""
+    gaps = Distance(np.array([gaps.kolmogorov_smirnov for gaps in column.gaps]), n)
+    measured.append(gaps.plain("columns.ks", subject=subject, note=note))
+    moved = column.wasserstein
+    if isinstance(moved, str):
+        return [*measured, Failure("columns.wasserstein", "skipped", moved, subject)]
+    return [*measured, Distance(moved, n, bound=np.inf).plain("columns.wasserstein", subject=subject)]
 
 
 def _missing(column: ColumnCounts, n: int) -> Estimate:

@@ -7,13 +7,13 @@ of a sample, so that all rows count, up to as many as train has. Synthetic value
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import FRESH, SHUFFLED, Samples
+from evaluate.fidelity.samples import Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
 from synth.domain import numeric_scale
@@ -32,11 +32,11 @@ STEPS_OF_TIMES = tuple(float(10**6 * seconds) for seconds in (86_400, 3_600, 1_8
 LEAST_DISTINCT = 5  # Values that a lattice has at least
 LARGEST_LOG = float(np.log(1_000.0))  # Log ratio of standard deviations that a constant column counts as
 
-NAMES = ("columns.tail", "columns.tail.excess", "columns.mean", "columns.std", "columns.spikes.kept",
-         "columns.lattice.kept")  # fmt: skip
-"""Numbers of one column."""
 MEAN_TAIL = "columns.tail.excess.mean"
-OF_THE_TABLE = (MEAN_TAIL, *(f"{name}.worst" for name in (NAMES[1], *NAMES[4:])))  # Numbers of all columns together
+OF_THE_TABLE = (MEAN_TAIL, "columns.tail.excess.worst", "columns.spikes.kept.worst", "columns.lattice.kept.worst")
+PLAIN = {"mean": 0.1, "std": 0.22, "kept": 0.9}
+"""Limits beyond which a picture says in bold that a column is off, where the favorable end of the interval breaks them:
+a tenth of a standard deviation, a quarter wider or narrower, a tenth lost."""
 _MOST_DRAWN = 1e15  # Standard deviations that a picture tells at most
 _FURTHEST = 1e100  # Standard deviations from train's mean that a value is taken to be off at most
 _NO_NUMBER = "the schema has no number or date with a value"
@@ -46,8 +46,8 @@ _NO_NUMBER = "the schema has no number or date with a value"
 class ColumnValues:
     name: str
     column: Any
-    lines: tuple[OrderedValues, ...]
-    worth: tuple[float, ...]
+    lines: tuple[OrderedValues, ...]  # of training, synthetic, fresh and shuffled rows
+    worth: tuple[float, ...]  # units of each sample over its rows
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -56,52 +56,69 @@ class ColumnValues:
 
     @cached_property
     def moments(self) -> np.ndarray:
-        """Count, mean and standard deviation in units of train's, around train's mean; shape (4, 3, n_replicates)."""
-        center, scale = _center_and_scale(self.lines[0])
-        sums = np.array([_sums(of, center, scale) for of in self.lines])
-        n, total, squares = np.moveaxis(sums @ replicate_groups(sums.shape[2]).T, 1, 0)
+        """Count, mean and standard deviation in units of train's, around train's mean, of training and synthetic rows;
+        shape (2, 3, n_replicates).
+        """
+        train = self.lines[0]
+        scale = float(train.deviation()[0])
+        largest = max(-float(train.values[0]), float(train.values[-1])) or 1.0  # so that no sum overflows
+        center = largest * float(np.average(train.values / largest, weights=train.counts.sum(axis=0)))
+        sums = []
+        for line in self.lines[:2]:
+            with np.errstate(over="ignore"):
+                scaled = np.clip((line.values - center) / (scale or 1.0), -_FURTHEST, _FURTHEST)
+            sums.append([line.counts @ scaled**power for power in range(3)])
+        n, total, squares = np.moveaxis(np.array(sums) @ replicate_groups(len(train.counts)).T, 1, 0)
         mean = total / np.maximum(n, 1.0)
         return np.stack([n, mean, np.sqrt(np.maximum(squares / np.maximum(n, 1.0) - mean**2, 0.0))], axis=1)
 
     @cached_property
     def lattice(self) -> "Shares | None":
-        """The share of values on the column's lattice; `None` where there is none."""
         return lattice(self)
+
+    @cached_property
+    def spikes(self) -> "Shares | None":
+        return spikes(self)
 
     @property
     def drawn(self) -> dict[str, Any]:
-        """Numbers with their direction, and the lattice in words, for the column's picture."""
-        mean, log_ratio = (float(_signed(self, which)[0, 0]) for which in ("mean", "std"))
-        return {
-            "mean": float(np.clip(mean, -_MOST_DRAWN, _MOST_DRAWN)),
-            "std": float(np.exp(log_ratio)),
-            "lattice": "" if self.lattice is None else self.lattice.description,
-        }
-
-    def rate(self, of: int, hits: np.ndarray, among: np.ndarray, n_comparisons: int = 1) -> Rate:
-        """The share of the values of a sample that a mask of its places holds, among those of another mask."""
-        counts = self.lines[of].counts.sum(axis=0)
-        n = max(int(counts[among].sum()), 1)
-        return wilson(float(counts[hits & among].sum()) / n, max(n * self.worth[of], 1.0), n_comparisons)
+        """Numbers with their direction, the lattice in words, and which of them are plainly off, for the picture."""
+        kept = {"spikes": self.spikes, "steps": self.lattice}
+        ratios = {name: shares.ratios()[0] for name, shares in kept.items() if shares is not None}
+        off = [name for name, (_, _, high) in ratios.items() if high < PLAIN["kept"]]
+        drawn = {name: ratio[0] for name, ratio in ratios.items()}
+        train, synthetic = self.moments
+        if train[2, 0] > 0:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs = np.nan_to_num(np.log(synthetic[2] / train[2]), nan=0.0)
+            moved = {"mean": synthetic[1] - train[1], "std": np.clip(logs, -LARGEST_LOG, LARGEST_LOG)}
+            drawn["mean"] = float(np.clip(moved["mean"][0], -_MOST_DRAWN, _MOST_DRAWN))
+            drawn["std"] = float(np.exp(moved["std"][0]))
+            for name, of in moved.items() if len(logs) > 1 else ():
+                low, high = jackknife(float(of[0]), of[WITHOUT])
+                off += [name] * (max(low, -high) > PLAIN[name])
+        return {**drawn, "lattice": "" if self.lattice is None else self.lattice.description, "off": off}
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
+    """The share of a column's values on some places, in each of the four samples."""
+
     values: ColumnValues
-    where: Callable[[OrderedValues], np.ndarray]
-    among: Callable[[OrderedValues], np.ndarray]
+    hits: tuple[np.ndarray, ...]  # of the places of each sample, which count; boolean, shape (n_values,)
     description: str = ""
+    among: tuple[np.ndarray, ...] | None = None  # which may count at all; all where `None`
     n_pseudo_hits: float = 0.0
 
     def rates(self, n_comparisons: int = 1) -> list[Rate]:
         """Of the training, synthetic, fresh and shuffled rows, each with its interval."""
-        found = [
-            self.values.rate(i, self.where(of), self.among(of), n_comparisons) for i, of in enumerate(self.values.lines)
-        ]
-        if self.n_pseudo_hits:
-            n = self.values.sizes[0]
-            share = (found[0][0] * n + self.n_pseudo_hits) / (n + self.n_pseudo_hits)
-            found[0] = wilson(share, max(n * self.values.worth[0], 1.0), n_comparisons)
+        found = []
+        for i, (line, hits, worth) in enumerate(zip(self.values.lines, self.hits, self.values.worth, strict=True)):
+            counts, pseudo = line.counts.sum(axis=0), self.n_pseudo_hits if i == 0 else 0.0
+            n = max(int(counts.sum() if self.among is None else counts[self.among[i]].sum()), 1)
+            found.append(
+                wilson((float(counts[hits].sum()) + pseudo) / (n + pseudo), max(n * worth, 1.0), n_comparisons)
+            )
         return found
 
     def differences(self, n_comparisons: int = 1) -> list[Rate]:
@@ -144,7 +161,7 @@ def measure(
     empty = [name for name, of in there.items() if any(one.is_empty for one in of)]
     if empty:  # a column left out would improve what is said of all
         why = "a table has no present value in this column"
-        failed = [Failure(name, "skipped", why, (column,)) for column in empty for name in NAMES]
+        failed = [Failure("columns.tail.excess", "skipped", why, (column,)) for column in empty]
         of_all = f"it is undefined for column {empty[0]!r}: {why}"
         return [*failed, *(Failure(name, "skipped", of_all) for name in OF_THE_TABLE)], {}
     if not there:
@@ -158,37 +175,31 @@ def measure(
     units = [table.n_units(n) for table, n in zip(samples.tables, sizes, strict=True)]
     worth = tuple(n / size for n, size in zip(units, sizes, strict=True))
     found = [ColumnValues(name, columns[name], tuple(of), worth) for name, of in there.items()]
-    return [*_tails(found), *_moments(found), *_kept(found)], {of.name: of.drawn for of in found}
+    return [*_tails(found), *_kept(found)], {of.name: of.drawn for of in found}
 
 
-def _tails(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
+def _tails(columns: Sequence[ColumnValues]) -> list[Estimate]:
     tails = [tail(of) for of in columns]
-    measured: list[Estimate | Failure] = []
+    measured = []
     for one in tails:
-        measured += [_plain_tail(one), _of_rates("columns.tail.excess", one, one.differences(), one.description)]
+        (value, low, high), fresh, shuffled = one.differences()
+        measured.append(Estimate(
+            "columns.tail.excess", value, one.values.sizes[1], "lower", subject=(one.values.name,), low=low, high=high,
+            reference=fresh[0], floor=shuffled[0], note=one.description,
+        ))  # fmt: skip
     return [*measured, _mean_tail(tails), _worst_share("columns.tail.excess.worst", tails, Shares.differences, "lower")]
-
-
-def _moments(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
-    varied = [of for of in columns if of.moments[0, 2, 0] > 0]
-    why = "the column is constant in the training table, so that there is no scale"
-    measured: list[Estimate | Failure] = []
-    for which in ("mean", "std"):
-        measured += [_of_moment(of, which) for of in varied]
-        measured += [Failure(f"columns.{which}", "skipped", why, (of.name,)) for of in columns if of not in varied]
-    return measured
 
 
 def _kept(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
     measured: list[Estimate | Failure] = []
-    for name, of_column, without in (
-        ("columns.spikes.kept", spikes, "no number or date has values that are frequent"),
-        ("columns.lattice.kept", lambda of: of.lattice, "the values of no number lie mostly on multiples of a step"),
-    ):
-        found = [one for of in columns if (one := of_column(of)) is not None]
-        measured += [_of_rates(name, one, one.ratios(), _kept_note(one)) for one in found]
-        nothing = Failure(f"{name}.worst", "not applicable", without)
-        measured.append(_worst_share(f"{name}.worst", found, Shares.ratios, "higher") if found else nothing)
+    for name, found, without in (
+        ("columns.spikes.kept.worst", [of.spikes for of in columns], "no number or date has values that are frequent"),
+        ("columns.lattice.kept.worst", [of.lattice for of in columns],
+         "the values of no number lie mostly on multiples of a step"),
+    ):  # fmt: skip
+        shares = [one for one in found if one is not None]
+        nothing = Failure(name, "not applicable", without)
+        measured.append(_worst_share(name, shares, Shares.ratios, "higher") if shares else nothing)
     return measured
 
 
@@ -204,9 +215,8 @@ def tail(of: ColumnValues) -> Shares:
     last = int(np.searchsorted(up_to, n - most, side="left"))
     low, high = max(min(first, last), 0), min(max(first, last), len(counts) - 1)
     description = f"Share of values beyond all but the outermost {most / n:.2%} of the real ones at either end."
-    where = partial(_between, least=train.values[low], largest=train.values[high])
-    sides = float((low > 0) + (high < len(counts) - 1))
-    return Shares(of, lambda one: ~where(one), _all, description, sides)
+    beyond = tuple((line.values < train.values[low]) | (line.values > train.values[high]) for line in of.lines)
+    return Shares(of, beyond, description, n_pseudo_hits=float((low > 0) + (high < len(counts) - 1)))
 
 
 def spikes(of: ColumnValues) -> Shares | None:
@@ -215,11 +225,15 @@ def spikes(of: ColumnValues) -> Shares | None:
     counts = train.counts.sum(axis=0)
     frequent = counts >= max(SPIKE * n, FEWEST_IN_SPIKE)
     if (own := of.column.unit) is not None:
-        frequent &= counts >= STANDS_OUT * (_at(train, train.values - own) + _at(train, train.values + own)) / 2
+        beside = []
+        for places in (train.values - own, train.values + own):
+            found = np.clip(np.searchsorted(train.values, places), 0, len(counts) - 1)
+            beside.append(np.where(np.isclose(train.values[found], places, rtol=1e-12), counts[found], 0))
+        frequent &= counts >= STANDS_OUT * np.mean(beside, axis=0)
     if counts[frequent].sum() < LEAST_MASS * n:
         return None
     called = f"{int(frequent.sum()):,} frequent values" if frequent.sum() > 1 else "one frequent value"
-    return Shares(of, partial(_on_places, places=train.values[frequent]), _all, called)
+    return Shares(of, tuple(np.isin(line.values, train.values[frequent]) for line in of.lines), called)
 
 
 def lattice(of: ColumnValues) -> Shares | None:
@@ -230,88 +244,23 @@ def lattice(of: ColumnValues) -> Shares | None:
     if of.column.is_date:
         return None
     counts, own = train.counts.sum(axis=0), of.column.unit or 0.0
-    some = _not_zero(train)
-    n = int(counts[some].sum())
+    some = tuple(line.values != 0 for line in of.lines)
+    n = int(counts[some[0]].sum())
     is_time = of.column.is_time
     for step in STEPS_OF_TIMES if is_time else STEPS:
         if step < 2 * own or n == 0:
             break
-        on = some & _multiples(train.values, step)
+        on = _multiples(train.values, step)
         if on.sum() >= LEAST_DISTINCT and counts[on].sum() >= max(MOST_OF, 3 * own / step) * n:
             called = f"multiples of {step / 10**6:,.0f} seconds" if is_time else f"multiples of {step:,.10g}"
-            return Shares(of, partial(_on_multiples, step=step), _not_zero, called)
+            return Shares(of, tuple(_multiples(line.values, step) for line in of.lines), called, some)
     return None
 
 
-def _all(of: OrderedValues) -> np.ndarray:
-    return np.ones(of.counts.shape[1], dtype=bool)
-
-
-def _between(of: Any, least: float, largest: float) -> np.ndarray:
-    return np.asarray((of.values >= least) & (of.values <= largest))
-
-
-def _on_places(of: Any, places: np.ndarray) -> np.ndarray:
-    return np.isin(of.values, places)
-
-
-def _on_multiples(of: Any, step: float) -> np.ndarray:
-    return _multiples(of.values, step)
-
-
-def _at(of: OrderedValues, places: np.ndarray) -> np.ndarray:
-    found = np.clip(np.searchsorted(of.values, places), 0, len(of.values) - 1)
-    return np.where(np.isclose(of.values[found], places, rtol=1e-12), of.counts.sum(axis=0)[found], 0)
-
-
-def _not_zero(of: Any) -> np.ndarray:
-    return np.asarray(of.values != 0)
-
-
 def _multiples(values: np.ndarray, step: float) -> np.ndarray:
+    """Which values other than 0 are multiples of a step."""
     steps = numeric_scale.ratio(values, step)
     return np.asarray((steps == np.round(steps)) & (np.abs(values) >= step / 2))
-
-
-def _center_and_scale(train: OrderedValues) -> tuple[float, float]:
-    """Mean and standard deviation; of a constant column 1 in place of the latter."""
-    scale = float(train.deviation()[0])
-    largest = max(-float(train.values[0]), float(train.values[-1])) or 1.0  # so that no sum overflows
-    return largest * float(np.average(train.values / largest, weights=train.counts.sum(axis=0))), scale or 1.0
-
-
-def _sums(of: OrderedValues, center: float, scale: float) -> np.ndarray:
-    """Count, sum and sum of squares by group of the values around a center in a scale; shape (3, n_groups)."""
-    if isinstance(of, OrderedValues):
-        with np.errstate(over="ignore"):
-            scaled = np.clip((of.values - center) / scale, -_FURTHEST, _FURTHEST)
-        return np.array([of.counts @ scaled**power for power in range(3)])
-    n, total, squares = of.counts.sum(axis=1), of.sums.sum(axis=1), of.squares
-    unit, away = np.clip([of.grid.unit / scale, (of.grid.center - center) / scale], -_FURTHEST, _FURTHEST)
-    return np.array([n, unit * total + away * n, unit**2 * squares + 2 * unit * away * total + away**2 * n])
-
-
-def _plain_tail(beyond: Shares) -> Estimate:
-    _, synthetic, fresh, shuffled = beyond.rates()
-    return Estimate(
-        "columns.tail", synthetic[0], beyond.values.sizes[1], "none", subject=(beyond.values.name,), low=synthetic[1],
-        high=synthetic[2], reference=fresh[0], floor=shuffled[0], note=beyond.description,
-    )  # fmt: skip
-
-
-def _of_rates(name: str, shares: Shares, found: list[Rate], note: str) -> Estimate:
-    direction: Direction = "higher" if name.endswith("kept") else "lower"
-    (value, low, high), fresh, shuffled = found
-    return Estimate(
-        name, value, shares.values.sizes[1], direction, subject=(shares.values.name,), low=low, high=high,
-        reference=fresh[0], floor=shuffled[0], note=note,
-    )  # fmt: skip
-
-
-def _kept_note(shares: Shares) -> str:
-    train, synthetic, *_ = shares.rates()
-    called = shares.description[0].upper() + shares.description[1:]
-    return f"{called}: {train[0]:.3g} of the real values, {synthetic[0]:.3g} of the synthetic ones."
 
 
 def _mean_tail(tails: Sequence[Shares]) -> Estimate:
@@ -321,7 +270,7 @@ def _mean_tail(tails: Sequence[Shares]) -> Estimate:
     for one in tails:
         for sign, of in ((-1.0, 0), (1.0, 1)):
             lines = one.values.lines[of]
-            counted = np.array([lines.counts[:, one.where(lines)].sum(axis=1), lines.counts.sum(axis=1)])
+            counted = np.array([lines.counts[:, one.hits[of]].sum(axis=1), lines.counts.sum(axis=1)])
             hits, n = counted @ replicate_groups(counted.shape[1]).T
             moved = moved + sign * hits / np.maximum(n, 1.0) / len(tails)
             extra += 1 / one.values.sizes[of] ** 2 / len(tails) ** 2
@@ -336,6 +285,12 @@ def _mean_tail(tails: Sequence[Shares]) -> Estimate:
     spread = np.sqrt(extra / max((len(without) - 1) * without.var(), 1e-300) + 1.0)
     low, high = jackknife(plain.value, plain.value + (without - without.mean()) * spread, bounds=(-1.0, 1.0))
     return replace(plain, low=low, high=high)
+
+
+def _kept_note(shares: Shares) -> str:
+    train, synthetic, *_ = shares.rates()
+    called = shares.description[0].upper() + shares.description[1:]
+    return f"{called}: {train[0]:.3g} of the real values, {synthetic[0]:.3g} of the synthetic ones."
 
 
 def _worst_share(
@@ -354,28 +309,3 @@ def _worst_share(
         name, rates[worst][0][0], shares[worst].values.sizes[1], direction, low=low, high=high,
         reference=pick(of[1][0] for of in rates), floor=pick(of[2][0] for of in rates), note=note,
     )  # fmt: skip
-
-
-def _signed(of: ColumnValues, which: str) -> np.ndarray:
-    """Difference of means, or log ratio of deviations, of synthetic, fresh and shuffled rows; (3, n_replicates)."""
-    train, *others = of.moments
-    if which == "mean":
-        return np.array([other[1] - train[1] for other in others])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.array([np.log(other[2] / train[2]) for other in others])
-    return np.asarray(np.clip(np.nan_to_num(logs, nan=0.0), -LARGEST_LOG, LARGEST_LOG))
-
-
-def _of_moment(of: ColumnValues, which: str) -> Estimate:
-    """Absolute difference of a moment; the note tells the direction."""
-    found = _signed(of, which)
-    value, without = float(found[0, 0]), found[0, WITHOUT]
-    note = f"{value:+.3g} standard deviations." if which == "mean" else f"{np.exp(value):.3g} times the real one."
-    plain = Estimate(
-        f"columns.{which}", abs(value), of.sizes[1], "lower", subject=(of.name,), note=note,
-        reference=abs(float(found[FRESH, 0])), floor=abs(float(found[SHUFFLED, 0])),
-    )  # fmt: skip
-    if not len(without):
-        return replace(plain, note=f"{note} Too few rows for an interval.")
-    low, high = jackknife(value, without)
-    return replace(plain, low=max(low, -high, 0.0), high=max(high, -low))

@@ -15,14 +15,16 @@ import numpy as np
 
 from evaluate.fidelity import dependence
 from evaluate.fidelity.associations import spearman
+from evaluate.fidelity.columns import BIASED
 from evaluate.fidelity.encoded import KINDS, EncodedSamples
 from evaluate.fidelity.estimates import Distance, described, worst
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
-from evaluate.intervals import HALVES, half_samples, replicate_groups
+from evaluate.intervals import HALVES, half_samples
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 
+_INSTEAD = biased("pairs.dependence.floor_share")
 METRICS = (
     Metric("pairs.tvd", "lower", "Pair distance", "Total variation of two columns taken together.",
            describes=biased("pairs.tvd.excess.worst")),
@@ -41,11 +43,6 @@ METRICS = (
     Metric("pairs.tvd.floor_excess", "lower", "Pair distance beyond shuffled columns", "Mean pair distance minus that "
            "of the real table's own columns shuffled independently; a table that holds any relation is below 0.",
            counted=COMPARED),
-    Metric("pairs.association.mean", "lower", "Associations, mean error",
-           "Mean difference in how strongly two columns hang together, over all pairs.",
-           describes=biased("pairs.association.excess"), key=True),
-    Metric("pairs.association.excess", "lower", "Associations, error beyond noise",
-           "The same, minus that of a fresh real sample.", counted=COMPARED),
     Metric("pairs.association.kept", "higher", "Associations kept", "How much of the associations between columns is "
            "there: 1 is as in the real table, 0 is none, as in shuffled columns; above 1 is not better, but more than "
            "there is in the real table.", counted=KEPT, better="1 is right; less is lost, more is made up",
@@ -58,25 +55,13 @@ METRICS = (
            "For the column whose relations are furthest off: 0 is as good as real, 1 a column that was shuffled, more "
            "is made up.", counted=KEPT),
     Metric("pairs.pearson.mean", "lower", "Correlations, mean error",
-           "Mean difference of Pearson's correlation over pairs of numeric columns.",
-           describes=biased("pairs.pearson.excess")),
-    Metric("pairs.cramers_v.mean", "lower", "Cramer's V, mean error",
-           "Mean difference of Cramer's V over pairs of categorical columns.",
-           describes=biased("pairs.cramers_v.excess")),
-    Metric("pairs.correlation_ratio.mean", "lower", "Correlation ratio, mean error",
-           "Mean difference of the correlation ratio over mixed pairs of columns.",
-           describes=biased("pairs.correlation_ratio.excess")),
+           "Mean difference of Pearson's correlation over pairs of numeric columns.", describes=_INSTEAD),
     Metric("pairs.spearman.mean", "lower", "Rank correlations, mean error",
-           "Mean difference of Spearman's correlation over pairs of numeric columns.",
-           describes=biased("pairs.spearman.excess")),
-    Metric("pairs.pearson.excess", "lower", "Correlations, error beyond noise",
-           "The same, minus that of a fresh real sample.", counted=COMPARED),
-    Metric("pairs.spearman.excess", "lower", "Rank correlations, error beyond noise",
-           "The same, minus that of a fresh real sample.", counted=COMPARED),
-    Metric("pairs.cramers_v.excess", "lower", "Cramer's V, error beyond noise",
-           "The same, minus that of a fresh real sample.", counted=COMPARED),
-    Metric("pairs.correlation_ratio.excess", "lower", "Correlation ratio, error beyond noise",
-           "The same, minus that of a fresh real sample.", counted=COMPARED),
+           "Mean difference of Spearman's correlation over pairs of numeric columns.", describes=_INSTEAD),
+    Metric("pairs.cramers_v.mean", "lower", "Cramer's V, mean error",
+           "Mean difference of Cramer's V over pairs of categorical columns.", describes=_INSTEAD),
+    Metric("pairs.correlation_ratio.mean", "lower", "Correlation ratio, mean error",
+           "Mean difference of the correlation ratio over mixed pairs of columns.", describes=_INSTEAD),
 )  # fmt: skip
 
 NAME = "pairs.association.kept"
@@ -89,8 +74,8 @@ def association_kept(found: np.ndarray, n: int) -> Estimate | Failure:
 
     Strong associations count most, and those of mere noise hardly. So it tells shuffled columns from real ones in
     tables too small for total variation. It sees what is lost, not what is made up: for that there is
-    `pairs.association.mean`. Its interval is a jackknife's: it is a ratio, not a sum of absolute differences, and below
-    500 rows half-samples cover too little.
+    `pairs.dependence.floor_share`. Its interval is a jackknife's: it is a ratio, not a sum of absolute differences, and
+    below 500 rows half-samples cover too little.
     """
     chosen = found[:, :, *np.triu_indices(found.shape[-1], k=1)]
     train, *others = np.nan_to_num(chosen[:, :, ~np.isnan(chosen[0, 0])], nan=0.0)
@@ -114,14 +99,12 @@ def _slopes(products: np.ndarray, strength: np.ndarray) -> np.ndarray:
 
 
 N_WORST = 10
-_ASSOCIATIONS = (*KINDS, "spearman", "association")
 _NAMES = (
-    *(f"pairs.{kind}.{of}" for kind in _ASSOCIATIONS for of in ("mean", "excess")), "pairs.association.kept",
-    dependence.SHARE, dependence.WORST,
+    *(f"pairs.{kind}.mean" for kind in (*KINDS, "spearman")), NAME, dependence.SHARE, dependence.WORST,
     "pairs.tvd.mean", "pairs.tvd.excess", "pairs.tvd.excess.worst", "pairs.tvd.floor_share", "pairs.tvd.floor_excess",
 )  # fmt: skip
+BEYOND = "The mean total variation minus that of a fresh real sample."
 NEARER = "The mean total variation minus that of columns shuffled independently."
-BIASED = "A small sample adds to a distance: beside the reference, also of {n:,} rows, it is fair."
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -133,14 +116,16 @@ def measure(tables: Tables) -> MetricResult:
     whole, coded = EncodedSamples.of(tables, samples.whole()), EncodedSamples.of(tables, samples)
     kept, dependent = association_kept(whole.associations(), whole.samples.n), dependence.measure(whole)
     tvd, found = coded.pairwise()
-    n = samples.n
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    measured = [*_associations(coded, found), kept, *dependent]
-    mean = Distance(np.mean([tvd[:, :, a, b] for a, b in pairs], axis=0), n, len(pairs))
-    measured += of_cliques("pairs", mean)
-    measured.append(mean.floor_excess("pairs.tvd.floor_excess", note=NEARER))
     names = [tuple(coded.columns[i] for i in pair) for pair in pairs]
-    measured.append(worst("pairs.tvd.excess.worst", np.array([tvd[:, :, a, b] for a, b in pairs]), n, names))
+    each, n = np.array([tvd[:, :, a, b] for a, b in pairs]), samples.n
+    mean = Distance(each.mean(axis=0), n, len(pairs))
+    measured = [
+        *_associations(coded, found, pairs), kept, *dependent,
+        mean.plain("pairs.tvd.mean", note=BIASED.format(n=n)), mean.excess("pairs.tvd.excess", note=BEYOND),
+        mean.floor_share("pairs.tvd.floor_share"), mean.floor_excess("pairs.tvd.floor_excess", note=NEARER),
+        worst("pairs.tvd.excess.worst", each, n, names),
+    ]  # fmt: skip
     chosen = _worst(tvd)
     estimates = [m for m in measured if isinstance(m, Estimate)] + [_worst_pair(coded, tvd, pair) for pair in chosen]
     return MetricResult(
@@ -150,55 +135,33 @@ def measure(tables: Tables) -> MetricResult:
     )
 
 
-def of_cliques(family: str, mean: Distance) -> list[Estimate | Failure]:
-    """The mean total variation of pairs or triples: as it is, beyond a fresh sample, on the way to shuffled columns."""
-    return [
-        mean.plain(f"{family}.tvd.mean", note=BIASED.format(n=mean.n)),
-        mean.excess(f"{family}.tvd.excess", note="The mean total variation minus that of a fresh real sample."),
-        mean.floor_share(f"{family}.tvd.floor_share"),
-    ]
-
-
-def _associations(coded: EncodedSamples, found: np.ndarray) -> list[Estimate | Failure]:
-    """The mean difference for each kind of association, then over all pairs, as it is and beyond a fresh sample."""
-    pairs = {(a, b): coded.kind(a, b) for a, b in itertools.combinations(range(len(coded.columns)), 2)}
-    measured: list[Estimate | Failure] = []
-    for kind in _ASSOCIATIONS:
-        of_kind = {"association": None, "spearman": "pearson"}.get(kind, kind)
-        chosen = [pair for pair, of in pairs.items() if of_kind in (None, of)]
-        if kind == "spearman":
-            measured += _ranked(coded, chosen)
-        else:
-            measured += _of_kind(f"pairs.{kind}", found, chosen, coded.samples.n)
-    return measured
-
-
-def _ranked(coded: EncodedSamples, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
+def _associations(coded: EncodedSamples, found: np.ndarray, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
+    """The mean difference from train of each kind of association, over the pairs where it is defined there."""
     samples, numeric = coded.samples, np.flatnonzero(coded.is_number)
-    d, n_replicates = len(coded.columns), len(replicate_groups(samples.n_groups))
-    found = np.full((4, n_replicates, d, d), np.nan)
-    for of, sample in zip(found, samples.all, strict=True):
+    ranked = np.full_like(found, np.nan)
+    for of, sample in zip(ranked, samples.all, strict=True):
         of[:, numeric[:, None], numeric[None, :]] = spearman(sample.numbers, sample.groups, samples.n_groups)
-    return _of_kind("pairs.spearman", found, pairs, samples.n)
-
-
-def _of_kind(name: str, found: np.ndarray, pairs: list[tuple[int, int]], n: int) -> list[Estimate | Failure]:
-    """The mean difference from train over the pairs whose association is defined there."""
-    names = (f"{name}.mean", f"{name}.excess")
-    if not pairs:
-        return [Failure(of, "skipped", "the schema has no pair of columns of this kind") for of in names]
-    chosen = found[:, :, *np.array(pairs).T]
-    defined = ~np.isnan(chosen[0, 0])
-    if not defined.any():
-        why = "in every pair of this kind a column is constant in the training table"
-        return [Failure(of, "skipped", why) for of in names]
-    lost = int(np.isnan(chosen[1, 0, defined]).sum())
-    chosen = np.nan_to_num(chosen[:, :, defined], nan=0.0)
-    mean = Distance(np.abs(chosen[1:] - chosen[0]).mean(axis=2), n, int(defined.sum()), bound=2.0)
-    note = f"Over {int(defined.sum()):,} of {len(pairs):,} pairs"
-    note += "." if defined.all() else "; the others have a constant column in the training table."
-    note += f" {lost:,} with a constant synthetic column count as no association." if lost else ""
-    return [mean.plain(names[0], note=note), mean.excess(names[1], note=note)]
+    measured: list[Estimate | Failure] = []
+    for kind in (*KINDS, "spearman"):
+        name, of_kind = f"pairs.{kind}.mean", "pearson" if kind == "spearman" else kind
+        chosen = [pair for pair in pairs if coded.kind(*pair) == of_kind]
+        if not chosen:
+            measured.append(Failure(name, "skipped", "the schema has no pair of columns of this kind"))
+            continue
+        values = (ranked if kind == "spearman" else found)[:, :, *np.array(chosen).T]
+        defined = ~np.isnan(values[0, 0])
+        if not defined.any():
+            why = "in every pair of this kind a column is constant in the training table"
+            measured.append(Failure(name, "skipped", why))
+            continue
+        lost = int(np.isnan(values[1, 0, defined]).sum())
+        values = np.nan_to_num(values[:, :, defined], nan=0.0)
+        note = f"Over {int(defined.sum()):,} of {len(chosen):,} pairs"
+        note += "." if defined.all() else "; the others have a constant column in the training table."
+        note += f" {lost:,} with a constant synthetic column count as no association." if lost else ""
+        mean = Distance(np.abs(values[1:] - values[0]).mean(axis=2), samples.n, bound=2.0)
+        measured.append(mean.plain(name, note=note))
+    return measured
 
 
 def _worst(tvd: np.ndarray) -> list[tuple[int, int]]:

@@ -12,28 +12,25 @@ from typing import Any
 import numpy as np
 
 from evaluate.fidelity.encoded import EncodedSamples
-from evaluate.fidelity.estimates import Distance, described
-from evaluate.fidelity.pairs import N_WORST, of_cliques
+from evaluate.fidelity.estimates import Distance, described, worst
+from evaluate.fidelity.pairs import BEYOND, N_WORST
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.metrics import COMPARED, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 
+EXCESS, WORST = NAMES = ("triples.tvd.excess", "triples.tvd.excess.worst")
 METRICS = (
     Metric("triples.tvd", "lower", "Triple distance", "Total variation of three columns taken together.",
-           describes=biased("triples.tvd.excess")),
-    Metric("triples.tvd.mean", "lower", "Triple distance, mean",
-           "Total variation of three columns together, over all triples.", describes=biased("triples.tvd.excess"),
-           key=True),
-    Metric("triples.tvd.excess", "lower", "Triple distance beyond noise",
+           describes=biased(WORST)),
+    Metric(EXCESS, "lower", "Triple distance beyond noise",
            "Mean triple distance minus a fresh real sample's.", counted=COMPARED),
-    Metric("triples.tvd.floor_share", "lower", "Triple structure lost", "0 is as close to the real table as a fresh "
-           "real sample, 1 as far as its own columns shuffled independently; above 1 is farther still, mostly because "
-           "single columns are off too.", counted=COMPARED),
+    Metric(WORST, "lower", "Worst triple",
+           "The largest triple distance beyond that of a fresh real sample, and the columns it belongs to.",
+           counted=COMPARED, key=True),
 )  # fmt: skip
 
 MAX_TRIPLES = 1_000  # More triples than this are sampled; what that costs is in the intervals
-_NAMES = ("triples.tvd.mean", "triples.tvd.excess", "triples.tvd.floor_share")
 
 Triple = tuple[int, int, int]
 
@@ -42,7 +39,7 @@ def measure(tables: Tables) -> MetricResult:
     """Total variation of triples, the worst ten of them, and the figure "triples"."""
     if len(tables.schema.learned) < 3:
         why = "the schema has fewer than three columns that are learned, so there is no triple"
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in _NAMES))
+        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
     coded = EncodedSamples.of(tables, Samples.draw(tables), together=3)
     triples, share = _chosen(coded.columns, tables.seed)
     tvd, n = coded.tvds(triples), coded.samples.n
@@ -51,13 +48,13 @@ def measure(tables: Tables) -> MetricResult:
     mean = Distance(tvd.mean(axis=0), n, len(triples), extra_variance=extra)
     names = [tuple(coded.columns[i] for i in triple) for triple in triples]
     order = np.argsort(-beyond, kind="stable")[:N_WORST]
-    measured = of_cliques("triples", mean)
-    estimates = [m for m in measured if isinstance(m, Estimate)]
     return MetricResult(
-        (*estimates, *(_worst_triple(names[i], tvd[i], n, len(triples)) for i in order)),
-        tuple(m for m in measured if isinstance(m, Failure)),
-        {"triples": _figure(names, tvd, order, share)},
-    )
+        (
+            mean.excess(EXCESS, note=BEYOND), worst(WORST, tvd, n, names),
+            *(_worst_triple(names[i], tvd[i], n, len(triples)) for i in order),
+        ),
+        figures={"triples": _figure(names, tvd, order, share)},
+    )  # fmt: skip
 
 
 def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:

@@ -1,13 +1,16 @@
 """The figures that tables are ranked by, and the difference of one figure between two tables with its error.
 
-Fidelity is the mean total variation from train, of columns and of pairs of columns, utility the score on control rows
-of models that learned from the table. Every table is measured on as many rows, against the same training rows in the
-same groups. It is scored on the same draws of the same control rows. So their effect on two tables cancels in the
-difference. No table is better for being closer to train than a fresh real sample is.
+Fidelity is how much of the dependence between columns is lost or made up, utility the score on control rows of models
+that learned from the table. A mean distance of pairs would not do: most of it is margins, so that shuffled columns
+stand ahead of a private table. Every table is measured on as many rows, against the same training rows in the same
+groups, and scored on the same draws of the same control rows. So their effect on two tables cancels in the difference.
+
+No table is better for being closer to train than a fresh real sample is, and none is worse for being farther off, or
+of less use, than shuffled columns: both are then as bad as can be.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, Self
@@ -15,14 +18,17 @@ from typing import Protocol, Self
 import numpy as np
 
 from evaluate.engine import attempted
-from evaluate.fidelity.columns import compared_columns
+from evaluate.fidelity.dependence import SHARE, Squares, dependence_of
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
-from evaluate.intervals import LEVEL, blended_variance
+from evaluate.intervals import LEVEL, N_GROUPS
 from evaluate.result import Direction, Failure
 from evaluate.tables import Tables
-from evaluate.utility.models import Form
-from evaluate.utility.study import study_of, variance
+from evaluate.utility.models import FORMS
+from evaluate.utility.study import interval, study_of, variance
+
+FIGURES: Mapping[str, Direction] = {SHARE: "lower", **{f"utility.tstr.{form}": "higher" for form in FORMS}}
+"""By name of the number in the catalog, which way is better."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +36,6 @@ class Difference:
     value: float
     error: float
     freedom: float
-
-    @classmethod
-    def of(cls, value: float, variance: float, freedom: float) -> "Difference":
-        return cls(value, float(np.sqrt(max(variance, 0.0))), freedom)
 
     @property
     def p(self) -> float:
@@ -59,16 +61,6 @@ class Difference:
         return self.value - half, self.value + half
 
 
-FIGURES: Mapping[str, Direction] = {
-    "columns.tvd.mean": "lower",
-    "pairs.tvd.mean": "lower",
-    "utility.tstr.linear": "higher",
-    "utility.tstr.boosting": "higher",
-}
-"""By name of the number in the catalog, which way is better."""
-FORMS: Mapping[str, Form] = {"utility.tstr.linear": "linear", "utility.tstr.boosting": "boosting"}
-
-
 class ReplicatedFigure(Protocol):
     @property
     def value(self) -> float:
@@ -83,43 +75,37 @@ class ReplicatedFigure(Protocol):
 
 
 @dataclass(frozen=True)
-class MeanDistance:
-    # of synthetic, fresh and shuffled rows as `evaluate.fidelity.estimates.Distance` has them; shape (3, n_replicates),
-    # the first replicate being of all rows.
-    replicates: np.ndarray
-    n_distances: int
+class DependenceLost:
+    squares: Squares  # Over all pairs of columns
 
     @property
     def value(self) -> float:
         """As `ReplicatedFigure` says."""
-        return float(self.replicates[SYNTHETIC, 0])
+        return self.squares.share(SYNTHETIC)
 
     @property
     def landmarks(self) -> tuple[float, float]:
         """As `ReplicatedFigure` says."""
-        return float(self.replicates[FRESH, 0]), float(self.replicates[SHUFFLED, 0])
+        return self.squares.share(FRESH), self.squares.share(SHUFFLED)
 
-    @property
-    def _beyond(self) -> np.ndarray:
-        return np.asarray(np.maximum(self.replicates[SYNTHETIC], self.replicates[FRESH]))
-
-    def less(self, other: "MeanDistance") -> Difference:
-        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own. A
-        table that is closer to the training rows than a fresh real sample has learned these rows, not where they come
-        from, which is no merit: it counts as being as close as the sample.
-        """
-        between = self._beyond - other._beyond
-        if len(between) == 1:
-            return Difference(float(between[0]), np.inf, 1.0)
-        return Difference.of(float(between[0]), *blended_variance(between, self.n_distances))
+    def less(self, other: "DependenceLost") -> Difference:
+        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own."""
+        first, second = self.squares, other.squares
+        room, apart = float(first.beyond_noise[-1]), self.value - other.value
+        # To first order, as in `Squares.interval`: what half-samples of all three tables change in the difference.
+        moved = 2 * (first.slope[SYNTHETIC] - second.slope[SYNTHETIC] - apart * first.slope[-1]) / room
+        noise = float(first.noise_variance[SYNTHETIC] + second.noise_variance[SYNTHETIC]) / room**2
+        error = np.sqrt(max(np.mean(moved**2) - noise / 2, noise))
+        ends = np.clip([self.value, other.value], 0.0, 1.0)
+        return Difference(float(ends[0] - ends[1]), float(error), len(moved))
 
 
 @dataclass(frozen=True)
 class Score:
     drawn: np.ndarray  # on the control rows, then on draws of them; shape (1 + n_draws,)
-    halves: np.ndarray
+    halves: np.ndarray  # of models of halves, shape (n_splits, 2, 1 + n_fewer)
+    floor: np.ndarray  # of a model of shuffled columns, as `drawn`
     trained_on_real: float
-    trained_on_shuffled: float
 
     @property
     def value(self) -> float:
@@ -129,12 +115,19 @@ class Score:
     @property
     def landmarks(self) -> tuple[float, float]:
         """As `ReplicatedFigure` says."""
-        return self.trained_on_real, self.trained_on_shuffled
+        return self.trained_on_real, float(self.floor[0])
 
     def less(self, other: "Score") -> Difference:
         """As `ReplicatedFigure` says: both are scored on the same draws."""
-        drawn = self.drawn - other.drawn
-        return Difference.of(float(drawn[0]), *variance(drawn, self.halves - other.halves))
+        drawn = self._above(self.drawn) - other._above(other.drawn)
+        value, (total, freedom) = (
+            float(drawn[0]),
+            variance(drawn, self._above(self.halves) - other._above(other.halves)),
+        )
+        return Difference(value, float(np.sqrt(total)), freedom)
+
+    def _above(self, scores: np.ndarray) -> np.ndarray:
+        return np.asarray(np.maximum(scores, self.floor[: scores.shape[-1]]))
 
 
 @dataclass(frozen=True)
@@ -150,41 +143,43 @@ class ReplicatedFigures:
         found: dict[str, ReplicatedFigure] = {}
         absent: dict[str, Failure] = {}
         for name in FIGURES:
-            got, _ = attempted(name, partial(_MAKERS[name], name, tables), time_limit_s)
-            if isinstance(got, Failure):
-                absent[name] = got
+            measure = _dependence if name == SHARE else _score
+            result, _ = attempted(name, partial(measure, name, tables), time_limit_s)
+            if isinstance(result, Failure):
+                absent[name] = result
             else:
-                found[name] = got
+                found[name] = result
         return cls(found, absent)
 
 
-def _columns(name: str, tables: Tables) -> MeanDistance | Failure:
-    if not tables.schema.learned:
-        return Failure(name, "skipped", "the schema has no column that is learned")
-    columns = compared_columns(tables, Samples.draw(tables))
-    return MeanDistance(np.mean([column.tvd for column in columns], axis=0), len(columns))
-
-
-def _pairs(name: str, tables: Tables) -> MeanDistance | Failure:
+def _dependence(name: str, tables: Tables) -> ReplicatedFigure | Failure:
     if len(tables.schema.learned) < 2:
-        return Failure(name, "skipped", "the schema has fewer than two columns that are learned")
-    coded = EncodedSamples.of(tables, Samples.draw(tables))
+        return Failure(name, "not applicable", "the schema has fewer than two columns that are learned")
+    samples = Samples.draw(tables).whole()
+    if samples.n_groups != N_GROUPS:
+        return Failure(name, "not applicable", "there are too few rows for an interval")
+    coded = EncodedSamples.of(tables, samples)
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    return MeanDistance(np.mean([coded.tvd(*pair) for pair in pairs], axis=0), len(pairs))
+    sizes, are_numbers = coded.sizes, coded.is_number
+    squares = Squares.total(
+        Squares.of(dependence_of(counts, (sizes[a], sizes[b]), (are_numbers[a], are_numbers[b])))
+        for (a, b), counts in zip(pairs, coded.each(pairs), strict=True)
+    )
+    if not squares.tells(samples.train.n_rows / samples.n):
+        return Failure(name, "not applicable", "shuffled columns are not told from a fresh real sample")
+    return DependenceLost(squares)
 
 
-def _score(name: str, tables: Tables) -> Score | Failure:
-    study, form = study_of(tables), FORMS[name]
+def _score(name: str, tables: Tables) -> ReplicatedFigure | Failure:
+    study, form = study_of(tables), next(form for form in FORMS if name.endswith(form))
     if isinstance(study, str):
         return Failure(name, "skipped", study)
-    real, shuffled = (
-        float(study.score(study.models[form].predictions[side], study.blocks[0])[0]) for side in ("trtr", "floor")
-    )
+    floor, real = (study.drawn(form, side, study.score) for side in ("floor", "trtr"))
+    halves = study.split(form, "trtr", study.score)
+    if interval(real - floor, halves - floor[: halves.shape[-1]])[0] <= 0.0:
+        why = (
+            "models of shuffled columns are not told from models of real rows: few rows, or nothing predicts the target"
+        )
+        return Failure(name, "not applicable", why)
     drawn, halves = study.drawn(form, "tstr", study.score), study.split(form, "tstr", study.score)
-    return Score(drawn, halves, real, shuffled)
-
-
-_MAKERS: Mapping[str, Callable[[str, Tables], "ReplicatedFigure | Failure"]] = {
-    "columns.tvd.mean": _columns, "pairs.tvd.mean": _pairs,
-    "utility.tstr.linear": _score, "utility.tstr.boosting": _score,
-}  # fmt: skip
+    return Score(drawn, halves, floor, float(real[0]))

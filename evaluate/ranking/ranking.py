@@ -4,91 +4,75 @@ Everything rests on pairs: each figure of two tables is compared beside the same
 one family (Holm), and groups are shown by letters (Piepho 2004). The overall order says no more than the comparisons
 do.
 
-A table is ahead of another where it is told better by some figure and worse by none. No figure is weighed against
-another: how much utility a point of fidelity is worth is for the reader to say. Two tables of which each is better at
+A table that breaks a rule of the policy on fidelity stands behind those that keep them all. Else a table is ahead of
+another where it is told better by some figure and worse by none. No figure is weighed against another: how much utility
+a point of fidelity is worth is for the reader to say. Two tables of which each is better at
 something are not ordered, and neither are two that nothing tells apart. A table's place is one more than the number of
 tables ahead of it. On the frontier are tables that no other beats in both utility and privacy.
 """
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evaluate.comparison import Order, PairResult, Rank, RankedFigure
 from evaluate.intervals import LEVEL
 from evaluate.multiple_testing import holm, letters
-from evaluate.ranking.figures import FIGURES, Difference, ReplicatedFigures
+from evaluate.ranking.figures import FIGURES, ReplicatedFigures
 
 ALPHA = 1 - LEVEL
 
 
-@dataclass(frozen=True)
-class PairComparison:
-    figure: str
-    first: str
-    second: str
-    difference: Difference | None
-    p_adjusted: float | None
-    better: str | None
-    reason: str = ""
-
-    @property
-    def result(self) -> PairResult:
-        low, high = (None, None) if self.difference is None else self.difference.interval
-        bounded = low is not None and math.isfinite(low)
-        return PairResult(
-            self.figure, self.first, self.second,
-            difference=None if self.difference is None else self.difference.value,
-            low=low if bounded else None, high=high if bounded else None,
-            p=None if self.difference is None else self.difference.p, p_adjusted=self.p_adjusted,
-            better=self.better, reason=self.reason,
-        )  # fmt: skip
-
-
-def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairComparison]:
+def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairResult]:
     """All pairs of tables by all figures; two tables are told apart where the adjusted p is at most 0.05. A figure that
     could not be measured of a table, though it was of the other, is worse than any number: a table that gives no answer
-    is not ahead of one that does. Where time ran out, nothing is said.
+    is not ahead of one that does. Where time ran out, or the rows cannot tell, nothing is said.
     """
     pairs = list(itertools.combinations(tables, 2))
-    found = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
-    tested = [one for one in found if one.difference is not None]
-    adjusted = iter(holm([one.difference.p for one in tested if one.difference is not None]))
-    return [one if one.difference is None else _decided(one, one.difference, next(adjusted)) for one in found]
+    results = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
+    adjusted = iter(holm([one.p for one in results if one.p is not None]))
+    return [one if one.p is None else _decided(one, next(adjusted)) for one in results]
 
 
 def _known(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> bool:
     return any(name in tables[one].found for one in pair)
 
 
-def _compare(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> PairComparison:
+def _compare(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> PairResult:
     first, second = pair
     sides = [tables[one].found.get(name) for one in pair]
     if sides[0] is not None and sides[1] is not None:
-        return PairComparison(name, first, second, sides[0].less(sides[1]), None, None)
+        apart = sides[0].less(sides[1])
+        low, high = apart.interval
+        return PairResult(name, first, second, apart.value, low, high, apart.p, None, better=None, reason="")
     lacks = first if sides[0] is None else second
     failure = tables[lacks].absent[name]
-    late = failure.reason == "timed out"
-    better = None if late else (second if lacks == first else first)
-    return PairComparison(name, first, second, None, None, better, f"not measured of {lacks!r}: {failure.message}")
+    better = None if failure.reason in ("timed out", "not applicable") else (second if lacks == first else first)
+    reason = f"not measured of {lacks!r}: {failure.message}"
+    return PairResult(name, first, second, None, None, None, None, None, better, reason)
 
 
-def _decided(one: PairComparison, difference: Difference, p_adjusted: float) -> PairComparison:
-    if p_adjusted > ALPHA:
-        return replace(one, p_adjusted=p_adjusted)
-    ahead = (difference.value > 0) == (FIGURES[one.figure] == "higher")
-    return replace(one, p_adjusted=p_adjusted, better=one.first if ahead else one.second)
+def _decided(one: PairResult, p_adjusted: float) -> PairResult:
+    better = None
+    if p_adjusted <= ALPHA and one.difference is not None:
+        better = one.first if (one.difference > 0) == (FIGURES[one.figure] == "higher") else one.second
+    return replace(one, p_adjusted=p_adjusted, better=better)
 
 
-def places(names: Sequence[str], comparisons: Iterable[PairComparison]) -> list[Rank]:
-    """The order of tables, the best first; those that share a place stay in the order given."""
+def places(
+    names: Sequence[str], comparisons: Iterable[PairResult], keeps: Mapping[str, bool | None] | None = None
+) -> list[Rank]:
+    """The order of tables, the best first; those that share a place stay in the order given. `keeps`: whether a table
+    keeps all rules on fidelity; `None` where that is open.
+    """
     better: dict[frozenset[str], set[str]] = {}
     for one in comparisons:
         if one.better is not None:
             better.setdefault(frozenset((one.first, one.second)), set()).add(one.better)
     # Of a pair in which each is better at something, neither is ahead.
     ahead = {pair: next(iter(who)) for pair, who in better.items() if len(who) == 1}
+    kept, broken = ([name for name in names if (keeps or {}).get(name) is which] for which in (True, False))
+    ahead |= {frozenset(pair): pair[0] for pair in itertools.product(kept, broken)}
     behind = {
         name: tuple(other for other in names if ahead.get(frozenset((name, other))) == other and other != name)
         for name in names
@@ -120,30 +104,30 @@ def frontier(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
 
 
 RULE = (
-    "A table is ahead of another where at least one figure tells it to be better and none tells it to be worse; "
-    "its place is one more than the number of tables ahead of it. Figures are not weighed against each other."
+    "A table that breaks a rule on fidelity stands behind those that keep them all. Else a table is ahead of another "
+    "where at least one figure tells it to be better and none tells it to be worse; figures are not weighed against "
+    "each other. Its place is one more than the number of tables ahead of it."
 )
 
 
-def ranked(tables: Mapping[str, ReplicatedFigures]) -> Order:
-    found = compared(tables)
+def ranked(tables: Mapping[str, ReplicatedFigures], keeps: Mapping[str, bool | None] | None = None) -> Order:
+    """The order of some tables; `keeps` as `places` has it."""
+    results = compared(tables)
     return Order(
         rule=RULE,
         alpha=round(ALPHA, 6),
-        n_comparisons=sum(one.difference is not None for one in found),
-        order=tuple(places(list(tables), found)),
-        figures=tuple(_figure(name, tables, found) for name in FIGURES),
-        comparisons=tuple(one.result for one in found),
+        n_comparisons=sum(one.difference is not None for one in results),
+        order=tuple(places(list(tables), results, keeps)),
+        figures=tuple(_figure(name, tables, results) for name in FIGURES),
+        comparisons=tuple(results),
     )
 
 
-def _figure(
-    name: str, tables: Mapping[str, ReplicatedFigures], found: Sequence[PairComparison]
-) -> RankedFigure:  # fmt: skip
+def _figure(name: str, tables: Mapping[str, ReplicatedFigures], results: Sequence[PairResult]) -> RankedFigure:
     sign = 1.0 if FIGURES[name] == "lower" else -1.0
     measured = {table: figures.found[name] for table, figures in tables.items() if name in figures.found}
     order = sorted(measured, key=lambda table: sign * measured[table].value)
-    apart = [(one.first, one.second) for one in found if one.figure == name and one.better is not None]
+    apart = [(one.first, one.second) for one in results if one.figure == name and one.better is not None]
     landmarks = [evidence.landmarks for evidence in measured.values()]
     return RankedFigure(
         figure=name,

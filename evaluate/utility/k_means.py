@@ -1,11 +1,11 @@
-"""k-means of rows: the space of the rows, their groups, and how alike two groupings are.
+"""k-means of rows: the space of the rows, and their groups.
 
 Rows are points by public facts wherever the schema declares these, and alike for all tables (`GroupSpace`). A category
 is a coordinate of its own; a number lies between the two ends of its bounds; missing and unknown values are levels,
 too. So each column is a distribution over its levels. Two categories are as far apart as the two ends of a number, and
 a row has a length of at most the square root of the number of its columns.
 
-Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++); Hubert & Arabie 1985 (adjusted Rand index).
+Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++).
 """
 
 import warnings
@@ -19,6 +19,7 @@ from scipy import sparse
 
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
+from evaluate.utility.scores import halves
 
 N_CENTERS = 8  # Groups that are looked for in every table
 N_STARTS, N_ITERATIONS = 4, 100  # Of k-means: starts, of which the best on its own rows counts, and iterations at most
@@ -144,13 +145,8 @@ class Points:
         return self if chosen.all() else Points(self.X[chosen], pd.factorize(self.units[chosen])[0])
 
     def halves(self, rng: np.random.Generator) -> "tuple[Points, Points]":
-        """The rows in two, whole units together; rows of one unit alone come twice."""
-        n_units = int(self.units.max()) + 1
-        if n_units == 1:
-            return self, self
-        first = np.zeros(n_units, dtype=bool)
-        first[rng.permutation(n_units)[: n_units // 2]] = True
-        return self.where(first[self.units]), self.where(~first[self.units])
+        first, second = halves(self.units, rng)
+        return self.where(first), self.where(second)
 
 
 def k_means(X: sparse.csr_matrix | np.ndarray, seed: int, weights: np.ndarray | None = None) -> np.ndarray:
@@ -172,25 +168,3 @@ def squared_distances(X: sparse.csr_matrix, centers: np.ndarray) -> np.ndarray:
     """Of all rows from all centers, shape (n, k), at least 0."""
     lengths = np.asarray(X.multiply(X).sum(axis=1))
     return np.asarray(np.maximum(lengths + (centers**2).sum(axis=1) - 2 * (X @ centers.T), 0.0))
-
-
-def adjusted_rand(cells: np.ndarray) -> np.ndarray:
-    """The adjusted Rand index of two groupings; shape (b,). `cells`: how many rows are in a group of the one and a
-    group of the other, shape (b, k, k).
-
-    Source: Hubert & Arabie 1985, equation 5.
-
-    >>> adjusted_rand(np.array([[[2, 0], [0, 3]], [[1, 1], [1, 2]]])).round(3).tolist()
-    [1.0, -0.25]
-    """
-    n = cells.sum(axis=(1, 2))
-    together = _pairs(cells).sum(axis=(1, 2))
-    first, second = (_pairs(cells.sum(axis=axis)).sum(axis=1) for axis in (1, 2))
-    by_chance, most = first * second / np.maximum(_pairs(n), 1.0), (first + second) / 2
-    # One group alone on both sides, or all rows apart on both: they are the same.
-    varies = most - by_chance > 1e-12 * np.maximum(most, 1.0)
-    return np.where(varies, (together - by_chance) / np.where(varies, most - by_chance, 1.0), 1.0)
-
-
-def _pairs(counts: np.ndarray) -> np.ndarray:
-    return np.asarray(counts * (counts - 1) / 2)

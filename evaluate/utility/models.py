@@ -31,7 +31,8 @@ def predictors(schema: Schema) -> tuple[str, ...]:
 class Levels:
     """A column with categories: one column of zeros and ones for each level, or one of codes."""
 
-    known: pd.Index  # *Sensitive*. The most frequent levels, most frequent first
+    known: pd.Index  # *Sensitive*. As declared where they have an order, else the most frequent ones first
+    is_ordered: bool = False
 
     @classmethod
     def fit(cls, series: pd.Series, form: Form) -> "Levels":
@@ -76,33 +77,20 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """A column of ordered categories, for boosting: the place of each in its list, one column."""
-
-    known: pd.Index
-
-    def apply(self, series: pd.Series, _: Form) -> np.ndarray:
-        """Coordinates of the values, shape (n, 1), float64; NaN where missing, past the last where unlisted."""
-        codes = self.known.get_indexer(pd.Index(series.astype(object)))
-        codes = np.where(codes < 0, len(self.known), codes)
-        return np.where(series.isna().to_numpy(dtype=bool), np.nan, codes.astype(np.float64))[:, None]
-
-
-@dataclass(frozen=True)
 class Features:
     form: Form
-    parts: dict[str, Levels | Numbers | Ranks]
+    parts: dict[str, Levels | Numbers]
 
     @classmethod
     def fit(cls, frame: pd.DataFrame, schema: Schema, form: Form) -> "Features":
         """Features fitted on the rows that a model learns from. `frame`: *Sensitive* where it is real."""
-        parts: dict[str, Levels | Numbers | Ranks] = {}
+        parts: dict[str, Levels | Numbers] = {}
         for name in predictors(schema):
             column = schema.columns[name]
             if frame[name].nunique() + int(frame[name].hasnans) < 2:
                 continue
             if form == "boosting" and column.is_ordered:
-                parts[name] = Ranks(pd.Index(column.categories, dtype=object))
+                parts[name] = Levels(pd.Index(column.categories, dtype=object), is_ordered=True)
             elif column.is_categorical:
                 parts[name] = Levels.fit(frame[name], form)
             else:
@@ -115,7 +103,7 @@ class Features:
 
     @property
     def categories(self) -> np.ndarray:
-        return np.array([isinstance(part, Levels) for part in self.parts.values()])
+        return np.array([isinstance(part, Levels) and not part.is_ordered for part in self.parts.values()])
 
 
 FORMS: tuple[Form, ...] = ("linear", "boosting")
@@ -158,7 +146,7 @@ class Classifier:
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
         """As `Fitted` says."""
         scores = np.zeros((len(frame), self.n_classes))
-        scores[:, self.seen] = _alone(self.model.predict_proba, self.features.apply(frame))
+        scores[:, self.seen] = in_one_thread(self.model.predict_proba, self.features.apply(frame))
         return scores
 
 
@@ -173,7 +161,7 @@ class Regressor:
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray:
         """As `Fitted` says."""
-        predicted = _alone(self.model.predict, self.features.apply(frame))
+        predicted = in_one_thread(self.model.predict, self.features.apply(frame))
         return np.asarray(np.clip(predicted * self.scale + self.center, *self.limits))
 
 
@@ -227,14 +215,14 @@ def _fit(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[Any, bool]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", message="The number of unique classes")
-        model = _alone(model.fit, X, y)
+        model = in_one_thread(model.fit, X, y)
     others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return model, len(others) == len(caught)
 
 
-def _alone(call: Any, *arguments: np.ndarray) -> Any:
+def in_one_thread(call: Any, *arguments: np.ndarray) -> Any:
     """A call in one thread: the same sums in the same order everywhere, and no threads that wait for each other."""
     from threadpoolctl import threadpool_limits
 

@@ -23,17 +23,16 @@ import numpy as np
 
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
-from evaluate.metrics import COMPARED, Metric, biased
+from evaluate.metrics import COMPARED, Metric
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer
 
+EXCESS = "utility.queries.excess"
 METRICS = (
-    Metric("utility.queries", "lower", "Random queries, mean error",
-           "Mean relative error of 500 random counts and means that one might ask for.",
-           describes=biased("utility.queries.excess")),
-    Metric("utility.queries.excess", "lower", "Random queries, error beyond noise",
-           "Mean error minus that of a fresh real sample; 0 is as good as real.", counted=COMPARED),
+    Metric(EXCESS, "lower", "Random queries, error beyond noise",
+           "Mean relative error of 500 random counts and means that one might ask for, minus that of a fresh real "
+           "sample; 0 is as good as real.", counted=COMPARED),
 )  # fmt: skip
 
 N_QUERIES = 500
@@ -67,37 +66,30 @@ class QueriedTable:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Errors of answers to count and mean queries. Estimates: `utility.queries` (mean error in [0, 1]) and
-    `utility.queries.excess` (that beyond a fresh real sample), lower is better.
-    """
+    """The error of answers to count and mean queries beyond that of a fresh real sample."""
     samples = Samples.draw(tables)
     discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
     coded = _coded(discretizer, samples)
     queries = drawn_queries(discretizer, coded[0], np.random.default_rng([tables.seed, 10]))
-    errors = _errors(queries, coded, samples)
-    return MetricResult(_estimates(errors, samples.n))
+    return MetricResult((_excess(_errors(queries, coded, samples), samples.n),))
 
 
-def _estimates(errors: np.ndarray, n: int) -> tuple[Estimate, ...]:
+def _excess(errors: np.ndarray, n: int) -> Estimate:
     """From errors of shape (3, n_replicates, n_queries)."""
     mean = errors.mean(axis=2)
-    note = f"relative error of {errors.shape[2]} random counts and means, at most 1 each, sanity bound 0.1% of the rows"
-    few = "" if errors.shape[1] > 1 else "; too few rows for an interval"
-    found = []
-    for name, of, bounds, words in (
-        ("utility.queries", mean, (0.0, 1.0), f"mean {note}"),
-        ("utility.queries.excess", mean - mean[FRESH], (-1.0, 1.0), f"mean {note}, less that of a fresh real sample"),
-    ):
-        low, high = None, None
-        if errors.shape[1] > 1:
-            low, high = half_samples(float(of[SYNTHETIC, 0]), of[SYNTHETIC, HALVES], bounds=bounds)
-        found.append(
-            Estimate(
-                name, float(of[SYNTHETIC, 0]), n, "lower", low=low, high=high,
-                reference=float(of[FRESH, 0]), floor=float(of[SHUFFLED, 0]), note=words + few,
-            )
-        )  # fmt: skip
-    return tuple(found)
+    excess = mean - mean[FRESH]
+    low, high, few = None, None, "; too few rows for an interval"
+    if errors.shape[1] > 1:
+        few = ""
+        low, high = half_samples(float(excess[SYNTHETIC, 0]), excess[SYNTHETIC, HALVES], bounds=(-1.0, 1.0))
+    note = (
+        f"mean relative error of {errors.shape[2]} random counts and means ({mean[SYNTHETIC, 0]:.3f}; at most 1 each, "
+        f"sanity bound 0.1% of the rows), less that of a fresh real sample ({mean[FRESH, 0]:.3f}){few}"
+    )
+    return Estimate(
+        EXCESS, float(excess[SYNTHETIC, 0]), n, "lower", low=low, high=high,
+        reference=float(excess[FRESH, 0]), floor=float(excess[SHUFFLED, 0]), note=note,
+    )  # fmt: skip
 
 
 def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ...]:

@@ -1,4 +1,4 @@
-"""Scores of predictions on many weightings of the same test rows at once: what a paired bootstrap needs."""
+"""Scores of predictions on many weightings of the same test rows at once, and rows in halves: what intervals need."""
 
 from collections.abc import Callable, Iterator
 
@@ -22,6 +22,18 @@ def weightings(entities: np.ndarray, seed: int) -> Iterator[np.ndarray]:
     for start in range(0, N_REPLICATES, size):
         draws = rng.multinomial(n_entities, np.full(n_entities, 1.0 / n_entities), min(size, N_REPLICATES - start))
         yield draws[:, entities].astype(np.float64)
+
+
+def halves(units: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of the rows in two, whole units together; neither is empty. Of one unit alone it is all rows twice: nothing
+    can be said of how another would change them. `units`: codes from 0 of the unit of each row, shape (n,).
+    """
+    n_units = int(units.max()) + 1
+    if n_units == 1:
+        return np.ones(len(units), dtype=bool), np.ones(len(units), dtype=bool)
+    first = np.zeros(n_units, dtype=bool)
+    first[rng.permutation(n_units)[: n_units // 2]] = True
+    return first[units], ~first[units]
 
 
 def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np.ndarray:

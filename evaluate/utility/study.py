@@ -15,9 +15,8 @@ the degrees of freedom of the sum.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
@@ -37,8 +36,6 @@ MANY_ROWS = 5_000
 LEAST_SPLITS = 2  # Splits for boosting of more than two classes, which grows trees for each of them
 N_FEWER = 100  # Weightings of the control rows for what they alone add to the difference between two halves
 
-Variant = Literal["whole", "without", "uncut"]
-"""All columns; those that do not give the target away; all, with a number's outliers as they are."""
 Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Of a model's predictions and weightings of the control rows, shape (b, n): a number for each, shape (b,)."""
 
@@ -59,15 +56,6 @@ class Models:
         """By side, of the models of all of its rows for the control rows."""
         return {name: learned.predictions for name, learned in self.learned.items()}
 
-    @property
-    def half_predictions(self) -> dict[str, tuple[tuple[np.ndarray, np.ndarray], ...]]:
-        """By compared side, of the models of both halves of each split."""
-        return {name: self.learned[name].half_predictions for name in COMPARED}
-
-    @property
-    def converged(self) -> bool:
-        return all(model.converged for model in self.learned.values())
-
 
 @dataclass(frozen=True)
 class Study:
@@ -86,15 +74,19 @@ class Study:
             return macro_roc_auc(predictions, self.test.truth, weights)
         return r2(predictions, self.test.truth, weights)
 
+    def value(self, form: Form, side: str, figure: Figure) -> float:
+        """A figure on the control rows as they are."""
+        return float(figure(self.models[form].learned[side].predictions, self.blocks[0])[0])
+
     def drawn(self, form: Form, side: str, figure: Figure) -> np.ndarray:
         """A figure on the control rows as they are, then on each weighting; shape (1 + n_replicates,)."""
-        predictions = self.models[form].predictions[side]
+        predictions = self.models[form].learned[side].predictions
         return np.concatenate([figure(predictions, weights) for weights in self.blocks])
 
     def split(self, form: Form, side: str, figure: Figure) -> np.ndarray:
         """A figure of the models fitted on halves, shape (n_splits, 2, 1 + n_fewer); the last axis as in `drawn`."""
         weights = np.vstack([self.blocks[0], self.blocks[1][:N_FEWER]])
-        pairs = self.models[form].half_predictions[side]
+        pairs = self.models[form].learned[side].half_predictions
         return np.array([[figure(half, weights) for half in pair] for pair in pairs])
 
 
@@ -141,14 +133,12 @@ def _of_halves(halves: np.ndarray) -> float:
     return max(0.0, by_slope - by_curve) + max(0.0, by_curve - float(spread))
 
 
-def study_of(tables: Tables, variant: Variant = "whole", forms: Sequence[Form] = FORMS) -> Study | str:
+def study_of(tables: Tables, forms: Sequence[Form] = FORMS) -> Study | str:
     """The study of an evaluation, or one sentence that says why there is none; made once for the same tables. `tables`:
     *Sensitive*. Models are kept one by one, so that a measure that ran out of time leaves its models to the next one.
     Models of real rows alone serve every synthetic table of as many rows.
     """
-    return tables.kept.once(
-        ("study", variant), lambda: _made(tables, forms) if variant == "whole" else _varied(tables, variant)
-    )
+    return tables.kept.once("study", lambda: _made(tables, forms))
 
 
 def _made(tables: Tables, forms: Sequence[Form]) -> Study | str:
@@ -179,26 +169,17 @@ def _few_classified(task: Task, tables: Tables) -> bool:
     return bool(2 * there.sum() < tables.train[task.target].notna().sum())
 
 
-def _varied(tables: Tables, variant: Variant) -> Study | str:
-    """The study with fewer columns, or with outliers; the whole one where that changes nothing."""
-    whole = study_of(tables)
-    if isinstance(whole, str):
+def study_without_giveaways(whole: Study, tables: Tables) -> Study | str:
+    """The study of boosting without the columns that give the target away; the whole one where there are none."""
+    names = tuple(giveaways_of(tables, whole.task))
+    if not names:
         return whole
-    task = whole.task
-    if variant == "uncut":
-        if task.kind == "classification":
-            return "the target has classes, and none of them is an outlier"
-        task = task.uncut
-    else:
-        names = tuple(found.column for found in giveaways_of(tables, task))
-        if not names:
-            return whole
-        task = task.without(names)
-        if not predictors(task.seen(tables.schema)):
-            return "every column that could predict the target gives it away"
-    test, sides = TaskRows.of(tables.control, task, tables), _sides(task, tables)
-    models = {form: _models(form, task, sides, test, tables, variant) for form in FORMS}
-    return Study(task, task.seen(tables.schema), test, sides, models, whole.blocks)
+    task = replace(whole.task, left_out=names)
+    seen = task.seen(tables.schema)
+    if not predictors(seen):
+        return "every column that could predict the target gives it away"
+    models: dict[Form, Models] = {"boosting": _models("boosting", task, whole.sides, whole.test, tables)}
+    return replace(whole, task=task, schema=seen, models=models)
 
 
 def _sides(task: Task, tables: Tables) -> dict[str, TaskRows]:
@@ -212,16 +193,14 @@ def _sides(task: Task, tables: Tables) -> dict[str, TaskRows]:
     return dict(zip(SIDES, sides, strict=True))
 
 
-def _models(
-    form: Form, task: Task, sides: Mapping[str, TaskRows], test: TaskRows, tables: Tables, variant: Variant = "whole"
-) -> Models:
+def _models(form: Form, task: Task, sides: Mapping[str, TaskRows], test: TaskRows, tables: Tables) -> Models:
     n_splits = N_SPLITS[form][len(sides["tstr"].truth) > MANY_ROWS]
-    if form == "boosting" and (len(task.classes) > 2 or variant != "whole"):
+    if form == "boosting" and (len(task.classes) > 2 or task.left_out):
         n_splits = min(n_splits, LEAST_SPLITS)
     learned = {}
     for name, side in sides.items():
         kept = tables.kept if name == "tstr" else tables.kept_of_real
-        key = ("study", variant, form, name, len(side.truth), n_splits)
+        key = ("study", task.left_out, form, name, len(side.truth), n_splits)
         fit_one = partial(_learned, form, task, side, test, tables, n_splits if name in COMPARED else 0)
         learned[name] = kept.once(key, fit_one)
     return Models(learned)

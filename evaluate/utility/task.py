@@ -17,8 +17,7 @@ repeats tells nothing.
 Source: Kaufman, Rosset, Perlich, Stitelman 2012, "Leakage in data mining", on such columns.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ import pandas as pd
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from evaluate.utility.models import predictors
-from evaluate.utility.scores import macro_roc_auc, r2
+from evaluate.utility.scores import halves, macro_roc_auc, r2
 from synth.schema import Schema, TaskKind
 
 MAX_ROWS = 20_000
@@ -59,13 +58,6 @@ class Task:
         counts = values[0].value_counts().reindex(pd.Index(pd.concat(values).unique()), fill_value=0).sort_index()
         frequent = counts.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES]
         return cls(target, kind, why, frequent)
-
-    @property
-    def uncut(self) -> "Task":
-        return replace(self, limits=(-np.inf, np.inf))
-
-    def without(self, columns: Sequence[str]) -> "Task":
-        return replace(self, left_out=tuple(columns))
 
     def seen(self, schema: Schema) -> Schema:
         kept = {name: column for name, column in schema.columns.items() if name not in self.left_out}
@@ -155,15 +147,8 @@ class TaskRows:
         return self if n_rows >= len(self.truth) else self._where(np.arange(len(self.truth)) < n_rows)
 
     def halves(self, rng: np.random.Generator) -> "tuple[TaskRows, TaskRows]":
-        """The rows in two, whole entities together; neither is empty unless there is only one entity. A table of one
-        entity gives all of its rows twice: nothing can be said of how another would change them.
-        """
-        n_units = int(self.units.max()) + 1
-        if n_units == 1:
-            return self, self
-        first = np.zeros(n_units, dtype=bool)
-        first[rng.permutation(n_units)[: n_units // 2]] = True
-        return self._where(first[self.units]), self._where(~first[self.units])
+        first, second = halves(self.units, rng)
+        return self._where(first), self._where(second)
 
     def _where(self, chosen: np.ndarray) -> "TaskRows":
         units = pd.factorize(self.units[chosen])[0]
@@ -175,34 +160,30 @@ N_BINS, ROWS_A_BIN = 256, 3  # Bins of a number at most, and training rows that 
 FILLED = 1e-6  # Training rows that each bin gets beside its own, spread as all rows are
 
 
-@dataclass(frozen=True)
-class Giveaway:
-    column: str
-    score: float
+def giveaways_of(tables: Tables, task: Task) -> dict[str, float]:
+    """The columns that give the target of a task away with their scores, clearest first; looked for once beside the
+    same real rows.
+    """
 
-
-def giveaways_of(tables: Tables, task: Task) -> tuple[Giveaway, ...]:
-    """The columns that give the target of a task away, clearest first; looked for once beside the same real rows."""
-
-    def find() -> tuple[Giveaway, ...]:
-        found = [one for one in scores_alone(tables, task) if one.score >= LIMIT]
-        return tuple(sorted(found, key=lambda one: (-one.score, one.column)))
+    def find() -> dict[str, float]:
+        scores = {name: score for name, score in scores_alone(tables, task).items() if score >= LIMIT}
+        return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
 
     return tables.kept_of_real.once("giveaways", find)
 
 
-def scores_alone(tables: Tables, task: Task) -> list[Giveaway]:
+def scores_alone(tables: Tables, task: Task) -> dict[str, float]:
     """Scores of each column that predicts the target alone. `tables`: *Sensitive*. Only train and control are looked
     at.
     """
     train, test = TaskRows.of(tables.train, task, tables), TaskRows.of(tables.control, task, tables)
     score = macro_roc_auc if task.kind == "classification" else r2
-    ones, found = np.ones((1, len(test.truth))), []
+    ones, scores = np.ones((1, len(test.truth))), {}
     for name in predictors(tables.schema):
         learned, asked = _codes(train.rows[name], test.rows[name], tables.schema.columns[name])
         by_code = _by_code(learned, 1 + int(max(learned.max(), asked.max())), train.truth, task)
-        found.append(Giveaway(name, float(score(by_code[asked], test.truth, ones)[0])))
-    return found
+        scores[name] = float(score(by_code[asked], test.truth, ones)[0])
+    return scores
 
 
 def _codes(train: pd.Series, test: pd.Series, column: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -14,16 +14,15 @@ Classes are scored by ROC AUC, the mean over classes of one against the rest; a 
 probability 0 and counts.
 
 A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike. Else
-one outlier decides which of two honest tables serves better. That hides a ruined tail, so that models of numbers as
-they are stand beside these (`uncut`). Outliers decide them, and no rule rests on them.
+one outlier decides which of two honest tables serves better. Tails have numbers of their own (`columns.tail`).
 
-A column that gives the target away (`evaluate.utility.task`) leaves nothing else to be learned. Models that do not
-look at such columns stand beside those that do (`without`): where no column does, they are the same models.
+A column that gives the target away (`evaluate.utility.task`) leaves nothing else to be learned. The loss of boosting
+that does not look at such columns stands beside that of all columns (`without`): where no column does, it is the same.
 
 Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
 """
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +31,10 @@ from evaluate.metrics import TEST, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Form
-from evaluate.utility.study import COMPARED, SIDES, Study, Variant, interval, study_of
+from evaluate.utility.study import COMPARED, SIDES, Study, interval, study_of, study_without_giveaways
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS, giveaways_of
 
-_OUTLIERS = "a few outliers decide it; name 'utility.gap.boosting.without'"
+WITHOUT = "utility.gap.boosting.without"
 METRICS = (
     Metric("utility.tstr.linear", "higher", "Linear model, trained on synthetic",
            "Score on real rows of a linear model that saw only synthetic ones (TSTR).", counted=TEST, key=True),
@@ -45,115 +44,64 @@ METRICS = (
            "What a linear model loses by training on synthetic rows.", counted=TEST),
     Metric("utility.gap.boosting", "lower", "Boosting, loss",
            "What gradient boosting loses by training on synthetic rows.", counted=TEST),
-    Metric("utility.tstr.linear.without", "higher", "Linear model, target not given away", "Score on real rows of a "
-           "linear model trained on synthetic ones that does not see columns which alone predict the target.",
-           counted=TEST),
-    Metric("utility.tstr.boosting.without", "higher", "Boosting, target not given away", "Score on real rows of "
-           "gradient boosting trained on synthetic ones that does not see columns which alone predict the target.",
-           counted=TEST),
-    Metric("utility.gap.linear.without", "lower", "Linear model, loss, target not given away",
-           "What a linear model loses where no single column tells it the target.", counted=TEST),
-    Metric("utility.gap.boosting.without", "lower", "Boosting, loss, target not given away",
+    Metric(WITHOUT, "lower", "Boosting, loss, target not given away",
            "What gradient boosting loses where no single column tells it the target.", counted=TEST),
-    Metric("utility.tstr.linear.uncut", "higher", "Linear model, outliers as they are", "Score of a linear model "
-           "trained on synthetic rows, with the target's outliers left in; a few rows decide it.", describes=_OUTLIERS),
-    Metric("utility.tstr.boosting.uncut", "higher", "Boosting, outliers as they are", "Score of gradient boosting "
-           "trained on synthetic rows, with the target's outliers left in; a few rows decide it.", describes=_OUTLIERS),
-    Metric("utility.gap.linear.uncut", "lower", "Linear model, loss, outliers as they are",
-           "What a linear model loses where no outlier is cut off.", describes=_OUTLIERS),
-    Metric("utility.gap.boosting.uncut", "lower", "Boosting, loss, outliers as they are",
-           "What gradient boosting loses where no outlier is cut off.", describes=_OUTLIERS),
 )  # fmt: skip
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
-VARIANTS: tuple[Variant, ...] = ("without", "uncut")  # Models beside those of all columns, by the end of their names
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Scores of models trained on the synthetic table and how far they fall behind.
-
-    Estimates:
-
-    * `utility.tstr.linear`, `utility.tstr.boosting`: higher; reference TRTR;
-    * `utility.gap.linear`, `utility.gap.boosting`: TRTR - TSTR, lower; reference: fresh rows and as many training ones;
-    * all four with `.without`: models that do not see columns which give the target away;
-    * all four with `.uncut`: of numbers, with their outliers.
-    """
+    """Scores of models trained on the synthetic table (reference: TRTR) and how far they fall behind."""
     study = study_of(tables)
     if isinstance(study, str):
-        return MetricResult(failures=_absent(study))
-    estimates, models = [], []
-    for form in FORMS:
-        found = scored(form, study, study_note(study, tables))
-        estimates += found
-        models.append(_model_figure(form, study, found[1]))
-    figure = {"target": study.task.target, "task": study.task.kind, "why": study.task.why, "metric": study.task.metric}
-    parts = [_varied(variant, study, tables) for variant in VARIANTS]
-    drawn = {key: part for one in parts for key, part in one.figures.items()}
-    return MetricResult(
-        tuple(estimates) + tuple(one for part in parts for one in part.estimates),
-        tuple(one for part in parts for one in part.failures),
-        {"utility": {**figure, "models": models, "giveaways": _giveaways(study, tables), **drawn}},
-    )
+        return MetricResult(failures=tuple(Failure(metric.name, "skipped", study) for metric in METRICS))
+    task, note = study.task, study_note(study, tables)
+    scores = {form: scored(form, study, note) for form in FORMS}
+    estimates = [one for both in scores.values() for one in both]
+    figure: dict[str, Any] = {
+        "target": task.target, "task": task.kind, "why": task.why, "metric": task.metric,
+        "models": [_model_figure(form, study, gap) for form, (_, gap) in scores.items()],
+        "giveaways": [{"column": name, "score": score} for name, score in giveaways_of(tables, task).items()],
+    }  # fmt: skip
+    seen = study_without_giveaways(study, tables)
+    if isinstance(seen, str):
+        return MetricResult(tuple(estimates), (Failure(WITHOUT, "skipped", seen),), {"utility": figure})
+    names = ", ".join(map(repr, seen.task.left_out))
+    gives = "give" if len(seen.task.left_out) > 1 else "gives"
+    words = f"without {names}, which {gives} the target away" if names else "no column gives the target away"
+    _, gap = scored("boosting", seen, f"{words}, {note}")
+    if names:
+        figure["without"] = [_model_figure("boosting", seen, gap)]
+    return MetricResult((*estimates, replace(gap, measure=WITHOUT)), figures={"utility": figure})
 
 
-def _absent(why: str, variants: Sequence[str] = ("", *VARIANTS)) -> tuple[Failure, ...]:
-    ends = [f".{variant}" if variant else "" for variant in variants]
-    names = [f"utility.{kind}.{form}{end}" for end in ends for form in FORMS for kind in ("tstr", "gap")]
-    return tuple(Failure(name, "skipped", why) for name in names)
-
-
-def _varied(variant: Variant, whole: Study, tables: Tables) -> MetricResult:
-    """Scores of models without the columns that give the target away, or with a number's outliers."""
-    study = study_of(tables, variant)
-    if isinstance(study, str):
-        return MetricResult(failures=_absent(study, (variant,)))
-    note = study_note(study, tables)
-    note = f"{_left_out(study.task.left_out)}{note}" if variant == "without" else note
-    estimates = [one for form in FORMS for one in scored(form, study, note, f".{variant}")]
-    drawn = [] if study is whole else [_model_figure(form, study, estimates[2 * i + 1]) for i, form in enumerate(FORMS)]
-    return MetricResult(tuple(estimates), figures={variant: drawn} if drawn else {})
-
-
-def _left_out(names: Sequence[str]) -> str:
-    """Beginning of the note of models without some columns."""
-    if not names:
-        return "no column gives the target away, "
-    return f"without {', '.join(map(repr, names))}, which {'give' if len(names) > 1 else 'gives'} the target away, "
-
-
-def _giveaways(study: Study, tables: Tables) -> list[dict[str, Any]]:
-    return [{"column": one.column, "score": one.score} for one in giveaways_of(tables, study.task)]
-
-
-def scored(form: Form, study: Study, note: str, end: str = "") -> list[Estimate]:
+def scored(form: Form, study: Study, note: str) -> tuple[Estimate, Estimate]:
+    """The score of a model that learned from synthetic rows, and its loss."""
     n, bounds = len(study.test.truth), BOUNDS[study.task.metric]
-    note = note if study.models[form].converged else f"{note}; a linear fit did not converge"
-    score = {side: _value(study, form, side) for side in SIDES}
+    converged = all(model.converged for model in study.models[form].learned.values())
+    note = note if converged else f"{note}; a linear fit did not converge"
+    score = {side: study.value(form, side, study.score) for side in SIDES}
     drawn = {side: study.drawn(form, side, study.score) for side in COMPARED}
     halves = {side: study.split(form, side, study.score) for side in COMPARED}
     low, high = interval(drawn["tstr"], halves["tstr"], bounds=bounds)
     gap, gap_halves = drawn["trtr"] - drawn["tstr"], halves["trtr"] - halves["tstr"]
     gap_low, gap_high = interval(gap, gap_halves, bounds=(bounds[0] - bounds[1], bounds[1] - bounds[0]))
-    return [
+    return (
         Estimate(
-            f"utility.tstr.{form}{end}", score["tstr"], n, "higher",
+            f"utility.tstr.{form}", score["tstr"], n, "higher",
             low=low, high=high, reference=score["trtr"], floor=score["floor"], note=note,
         ),
         Estimate(
-            f"utility.gap.{form}{end}", float(gap[0]), n, "lower", low=gap_low, high=gap_high,
+            f"utility.gap.{form}", float(gap[0]), n, "lower", low=gap_low, high=gap_high,
             reference=score["matched"] - score["fresh"],
             floor=score["trtr"] - score["floor"], note=f"TRTR - TSTR: {note}",
         ),
-    ]  # fmt: skip
-
-
-def _value(study: Study, form: Form, side: str) -> float:
-    return float(study.score(study.models[form].predictions[side], study.blocks[0])[0])
+    )  # fmt: skip
 
 
 def _model_figure(form: Form, study: Study, gap: Estimate) -> dict[str, Any]:
-    scores = {side: _value(study, form, side) for side in SIDES}
+    scores = {side: study.value(form, side, study.score) for side in SIDES}
     return {"model": form, **scores, "gap": gap.value, "low": gap.low, "high": gap.high}
 
 
@@ -166,8 +114,7 @@ def study_note(study: Study, tables: Tables) -> str:
     if len(sides["fresh"].truth) < len(sides["tstr"].truth):
         parts.append(f"{len(sides['fresh'].truth)} fresh ones")
     if task.kind == "regression":
-        cut = np.isfinite(task.limits).all()
-        parts.append("outliers cut off at the 1% and 99% quantiles" if cut else "outliers as they are")
+        parts.append("outliers cut off at the 1% and 99% quantiles")
     n_classes = len(np.unique(sides["tstr"].truth))
     if task.kind == "classification" and n_classes < len(task.classes):
         parts.append("the synthetic rows lack a class")

@@ -15,13 +15,8 @@ MOST_COLUMNS = 20  # Columns that a triangle of associations shows at most, the 
 MOST_CLIQUES = 10
 MINUS = "\u2212"
 MARKED = 0.1  # Total variation up to which a column whose details are marked comes before others
-DETAILS = {
-    "columns.tail.excess": 0.005, "columns.mean": 0.1, "columns.std": 0.22, "columns.spikes.kept": 0.9,
-    "columns.lattice.kept": 0.9,
-}  # fmt: skip
-"""Numbers told beside the picture of a column, and their limits: half a percent of the rows, a tenth of a standard
-deviation, a quarter wider or narrower, a tenth lost. A number is marked where the favorable end of its interval breaks
-the limit."""
+TAIL = "columns.tail.excess"
+MOST_TAIL = 0.005  # Share of rows in tails beyond which they are marked, by the low end of the interval
 
 
 @dataclass(frozen=True)
@@ -70,42 +65,35 @@ class WorstClique:
 def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
     found = [{f["column"]: f for f in c.figures.get("columns", ())} for c in candidates]
     names = list(dict.fromkeys(name for figures in found for name in figures))
-    numbers = [{(e.measure, e.subject): e for e in c.estimates if e.measure in DETAILS} for c in candidates]
+    tails = [{e.subject[0]: e for e in c.estimates if e.measure == TAIL} for c in candidates]
     rows = []
     for name in names:
         figures = tuple(of.get(name) for of in found)
-        details = tuple(_details(of, figure, name) for of, figure in zip(numbers, figures, strict=True))
+        details = tuple(_details(of.get(name), figure) for of, figure in zip(tails, figures, strict=True))
         rows.append(_column_row(name, figures, details))
     return tuple(sorted(rows, key=lambda row: (-row.order, -row.worst)))
 
 
-def _details(
-    numbers: Mapping[tuple[str, tuple[str, ...]], Estimate], figure: Mapping[str, Any] | None, column: str
-) -> tuple[Detail, ...]:
+def _details(tail: Estimate | None, figure: Mapping[str, Any] | None) -> tuple[Detail, ...]:
     """Tails, moments, frequent values and steps of one column, each where it was measured."""
-    drawn = (figure or {}).get("descriptives") or {}
-    found = {measure: of for measure in DETAILS if (of := numbers.get((measure, (column,)))) is not None}
-    made = []
-    for measure, of in found.items():
-        sign, end = (-1.0, of.high) if of.direction == "higher" else (1.0, of.low)
-        made.append(Detail(_words(measure, of, drawn), end is not None and sign * end > sign * DETAILS[measure]))
-    return tuple(made)
+    details, drawn = [], (figure or {}).get("descriptives") or {}
+    if tail is not None:
+        value = finite(tail.value)
+        beyond = f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
+        words = "tails as real" if abs(value) < 0.0005 else beyond
+        details.append(Detail(words, tail.low is not None and tail.low > MOST_TAIL))
+    for name in ("mean", "std", "spikes", "steps"):
+        if drawn.get(name) is not None:
+            details.append(Detail(_words(name, finite(drawn[name]), drawn), name in drawn.get("off", ())))
+    return tuple(details)
 
 
-def _words(measure: str, of: Estimate, drawn: Mapping[str, Any]) -> str:
-    """A number in a few words; an evaluation of an earlier version has no direction."""
-    value = finite(of.value)
-    if measure == "columns.tail.excess":
-        if abs(value) < 0.0005:
-            return "tails as real"
-        return f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
-    if measure == "columns.mean":
-        sign = "off by " if "mean" not in drawn else MINUS if drawn["mean"] < 0 else "+"
-        return f"mean {sign}{number(value, 2)} SD"
-    if measure == "columns.std":
-        times = f"\u00d7 {drawn['std']:.3g}" if "std" in drawn else f"off by a factor of {math.exp(value):.3g}"
-        return f"SD {times}"
-    called = "frequent values" if measure == "columns.spikes.kept" else drawn.get("lattice") or "steps"
+def _words(name: str, value: float, drawn: Mapping[str, Any]) -> str:
+    if name == "mean":
+        return f"mean {MINUS if value < 0 else '+'}{number(abs(value), 2)} SD"
+    if name == "std":
+        return f"SD \u00d7 {value:.3g}"
+    called = "frequent values" if name == "spikes" else drawn.get("lattice") or "steps"
     return f"{plain(called)} {percent(min(value, 9.99))} kept"
 
 

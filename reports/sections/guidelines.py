@@ -87,11 +87,7 @@ def of_audit(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
 
 
 def of_utility(candidate: Candidate, _: Evaluation) -> GuidelineFinding:
-    gaps = [
-        e
-        for e in candidate.estimates
-        if e.measure.startswith("utility.gap.") and not e.measure.endswith(".uncut")  # which a few rows decide
-    ]
+    gaps = [e for e in candidate.estimates if e.measure.startswith("utility.gap.")]
     served = next((group for group in groups_of(candidate) if group.anchor == "utility"), None)
     if not gaps and served is None:
         return GuidelineFinding("not measured", "no utility for models or groups was measured")

@@ -8,22 +8,20 @@ from evaluate.result import Candidate, Estimate, Evaluation
 from reports.glossary import entry
 
 SCORES = ("utility.tstr.", "utility.gap.")  # Numbers that the section draws
-VARIANTS = ("without", "uncut")
-"""Endings of those that it lists: without columns that give the target away, and with a number's outliers."""
+WITHOUT = "utility.gap.boosting.without"  # The one that it lists, where a column gives the target away
 FAMILIES = ("utility.", "fairness.")
 NEXT_EVENT = "utility.next_event"  # The measure of the next event, which fails as a whole where there is none
 
 
 def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
     """Estimates of utility and fairness for a table; of each sensitive column, what is worst comes first."""
-    drawn = candidate.figures.get("utility") or {}
-    varied = tuple(f".{variant}" for variant in VARIANTS if drawn.get(variant))  # else they are the scores themselves
+    given_away = bool((candidate.figures.get("utility") or {}).get("without"))  # else it is the loss that is drawn
     shown = [
         e
         for e in candidate.estimates
         if e.measure.startswith(FAMILIES)
         and not entry(e.measure).anchor  # of an extra with a section of its own
-        and (not e.measure.startswith(SCORES) or e.measure.endswith(varied))
+        and (not e.measure.startswith(SCORES) or (e.measure == WITHOUT and given_away))
     ]
     of_table = [e for e in shown if not e.subject]
     return (*of_table, *sorted((e for e in shown if e.subject), key=lambda e: (e.measure, -e.value)))
@@ -62,13 +60,12 @@ def subgroups(candidate: Candidate) -> tuple[Mapping[str, Any], ...]:
         one["levels"] = figure["levels"]
         for row in figure["groups"]:
             group = one["groups"].setdefault(row["group"], {"group": row["group"]})
-            group |= {**{key: row[key] for key in ("linear", "boosting") if key in row}, "few_test": row["few"]}
+            group |= {**({"boosting": row["boosting"]} if "boosting" in row else {}), "few_test": row["few"]}
     return tuple({**one, "groups": sorted(one["groups"].values(), key=_worst_first)} for one in merged.values())
 
 
 def _worst_first(row: Mapping[str, Any]) -> float:
-    losses = [row[form]["gap"] for form in ("linear", "boosting") if form in row]
-    return -max([float(row.get("excess", -1.0)), *map(float, losses)])
+    return -max(float(row.get("excess", -1.0)), float(row.get("boosting", {}).get("gap", -1.0)))
 
 
 def predicted(evaluation: Evaluation) -> tuple[str, ...]:
@@ -84,7 +81,7 @@ def given_away(evaluation: Evaluation) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
             f"column={found['column']!r} gives target={one['target']!r} away: a model of it alone is "
-            f"nearly always right, so read the loss without it ('utility.gap.boosting.without'), or drop the column"
+            f"nearly always right, so read the loss without it ({WITHOUT!r}), or drop the column"
             for one in drawn
             for found in one.get("giveaways", ())
         )

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import clusters
-from benchmarks.clusters import SCORE
+from benchmarks.clusters import WITH_DP
 from evaluate.utility.clusters import EXPLAINED
 
 
@@ -28,7 +28,7 @@ def test_a_run_is_kept_and_not_done_again(tmp_path: Path, capsys: pytest.Capture
     runs = json.loads(first)["runs"]
     assert list(runs) == ["small independent:5 0", "small trees 0"]
     numbers = [run["numbers"] for run in runs.values()]
-    assert SCORE in numbers[0] and SCORE not in numbers[1]
+    assert WITH_DP in numbers[0] and WITH_DP not in numbers[1]
     assert numbers[0][EXPLAINED]["reference"] == numbers[1][EXPLAINED]["reference"] > 0.9
     clusters.main([*arguments[:-2], "--out", str(out)])
     assert (out.read_text(encoding="utf-8"), capsys.readouterr().out) == (first, shown)

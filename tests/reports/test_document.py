@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports import compose, render_html
-from reports.sections.fidelity import MOST_COLUMNS, associations, column_rows
+from reports.sections.fidelity import MARKED, MOST_COLUMNS, associations, column_rows
 from reports.sections.limitations import limits_of, twins
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
@@ -112,22 +111,14 @@ def test_a_worst_column_leads_to_its_chart(evaluation: Evaluation) -> None:
             assert f'id="{anchor}"' in page
 
 
-def test_words_beside_a_column_rest_on_its_numbers_and_never_on_a_note() -> None:
+def test_words_beside_a_column_rest_on_its_numbers() -> None:
     shares = {"labels": ["1", "other", "missing"], "edges": [0.0, 1.0], "train": [1.0, 0, 0], "synthetic": [1.0, 0, 0]}
-    figure = {"column": "x", "kind": "real", "tvd": 0.0, **shares}
-    drawn = {"mean": -0.31, "std": 2.5, "lattice": "multiples of 10"}
-    values = {"columns.mean": 0.31, "columns.std": 0.916, "columns.spikes.kept": 0.4, "columns.lattice.kept": 0.5}
-
-    def words(note: str, **more: Any) -> list[str]:
-        estimates = tuple(
-            Estimate(name, value, 9, "higher" if name.endswith("kept") else "lower", ("x",), note=note)
-            for name, value in values.items()
-        )
-        (row,) = column_rows([Candidate("c", estimates, figures={"columns": [{**figure, **more}]})])
-        return [detail.words for detail in row.details[0]]
-
-    said = ["mean \u22120.31 SD", "SD \u00d7 2.5", "frequent values 40% kept", "multiples of 10 50% kept"]
-    assert words("", descriptives=drawn) == words("+9 times: nothing", descriptives=drawn) == said
-    # An evaluation of an earlier version tells no direction.
-    older = ["mean off by 0.31 SD", "SD off by a factor of 2.5", "frequent values 40% kept", "steps 50% kept"]
-    assert words("-0.31") == words("-0.31", descriptives=None) == older
+    drawn = {"mean": -0.31, "std": 2.5, "spikes": 0.4, "steps": 0.5, "lattice": "multiples of 10", "off": ["std"]}
+    figure = {"column": "x", "kind": "real", "tvd": 0.0, **shares, "descriptives": drawn}
+    tail = Estimate("columns.tail.excess", 0.02, 9, "lower", ("x",), low=0.01, high=0.03)
+    (row,) = column_rows([Candidate("c", (tail,), figures={"columns": [figure]})])
+    assert [(detail.words, detail.marked) for detail in row.details[0]] == [
+        ("tails +2.0%", True), ("mean \u22120.31 SD", False), ("SD \u00d7 2.5", True),
+        ("frequent values 40% kept", False), ("multiples of 10 50% kept", False),
+    ]  # fmt: skip
+    assert row.order == MARKED

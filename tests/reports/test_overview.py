@@ -62,13 +62,13 @@ def test_a_guarantee_is_the_most_that_any_test_finds_and_no_limit_without_one(ev
 
 
 def test_a_column_that_gives_the_target_away_is_left_out_of_the_score() -> None:
-    scores = tuple(
-        Estimate(f"utility.tstr.boosting{variant}", value, 900, "higher")
-        for variant, value in (("", 1.0), (".without", 0.7))
+    scores = (
+        Estimate("utility.tstr.boosting", 1.0, 900, "higher"),
+        Estimate("utility.gap.boosting.without", 0.2, 900, "lower"),
     )
     table = Candidate("t", scores, figures={"utility": {"giveaways": [{"column": "x", "score": 1.0}]}})
     overview = overview_of([table], [BARE])
-    assert overview.lines[0][0].said == "0.700"
+    assert overview.lines[0][0].said == "0.200"
     assert "give the target away" in overview.readings[0][1]
     assert overview_of([replace(table, figures={})], [BARE]).lines[0][0].said == "1.000"
 

@@ -56,7 +56,7 @@ def point(name: str, utility: float, exposure: float, standing: str = "ranked", 
     }  # fmt: skip
 
 
-FIGURE = "columns.tvd.mean"
+FIGURE = "pairs.dependence.floor_share"
 
 
 def ranking(name: str = "acme", **changes: Any) -> VendorRanking:
@@ -210,7 +210,7 @@ def test_a_comparison_releases_nothing_and_says_who_is_disqualified_first(verdic
 
 def test_a_figure_stands_with_the_interval_that_its_letter_is_understood_by() -> None:
     found = compared()
-    own = found.candidates[0].find("columns.tvd.mean")
+    own = found.candidates[0].find(FIGURE)
     assert isinstance(own, Estimate)
     _, low, high = alike(own.value, own.low, own.high)
     table = render_html(found).split("Figure by figure")[1].split("</table>")[0]

@@ -37,9 +37,7 @@ def test_more_than_all_is_not_called_better(measure: str) -> None:
     assert reading(most).startswith("Above 1 is not better than 1")
     assert reading(Estimate(measure, 1.01, 100, "higher", low=0.98, high=1.04)) == ""
     assert "higher is better" not in better(measure, "higher")
-    assert reading(Estimate("triples.tvd.floor_share", 1.4, 9, "lower", low=1.2, high=1.6)).startswith(
-        "Above 1, triples"
-    )
+    assert reading(Estimate("pairs.tvd.floor_share", 1.4, 9, "lower", low=1.2, high=1.6)).startswith("Above 1, pairs")
 
 
 def test_what_reads_itself_is_left_alone() -> None:

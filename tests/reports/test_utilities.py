@@ -10,8 +10,8 @@ ESTIMATES = (
     Estimate("utility.tstr.linear", 0.8, 100, "higher", low=0.7, high=0.9, reference=0.85, floor=0.5),
     Estimate("utility.queries.excess", 0.1234, 100, "lower", low=0.1, high=0.15, reference=0.0, floor=0.3),
     Estimate("utility.dp_alternative.gap", 0.02, 100, "lower", low=0.0, high=0.04, reference=0.0, floor=0.3),
-    Estimate("fairness.gap.linear", 0.05, 100, "lower", subject=("race",), low=0.0, high=0.1),
-    Estimate("fairness.gap.linear", 0.07, 100, "lower", subject=("sex",), low=0.0, high=0.1),
+    Estimate("fairness.gap.boosting", 0.05, 100, "lower", subject=("race",), low=0.0, high=0.1),
+    Estimate("fairness.gap.boosting", 0.07, 100, "lower", subject=("sex",), low=0.0, high=0.1),
 )
 FIGURES: dict[str, Any] = {
     "fairness_columns": [
@@ -28,11 +28,11 @@ FIGURES: dict[str, Any] = {
         {
             "column": "sex",
             "groups": [
-                {"group": "men", "n": 200, "few": False, "linear": {"gap": 0.07, "low": 0.0, "high": 0.1}},
+                {"group": "men", "n": 200, "few": False, "boosting": {"gap": 0.07, "low": 0.0, "high": 0.1}},
                 {"group": "rare", "n": 3, "few": True},
             ],
             "levels": [
-                {"model": "linear", "parity_tstr": 0.3, "parity_trtr": 0.2, "odds_tstr": 0.1, "odds_trtr": 0.05}
+                {"model": "boosting", "parity_tstr": 0.3, "parity_trtr": 0.2, "odds_tstr": 0.1, "odds_trtr": 0.05}
             ],
         }
     ],
@@ -44,7 +44,7 @@ def test_every_figure_but_the_drawn_scores_is_a_row_and_the_worst_column_comes_f
     rows = [(row.measure, row.subject) for row in utility_rows(CANDIDATE)]
     assert rows == [
         ("utility.queries.excess", ()), ("utility.dp_alternative.gap", ()),
-        ("fairness.gap.linear", ("sex",)), ("fairness.gap.linear", ("race",)),
+        ("fairness.gap.boosting", ("sex",)), ("fairness.gap.boosting", ("race",)),
     ]  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_what_is_missing_is_said_once_for_each_reason():
 def test_groups_hold_what_columns_and_models_say_of_them_the_worst_first():
     (found,) = subgroups(CANDIDATE)
     assert [row["group"] for row in found["groups"]] == ["men", "<b>", "rare"]
-    assert found["groups"][0]["linear"]["gap"] == 0.07 and found["groups"][0]["excess"] == 0.01
+    assert found["groups"][0]["boosting"]["gap"] == 0.07 and found["groups"][0]["excess"] == 0.01
     assert found["groups"][2]["few_test"]
 
 

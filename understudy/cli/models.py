@@ -128,7 +128,7 @@ def fit(  # noqa: PLR0913 - options of the command line
         Path | None,
         typer.Option(
             help="A folder for unfinished work and a network's training log: without epsilon the same command goes on "
-            "from there, with epsilon it holds the log alone. For trees and networks.",
+            "from there, with epsilon it holds the log alone. For trees, ctgan and tvae.",
             show_default=False,
         ),
     ] = None,

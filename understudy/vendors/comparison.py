@@ -44,7 +44,7 @@ from understudy.data.source import find_table
 from understudy.evaluate_external import CLAMPED
 from understudy.evaluation_log import count_attempt
 from understudy.job.load import check_measures, given_policy, named_policy
-from understudy.vendors.rules import barring, beyond_policy, lacking_columns, name_of
+from understudy.vendors.rules import barring, beyond_policy, fidelity_findings, lacking_columns, name_of
 from understudy.vendors.submission import (
     Asked,
     DeliveredTable,
@@ -100,6 +100,7 @@ class MeasuredVendor:
     barred: list[Finding]
     open: list[Finding]
     own: list[Finding]
+    fidelity: list[Finding]
 
 
 def looked_at(bench: VendorContext, named: Mapping[str, Any]) -> tuple[dict[str, DeliveredTable], dict[str, str]]:
@@ -136,7 +137,8 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
     barred, left_open = barring(candidate, bench.policy, own, bench.facts)
     figures = None if barred or offered.lacking else ReplicatedFigures.of(tables, asked.time_limit_s)
     tables.kept.clear()
-    return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own)
+    fidelity = fidelity_findings(candidate, bench.policy, bench.facts)
+    return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own, fidelity)
 
 
 EXPOSURE = "privacy.membership.auc"
@@ -300,7 +302,8 @@ def _vendor(
     if offered.lacking:
         reason = f"it lacks columns of the schema: {listed(offered.lacking)}"
         return replace(made, standing="incomplete", reason=reason)
-    return made
+    broken = [finding for finding in measured.fidelity if finding.outcome == "FAIL"]
+    return replace(made, reason=f"it breaks rules on fidelity: {_why(broken)}") if broken else made
 
 
 def _why(barred: list[Finding]) -> str:
@@ -316,12 +319,19 @@ def _said(finding: Finding) -> str:
     return f"{name_of(rule)} {found.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
 
 
+def _keeps(fidelity: Sequence[Finding]) -> bool | None:
+    """True where a table passes every rule on fidelity, False where it fails one, `None` where that is open."""
+    outcomes = {finding.outcome for finding in fidelity}
+    return False if "FAIL" in outcomes else True if outcomes == {"PASS"} else None
+
+
 def _ranking(
     bench: VendorContext, vendors: tuple[Vendor, ...], measured: Mapping[str, MeasuredVendor], n_rows: int
 ) -> VendorRanking:
     """The ranking: what is the same for all, how each came out, and the order of those that are left."""
     left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
-    order = ranked({name: figures for name, figures in left.items() if figures is not None})
+    keeps = {name: _keeps(measured[name].fidelity) for name in left}
+    order = ranked({name: figures for name, figures in left.items() if figures is not None}, keeps)
     standings = {vendor.name: vendor.standing for vendor in vendors}
     asked, policy = bench.asked, bench.policy
     return VendorRanking(

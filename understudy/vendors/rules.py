@@ -106,6 +106,16 @@ def barring(
     return [f for f in said if f.outcome == "FAIL"], [f for f in said if f.outcome == "INCONCLUSIVE"]
 
 
+def fidelity_findings(candidate: Candidate, policy: Policy, real: RealFacts) -> list[Finding]:
+    """The binding findings on fidelity of all columns: a table that breaks one stands behind those that keep all."""
+    findings = judge_candidate(candidate, policy, real=real).findings
+    return [f for f in findings if f.binding and _by(f.rule.measure).startswith("fidelity.")]
+
+
+def _by(measure: str) -> str:
+    return CATALOG[measure].by if measure in CATALOG else ""
+
+
 def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate:
     """The candidate as a policy has to see it: without a column no row is valid, and no mean over all columns is known.
 

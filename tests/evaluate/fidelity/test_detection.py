@@ -1,4 +1,4 @@
-"""Whether what differs is told apart, what does not is not, and the closed forms are those of permutations."""
+"""Whether what differs is told apart, and what does not is not."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,6 @@ import pytest
 
 from evaluate.fidelity import detection
 from evaluate.fidelity.classifier import coded, folds
-from evaluate.fidelity.detection import design, propensity
 from evaluate.fidelity.joint_samples import JointSamples, JointSide
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
@@ -35,9 +34,7 @@ def test_shuffled_columns_are_told_from_real_ones_and_fresh_rows_are_not(tables,
     shuffled = found(detection.measure(replace(tables, synthetic=tables.shuffled)))
     fresh = found(detection.measure(offer(population(700, np.random.default_rng(8)))))
     assert shuffled["joint.c2st.excess"].low > 0.0
-    assert shuffled["joint.pmse.ratio"].value > 2.0
     assert fresh["joint.c2st.excess"].low <= 0.0 <= fresh["joint.c2st.excess"].high
-    assert 0.5 < fresh["joint.pmse.ratio"].value < 1.5
     for name in detection.NAMES:
         assert shuffled[name].value > fresh[name].value
 
@@ -50,14 +47,12 @@ def test_a_copy_of_train_is_what_the_reference_is_and_columns_that_are_not_compa
     assert copy["joint.c2st.auc"].note == "Without the columns 'said'. 0.5 is a coin."
     assert copy["joint.c2st.excess"].value == 0.0
     assert copy["joint.c2st.auc"].value == copy["joint.c2st.auc"].reference
-    assert copy["joint.pmse.ratio"].value == pytest.approx(copy["joint.pmse.ratio"].reference)
 
 
 def test_a_column_off_by_a_thousand_shows(tables, offer, population):
     rows = population(700, np.random.default_rng(8))
     moved = found(detection.measure(offer(rows.assign(length=rows["length"] * 1000))))
     assert moved["joint.c2st.auc"].value > 0.9
-    assert moved["joint.pmse.ratio"].value > 3.0
 
 
 NUMBERS = build_schema(
@@ -81,7 +76,6 @@ def test_the_share_of_a_yes_or_no_is_seen_though_there_are_two_distinct_rows(tab
     train, holdout, synthetic = (pd.DataFrame({"a": np.arange(200) < n}) for n in (160, 158, 100))
     estimates = of((train, holdout, synthetic), schema, tables_of)
     assert estimates["joint.c2st.auc"].value == pytest.approx(0.5 + 0.29 / 2, abs=0.02)
-    assert estimates["joint.pmse.ratio"].value > 2.0
 
 
 def test_missing_values_that_train_never_has_are_seen(tables_of):
@@ -90,7 +84,6 @@ def test_missing_values_that_train_never_has_are_seen(tables_of):
     synthetic.loc[:120, "x"] = np.nan
     estimates = of((train, holdout, synthetic), NUMBERS, tables_of)
     assert estimates["joint.c2st.excess"].low > 0.0
-    assert estimates["joint.pmse.ratio"].value > 1.5
 
 
 def test_few_rows_and_equal_rows_give_numbers_or_a_sentence(tables, offer, population):
@@ -101,8 +94,7 @@ def test_few_rows_and_equal_rows_give_numbers_or_a_sentence(tables, offer, popul
     same = pd.concat([tables.train.iloc[:1]] * 60, ignore_index=True)
     sides = dict.fromkeys(("train", "fresh", "control", "synthetic", "shuffled"), same)
     equal = detection.measure(replace(tables, **sides))
-    assert found(equal)["joint.c2st.auc"].value == 0.5
-    assert [failure.measure for failure in equal.failures] == ["joint.pmse.ratio"]
+    assert found(equal)["joint.c2st.auc"].value == 0.5 and not equal.failures
 
 
 def test_folds_hold_whole_entities(tables_with_entities: Tables) -> None:
@@ -190,55 +182,8 @@ def test_times_at_midnight_alone_are_told_from_times_of_day(tables_of):
     assert abs(estimates["joint.c2st.auc"].reference - 0.5) < 0.1
 
 
-@pytest.mark.parametrize("n", [60, 400])
-def test_the_expected_pmse_is_that_of_permutations(n):
-    rng = np.random.default_rng(n)
-    points = np.column_stack([numbers(2 * n, rng), rng.random(2 * n) < 0.1, np.ones(2 * n), np.ones(2 * n)])
-    (effects,) = design([points])
-    effects = effects[:, : max(3, n // 10)]
-    units = np.arange(n)
-    found, expected = [], []
-    for _ in range(60):
-        order = rng.permutation(2 * n)
-        one = propensity((effects[order[:n]], units), (effects[order[n:]], units))
-        found.append(one.pmse)
-        expected.append(one.expected)
-    error = np.std(found) / np.sqrt(len(found))
-    # Three and a half standard errors, and what lies beyond the first order, which falls with n.
-    assert np.mean(found) == pytest.approx(np.mean(expected), abs=3.5 * error + 0.5 * np.mean(expected) * 3 / n)
-
-
-def test_the_expected_pmse_is_the_papers_up_to_the_share_of_a_second_sample():
-    rng = np.random.default_rng(0)
-    effects, units = rng.standard_normal((4_000, 6)), np.arange(2_000)
-    one = propensity((effects[:2_000], units), (effects[2_000:], units))
-    # (1 - c) c (k - 1) / N, where Snoke et al. have (1 - c)^2 c (k - 1) / N.
-    assert one.expected == pytest.approx(0.25 * 6 / 4_000, rel=0.02)
-
-
-def test_a_perfect_separation_and_a_repeated_effect_have_a_ratio():
-    rng = np.random.default_rng(0)
-    effects = rng.standard_normal((200, 2))
-    effects = np.column_stack([effects, effects[:, :1], np.repeat([0.0, 1.0], 100)])
-    one = propensity((effects[:100], np.arange(100)), (effects[100:], np.arange(100)))
-    assert 0.1 < one.pmse <= 0.25
-    assert np.isfinite([one.ratio, *one.interval()]).all()
-
-
-def test_two_tables_of_one_value_each_have_a_ratio(tables_of):
+def test_two_tables_of_one_value_each_are_told_apart(tables_of):
     schema = build_schema({"status": "declared", "columns": {"a": {"kind": "boolean"}}})
     yes, no = (pd.DataFrame({"a": [value] * 60}) for value in (True, False))
     estimates = of((yes, yes, no), schema, tables_of)
     assert estimates["joint.c2st.auc"].value == 1.0
-    assert estimates["joint.pmse.ratio"].value > 10.0
-    rare = pd.DataFrame({"a": np.arange(60) < 1})
-    assert of((rare, no, no), schema, tables_of)["joint.pmse.ratio"].value == 1.0
-
-
-def test_rows_of_one_entity_raise_what_chance_gives():
-    rng = np.random.default_rng(0)
-    effects = np.repeat(rng.standard_normal((200, 4)), 5, axis=0)
-    alone, together = np.arange(500), np.repeat(np.arange(100), 5)
-    rows = propensity((effects[:500], alone), (effects[500:], alone))
-    entities = propensity((effects[:500], together), (effects[500:], together))
-    assert entities.expected == pytest.approx(5 * rows.expected, rel=0.1)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.fidelity import detection, support
+from evaluate.fidelity import detection
 from evaluate.metrics import CATALOG
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
@@ -84,21 +84,19 @@ def check(found: dict[str, np.ndarray], setting: str, least: float) -> None:
 
 @pytest.mark.parametrize("setting", ["half way"])
 def test_intervals_hold_their_expectation(simulate, setting):
-    check(simulate(25, gated(support.measure)), setting, 0.93)
+    check(simulate(25, gated(detection.measure)), setting, 0.93)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("measure", [support.measure, detection.measure])
-def test_intervals_hold_their_expectation_in_95_of_100_cases(simulate, setting, measure):
-    check(simulate(1_000, gated(measure)), setting, 0.93)
+def test_intervals_hold_their_expectation_in_95_of_100_cases(simulate, setting):
+    check(simulate(1_000, gated(detection.measure)), setting, 0.93)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("setting", ["near zero"])
 def test_the_excess_of_a_fresh_sample_is_zero_on_average(simulate, setting):
-    for measure in (support.measure, detection.measure):
-        for name, rows in simulate(150, gated(measure)).items():
-            values = rows[:, 0]
-            assert abs(values.mean()) < 3.3 * values.std() / np.sqrt(len(values)), name
+    for name, rows in simulate(150, gated(detection.measure)).items():
+        values = rows[:, 0]
+        assert abs(values.mean()) < 3.3 * values.std() / np.sqrt(len(values)), name

@@ -93,7 +93,7 @@ def test_a_constant_synthetic_column_is_undefined_in_the_figure_and_costs_its_as
     place = figure["columns"].index("flag")
     assert figure["synthetic"][place] == [None] * 5
     assert figure["train"][place].count(None) == 1
-    assert "no association" in find(constant, "pairs.association.mean").note
+    assert "no association" in find(constant, "pairs.cramers_v.mean").note
     for measure in ("pairs.pearson.mean", "pairs.tvd.mean"):
         assert find(constant, measure).value > find(honest, measure).value
 
@@ -101,7 +101,7 @@ def test_a_constant_synthetic_column_is_undefined_in_the_figure_and_costs_its_as
 def test_constant_training_columns_are_left_out_and_counted(tables: Tables) -> None:
     constant = replace(tables, train=tables.train.assign(count=pd.array([3] * len(tables.train), dtype="Int64")))
     measurement = pairs.measure(constant)
-    assert "Over 6 of 10 pairs" in find(measurement, "pairs.association.mean").note
+    assert "Over 3 of 6 pairs" in find(measurement, "pairs.correlation_ratio.mean").note
     failed = {f.measure: f.message for f in measurement.failures}
     assert "constant in the training table" in failed["pairs.pearson.mean"]
 

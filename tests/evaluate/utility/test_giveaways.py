@@ -58,30 +58,30 @@ def test_a_column_that_gives_the_target_away_is_named_and_the_loss_without_it_sh
     assert [one["column"] for one in measured.figures["utility"]["giveaways"]] == ["status"]
     for form in ("linear", "boosting"):
         assert abs(found[f"utility.gap.{form}"].value) < 0.05
-        without = found[f"utility.gap.{form}.without"]
-        assert without.low > 0.1
-        assert "without 'status', which gives the target away" in without.note
-    assert [one["model"] for one in measured.figures["utility"]["without"]] == ["linear", "boosting"]
+    without = found[tstr.WITHOUT]
+    assert without.low > 0.1
+    assert "without 'status', which gives the target away" in without.note
+    assert [one["model"] for one in measured.figures["utility"]["without"]] == ["boosting"]
 
 
 def test_where_no_column_does_the_models_are_the_same_and_cost_nothing(make):
     made = make()
     found = values(tstr.measure(made))
-    for name in ("tstr.linear", "gap.linear", "tstr.boosting", "gap.boosting"):
-        assert found[f"utility.{name}.without", ()] == found[f"utility.{name}", ()]
-    assert study.study_of(made, "without") is study.study_of(made)
+    assert found[tstr.WITHOUT, ()] == found["utility.gap.boosting", ()]
+    whole = study.study_of(made)
+    assert study.study_without_giveaways(whole, made) is whole
     assert "without" not in tstr.measure(made).figures["utility"]
 
 
 def test_a_strong_column_and_one_that_never_repeats_give_nothing_away(make):
     made = make()
-    scores = {one.column: one.score for one in task.scores_alone(made, Task.of(made, "y"))}
+    scores = task.scores_alone(made, Task.of(made, "y"))
     assert 0.7 < scores["x"] < task.LIMIT
     assert abs(scores["sex"] - 0.5) < 0.08
     numbered = replace(
         made, **{side: getattr(made, side).assign(hours=np.arange(600)) for side in ("train", "control")}
     )
-    alone = {one.column: one.score for one in task.scores_alone(numbered, Task.of(made, "y"))}
+    alone = task.scores_alone(numbered, Task.of(made, "y"))
     assert abs(alone["hours"] - 0.5) < 0.08
 
 
@@ -98,7 +98,7 @@ def test_columns_that_all_give_the_target_away_leave_nothing_to_learn_from(make)
     failures = {
         one.measure: one.message for one in tstr.measure(replace(made, schema=alone, declared=alone, **sides)).failures
     }
-    assert failures["utility.gap.boosting.without"] == "every column that could predict the target gives it away"
+    assert failures[tstr.WITHOUT] == "every column that could predict the target gives it away"
 
 
 def test_an_evaluation_says_how_the_target_is_predicted_and_what_gives_it_away():
@@ -114,4 +114,4 @@ def test_an_evaluation_says_how_the_target_is_predicted_and_what_gives_it_away()
     assert predicted(found) == ("Utility: classification of 'y'; the report says why",)
     (warning,) = given_away(found)
     assert warning.startswith("column='status' gives target='y' away: a model of it alone is nearly always right")
-    assert isinstance(found.candidates[0].find("utility.gap.boosting.without"), Estimate)
+    assert isinstance(found.candidates[0].find(tstr.WITHOUT), Estimate)

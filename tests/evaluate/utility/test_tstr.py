@@ -137,12 +137,12 @@ def test_without_a_target_or_a_predictor_nothing_is_measured():
     frames = (frame[["binary"]] for frame in (given.train, given.fresh, given.control, given.synthetic))
     train, fresh, control, synthetic = frames
     bare = Tables(alone, alone, train, fresh, control, synthetic, train, seed=0)
-    assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 12
+    assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 5
 
 
 def test_a_synthetic_table_without_any_target_value_is_a_failure():
     empty = tables("binary").synthetic.assign(binary=None)
-    assert len(tstr.measure(tables("binary", empty)).failures) == 12
+    assert len(tstr.measure(tables("binary", empty)).failures) == 5
 
 
 @pytest.mark.parametrize("target", ["binary", "amount"])
@@ -222,12 +222,12 @@ def test_the_interval_holds_both_sources_of_chance():
     assert high == -low == pytest.approx(1.96 * spread, rel=0.05)
 
 
-def _simulated(form: str, n_replicates: int, spoil: float, end: str = "") -> dict[str, np.ndarray]:
-    """Value and interval of a model's score and gap over fresh draws of every table, shape (n_replicates, 3).
+def _simulated(names: list[str], n_replicates: int, spoil: float) -> dict[str, np.ndarray]:
+    """Value and interval of some numbers over fresh draws of every table, shape (n_replicates, 3).
 
-    Where the end of the numbers' names is ".without", a column gives the target away.
+    Where one is of models without the columns that give the target away, there is such a column.
     """
-    found: dict[str, list[tuple[float, ...]]] = {"tstr": [], "gap": []}
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
     for seed in range(n_replicates):
         rng = np.random.default_rng([seed, 11])
         rows = population(1_600, rng)
@@ -237,29 +237,31 @@ def _simulated(form: str, n_replicates: int, spoil: float, end: str = "") -> dic
         synthetic = pd.concat([bad, synthetic.iloc[n_bad:]], ignore_index=True)
         schema = tables("flag").schema
         sides = [frame[list(schema.kept)] for frame in (train, fresh, control, synthetic)]
-        if end:
+        if tstr.WITHOUT in names:
             told = {**COLUMNS["flag"], "dtype": "boolean"}
             schema = build_schema({**schema.model_dump(), "columns": {**schema.model_dump()["columns"], "told": told}})
             sides = [frame.assign(told=frame["flag"]) for frame in sides]
         drawn = Tables(schema, schema, *sides, shuffle_columns(sides[0], rng), seed)
         numbers = by_name(tstr.measure(drawn))
-        for kind, listed in found.items():
-            number = numbers[f"utility.{kind}.{form}{end}"]
-            listed.append((number.value, number.low, number.high))
-    return {kind: np.array(listed) for kind, listed in found.items()}
+        for name, listed in found.items():
+            listed.append((numbers[name].value, numbers[name].low, numbers[name].high))
+    return {name: np.array(listed) for name, listed in found.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spoil", [0.0, 0.4])
 @pytest.mark.parametrize(
-    ("form", "n_replicates", "end"), [("linear", 1_000, ""), ("boosting", 300, ""), ("boosting", 300, ".without")]
+    ("names", "n_replicates"),
+    [
+        (["utility.tstr.linear", "utility.gap.linear"], 1_000),
+        (["utility.tstr.boosting", "utility.gap.boosting"], 300),
+        ([tstr.WITHOUT], 300),
+    ],
 )
-def test_the_intervals_of_scores_and_gaps_cover_what_they_say(form, n_replicates, end, spoil, monkeypatch):
-    for module in (study, tstr):
-        monkeypatch.setattr(module, "FORMS", (form,))
+def test_the_intervals_of_scores_and_gaps_cover_what_they_say(names, n_replicates, spoil, monkeypatch):
     monkeypatch.setattr(study, "N_SPLITS", {"linear": (8, 8), "boosting": (4, 4)})
-    for kind, rows in _simulated(form, n_replicates, spoil, end).items():
+    for name, rows in _simulated(names, n_replicates, spoil).items():
         covered = np.mean((rows[:, 1] <= rows[:, 0].mean()) & (rows[:, 0].mean() <= rows[:, 2]))
         # Somewhat wide near zero, where what rows to learn from change is next to nothing and cannot be told from it.
         least = 0.93 if n_replicates == 1_000 else 0.93 - 2.4 * np.sqrt(0.93 * 0.07 / n_replicates)
-        assert least <= covered <= 0.995, (kind, covered)
+        assert least <= covered <= 0.995, (name, covered)

@@ -144,6 +144,13 @@ def test_the_generator_as_it_ships_raises_no_alarm_in_twenty_audits(claim: dict[
         assert 0.4 * audited.epsilon < audited.bound < audited.epsilon
 
 
+def test_further_passes_are_asked_for_and_end_with_the_time() -> None:
+    claim, schema = Local(epsilon=1.0, pairs="none"), schema_of(N_UNITS)
+    once, thrice = (audit(claim, schema, n_fits=n_fits).n_trials for n_fits in (None, 24))
+    assert thrice > 2 * once
+    assert audit(claim, schema, n_fits=24, time_limit_s=1e-6).n_trials < thrice / 2
+
+
 def test_an_audit_names_its_events_what_it_checked_and_what_it_leaves_out() -> None:
     audited = found(epsilon=2.0)
     assert (audited.attacked, audited.delta, audited.covered) == ("reports", 0.0, (ANSWERS,))

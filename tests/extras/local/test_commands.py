@@ -72,6 +72,7 @@ def test_reports_become_a_model_and_a_table_without_the_answers(survey: "Workspa
         (("--epsilon", 0), "epsilon"),
         (("--epsilon", 1, "--pairs", "age"), "pair=age:"),
         (("--epsilon", 1, "--pairs", "age:nose"), "nose"),
+        (("--epsilon", 1, "--pairs", "none", "--pairs", "age:job"), "pair=none:"),
     ],
 )
 def test_what_cannot_be_asked_ends_with_2_and_leaves_nothing(

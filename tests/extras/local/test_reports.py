@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from synth.errors import TableError
+from synth.schema.kinds import IdentifierColumn
 from tests.extras.local.test_survey import people, schema_of
 from understudy.extras.local.oracles import DirectEncoding
-from understudy.extras.local.reports import HEADER, LINES, collect, write
+from understudy.extras.local.reports import HEADER, LINES, ReportCounts, collect, write
 from understudy.extras.local.survey import Survey
 
 N = 240
@@ -49,6 +50,18 @@ def test_the_header_says_how_every_answer_was_randomized(tmp_path: Path) -> None
     for one in header["questions"]:
         ratio = one["p"] / one["q"] if one["mechanism"].startswith("gen") else (1 - one["q"]) / one["q"]
         assert np.e - 1e-6 < ratio <= np.e + 1e-12
+
+
+def test_one_who_has_many_rows_sends_one_report() -> None:
+    # Else 500 rows of one person would be 500 reports under the epsilon of one.
+    rows = people(N)
+    rows = pd.concat([rows, *[rows.head(1)] * 500], ignore_index=True)
+    rows["who"] = np.r_[np.arange(N), np.zeros(500, dtype=int)].astype(str)
+    schema = schema_of(N)
+    columns = {**schema.columns, "who": IdentifierColumn(template="P-######")}
+    schema = schema.model_copy(update={"columns": columns, "entity": "who", "max_rows_per_unit": 1})
+    counts = ReportCounts.of(rows, Survey.of(schema, 2.0, pairs="none", n_answers=1))
+    assert counts.n == N == sum(counts.n_each)
 
 
 @pytest.mark.statistical

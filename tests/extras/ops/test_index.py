@@ -134,9 +134,10 @@ def _waive(output: Path) -> None:
     _reseal(output)
 
 
-def _nonsense(output: Path) -> None:
+def _say(output: Path, verdict: str) -> None:
+    """A verdict other than that of the manifest, in a file that is sealed with it."""
     content = json.loads((output / "verdict.json").read_text())
-    content["candidates"][0]["verdict"] = "FINE"
+    content["candidates"][0]["verdict"] = verdict
     (output / "verdict.json").write_text(json.dumps(content))
     _reseal(output)
 
@@ -148,7 +149,8 @@ SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a file that was added": (NOT_SOUND, lambda o: (o / "more.txt").write_text("x")),
     "a manifest that is missing": (NOT_SOUND, lambda o: [p.unlink() for p in o.glob("manifest.json*")]),
     "a manifest that was changed": (NOT_SOUND, lambda o: (o / "manifest.json").write_text("{}")),
-    "a verdict that is none": (NOT_SOUND, _nonsense),
+    "a verdict that is none": (NOT_SOUND, lambda o: _say(o, "FINE")),
+    "verdicts that differ": (NOT_SOUND, lambda o: _say(o, "FAIL")),
     "a withdrawal": (WITHDRAWN, _withdraw),
     "a last day that is over": (EXPIRED, lambda o: _reseal(o, valid_until=date(2020, 1, 31))),
     "a waiver that is over": (EXPIRED, _waive),

@@ -32,6 +32,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a parameter of another": ({"generator": {**MST, "steps": 3}}, "generator: "),
     "a measure that is none": ({"measures": ["fidelity.colums"]}, "did you mean"),
     "a key that is none": ({"coluding": 1}, "colluding"),
+    "training of counts": ({"training": {"local_steps": 2}}, "takes no steps; leave it out"),
 }
 
 

@@ -360,7 +360,7 @@ def test_weights_of_another_model_are_refused() -> None:
         dict(list(weights.items())[1:]),
         {**weights, "x": torch.zeros(1)},
     ):
-        with pytest.raises((ValueError, RuntimeError), match=r"another model|size mismatch"):
+        with pytest.raises(ValueError, match="another model"):
             put(model, damaged)
     put(model, weights)
     assert torch.equal(model.head.weight, other.head.weight)

@@ -272,6 +272,26 @@ def test_a_statement_says_that_public_texts_are_not_covered_and_how_many_columns
     assert not any("public texts" in caveat or "themes" in caveat for caveat in plain.caveats)
 
 
+def test_no_row_is_asked_for_by_what_is_counted_for_texts(public: str) -> None:
+    made, schema, schedule = specified(False, public)
+    model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
+    for name in (f"{TEXT}: theme 1", f"{TEXT}: missing"):
+        assert name in made.counted(schema).learned
+        for asked in ({"given": {name: True}}, {"given": pd.DataFrame({name: [True]})}, {"balance": {name: None}}):
+            with pytest.raises(JobError, match="is counted for texts, and no sample has it"):
+                model.sample(1, seed=0, **asked)  # type: ignore[arg-type]
+
+
+def test_bytes_that_cut_a_text_are_told(public: str) -> None:
+    made, schema, _ = specified(False)
+    assert cautions(made, schema) == (
+        "texts have up to 400 characters, of which text.max_tokens=12 keeps as many bytes at most; raise it, or give "
+        "public_text",
+    )
+    assert cautions(specified(False, public)[0], schema) == ()
+    assert cautions(generator("independent", text=TINY), schema) == ()
+
+
 _writer, _of, _learned = TextFit.writer, CodedVocabulary.of, tokens.byte_pairs
 _step = PrivateTextTraining.step
 

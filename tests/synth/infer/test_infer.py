@@ -1,7 +1,6 @@
 """Proposed schemas: kinds, chosen kinds, days and times."""
 
 import datetime as dt
-import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -309,19 +308,12 @@ def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "target", "limit_s"),
-    [
-        ("adult", "income", 2),
-        ("insurance", "charges", 1),
-        ("airbnb_nyc", "price", 3),
-        ("diabetes_hospital", "readmitted", 6),
-    ],
+    ("name", "target"),
+    [("adult", "income"), ("insurance", "charges"), ("airbnb_nyc", "price"), ("diabetes_hospital", "readmitted")],
 )
-def test_the_development_tables_are_proposed_and_conform(shared_table, name: str, target: str, limit_s: float) -> None:
+def test_the_development_tables_are_proposed_and_conform(shared_table, name: str, target: str) -> None:
     frame = read_table(shared_table(f"{name}.csv.gz"))
-    start = time.process_time()
     schema = infer_schema(frame, target=target)
-    assert time.process_time() - start < limit_s
     assert violations(frame, schema) == []
     assert not any(schema.columns[n].is_text for n in schema.columns)
     expected = {

@@ -100,7 +100,7 @@ def run(folder: Path, tables: list[str], *options: object) -> Compared:
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a real table in two parts, and its schema; tables are ranked by one figure that is quick."""
     for module in (figures, ranking):
-        monkeypatch.setattr(module, "FIGURES", {"columns.tvd.mean": "lower"})
+        monkeypatch.setattr(module, "FIGURES", {"pairs.dependence.floor_share": "lower"})
     monkeypatch.setattr(limits, "LEAST_BYTES", 1 << 20)
     return furnished(tmp_path)
 

@@ -1,13 +1,13 @@
 """What the alternatives share: repeated fits, and the comparison with the synthetic table."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from evaluate.metrics import Metric
-from evaluate.result import Estimate, Failure
+from evaluate.result import Estimate
 from evaluate.tables import MetricResult
 from evaluate.utility.study import interval
 
@@ -18,18 +18,12 @@ LESS_NOISE = math.sqrt(2 / N_RUNS) / 2
 MAX_UNITS = 100_000  # Units that are learned from at most, so that a large table fits in memory
 
 
-def metrics(name: str, titles: tuple[str, str], score: str, lead: str, better: str) -> tuple[Metric, Metric]:
-    """The score of an alternative, and its lead over what the same kind of model learns from synthetic rows."""
-    why = f"it says what another way would give, not how good the table is; name {better!r}"
-    cost = f"{lead} synthetic rows; above 0, the table costs that much."
-    return (
-        Metric(f"{name}.score", "none", titles[0], score, describes=why),
-        Metric(f"{name}.gap", "lower", titles[1], cost, describes=why),
-    )
-
-
-def skipped(why: str, measures: Sequence[str]) -> MetricResult:
-    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in measures))
+def metric(name: str, title: str, lead: str, better: str) -> Metric:
+    """The lead of an alternative over what the same kind of model learns from synthetic rows."""
+    return Metric(
+        name, "lower", title, f"{lead} synthetic rows; above 0, the table costs that much.",
+        describes=f"it says what another way would give, not how good the table is; name {better!r}",
+    )  # fmt: skip
 
 
 def repeated(
@@ -41,29 +35,24 @@ def repeated(
     return whole, [[fit(half, LESS_NOISE, 0.5) for half in both] for both in splits]
 
 
-def estimates(  # noqa: PLR0913 - two sides, their landmarks and their words
-    measures: Sequence[str],
-    drawn: np.ndarray,
-    halves: np.ndarray,
-    synthetic: tuple[np.ndarray, np.ndarray],
-    landmarks: dict[str, float],
+def lead(
+    measure: str,
+    drawn: tuple[np.ndarray, np.ndarray],
+    halves: tuple[np.ndarray, np.ndarray],
+    landmarks: tuple[float, float],
     bounds: tuple[float, float],
     n: int,
     note: str,
 ) -> MetricResult:
-    """A score by its replicates and those of halves, and the same less that of the synthetic table."""
-    n_splits, value, width = min(len(halves), len(synthetic[1])), float(drawn[0]), bounds[1] - bounds[0]
-    gap, gap_halves = drawn - synthetic[0], halves[:n_splits] - synthetic[1][:n_splits]
-    low, high = interval(drawn, halves, bounds=bounds)
-    gap_low, gap_high = interval(gap, gap_halves, bounds=(-width, width))
-    return MetricResult((
-        Estimate(
-            measures[0], value, n, "none", low=low, high=high,
-            reference=landmarks["trtr"], floor=landmarks["floor"], note=note,
-        ),
-        Estimate(
-            measures[1], float(gap[0]), n, "lower", low=gap_low, high=gap_high,
-            reference=value - landmarks["fresh"], floor=value - landmarks["floor"],
-            note=f"alternative less what synthetic rows teach: {note}",
-        ),
-    ))  # fmt: skip
+    """The score of the alternative less that of the synthetic table, by replicates of both and of their halves.
+    `landmarks`: scores of models of fresh real rows and of shuffled columns.
+    """
+    n_splits, value, width = min(map(len, halves)), float(drawn[0][0]), bounds[1] - bounds[0]
+    gap = drawn[0] - drawn[1]
+    low, high = interval(gap, halves[0][:n_splits] - halves[1][:n_splits], bounds=(-width, width))
+    estimate = Estimate(
+        measure, float(gap[0]), n, "lower", low=low, high=high,
+        reference=value - landmarks[0], floor=value - landmarks[1],
+        note=f"alternative ({value:.3f}) less what synthetic rows teach: {note}",
+    )  # fmt: skip
+    return MetricResult((estimate,))

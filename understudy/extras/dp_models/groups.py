@@ -22,14 +22,15 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.clusters import LEAST_EXPLAINED, Figure, explained_by_halves, study_of
+from evaluate.utility.clusters import LEAST_EXPLAINED, ClusterStudy, Figure, study_of
 from evaluate.utility.k_means import N_CENTERS, GroupSpace, Points, k_means, squared_distances
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule, calibrate
-from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, estimates, metrics, repeated, skipped
+from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, lead, metric, repeated
 
 N_SMALL = 64  # Groups of the first rounds
 N_FIRST, N_LAST = 2, 2  # Rounds with so many groups, and then with `N_CENTERS`
@@ -37,24 +38,20 @@ FINENESS, LEAST_FINENESS = 256, 8
 """The whole number that stands for 1 in a coordinate where a unit has one row, and at least."""
 WHAT = "sums of groups of rows"
 LEAST_ERRORS = 4.0  # Standard errors of its noisy size that a group needs, or its center stays where it was
-METRICS = metrics(
-    "utility.clusters.dp_alternative", ("Private groups without a table", "Groups, cost of going through a table"),
-    "Share of the spread that groups explain which k-means with DP found in the real rows at the table's epsilon.",
-    "That share minus the one of groups found in", "utility.queries.excess",
+GAP = "utility.clusters.dp_alternative.gap"
+METRICS = (
+    metric(
+        GAP, "Groups, cost of going through a table", "Share of the spread that groups explain which k-means with DP "
+        "found in the real rows at the table's epsilon, minus that of groups found in", "utility.queries.excess",
+    ),
 )  # fmt: skip
-MEASURES = tuple(metric.name for metric in METRICS)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The share that groups explain (reference: k-means of training rows), and its lead over the table's groups."""
-    claim, declared = tables.claim, tables.declared
-    if claim is None:
-        return skipped("the table makes no privacy claim, so there is no epsilon to find groups at", MEASURES)
-    if declared.status != "declared":
-        return skipped("the schema is inferred: bounds that were read off the table may not be used", MEASURES)
-    study = study_of(tables, public_space(tables))
-    if isinstance(study, str):
-        return skipped(study, MEASURES)
+    """The lead of the share that groups explain which DP-Lloyd found in real rows."""
+    claim, study = tables.claim, _study(tables)
+    if claim is None or isinstance(study, str):
+        return MetricResult(failures=(Failure(GAP, "skipped", str(study)),))
     k, n_columns = claim.max_rows_per_unit, len(study.space.columns)
     event = planned(claim.epsilon, claim.delta, n_columns, k)
     points = Points.of(tables.train, study.space, tables, most=len(tables.train))
@@ -68,18 +65,25 @@ def measure(tables: Tables) -> MetricResult:
         return study.explained(DpLloyd(study.space, quieter, k).fit(rows, budget))
 
     whole, halves = repeated(points.where(points.units < MAX_UNITS), explained, rng)
-    synthetic = study.sides["tstr"]
+    synthetic, synthetic_halves = study.synthetic
     note = (
         f"{N_CENTERS} groups by DP-Lloyd at epsilon={claim.epsilon:.3g}, delta={claim.delta:.3g}, mean of {N_RUNS} "
         f"runs, {n_columns} columns with a declared domain, noise multiplier {event.noise_multiplier:.3g} in each of "
         f"{event.count} rounds"
     )
-    return estimates(
-        MEASURES, np.mean([study.drawn(figure) for figure in whole], axis=0), study.fewer(halves),
-        (study.drawn(study.explained(synthetic.centers)), explained_by_halves(study, synthetic.halves)),
-        {side: study.value(study.explained(study.sides[side].centers)) for side in ("trtr", "fresh", "floor")},
+    return lead(
+        GAP, (np.mean([study.drawn(figure) for figure in whole], axis=0), synthetic),
+        (study.fewer(halves), synthetic_halves), (study.value("fresh"), study.value("floor")),
         (LEAST_EXPLAINED, 1.0), len(study.test), note,
     )  # fmt: skip
+
+
+def _study(tables: Tables) -> ClusterStudy | str:
+    if tables.claim is None:
+        return "the table makes no privacy claim, so there is no epsilon to find groups at"
+    if tables.declared.status != "declared":
+        return "the schema is inferred: bounds that were read off the table may not be used"
+    return study_of(tables, public_space(tables))
 
 
 def public_space(tables: Tables) -> GroupSpace:

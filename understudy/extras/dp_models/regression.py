@@ -17,6 +17,7 @@ from typing import Literal, Self
 import numpy as np
 import pandas as pd
 
+from evaluate.result import Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.k_means import GroupSpace, ScaledColumn
@@ -28,7 +29,7 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.dp.schedule import calibrate
 from synth.schema import Schema
-from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, estimates, metrics, repeated, skipped
+from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, lead, metric, repeated
 
 Loss = Literal["binary", "softmax", "squared"]
 WHAT = "steps of DP-SGD"
@@ -38,22 +39,24 @@ MAX_GRAD_NORM = 0.5
 LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
 """Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
 1/2 in most directions: losses are then smooth with constant 1/8, 1/4 and 1/2, and steps of up to 2 over it converge."""
-METRICS = metrics(
-    "utility.dp_alternative", ("Private model without a table", "Cost of going through a table"),
-    "Score of a model trained on the real rows by DP-SGD at the table's epsilon.",
-    "That score minus the linear model's trained on", "utility.gap.linear",
+GAP = "utility.dp_alternative.gap"
+METRICS = (
+    metric(
+        GAP, "Cost of going through a table", "Score of a model trained on the real rows by DP-SGD at the table's "
+        "epsilon, minus the linear model's trained on", "utility.gap.linear",
+    ),
 )  # fmt: skip
-MEASURES = tuple(metric.name for metric in METRICS)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The score of a regression (reference TRTR, floor: trained on shuffled columns), and its lead over the table."""
+    """The lead of a regression by DP-SGD over the linear model of the table."""
     claim, study = tables.claim, _hindrance(tables) or study_of(tables)
     if claim is None or isinstance(study, str):
-        return skipped(str(study), MEASURES)
+        return MetricResult(failures=(Failure(GAP, "skipped", str(study)),))
     target, space = Target(tables.declared, study.task), public_columns(tables.declared)
     if study.task.kind == "classification" and not len(target.classes):
-        return skipped("the target is classified, and its classes are not public; declare a list", MEASURES)
+        why = "the target is classified, and its classes are not public; declare a list"
+        return MetricResult(failures=(Failure(GAP, "skipped", why),))
     units, share = units_of(tables, space, target.encode(tables.train))
     paid = planned(claim.epsilon, claim.delta, claim.n_units, claim.max_rows_per_unit)
     # Of a sample of the units as many are drawn in a step as of all of them, or all of it and less noise in
@@ -76,10 +79,10 @@ def measure(tables: Tables) -> MetricResult:
         f"delta={claim.delta:.3g}, mean of {N_RUNS} fits, {len(space.columns)} columns with a declared domain, noise "
         f"multiplier {paid.noise_multiplier:.3g} over {N_STEPS} steps"
     )
-    return estimates(
-        MEASURES, np.mean(drawn, axis=0), halves,
-        (study.drawn("linear", "tstr", study.score), study.split("linear", "tstr", study.score)),
-        {side: float(study.drawn("linear", side, study.score)[0]) for side in ("trtr", "fresh", "floor")},
+    return lead(
+        GAP, (np.mean(drawn, axis=0), study.drawn("linear", "tstr", study.score)),
+        (halves, study.split("linear", "tstr", study.score)),
+        (study.value("linear", "fresh", study.score), study.value("linear", "floor", study.score)),
         BOUNDS[study.task.metric], len(study.test.truth), note,
     )  # fmt: skip
 
@@ -133,7 +136,7 @@ class Target:
 
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
         """Classes as declared, or numbers scaled to [-1, 1] by their bounds; NaN where missing; shape (n,)."""
-        values = replace(self.task.uncut, classes=self.classes).truth(frame, self.declared)
+        values = replace(self.task, limits=(-np.inf, np.inf), classes=self.classes).truth(frame, self.declared)
         if self.loss != "squared":
             return values
         low, high = self.declared.columns[self.task.target].ends

@@ -15,6 +15,7 @@ local claims.
 """
 
 import math
+import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -58,13 +59,23 @@ Row = dict[str, np.ndarray] | None  # codes, shape (1,) by column, or nobody
 
 
 def audit_local(
-    generator: Local, schema: Schema, *, n_fits: int | None, confidence: float, seed: int, progress: Progress, **_: Any
-) -> Audit:
-    progress(f"audit {generator.name}", None)
+    generator: Local, schema: Schema, *, n_fits: int | None, confidence: float, time_limit_s: float | None, seed: int,
+    progress: Progress,
+) -> Audit:  # fmt: skip
+    """An audit by one pass, which takes seconds, and by more where `n_fits` asks for them and there is time."""
+    what, began = f"audit {generator.name}", time.monotonic()
+    progress(what, None)
     survey = type(generator).asking(generator.survey(schema)).survey(_without_constraints(schema))
     rows, m = made_up_rows(survey, np.random.default_rng(seed)), survey.n_answers
-    n_slots = _n_slots(survey) * max((n_fits or 8) // 8, 1)
+    n_slots, n_passes = _n_slots(survey), (n_fits or 8) // 8
     first, second = (_reports(survey, rows, n_slots) for _ in range(2))
+    for turn in range(1, n_passes):
+        if time_limit_s is not None and time.monotonic() - began > time_limit_s:
+            break
+        progress(what, turn / n_passes)
+        for half in (first, second):
+            for counts, more in zip(half, _reports(survey, rows, n_slots), strict=True):
+                counts += more
     number, (one, n_one, other, n_other) = attack(first, second, confidence)
     proved, n = float(bounds(one, other, (n_one, n_other), confidence)), min(n_one, n_other)
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
@@ -72,8 +83,9 @@ def audit_local(
     names, exceeds, alone = " and ".join(survey.questions[number].columns), m * proved > survey.epsilon, _alone(survey)
     each = AuditCheck(
         QUESTIONS,
-        f"{len(first):,} questions, {n:,} reports or more after each of up to four answers, no answer among them: an "
-        f"epsilon of at least {proved:.3g} by {names}, where {survey.event.epsilon:.3g} is stated",
+        f"{len(first):,} question{'s' if len(first) > 1 else ''}, {n:,} reports or more after each of up to four "
+        f"answers, no answer among them: an epsilon of at least {proved:.3g} by {names}, where "
+        f"{survey.event.epsilon:.3g} is stated",
         power=power,
         fault=f"a report about {names} tells more of the answer than is stated" if exceeds else None,
         bound=m * proved if exceeds else 0.0,

@@ -137,8 +137,9 @@ def _planned(schema: Path, epsilon: float, pairs: list[str] | None, answers: int
     from synth.schema_file import read_schema
     from understudy.extras.local.survey import Survey
 
-    named: Any = pairs[0] if pairs and pairs[0] in ("auto", "none", "all") else None
-    named = named or tuple((text.partition(":")[::2]) for text in pairs or ()) or "auto"
+    named: Any = "auto"
+    if pairs:
+        named = pairs[0] if pairs in (["auto"], ["none"], ["all"]) else tuple(p.partition(":")[::2] for p in pairs)
     return Survey.of(read_schema(schema), epsilon, pairs=named, n_bins=bins, n_answers=answers or "auto")
 
 

@@ -153,9 +153,13 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Row]
     except (UnderstudyError, UnicodeDecodeError) as error:  # of another version: its verdicts count all the same
         measured, base["reason"] = {}, f"No figures: {error}"
     try:
-        return _rows(base, read_verdicts(folder), measured, demand)
+        content = read_verdicts(folder)
+        # What was verified is the manifest: a file that was written since tells of no other verdict.
+        if about.verdicts != {one["candidate"]: one["verdict"] for one in content["candidates"]}:
+            raise ValueError
+        return _rows(base, content, measured, demand)
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
-        return [{**base, "state": NOT_SOUND, "reason": f"{VERDICT} does not tell of a verdict."}]
+        return [{**base, "state": NOT_SOUND, "reason": f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."}]
 
 
 def _against(found: Verification, demand: Demand) -> list[tuple[str, str]]:

@@ -66,7 +66,12 @@ class SitesJob(Frozen):
     def _check(self) -> Self:
         n_sites, colluding, dropouts = len(self.sites), self.colluding, self.dropouts
         name_files = all(LABEL.fullmatch(site) for site in self.sites)
+        name = self.generator.get("name")
         refuse([
+            (
+                "training" in self.model_fields_set and name not in BY_STEPS,
+                f"training is of {' and '.join(BY_STEPS)}, and generator.name={name!r} takes no steps; leave it out",
+            ),
             (not name_files, "names of sites have letters, digits, ._- only; rename one"),
             (n_sites < 3, f"sites={n_sites} cannot be protected from each other; name three or more"),
             (

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
-from synth.errors import ModelError
+from synth.errors import JobError, ModelError
 from synth.generators.models.model import Model, ModelDisplay
 from synth.generators.models.model_folder import save_around
 from synth.neural.training import device_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.table import conform, present
+from synth.table import Table, conform, present
 from understudy.extras.text.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer
 from understudy.extras.text.decoder import Decoder, SmallDecoder, sample
 from understudy.extras.text.specification import LanguageModel, missing_name
@@ -168,6 +168,10 @@ class TextModel(ModelDisplay):
         part: Part | None = None,
     ) -> pd.DataFrame:
         """A synthetic table, as `synth.generators.models.model.Model` has it: rows first, then their texts."""
+        given = given if given is None or isinstance(given, Mapping) else Table.of(given, named=False)
+        asked = {*(given.names if isinstance(given, Table) else given or ()), *(balance or ())}
+        if beside := asked & (self.rows.schema.columns.keys() - self.schema.columns.keys()):
+            raise JobError(f"column={min(beside)!r} is counted for texts, and no sample has it; name another column")
         of_rows, of_texts = (int(one) for one in np.random.default_rng(seed).integers(2**31, size=2))
         table = self.rows.sample(n_rows, seed=of_rows, given=given, balance=balance, progress=progress, part=part)
         progress("writing texts", None)

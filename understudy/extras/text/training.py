@@ -163,6 +163,6 @@ def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
 
 def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
     """Set the trained parameters to these."""
-    if weights.keys() != dict(named(decoder)).keys():
+    if {name: value.shape for name, value in weights.items()} != {name: p.shape for name, p in named(decoder)}:
         raise ValueError("the weights are of another model")
     decoder.load_state_dict(weights, strict=False)

@@ -23,7 +23,7 @@ from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn
 from synth.table.rows import Rows
 from understudy.extras.text.specification import LM, STEPS, LanguageModel, missing_name
-from understudy.extras.text.themes import public_texts, theme_names
+from understudy.extras.text.themes import longest, public_texts, theme_names
 
 if TYPE_CHECKING:
     from understudy.extras.text.model import TextModel
@@ -87,6 +87,17 @@ class WithTexts(Wrapper):
             check_folder(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
         if text.public_text is not None:
             public_texts(text.public_text, self._n_themes)
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """Those of the base, and one on texts that are cut where tokens are bytes. They rest on public numbers."""
+        text, most = self.text, longest(schema)
+        if not self.promises or text.model or text.public_text or most <= (text.max_tokens or most):
+            return super().cautions(schema)
+        cut = (
+            f"texts have up to {most:,} characters, of which text.max_tokens={text.max_tokens} keeps as many bytes at "
+            "most; raise it, or give public_text"
+        )
+        return (*super().cautions(schema), cut)
 
     def advice(self, schema: Schema) -> tuple[str, ...]:
         names = ", ".join(f"column={name!r}" for name in schema.texts)
