@@ -540,6 +540,11 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
         (SystemNoise, "noisy_max", lambda self, scores, scale: int(np.argmax(scores))),
         choices_follow_their_epsilon,
     ),
+    (
+        "half the Gumbel noise",
+        (SystemNoise, "noisy_max", lambda self, scores, scale: _gumbel(self, scores, scale / 2)),
+        choices_follow_their_epsilon,
+    ),
     ("the exponential mechanism at twice epsilon", (budget, "select", _twice_epsilon), choices_follow_their_epsilon),
     (
         "a choice at twice epsilon, seen from the fit",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from synth.dp.budget import Budget
-from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent
+from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule
 
@@ -36,6 +36,8 @@ class Draw:
                 return most * self.scale / scale
             case SelectionEvent(epsilon=epsilon):
                 return epsilon * self.scale / 2
+            case SubsampledGaussianEvent(noise_multiplier=noise_multiplier):
+                return self.scale / noise_multiplier  # the clipping bound
         raise AssertionError(f"{self.event} is drawn otherwise")
 
     @property
@@ -57,7 +59,7 @@ def moved(before: Draw, after: Draw) -> float:
         difference = (before.exact - after.exact).ravel()
     if isinstance(before.event, SelectionEvent):
         return float(np.abs(difference).max(initial=0.0))
-    return float(np.linalg.norm(difference, 2 if isinstance(before.event, GaussianEvent) else 1))
+    return float(np.linalg.norm(difference, 1 if isinstance(before.event, LaplaceEvent | StabilityEvent) else 2))
 
 
 class PinnedNoise(InjectedNoise):
@@ -80,6 +82,13 @@ class PinnedNoise(InjectedNoise):
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         return int(self._answer(scores, scale, super().noisy_max))
+
+    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        return np.asarray(self._answer(values, sigma, super().floats))
+
+    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
+        """Everyone, so that of two samples one has the unit more."""
+        return np.arange(n_units)
 
     def _answer(self, values: np.ndarray, scale: float, draw: Callable[[np.ndarray, float], Any]) -> Any:
         event, turn = self.paid_by, len(self.draws)

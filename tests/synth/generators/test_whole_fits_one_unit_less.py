@@ -111,6 +111,7 @@ class Fit:
 
     budget: Pinned
     model: Any = None
+    rounding = 1e-9
 
     def __init__(self, generator: PrivateGenerator, rows: Any, schema: Schema, earlier: "Fit | None" = None) -> None:
         schedule = generator.schedule(schema) if earlier is None else earlier.budget.schedule
@@ -118,19 +119,20 @@ class Fit:
         self.budget = Pinned(schedule, None if earlier is None else earlier.budget)
         self.units = Counter[Any]()
 
-        def trained(_: Any, __: Any, rows: PrivateRows, *___: Any) -> None:
-            self.units = units_of(rows)
-            raise StopIteration
-
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(training_data, "system_words", np.zeros)
-            patch.setattr(NeuralGenerator, "_seeded", trained)
             self.watch(patch)
             with suppress(StopIteration):
                 self.model = generator.fit(rows, schema, seed=3, budget=self.budget)
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
-        """What a generator of an extra reads beside counts and rows of a network."""
+        """Of a network, the units are the rows that it is trained on."""
+
+        def trained(_: Any, __: Any, rows: PrivateRows, *___: Any) -> None:
+            self.units = units_of(rows)
+            raise StopIteration
+
+        patch.setattr(NeuralGenerator, "_seeded", trained)
 
     def differences(self, other: "Fit") -> list[float]:
         """How far each answer is from another fit's, in what is paid for."""
@@ -149,8 +151,9 @@ def told_by(model: Any) -> Any:
 
 
 def one_unit_less_moves_what_is_paid_for(
-    generator: PrivateGenerator, unit: str, *, asks: bool = False, watched: type[Fit] = Fit
+    generator: PrivateGenerator, unit: str, *, asks: bool = False, watched: type[Fit] = Fit, last: bool = False
 ) -> None:
+    """`last`: the last unit alone is left out, where others have draws of their own, by their turn."""
     frame, schema = visits(), schema_of(unit, asks=asks)
     composed = compose(generator, schema)
     assert isinstance(composed, PrivateGenerator)
@@ -161,11 +164,12 @@ def one_unit_less_moves_what_is_paid_for(
     whole = watched(generator, in_chunks(frame, schema, None), schema)
     busy, other = (names[0], names[5]) if schema.entity else (9, 0)
     nobody = [(None, 7)] if schema.entity else []
-    for gone, size in [(busy, 1), (other, 7), (busy, None), *nobody]:
+    cases = [(names.iloc[-1], None)] if last else [(busy, 1), (other, 7), (busy, None), *nobody]
+    for gone, size in cases:
         kept = names.notna() if gone is None else ~names.eq(gone).fillna(False).astype(bool)
         fit = watched(generator, in_chunks(frame[kept].reset_index(drop=True), schema, size), schema, whole)
         assert told_by(fit.model) == told_by(whole.model)
-        assert max(whole.differences(fit), default=0.0) <= (0.0 if gone is None else 1.0 + 1e-9)
+        assert max(whole.differences(fit), default=0.0) <= (0.0 if gone is None else 1.0 + watched.rounding)
         assert not fit.units - whole.units and (whole.units - fit.units).total() <= int(gone is not None)
 
 

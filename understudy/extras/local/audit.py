@@ -38,7 +38,7 @@ from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, Oracle
 from understudy.extras.local.reports import ReportCounts
 from understudy.extras.local.survey import ANSWERS, Survey
 
-OUTSIDE = (
+OUTSIDE = (  # no audit of a local claim looks at these
     "what only the real table would bring out",
     "reports that other programs make, and files of reports",
     "bits of answers that were not compared",
@@ -46,7 +46,6 @@ OUTSIDE = (
     "predictable randomness",
     "whether the list of events names all that was read",
 )
-"""No audit of a local claim looks at these."""
 QUESTIONS, RESPONDENT = "reports to each question", "answers of one respondent"
 CERTAIN = 40.0  # The least epsilon that is proved where an answer is not randomized at all
 NEEDED, RARE = 1_000.0, 60.0
@@ -107,11 +106,9 @@ def audit_local(
 def _without_constraints(schema: Schema) -> Schema:
     """The learned columns of a schema, its unit, k and n_units, and nothing else of it."""
     columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
-    content: dict[str, Any] = {"status": schema.status, "n_units": schema.n_units}
-    if schema.entity is not None:
-        columns[schema.entity] = IDENTIFIER
-        content |= {"entity": schema.entity, "max_rows_per_unit": schema.max_rows_per_unit}
-    return build_schema({**content, "columns": columns})
+    columns |= {} if schema.entity is None else {schema.entity: IDENTIFIER}
+    unit = schema.model_dump(include={"status", "n_units", "entity", "max_rows_per_unit"}, exclude_defaults=True)
+    return build_schema({**unit, "columns": columns})
 
 
 def _n_slots(survey: Survey) -> int:
