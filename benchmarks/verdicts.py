@@ -101,7 +101,7 @@ def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, A
     schema = synth.infer_schema(table, entity=schema.entity)
     schema = synth.declare_schema(schema, n_units=len(table), dataset=path.name)
     sides = Sides.of(table, options.rows, seed, schema.entity)
-    measures = sorted({by for policy in _policies() for rule in policy.rules if (by := _measured_by(rule.measure))})
+    measures = ruled_measures()
     real = Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside="clamp")
     found: dict[str, Any] = {}
     self_tests = None
@@ -132,6 +132,11 @@ def _is_learned(column: pd.Series) -> bool:
 
 def _policies() -> list[Policy]:
     return [load_policy(name) for name in shipped()]
+
+
+def ruled_measures() -> list[str]:
+    """The measures that a rule of a shipped policy needs."""
+    return sorted({by for policy in _policies() for rule in policy.rules if (by := _measured_by(rule.measure))})
 
 
 def _measured_by(number: str) -> str:
