@@ -42,8 +42,8 @@ def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
         ("columns.tvd.excess", 2_101, 6_366, "rows of the holdout", "the real table has 6,366 rows in all. An"),
         ("columns.tvd.excess", 500, 2_000, "rows of the holdout", "sampling more synthetic rows is enough"),
         ("columns.tvd.excess", 2_101, 60_000, "rows of the holdout", "the measure takes 50,000 of them at most"),
-        ("utility.gap.linear", 1_051, 3_000, "test rows, which are half of the holdout", "so that another split"),
-        ("utility.gap.linear", 1_051, 3_200, "test rows, which are half of the holdout", "6,366 rows in all. An"),
+        ("utility.gap.boosting.without", 1_051, 3_000, "half of the holdout", "so that another split"),
+        ("utility.gap.boosting.without", 1_051, 3_200, "half of the holdout", "6,366 rows in all. An"),
         ("joint.c2st.excess", 2_101, 5_100, "rows of each of three tables", "takes 5,000 of them at most"),
         ("joint.c2st.excess", 2_101, 3_200, "rows of each of three tables", "6,366 rows in all. An"),
         ("validity.rows", 4_265, 10**6, "synthetic rows.", "Sampling more of them is enough."),
@@ -72,12 +72,12 @@ def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
 @pytest.mark.parametrize(
     ("measure", "n", "n_needed", "larger"),
     [
-        ("utility.gap.linear", 500, 600, True),
+        ("utility.gap.boosting.without", 500, 600, True),
         ("utility.queries.excess", 500, 600, True),
         ("privacy.personal", 500, 600, True),
         ("privacy.membership.auc", 500, 600, True),
-        ("utility.gap.linear", 500, 30_000, False),
-        ("utility.gap.linear", 500, 6_000, False),
+        ("utility.gap.boosting.without", 500, 30_000, False),
+        ("utility.gap.boosting.without", 500, 6_000, False),
     ],
 )
 def test_of_a_number_on_samples_larger_ones_are_the_remedy_where_the_table_has_the_rows(
@@ -101,8 +101,8 @@ def test_what_measures_take_at_most_is_what_they_take() -> None:
 
 
 def test_whoever_reads_the_verdict_alone_is_told_what_is_counted() -> None:
-    table = Candidate("t", (Estimate("utility.gap.linear", 0.19, 1_050, "lower", low=0.1, high=0.28),))
-    rule = Rule(measure="utility.gap.linear", limit=0.2, why="because")
+    table = Candidate("t", (Estimate("utility.gap.boosting.without", 0.19, 1_050, "lower", low=0.1, high=0.28),))
+    rule = Rule(measure="utility.gap.boosting.without", limit=0.2, why="because")
     policy = Policy(name="p", version=1, audience="partners", rules=(rule,))
     evaluation = replace(evaluation_of(table, release="t"), real=REAL)
     (verdict,) = judge(evaluation, [policy])
@@ -116,8 +116,8 @@ def test_whoever_reads_the_verdict_alone_is_told_what_is_counted() -> None:
 
 
 def test_it_stands_on_the_cover_among_the_reasons_and_beside_the_rule() -> None:
-    table = Candidate("t", (Estimate("utility.gap.linear", 0.19, 1_050, "lower", low=0.1, high=0.28),))
-    rule = Rule(measure="utility.gap.linear", limit=0.2, why="because")
+    table = Candidate("t", (Estimate("utility.gap.boosting.without", 0.19, 1_050, "lower", low=0.1, high=0.28),))
+    rule = Rule(measure="utility.gap.boosting.without", limit=0.2, why="because")
     verdict = judge_candidate(table, Policy(name="p", version=1, audience="partners", rules=(rule,)))
     page = render_html(replace(evaluation_of(table), real=REAL), verdicts=[verdict])
     cover, rest = page.split('id="policy"')

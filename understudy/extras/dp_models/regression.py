@@ -43,7 +43,7 @@ GAP = "utility.dp_alternative.gap"
 METRICS = (
     metric(
         GAP, "Cost of going through a table", "Score of a model trained on the real rows by DP-SGD at the table's "
-        "epsilon, minus the linear model's trained on", "utility.gap.linear",
+        "epsilon, minus the linear model's trained on", "utility.tstr.linear",
     ),
 )  # fmt: skip
 

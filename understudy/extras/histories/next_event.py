@@ -17,7 +17,7 @@ from evaluate.result import Failure
 from evaluate.tables import MetricResult, SharedResults, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
-from evaluate.utility.tstr import scored, study_note
+from evaluate.utility.tstr import gap_of, score_of, study_note
 from synth.row_order import Histories, histories_of
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
@@ -59,8 +59,9 @@ def measure(tables: Tables) -> MetricResult:
             study = study_of(steps, forms=(FORM,))
     if study is None or isinstance(study, str):
         return MetricResult(failures=tuple(Failure(name, "skipped", study or why) for name in (TSTR, GAP)))
-    score, gap = scored(FORM, study, f"of the next row: {study_note(study, steps)}")
-    return MetricResult((replace(score, measure=TSTR), replace(gap, measure=GAP)))
+    note = f"of the next row: {study_note(study, steps)}"
+    score, gap = score_of(FORM, study, note), gap_of(FORM, study)
+    return MetricResult((replace(score, measure=TSTR), replace(gap, measure=GAP, note=f"TRTR - TSTR: {note}")))
 
 
 def step_tables(tables: Tables) -> Tables:
