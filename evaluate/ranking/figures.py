@@ -80,16 +80,14 @@ class DependenceLost:
 
     @property
     def value(self) -> float:
-        """As `ReplicatedFigure` says."""
         return self.squares.share(SYNTHETIC)
 
     @property
     def landmarks(self) -> tuple[float, float]:
-        """As `ReplicatedFigure` says."""
         return self.squares.share(FRESH), self.squares.share(SHUFFLED)
 
     def less(self, other: "DependenceLost") -> Difference:
-        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own."""
+        # Halves of the training rows are the same for both; each table has its own.
         first, second = self.squares, other.squares
         room, apart = float(first.beyond_noise[-1]), self.value - other.value
         # To first order, as in `Squares.interval`: what half-samples of all three tables change in the difference.
@@ -109,22 +107,16 @@ class Score:
 
     @property
     def value(self) -> float:
-        """As `ReplicatedFigure` says."""
         return float(self.drawn[0])
 
     @property
     def landmarks(self) -> tuple[float, float]:
-        """As `ReplicatedFigure` says."""
         return self.trained_on_real, float(self.floor[0])
 
     def less(self, other: "Score") -> Difference:
-        """As `ReplicatedFigure` says: both are scored on the same draws."""
-        drawn = self._above(self.drawn) - other._above(other.drawn)
-        value, (total, freedom) = (
-            float(drawn[0]),
-            variance(drawn, self._above(self.halves) - other._above(other.halves)),
-        )
-        return Difference(value, float(np.sqrt(total)), freedom)
+        drawn = self._above(self.drawn) - other._above(other.drawn)  # both are scored on the same draws
+        total, freedom = variance(drawn, self._above(self.halves) - other._above(other.halves))
+        return Difference(float(drawn[0]), float(np.sqrt(total)), freedom)
 
     def _above(self, scores: np.ndarray) -> np.ndarray:
         return np.asarray(np.maximum(scores, self.floor[: scores.shape[-1]]))

@@ -5,7 +5,7 @@ see.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -158,15 +158,15 @@ def _constant(prediction: np.ndarray) -> Fitted:
 
 def _fit(kind: TaskKind, features: Features, rows: pd.DataFrame, y: np.ndarray) -> tuple[Any, bool]:
     """The model once it has learned, and whether it converged. Any other warning is passed on, but of many classes."""
-    from sklearn import ensemble, linear_model
+    from sklearn import linear_model
     from sklearn.exceptions import ConvergenceWarning
 
-    is_class = kind == "classification"
-    if features.form == "linear":
-        model = linear_model.LogisticRegression(max_iter=2_000, tol=1e-3) if is_class else linear_model.Ridge(alpha=1.0)
+    if features.form == "boosting":
+        model = booster(kind, features.categories, BOOSTING)
+    elif kind == "classification":
+        model = linear_model.LogisticRegression(max_iter=2_000, tol=1e-3)
     else:
-        boosting = ensemble.HistGradientBoostingClassifier if is_class else ensemble.HistGradientBoostingRegressor
-        model = boosting(categorical_features=features.categories, **BOOSTING)
+        model = linear_model.Ridge(alpha=1.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", message="The number of unique classes")
@@ -175,6 +175,14 @@ def _fit(kind: TaskKind, features: Features, rows: pd.DataFrame, y: np.ndarray) 
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return model, len(others) == len(caught)
+
+
+def booster(kind: TaskKind, categories: np.ndarray, settings: Mapping[str, Any]) -> Any:
+    """Gradient boosting that has learned nothing yet; `categories`: which columns hold codes, shape (d,)."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    model = HistGradientBoostingClassifier if kind == "classification" else HistGradientBoostingRegressor
+    return model(categorical_features=categories, **settings)
 
 
 def in_one_thread(call: Any, *arguments: np.ndarray) -> Any:
