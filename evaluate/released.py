@@ -32,7 +32,7 @@ class Released:
     sigma: float  # of the noise in each drawn number
     sensitivity: int  # how far one unit moves them together, in L2
     epsilon: float
-    """Of this number alone, at the delta of the statement; numbers compose to less than the sum, and a mean is made of draws
+    """Of this number alone, at the delta of the statement. Numbers compose to less than the sum: a mean is made of draws
     that other numbers show, too."""
     subject: tuple[str, ...] = ()
     denominator: int | None = None  # of the drawn numbers: noisy or declared, never an exact count
