@@ -32,8 +32,8 @@ class Released:
     sigma: float  # of the noise in each drawn number
     sensitivity: int  # how far one unit moves them together, in L2
     epsilon: float
-    """Of this number alone, at the delta of the statement. Numbers compose to less than the sum: a mean is made of draws
-    that other numbers show, too."""
+    """Of this number alone, at the delta of the statement. Numbers compose to less than the sum: a mean is made of
+    draws that other numbers show, too."""
     subject: tuple[str, ...] = ()
     denominator: int | None = None  # of the drawn numbers: noisy or declared, never an exact count
     expected: float | None = None  # what two tables of these sizes show by chance alone
