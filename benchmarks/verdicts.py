@@ -135,8 +135,8 @@ def _policies() -> list[Policy]:
 
 
 def ruled_measures() -> list[str]:
-    """The measures that a rule of a shipped policy needs."""
-    return sorted({by for policy in _policies() for rule in policy.rules if (by := _measured_by(rule.measure))})
+    """The measures that a binding rule of a shipped policy needs: what only warns changes no verdict."""
+    return sorted({_measured_by(measure) for measure in _bound()})
 
 
 def _measured_by(number: str) -> str:
