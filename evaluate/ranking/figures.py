@@ -166,12 +166,12 @@ def _score(name: str, tables: Tables) -> ReplicatedFigure | Failure:
     study, form = study_of(tables), next(form for form in FORMS if name.endswith(form))
     if isinstance(study, str):
         return Failure(name, "skipped", study)
-    floor, real = (study.drawn(form, side, study.score) for side in ("floor", "trtr"))
-    halves = study.split(form, "trtr", study.score)
+    floor, real = (study.drawn(form, side) for side in ("floor", "trtr"))
+    halves = study.split(form, "trtr")
     if interval(real - floor, halves - floor[: halves.shape[-1]])[0] <= 0.0:
         why = (
             "models of shuffled columns are not told from models of real rows: few rows, or nothing predicts the target"
         )
         return Failure(name, "not applicable", why)
-    drawn, halves = study.drawn(form, "tstr", study.score), study.split(form, "tstr", study.score)
+    drawn, halves = study.drawn(form, "tstr"), study.split(form, "tstr")
     return Score(drawn, halves, floor, float(real[0]))

@@ -52,36 +52,51 @@ Models = Mapping[str, FittedModel]
 
 
 @dataclass(frozen=True)
-class Study:
+class Scored:
+    """What was learned on each side, as it does on the same control rows. *Sensitive*."""
+
+    models: Mapping[str, Models]  # by form
+    blocks: tuple[np.ndarray, ...]  # weightings of the control rows, the first of which is the rows as they are
+
+    def score(self, predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """For each weighting, shape (b,)."""
+        raise NotImplementedError
+
+    def value(self, form: str, side: str) -> float:
+        """The score on the control rows as they are."""
+        return float(self.score(self.models[form][side].predictions, self.blocks[0])[0])
+
+    def drawn(self, form: str, side: str, figure: Figure | None = None) -> np.ndarray:
+        """The score, or a figure, on the control rows as they are, then by weighting; shape (1 + n_replicates,)."""
+        return self.replicated(self.models[form][side].predictions, figure)
+
+    def split(self, form: str, side: str, figure: Figure | None = None) -> np.ndarray:
+        """The same of models of halves, shape (n_splits, 2, 1 + n_fewer); the last axis as in `drawn`."""
+        return self.of_halves(self.models[form][side].half_predictions, figure)
+
+    def replicated(self, predictions: np.ndarray, figure: Figure | None = None) -> np.ndarray:
+        return np.concatenate([(figure or self.score)(predictions, weights) for weights in self.blocks])
+
+    def of_halves(self, pairs: Sequence[Sequence[np.ndarray]], figure: Figure | None = None) -> np.ndarray:
+        weights = np.vstack([self.blocks[0], self.blocks[1][:N_FEWER]])
+        drawn = [[(figure or self.score)(half, weights) for half in pair] for pair in pairs]
+        return np.array(drawn).reshape(len(drawn), 2, len(weights))
+
+
+@dataclass(frozen=True)
+class Study(Scored):
     """Everything that measures of utility look at. *Sensitive*."""
 
     task: Task
     schema: Schema
     test: TaskRows
     sides: Mapping[str, TaskRows]
-    models: Mapping[Form, Models]
-    blocks: tuple[np.ndarray, ...]
 
     def score(self, predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The score of the task for each weighting, shape (b,)."""
+        """The score of the task."""
         if self.task.kind == "classification":
             return macro_roc_auc(predictions, self.test.truth, weights)
         return r2(predictions, self.test.truth, weights)
-
-    def value(self, form: Form, side: str, figure: Figure) -> float:
-        """A figure on the control rows as they are."""
-        return float(figure(self.models[form][side].predictions, self.blocks[0])[0])
-
-    def drawn(self, form: Form, side: str, figure: Figure) -> np.ndarray:
-        """A figure on the control rows as they are, then on each weighting; shape (1 + n_replicates,)."""
-        predictions = self.models[form][side].predictions
-        return np.concatenate([figure(predictions, weights) for weights in self.blocks])
-
-    def split(self, form: Form, side: str, figure: Figure) -> np.ndarray:
-        """A figure of the models fitted on halves, shape (n_splits, 2, 1 + n_fewer); the last axis as in `drawn`."""
-        weights = np.vstack([self.blocks[0], self.blocks[1][:N_FEWER]])
-        pairs = self.models[form][side].half_predictions
-        return np.array([[figure(half, weights) for half in pair] for pair in pairs])
 
 
 def interval(
@@ -153,8 +168,8 @@ def _made(tables: Tables, forms: Sequence[Form]) -> Study | str:
     sides = _sides(task, tables)
     if any(len(side.truth) == 0 for side in sides.values()):
         return "a table has no row with a target that occurs in real rows"
-    models = {form: _models(form, task, sides, test, tables) for form in forms}
-    return Study(task, tables.schema, test, sides, models, tuple(weightings(test.units, tables.seed)))
+    models: dict[str, Models] = {form: _models(form, task, sides, test, tables) for form in forms}
+    return Study(models, tuple(weightings(test.units, tables.seed)), task, tables.schema, test, sides)
 
 
 def _few_classified(task: Task, tables: Tables) -> bool:
@@ -172,7 +187,7 @@ def study_without_giveaways(whole: Study, tables: Tables) -> Study | str:
     seen = task.seen(tables.schema)
     if not predictors(seen):
         return "every column that could predict the target gives it away"
-    models: dict[Form, Models] = {"boosting": _models("boosting", task, whole.sides, whole.test, tables)}
+    models = {"boosting": _models("boosting", task, whole.sides, whole.test, tables)}
     return replace(whole, task=task, schema=seen, models=models)
 
 

@@ -73,21 +73,21 @@ def measure(tables: Tables) -> MetricResult:
 
 def score_of(form: Form, study: Study, note: str) -> Estimate:
     """The score of a model that learned from synthetic rows."""
-    drawn, halves = (take(form, "tstr", study.score) for take in (study.drawn, study.split))
+    drawn, halves = study.drawn(form, "tstr"), study.split(form, "tstr")
     low, high = interval(drawn, halves, bounds=BOUNDS[study.task.metric])
     converged = all(model.converged for model in study.models[form].values())
     return Estimate(
         f"utility.tstr.{form}", float(drawn[0]), len(study.test.truth), "higher", low=low, high=high,
-        reference=study.value(form, "trtr", study.score), floor=study.value(form, "floor", study.score),
+        reference=study.value(form, "trtr"), floor=study.value(form, "floor"),
         note=note if converged else f"{note}; a linear fit did not converge",
     )  # fmt: skip
 
 
 def gap_of(form: Form, study: Study) -> Estimate:
     """What a model loses that learned from synthetic rows."""
-    score = {side: study.value(form, side, study.score) for side in SIDES}
-    gap = study.drawn(form, "trtr", study.score) - study.drawn(form, "tstr", study.score)
-    halves = study.split(form, "trtr", study.score) - study.split(form, "tstr", study.score)
+    score = {side: study.value(form, side) for side in SIDES}
+    gap = study.drawn(form, "trtr") - study.drawn(form, "tstr")
+    halves = study.split(form, "trtr") - study.split(form, "tstr")
     width = BOUNDS[study.task.metric][1] - BOUNDS[study.task.metric][0]
     low, high = interval(gap, halves, bounds=(-width, width))
     return Estimate(
@@ -97,7 +97,7 @@ def gap_of(form: Form, study: Study) -> Estimate:
 
 
 def _model_figure(form: Form, study: Study, gap: Estimate) -> dict[str, Any]:
-    scores = {side: study.value(form, side, study.score) for side in SIDES}
+    scores = {side: study.value(form, side) for side in SIDES}
     return {"model": form, **scores, "gap": gap.value, "low": gap.low, "high": gap.high}
 
 
