@@ -209,7 +209,8 @@ def _room(finding: Finding) -> float:
     one, limit = finding.estimate, finding.rule.failing
     if one is None or one.low is None or one.high is None:
         return np.inf
-    return (limit - one.low if finding.rule.direction == "lower" else one.high - limit) / max(abs(limit), 0.01)
+    room = limit - one.low if finding.rule.direction == "lower" else one.high - limit
+    return room / abs(limit) if limit else 1 - one.low  # where nothing at all is allowed, none of it is no near miss
 
 
 def _finding_text(finding: Finding) -> str:

@@ -18,25 +18,42 @@ MEASURES: Mapping[str, Direction] = {
 
 @dataclass(frozen=True)
 class Released:
-    """One published number, its ends those of the 95% interval for the noise alone."""
+    """One published number.
+
+    Attributes:
+        measure: its name, one of `MEASURES`.
+        subject: the columns it is about; empty for the whole table.
+        value: the number, held within its range.
+        low: lower end of the 95% interval for the noise.
+        high: upper end.
+        drawn: the noisy whole numbers that it is made of, as they were drawn: they may be negative.
+        counts: what the drawn numbers count, in words.
+        denominator: what they are divided by; `None` where they are not. Noisy or declared, never an exact count.
+        expected: what two tables of these sizes show by chance alone, though both are drawn from the synthetic one's
+            distribution; `None` where that makes no sense.
+        what: the event of the statement that paid for it.
+        mechanism: how it was released.
+        sigma: of the noise in each drawn number.
+        sensitivity: how far one unit moves them together, in L2.
+        epsilon: of this number alone, at the delta of the statement; the numbers compose to less than the sum, and a
+            mean is made of draws that other numbers show, too.
+    """
 
     __pydantic_config__: ClassVar = CLOSED
 
     measure: str
-    value: float  # within its range
+    value: float
     low: float
     high: float
-    drawn: tuple[int, ...]  # the noisy whole numbers that it is made of, as they were drawn: they may be negative
-    counts: str  # what these count
-    what: str  # the event of the statement that paid for it
-    sigma: float  # of the noise in each drawn number
-    sensitivity: int  # how far one unit moves them together, in L2
+    drawn: tuple[int, ...]
+    counts: str
+    what: str
+    sigma: float
+    sensitivity: int
     epsilon: float
-    """Of this number alone, at the delta of the statement. Numbers compose to less than the sum: a mean is made of
-    draws that other numbers show, too."""
     subject: tuple[str, ...] = ()
-    denominator: int | None = None  # of the drawn numbers: noisy or declared, never an exact count
-    expected: float | None = None  # what two tables of these sizes show by chance alone
+    denominator: int | None = None
+    expected: float | None = None
     mechanism: Literal["discrete Gaussian"] = "discrete Gaussian"
 
     def __post_init__(self) -> None:
