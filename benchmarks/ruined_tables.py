@@ -225,13 +225,15 @@ def labels_swapped(sides: Sides, rng: np.random.Generator) -> pd.DataFrame | str
 
 
 def triple_made_up(sides: Sides, rng: np.random.Generator) -> pd.DataFrame | str:
-    """Fresh rows in which the last of three coarse columns follows from the other two, and from neither alone."""
-    varied = sides.fresh[[name for name in sides.fresh.columns if len(sides.fresh[name].unique()) > 1]]
-    names = finest(varied, len(varied.columns))[-3:]
+    """Fresh rows in which the half of a third column follows from those of two others, and from neither alone."""
+    cut = {name: even_halves(sides.fresh[name]) for name in sides.fresh.columns}
+    names: list[str] = []
+    for name in sorted(cut, key=lambda name: (abs(cut[name].mean() - 0.5), str(name))):
+        if 0.3 <= cut[name].mean() <= 0.7 and all(abs(np.corrcoef(cut[name], cut[n])[0, 1]) < 0.3 for n in names):
+            names.append(name)
     if len(names) < 3:
-        return "fewer than three columns that vary"
-    ranks = [pd.Series(coded(varied[name])).rank(method="first") for name in names]
-    halves = [rank.to_numpy() > len(varied) / 2 for rank in ranks]
+        return "fewer than three columns whose values are two halves, and are not told by each other"
+    halves = [cut[name] for name in names[:3]]
     odd = np.flatnonzero(halves[0] ^ halves[1] ^ halves[2])
     # Among rows whose three halves do not come to an even sum, the last column goes to a row of the other half.
     up, down = (rng.permutation(odd[halves[2][odd] == half]) for half in (True, False))
@@ -239,6 +241,14 @@ def triple_made_up(sides: Sides, rng: np.random.Generator) -> pd.DataFrame | str
     cells = sides.fresh[names[2]].to_numpy(copy=True)
     cells[up[:n]], cells[down[:n]] = cells[down[:n]].copy(), cells[up[:n]].copy()
     return sides.fresh.assign(**{names[2]: cells})
+
+
+def even_halves(column: pd.Series) -> np.ndarray:
+    """Whether a value is of the upper half, cut between two values so that halves are as even as can be; shape (n,)."""
+    codes = coded(column)
+    values, counts = np.unique(codes, return_counts=True)
+    below = np.cumsum(counts) / len(codes)
+    return np.asarray(codes > values[np.abs(below - 0.5).argmin()])
 
 
 def turned_in_a_group(
