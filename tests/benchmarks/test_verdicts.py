@@ -62,7 +62,7 @@ def made_table(n: int) -> pd.DataFrame:
     x, group = rng.normal(size=n).round(2), rng.choice(list("abcdef"), n, p=[0.46, 0.25, 0.14, 0.06, 0.05, 0.04])
     return pd.DataFrame({
         "x": x, "y": (x + rng.normal(size=n)).round(2), "z": np.where(x > 0, "a", "b"), "group": group,
-        "area": np.array(list("uvwwvu"))[pd.factorize(group, sort=True)[0]], "k": 1,
+        "area": np.array(list("uvwwvu"))[pd.factorize(group, sort=True)[0]], "k": 1, "coin": rng.choice(list("hf"), n),
         "gap": pd.Series(x * 100).round().where(rng.random(n) > 0.1),
         "class": np.where(rng.random(n) < 0.8, np.where(x > -1, "p", "q"), "p"),
     })  # fmt: skip
