@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from evaluate.engine import aimed, evaluate_beside
-from evaluate.gate.finding import JUDGE
 from evaluate.gate.policy import Policy, Waiver, build_waivers
+from evaluate.gate.undecided import JUDGE
 from evaluate.metrics import UNJUDGED
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, GeneratorRecord
