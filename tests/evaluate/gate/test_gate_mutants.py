@@ -27,7 +27,8 @@ from synth.errors import JobError
 from tests.evaluations import ABSENT, SCHEMA, evaluation_of, facts, stated, swept
 
 AUC, VALID, COPIES, SHARE, PERSONAL = (
-    "privacy.membership.auc", "validity.rows", "privacy.copies.excess", "pairs.tvd.floor_share", "privacy.personal",
+    "privacy.membership.auc", "validity.rows", "privacy.copies.excess", "pairs.dependence.floor_share",
+    "privacy.personal",
 )  # fmt: skip
 TODAY = date(2026, 5, 4)
 ALIKE = facts(shift=Shift(n_train=900, n_holdout=300, p_value=0.5))

@@ -26,7 +26,7 @@ from synth.dp.tradeoff import TradeOff
 from tests.evaluations import evaluation_of, facts
 
 REAL = facts(train_rows=4_265, holdout_rows=2_101)
-AUC, GAP = "privacy.membership.auc", "utility.gap.linear"
+AUC, GAP = "privacy.membership.auc", "utility.gap.boosting.without"
 
 
 def left_open(measure: str, n: int, n_needed: int, note: str = "") -> Finding:
@@ -50,8 +50,8 @@ def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
         ("columns.tvd.excess", 2_101, 6_370, "rows of the holdout", "the real table has 6,366 rows in all. No"),
         ("columns.tvd.excess", 500, 2_000, "rows of the holdout", "sampling more synthetic rows is enough"),
         ("columns.tvd.excess", 2_101, 60_000, "rows of the holdout", "the measure takes 50,000 of them at most"),
-        (GAP, 1_051, 3_000, "test rows, which are half of the holdout", "so that another split"),
-        (GAP, 1_051, 3_200, "test rows, which are half of the holdout", "6,366 rows in all. No"),
+        (GAP, 1_051, 3_000, "half of the holdout", "so that another split"),
+        (GAP, 1_051, 3_200, "half of the holdout", "6,366 rows in all. No"),
         ("joint.c2st.excess", 2_101, 5_100, "rows of each of three tables", "takes 5,000 of them at most"),
         ("joint.c2st.excess", 2_101, 3_200, "rows of each of three tables", "6,366 rows in all. No"),
         ("validity.rows", 4_265, 10**6, "synthetic rows.", "Sampling more of them is enough."),
