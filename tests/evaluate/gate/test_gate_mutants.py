@@ -3,8 +3,6 @@
 Every check passes on the code as it is. A mutant that survives its check means that the check guards nothing.
 """
 
-import inspect
-import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
@@ -25,6 +23,7 @@ from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from tests.evaluations import ABSENT, SCHEMA, evaluation_of, facts, stated, swept
+from tests.planting import plant
 
 AUC, VALID, COPIES, SHARE, PERSONAL = (
     "privacy.membership.auc", "validity.rows", "privacy.copies.excess", "pairs.dependence.floor_share",
@@ -271,17 +270,6 @@ def what_no_rows_decide_is_said_and_what_they_do_is_not() -> None:
 # Mutants
 
 
-def planted(function: Any, old: str, new: str) -> Any:
-    """The function with a piece of its source replaced."""
-    function = function.fget if isinstance(function, property) else function
-    source = textwrap.dedent(inspect.getsource(function))
-    assert source.count(old) == 1, (old, source)
-    made: dict[str, Any] = {}
-    source = source.replace("@property\n", "").replace(old, new)
-    exec(compile(source, function.__code__.co_filename, "exec"), function.__globals__, made)
-    return made[function.__name__]
-
-
 Check = Callable[[], None]
 IN_BOTH, SECOND, WORST = (
     the_unfavorable_end_decides_in_both_directions, a_second_limit_says_what_fails,
@@ -398,12 +386,7 @@ def test_the_gate_as_it_is_passes(check: Check) -> None:
 def test_a_fault_of_the_gate_is_caught(
     place: Any, name: str, old: str, new: str, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = inspect.getattr_static(place, name)
-    fault = planted(there, old, new)
-    monkeypatch.setattr(place, name, property(fault) if isinstance(there, property) else fault)
-    for named in (globals(), *map(vars, (finding, verdict, protection, shift, checks))):
-        if named.get(name) is there:  # imported by name
-            monkeypatch.setitem(named, name, fault)
+    plant(monkeypatch, place, name, old, new)
     undecided.proving_epsilons.cache_clear()
     try:
         with pytest.raises((AssertionError, pytest.fail.Exception)) as caught:
