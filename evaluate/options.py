@@ -11,7 +11,16 @@ from synth.table.conforming import Outside
 from synth.validation import Frozen, sentence
 
 N_TARGETS, N_ROWS, SAMPLE_ROWS = 8_000, 50_000, 100_000  # Rows that are looked at unless more are asked for
-Limit = Annotated[int, Field(strict=True, ge=100)] | Literal["all"]
+LEAST_ROWS = 100  # Fewer would leave an attack without any power, and a comparison without any precision
+
+
+def _rows(value: Any) -> Any:
+    if value != "all" and (type(value) is not int or value < LEAST_ROWS):
+        raise ValueError(f"{value!r} is neither a number of at least {LEAST_ROWS} nor all; write one of these")
+    return value
+
+
+Limit = Annotated[Annotated[int, Field(ge=LEAST_ROWS)] | Literal["all"], BeforeValidator(_rows)]
 """A number of rows, or every one."""
 
 
@@ -41,7 +50,7 @@ class MeasureOptions(Frozen):
     sample_rows: int = Field(
         default=SAMPLE_ROWS,
         strict=True,
-        ge=100,
+        ge=LEAST_ROWS,
         description="Rows of either real side that attacks and models are given at most, and five times as many "
         "synthetic ones; copies and validity are counted on all rows.",
     )

@@ -54,7 +54,7 @@ SCHEMA = infer_schema(pd.concat([REAL, HOLDOUT], ignore_index=True))
         ((REAL, MADE), {"mesures": QUICK}, "did you mean 'measures'"),
         ((REAL, MADE), {"measures": ["fidelity.pear"]}, "did you mean 'fidelity.pairs'"),
         ((REAL, MADE), {"measures": []}, "no measure is named"),
-        ((REAL, MADE), {"targets": 3}, "targets=3"),
+        ((REAL, MADE), {"targets": 3}, "targets: 3 is neither a number of at least 100 nor all"),
         ((REAL, {"a": MADE}), {"statements": {"b": None}}, "there is no synthetic table 'b'"),
         ((REAL, MADE), {"outside": "clip"}, "outside='clip'"),
         ((REAL, MADE), {"time_limit_s": 0}, "time_limit_s=0"),
