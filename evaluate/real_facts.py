@@ -212,10 +212,8 @@ class RealFacts:
 
     @property
     def rows_in_words(self) -> str:
-        """The numbers of real rows, as a part of a sentence."""
-        if self.holdout_rows == 0:
-            return f"{self.train_rows:,} real rows, none held out"
-        return f"{self.train_rows:,} training rows and {self.holdout_rows:,} held out"
+        """How many rows the generator saw, as a part of a sentence."""
+        return f"{self.train_rows:,} {'training rows' if self.holdout_rows else 'real rows, none held out'}"
 
     @property
     def warnings(self) -> tuple[str, ...]:

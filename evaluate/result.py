@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, JsonValue, TypeAdapter
@@ -21,7 +22,7 @@ from evaluate.real_facts import RealFacts
 from evaluate.text import number, plain
 from synth.dp.statement import CLOSED, NO_GUARANTEE, PrivacyStatement, guarantee_words
 from synth.errors import nearest
-from synth.notebook import html_table, text_table
+from synth.notebook import WIDTH, html_table, text_table
 from synth.schema import Schema
 
 if TYPE_CHECKING:
@@ -226,8 +227,9 @@ class Evaluation:
 
     def __str__(self) -> str:
         """Key figures of each table, one table below the other."""
+        warnings = (fill(one, WIDTH) for one in self.real.warnings)
         shown = map(str, self.candidates[:MOST_SHOWN])
-        return "\n\n".join([repr(self).strip("<>"), *self.real.warnings, *shown, *self._left_out()])
+        return "\n\n".join([repr(self).strip("<>"), *warnings, *shown, *self._left_out()])
 
     def _repr_html_(self) -> str:
         """Key figures of each table beside a fresh real sample and shuffled columns, for a notebook."""

@@ -141,6 +141,7 @@ def test_without_a_holdout_file_print_and_page_say_so(alone: Evaluation) -> None
     assert again == alone
     for shown in (str(again), again._repr_html_(), render_html(again)):
         assert "none held out" in shown and "No holdout was given" in shown
+    assert max(map(len, str(again).splitlines())) <= 80
     assert "not measured: no holdout" in str(again)
 
 

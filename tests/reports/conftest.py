@@ -287,7 +287,7 @@ def _statement() -> PrivacyStatement:
         ],
         "max_rows_per_unit": 1, "relation": "zero-out", "versions": {"opendp": "0.13.0", "dp_accounting": "0.5.0"},
         "ledger": None, "caveats": ["The schema's bounds and categories were declared public by its author."],
-        "private": True,
+        "private": True, "trust": "curator",
     })  # fmt: skip
 
 
