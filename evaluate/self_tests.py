@@ -97,7 +97,8 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     """
     cases = _telling(real)
     asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
-    absent = {case: _unasked(cases[case]) for case, names in asked.items() if not names}
+    unasked = _unasked if real.held_out else lambda telling: f"It takes {telling[0]}, which takes a holdout."
+    absent = {case: unasked(cases[case]) for case, names in asked.items() if not names}
     sample = None if len(absent) == len(asked) else _sampled(real)
     if sample is None:
         few = f"Fewer than {MIN_TRAIN_ROWS} rows are left where entities are kept whole."
