@@ -22,6 +22,7 @@ from benchmarks.leaking_tables import LEAKS
 from benchmarks.sides import Sides
 from benchmarks.verdicts import ruled_measures
 from evaluate.comparison import VendorRanking
+from evaluate.options import EvaluationOptions
 from evaluate.sampling import shuffle_columns
 from synth.progress import quiet
 from synth.schema import Schema
@@ -72,10 +73,9 @@ def ranked(table: pd.DataFrame, schema: Schema, n: int, seed: int, folder: Path)
     for name, rows in {"train": train, "holdout": holdout, **deliveries}.items():
         rows.to_csv(folder / f"{name}.csv", index=False)
     write_schema(schema, folder / "schema.toml")
-    asked = Asked(
-        folder / "train.csv", folder / "holdout.csv", folder / "schema.toml",
-        tuple(folder / f"{name}.csv" for name in VENDORS), seed=seed, measures=tuple(ruled_measures()), outside="clamp",
-    )  # fmt: skip
+    options = EvaluationOptions(seed=seed, measures=tuple(ruled_measures()), outside="clamp")
+    sides = folder / "train.csv", folder / "holdout.csv", folder / "schema.toml"
+    asked = Asked(*sides, tuple(folder / f"{name}.csv" for name in VENDORS), options=options)
     return compare(asked, quiet).ranking
 
 
