@@ -54,7 +54,7 @@ def test_the_right_ranking_is_told_from_others() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {COPIES: ()}, {ODD: (FRESH,)}, {TREES: (MST,)}, {SHUFFLED: (FRESH, ODD, TREES)}, {MST: (SHUFFLED,)},
+        {COPIES: ()}, {ODD: (FRESH,)}, {TREES: (MST,)}, {SHUFFLED: (FRESH, ODD, TREES)}, {MST: (FRESH, SHUFFLED), SHUFFLED: (FRESH, ODD, TREES)},
         {FRESH: (TREES,)},
     ],
 )  # fmt: skip
