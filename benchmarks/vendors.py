@@ -4,7 +4,7 @@
 and three fresh samples. The six are fresh rows; fresh rows in odd forms (columns in another order, blanks around texts,
 commas between thousands, words for missing); `trees`; `mst` at epsilon 1; fresh rows whose columns are shuffled; fresh
 rows 2% of which are training rows. They are ranked rightly where the copies are disqualified, fresh rows in either form
-come first, `trees` is behind nobody but these, and shuffled columns are behind all, or barred by a rule that they break.
+come first, `trees` is behind nobody but these, and shuffled columns are behind all or barred.
 """
 
 import argparse
