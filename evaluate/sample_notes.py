@@ -16,7 +16,7 @@ Nothing is ruled out, and the upper end is 1, where a share of the rows says not
 from collections.abc import Collection
 from dataclasses import replace
 
-from evaluate.gate.finding import SAMPLED, UNSEARCHED
+from evaluate.gate.undecided import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import CATALOG
 from evaluate.result import Estimate

@@ -240,9 +240,11 @@ def _release(evaluation: "Evaluation") -> str | None:
 
 
 def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
-    from evaluate.gate.policy import load_waivers
+    from evaluate.gate.policy import build_waivers
+    from synth.errors import JobError
+    from synth.validation import read_toml
 
-    return () if path is None else load_waivers(path)
+    return () if path is None else build_waivers(read_toml(path, "waivers", JobError))
 
 
 def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
@@ -254,7 +256,7 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
     """The policy table, the reasons of what did not pass or rests on samples, who answers, self-tests, the verdict."""
-    from evaluate.gate.finding import sampled
+    from evaluate.gate.undecided import sampled
 
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
     console.table(("outcome", "rule", "estimate [95%]"), rows)
@@ -265,6 +267,8 @@ def _show_verdict(verdict: "Verdict", console: "Console") -> None:
         if check.outcome != "came out":
             console.say(f"self-test {check.case}: {check.outcome}. {check.reason}")
     console.say(f"{verdict.candidate}: {verdict.verdict} under policy {verdict.policy}, for {verdict.audience}")
+    if verdict.reason:
+        console.say(verdict.reason)
 
 
 def reason_line(finding: "Finding") -> str:

@@ -6,8 +6,9 @@ from datetime import date
 
 import pytest
 
-from evaluate.gate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding_of
+from evaluate.gate.finding import NEVER_WAIVED, finding_of
 from evaluate.gate.policy import Policy, Rule, Waiver, build_waivers
+from evaluate.gate.undecided import SEARCH_MORE, UNSEARCHED
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.metrics import GATEABLE
 from evaluate.real_facts import RealFacts
