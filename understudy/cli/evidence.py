@@ -26,7 +26,6 @@ from understudy.cli.options import (
 if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, Waiver
     from evaluate.gate.verdict import Finding, Verdict
-    from evaluate.result import Evaluation
     from understudy.console import Console
 
 EVALUATE = (
@@ -190,19 +189,23 @@ def report(
     waivers: WaiverFile = None,
 ) -> int:
     """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
+    from evaluate.gate.policy import build_waivers
     from evaluate.gate.verdict import judge
     from reports import write_html
+    from synth.errors import JobError
     from synth.output import check_writable
+    from synth.validation import read_toml
     from understudy.evaluate_external import read_evaluation, read_policy
 
     console = console_of(ctx)
     check_writable(out)
     rules = [read_policy(one) for one in policy or ()]
-    answers = _waivers(waivers)
+    answers = () if waivers is None else build_waivers(read_toml(waivers, "waivers", JobError))
     found = read_evaluation(evaluation)
+    named = found.provenance.release if any(c.name == found.provenance.release for c in found.candidates) else None
     with console.stage("report"):
         verdicts = judge(found, rules, waivers=answers)
-        write_html(found, out, verdicts=verdicts, release=_release(found))
+        write_html(found, out, verdicts=verdicts, release=named)
     warned = _long(answers, rules)
     for sentence in warned:
         console.warn(sentence)
@@ -216,19 +219,6 @@ def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
 
     today = datetime.now(UTC).date()
     return [said for policy in rules for said in lasting(waivers, policy.name, policy.valid_days, today)]
-
-
-def _release(evaluation: "Evaluation") -> str | None:
-    named = evaluation.provenance.release
-    return named if any(c.name == named for c in evaluation.candidates) else None
-
-
-def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
-    from evaluate.gate.policy import build_waivers
-    from synth.errors import JobError
-    from synth.validation import read_toml
-
-    return () if path is None else build_waivers(read_toml(path, "waivers", JobError))
 
 
 def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
