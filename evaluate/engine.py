@@ -17,7 +17,6 @@ name of the figure, is plain data:
   for each split of the columns;
 * "inference": for each column, and for models of sensitive ones, rates of success on members, controls and without the
   synthetic table, and advantages: of all targets, of rare values, and by quasi-identifiers alone;
-* "quasi_identifiers": how many people share theirs, and how many of these combinations stand in the synthetic table;
 * "fairness_models", "fairness_columns": by sensitive column, what is said of each of its groups.
 """
 
