@@ -179,6 +179,7 @@ def _estimates(
         yield one("privacy.membership.tpr_at_0.001", 0.0012, 0.0011, 0.001)
     worst_split, worst_column = (_tried(share, q["excess"])["advantage"] for share in (0.02, 0.3))
     yield one("privacy.singling_out.multivariate", q["excess"], 0.005, 0.0, detectable=0.02)
+    yield one("privacy.reconstruction", -0.0003, 0.012, 0.0)
     for measure, (value, low, high) in (("linkability", worst_split), ("inference", worst_column)):
         yield Estimate(f"privacy.{measure}", value, 4000, "lower", low=low, high=high, reference=0.0, detectable=0.03)
 
