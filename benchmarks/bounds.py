@@ -196,7 +196,7 @@ def _column_distance(frame: pd.DataFrame, schema: Schema, seed: int) -> float:
     synthetic = model.sample(len(sides.train), seed=seed)
     measures = ["fidelity.columns"]
     found = evaluate.evaluate(
-        train=sides.train, holdout=sides.holdout, synthetic=synthetic, schema=schema, measures=measures, seed=seed
+        sides.train, synthetic, holdout=sides.holdout, schema=schema, measures=measures, seed=seed
     )
     estimate = found.candidates[0].find("columns.tvd.mean")
     assert isinstance(estimate, evaluate.Estimate)

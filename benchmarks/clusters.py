@@ -78,9 +78,14 @@ def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict
     synthetic = model.sample(len(sides.train), seed=seed)
     statement = {name: model.statement} if epsilon else None
     found = evaluate(
-        train=sides.train, holdout=sides.holdout, synthetic={name: synthetic}, schema=schema,
-        measures=["utility.clusters", "utility.clusters.dp_alternative"], seed=seed, statements=statement,
-    ).candidates[0]  # fmt: skip
+        sides.train,
+        {name: synthetic},
+        holdout=sides.holdout,
+        schema=schema,
+        measures=["utility.clusters", "utility.clusters.dp_alternative"],
+        seed=seed,
+        statements=statement,
+    ).candidates[0]
     explained, gap = found.find(EXPLAINED), found.find(groups.GAP)
     assert isinstance(explained, Estimate)
     numbers = {EXPLAINED: {key: round(getattr(explained, key), 4) for key in ("value", "reference", "floor")}}

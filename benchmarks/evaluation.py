@@ -111,7 +111,7 @@ def _ours(*starts: str) -> Callable[[Adult], Callable[[], object]]:
         import_late(chosen)
         synthetic = half_right(adult.train)
         return lambda: evaluate.evaluate(
-            train=adult.train, holdout=adult.test, synthetic=synthetic, schema=adult.plain, measures=chosen
+            adult.train, synthetic, holdout=adult.test, schema=adult.plain, measures=chosen
         )
 
     return prepare
@@ -134,7 +134,7 @@ def _ours_large(adult: Adult) -> Callable[[], object]:
     schema = synth.infer_schema(pd.concat([train, holdout]), target=adult.target)
     chosen = [name for name in MODULES if not name.startswith(PRIVACY)]
     import_late(chosen)
-    return lambda: evaluate.evaluate(train=train, holdout=holdout, synthetic=synthetic, schema=schema, measures=chosen)
+    return lambda: evaluate.evaluate(train, synthetic, holdout=holdout, schema=schema, measures=chosen)
 
 
 def import_late(measures: Sequence[str]) -> None:

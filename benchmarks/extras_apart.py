@@ -66,7 +66,7 @@ def use_core() -> None:
     public = synth.declare_schema(schema, n_units=N)
     models = (synth.fit(train, schema, "trees"), synth.fit(train, public, "mst", epsilon=1.0))
     tables = {model.name: model.sample(N, seed=0) for model in models}
-    found = evaluate.evaluate(train=train, holdout=holdout, synthetic=tables, schema=schema, seed=0)
+    found = evaluate.evaluate(train, tables, holdout=holdout, schema=schema, seed=0)
     verdicts = evaluate.judge(found, evaluate.load_policy("internal"))
     page = reports.render_html(found, verdicts=verdicts)
     broken = [one for candidate in found.candidates for one in candidate.failures if one.reason == "failed"]

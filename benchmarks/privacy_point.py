@@ -100,7 +100,8 @@ def _cost(adult: Adult, tables: Three) -> dict[str, Any]:
     chosen = [name for name in MODULES if name.startswith(PRIVACY)]
     import_late(chosen)
     found: list[evaluate.Evaluation] = []
-    cost = measured(lambda: found.append(evaluate.evaluate(**vars(tables), schema=adult.plain, measures=chosen)))
+    real, asked = (tables.train, tables.synthetic), {"holdout": tables.holdout, "measures": chosen}
+    cost = measured(lambda: found.append(evaluate.evaluate(*real, schema=adult.plain, **asked)))
     (candidate,) = found[0].candidates
     failed = [f"{failure.measure}: {failure.message}" for failure in candidate.failures if failure.reason == "failed"]
     return {**cost, "measures_s": dict(candidate.seconds), "failed": failed}
@@ -112,7 +113,10 @@ def _rates(adult: Adult, folder: Path) -> dict[str, Any]:
 
     parties = read_task(folder)["halves"]
     schema = build_schema({**adult.plain.model_dump(), "parties": parties})
-    (candidate,) = evaluate.evaluate(**vars(read_three(folder)), schema=schema, measures=EXPERIMENTS).candidates
+    tables = read_three(folder)
+    (candidate,) = evaluate.evaluate(
+        tables.train, tables.synthetic, holdout=tables.holdout, schema=schema, measures=EXPERIMENTS
+    ).candidates
     figures = candidate.figures
     found = {
         f"{mode}, equal sizes": {**figure, "advantage": _interval(candidate, f"privacy.singling_out.{mode}")}

@@ -49,13 +49,13 @@ def main(arguments: list[str]) -> None:
         "quality of columns and pairs",
         {
             "ours, with intervals and landmarks": lambda: evaluate.evaluate(
-                train=train, holdout=holdout, synthetic=synthetic, schema=schema, measures=quality
+                train, synthetic, holdout=holdout, schema=schema, measures=quality
             ),
             "SDMetrics quality report": lambda: _quality_report(train, synthetic, schema),
         },
     )
     print("\nfigures of the two synthetic tables")
-    for candidate in evaluate.evaluate(train=train, holdout=holdout, synthetic=made, schema=schema).candidates:
+    for candidate in evaluate.evaluate(train, made, holdout=holdout, schema=schema).candidates:
         for measure in ("columns.tvd.mean", "pairs.tvd.mean", "utility.tstr.boosting", "privacy.membership.auc"):
             found = candidate.find(measure)
             shown = f"{found.value:.4f}" if isinstance(found, evaluate.Estimate) else "not measured"

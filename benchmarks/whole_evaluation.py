@@ -66,9 +66,7 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     synthetic = half_right(train)
     import_late(list(MODULES))
     found: list[evaluate.Evaluation] = []
-    cost = measured(
-        lambda: found.append(evaluate.evaluate(train=train, holdout=holdout, synthetic=synthetic, schema=schema))
-    )
+    cost = measured(lambda: found.append(evaluate.evaluate(train, synthetic, holdout=holdout, schema=schema)))
     (candidate,) = found[0].candidates
     sizes = {"train": len(train), "holdout": len(holdout), "columns": len(schema.columns)}
     return {**sizes, **cost, "wall_s": {name: round(wall, 2) for name, wall in candidate.seconds.items()}}

@@ -2,13 +2,10 @@
 
 From a notebook: an evaluation, what one of its numbers says, and the verdict of a policy.
 
->>> import numpy as np, pandas as pd, evaluate, synth
+>>> import numpy as np, pandas as pd, evaluate
 >>> rng = np.random.default_rng(0)
 >>> real = pd.DataFrame({"age": rng.integers(18, 90, 400), "smoker": rng.random(400) < 0.3})
->>> schema = synth.infer_schema(real)
->>> evaluation = evaluate.evaluate(
-...     train=real[:200], holdout=real[200:300], synthetic=real[300:], schema=schema, measures=["validity"]
-... )
+>>> evaluation = evaluate.evaluate(real[:200], real[300:], holdout=real[200:300], measures=["validity"])
 >>> evaluation.candidates[0].find("validity.rows").value
 1.0
 >>> (verdict,) = evaluate.judge(evaluation, "internal")
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from evaluate.engine import evaluate
     from evaluate.gate.policy import Policy, load_policy
     from evaluate.gate.verdict import judge
+    from evaluate.options import EvaluationOptions
     from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
     from evaluate.result_io import evaluation_from
 
@@ -39,6 +37,7 @@ _HOMES = {
     "Evaluation": "evaluate.result",
     "EvaluationError": "evaluate.result",
     "Failure": "evaluate.result",
+    "EvaluationOptions": "evaluate.options",
     "Policy": "evaluate.gate.policy",
     "evaluate": "evaluate.engine",
     "evaluation_from": "evaluate.result_io",
@@ -51,6 +50,7 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "EvaluationError",
+    "EvaluationOptions",
     "Failure",
     "Policy",
     "evaluate",

@@ -2,47 +2,35 @@
 
 `evaluate` takes tables, `evaluate_beside` synthetic tables beside real rows that serve others, too. `deadline` is the
 time limit on a block of code.
-
-Every measure is a module of `evaluate.metrics.MODULES` with `measure(tables) -> MetricResult`. What they draw, by
-name of the figure, is plain data:
-
-* "validity": each constraint with the rows that break it and their masked shapes, and the columns that break a rule;
-* "columns": for each column its kind, labels, edges, shares of training and synthetic rows, total variation;
-* "associations": columns, matrices for training and synthetic rows (`None` where undefined), kind of each association;
-* "pairs": columns, matrix of total variation, the worst pairs with their landmarks;
-* "triples": the worst triples with their landmarks, how many were measured, and their share among all;
-* "relations": relations between columns, the share of rows that keep each, and what is left of it;
-* "utility", "membership", "distance": scores of models, the attack's ROC curve, quantiles of distances;
-* "singling_out", "linkability": rates of success on members, controls and by guessing, for one and several columns, and
-  for each split of the columns;
-* "inference": for each column, and for models of sensitive ones, rates of success on members, controls and without the
-  synthetic table, and advantages: of all targets, of rare values, and by quasi-identifiers alone;
-* "fairness_models", "fairness_columns": by sensitive column, what is said of each of its groups.
 """
 
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
+from inspect import signature
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
+import pandas as pd
+
+from evaluate.estimate import NO_HOLDOUT
 from evaluate.figures import OURS
-from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, numbers_of
-from evaluate.real_facts import Duplicates, RealFacts, SampleSizes, Shift
+from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, needs_holdout, numbers_of
+from evaluate.options import EvaluationOptions
+from evaluate.real_facts import RealFacts, Shift
 from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.self_tests import self_tests_of
-from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, MetricResult, Real, Tables
+from evaluate.tables import MetricResult, Real, Tables
 from evaluate.validity.shares import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
-from synth.schema import Schema, TaskKind, build_schema
-from synth.table.conforming import Outside
+from synth.schema import Schema
 
 AGAIN_S = 0.5  # The alarm repeats: one that rings inside a destructor or a callback is lost
 
@@ -115,82 +103,124 @@ def _dealt_with(error: BaseException | None) -> bool:
 T = TypeVar("T")
 
 
-P = ParamSpec("P")
-
-
-def _by_keyword(work: Callable[P, T]) -> Callable[P, T]:
-    """The function, called by keywords alone: other libraries take real and synthetic rows in another order."""
+def _in_order(work: Callable[..., T]) -> Callable[..., T]:
+    """The function, called as it is declared; another call is answered by a sentence that says what was meant."""
+    declared = signature(work)
 
     @wraps(work)
-    def called(*args: P.args, **keywords: P.kwargs) -> T:
-        if args:
+    def called(*tables: Any, **settings: Any) -> T:
+        try:
+            declared.bind(*tables, **settings)
+        except TypeError as error:
             raise TypeError(
-                f"{work.__name__} takes its tables by keyword, so that none is taken for another: write "
-                f"{work.__name__}(train=..., holdout=..., synthetic=..., schema=...)"
-            )
-        return work(*args, **keywords)
+                f"{work.__name__}(real, synthetic, *, holdout=None, schema=None, ...) takes the real rows that the "
+                f"generator saw first, then the synthetic table, and all else by its name: {error}"
+            ) from None
+        return work(*tables, **settings)
 
     return called
 
 
-@_by_keyword
+@_in_order
 def evaluate(  # noqa: PLR0913 (the front door)
-    *,
-    train: Any,
-    holdout: Any,
+    real: Any,
     synthetic: Any,
-    schema: Schema,
-    measures: Iterable[str] | None = None,
-    time_limit_s: float | None = None,
-    seed: int = 0,
+    *,
+    holdout: Any = None,
+    schema: Schema | None = None,
+    options: EvaluationOptions | None = None,
     progress: Progress | None = None,
     statements: Mapping[str, PrivacyStatement] | None = None,
     generators: Mapping[str, GeneratorRecord] | None = None,
-    outside: Outside = "refuse",
-    target: str | None = None,
-    task: TaskKind | None = None,
-    n_targets: int | None = N_TARGETS,
-    n_rows: int | None = N_ROWS,
-    sample_rows: int = SAMPLE_ROWS,
+    **settings: Any,
 ) -> Evaluation:
-    """The evaluation of one or more synthetic tables of one real table; all is passed by keyword.
+    """The evaluation of one or more synthetic tables of one real table.
+
+    A table is a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of columns, the path of a file or a
+    folder, or the address of a table in a database.
+
+    Without a holdout no attack is run and no model is trained: rows that the generator saw tell nothing of either.
+    Fidelity is then measured between halves of the real rows, which are drawn by seed: one half is what the table is
+    compared with, and the other takes the place of a fresh real sample.
 
     Args:
-        train: *Sensitive*. Real rows that the generator saw: a frame of any kind, a path, an address of a database.
-        holdout: *Sensitive*. Real rows that it did not see.
-        synthetic: a table, which is then called "synthetic", or tables by name.
-        schema: inferred or declared.
-        measures: names in `MODULES`; `None`: all.
-        time_limit_s: wall seconds for each measure of each table; `None`: no limit.
-        seed: the same seed gives the same numbers.
+        real: *Sensitive*. Real rows that the generator saw.
+        synthetic: a table, which is then called "synthetic", or a dict of tables by name.
+        holdout: *Sensitive*. Real rows of the same kind that the generator did not see; `None`: there are none.
+        schema: inferred or declared; `None`: it is inferred from the real rows, those of the holdout among them.
+        options: what is measured, and on how many rows; `None`: everything.
         progress: told what is being measured; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing.
         statements: privacy statements, by name of the table.
         generators: the generators with their parameters, by name of the table.
-        outside: what to do with values of the real tables that do not fit the schema: "refuse", or "clamp" as
-            `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
-        target: the column that models predict; `None`: the schema's.
-        task: "classification" or "regression" of it; `None`: the schema's, or by its kind and number of values.
-        n_targets: rows of either side that attacks are tried on at most, a seeded sample; `None`: all.
-        n_rows: rows of each table that marginal fidelity compares at most, a seeded sample; `None`: all.
-        sample_rows: rows of either real side that measures are given at most, a seeded sample of whole entities, and
-            five times as many synthetic ones; copies, validity and quasi-identifiers are counted among all rows.
+        **settings: fields of `EvaluationOptions`, such as `measures=["fidelity.pairs"]` or `seed=1`.
 
     Raises:
-        EvaluationError: a measure is unknown, or a side has too few rows; nothing was measured.
-        SchemaError: the target is no column that is learned, or does not go with the task; nothing was measured.
-        TableError: a real table does not fit the schema, or a synthetic one lacks a column; nothing was measured.
+        EvaluationError: an argument is not what it should be, a measure is unknown, or a side has too few rows.
+        SchemaError: the target is no column that is learned, or does not go with the task.
+        TableError: a real table does not fit the schema, or a synthetic one lacks a column. Whatever is raised, nothing
+            was measured.
+
+    >>> import numpy as np, pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"age": rng.integers(18, 90, 400), "smoker": rng.random(400) < 0.3})
+    >>> found = evaluate(table[:300], table[300:], measures="fidelity.columns")
+    >>> found
+    <Evaluation of 'synthetic' beside 300 real rows, none held out>
+    >>> found.candidates[0].find("columns.tvd.excess.worst").n
+    100
     """
-    _chosen(measures)
-    given = dict(synthetic) if isinstance(synthetic, Mapping) else {"synthetic": synthetic}
-    schema = aimed(schema, target, task)
-    real = Real.prepare(
-        train, holdout, schema, seed=seed, outside=outside, n_targets=n_targets, n_rows=n_rows, sample_rows=sample_rows
-    )
+    asked = EvaluationOptions.of(options, settings)
+    _chosen(asked.measures)
+    for name, table in (("real", real), ("synthetic", synthetic), ("holdout", holdout)):
+        _check_table(name, table)
+    tables = dict(synthetic) if _is_by_name(synthetic) else {"synthetic": synthetic}
+    for name in (*(statements or ()), *(generators or ())):
+        if name not in tables:
+            raise EvaluationError(f"there is no synthetic table {name!r}; {nearest(name, tables)}")
+    if schema is None:
+        schema = proposed_schema([real] if holdout is None else [real, holdout], asked)
+    elif not isinstance(schema, Schema):
+        raise EvaluationError(f"schema is a {type(schema).__name__}; pass what synth.infer_schema or read_schema gives")
+    sides = Real.prepare(real, holdout, asked.aim(schema), asked)
     with shown(progress) as tell:
         return evaluate_beside(
-            real, given, measures=measures, time_limit_s=time_limit_s, progress=tell, statements=statements,
-            generators=generators,
+            sides, tables, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=tell,
+            statements=statements, generators=generators,
         )  # fmt: skip
+
+
+def _check_table(name: str, table: Any) -> None:
+    """Refuse what is plainly no table, and say what was meant."""
+    if isinstance(table, Schema):
+        raise EvaluationError(f"{name} is a schema, and a table belongs there; write schema=...")
+    if isinstance(table, EvaluationOptions):
+        raise EvaluationError(f"{name} holds options, and a table belongs there; write options=...")
+    if type(table).__module__.startswith("synth.generators."):
+        raise EvaluationError(f"{name} is a model; pass the table that its sample() gives")
+    if name != "synthetic" and _is_by_name(table):
+        raise EvaluationError(f"{name} is a dict of tables, and only synthetic tables are several; pass one of them")
+    if table is None and name != "holdout":
+        raise EvaluationError(f"{name} is None, and a table belongs there")
+
+
+def _is_by_name(tables: Any) -> bool:
+    """True of a dict of tables, false of a dict of columns."""
+    return isinstance(tables, Mapping) and not any(
+        isinstance(one, list | tuple) or getattr(one, "ndim", 2) == 1 or type(one).__name__ in _COLUMNS
+        for one in tables.values()
+    )
+
+
+_COLUMNS = ("Series", "ChunkedArray", "Array")  # Kinds of columns that say nothing of their dimensions
+
+
+def proposed_schema(tables: Iterable[Any], options: EvaluationOptions) -> Schema:
+    """The schema that all real rows together propose. `tables`: *Sensitive*."""
+    from synth.infer import infer_schema
+    from synth.table.table import Table
+
+    frames = [Table.of(table).frame() for table in tables]
+    return infer_schema(pd.concat(frames, ignore_index=True), target=options.target)
 
 
 def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by keyword)
@@ -204,10 +234,8 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     generators: Mapping[str, GeneratorRecord] | None = None,
     self_tested: bool = True,
 ) -> Evaluation:
-    """The evaluation of synthetic tables beside real rows that may serve others, too.
-
-    Args:
-        real: *Sensitive*. What is measured of real rows alone is measured once and kept with them.
+    """The evaluation of synthetic tables beside real rows that may serve others, too: what is measured of these alone
+    is measured once and kept with them.
     """
     chosen = _chosen(measures)
     prepared = {name: real.beside(table, (statements or {}).get(name)) for name, table in synthetic.items()}
@@ -222,32 +250,22 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     self_tests: tuple[SelfTest, ...] = ()
     if self_tested:
         progress("self-tests", None)
-        self_tests = self_tests_of(real, chosen, lambda name, tables: _run(name, tables, None)[0])
+        telling = [name for name in chosen if real.held_out or not needs_holdout(name)]
+        self_tests = self_tests_of(real, telling, lambda name, tables: _run(name, tables, None)[0])
     return Evaluation(tuple(candidates), real_facts(real, chosen, progress), real.declared, self_tests=self_tests)
 
 
 def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> Shift:
     """The shift of train against holdout, tested once."""
-    if not any(name.startswith("privacy.") for name in chosen):
-        return Shift(untested="no measure that rests on it was asked for")
-    return real.kept.once("shift", lambda: _tested(real, progress))
-
-
-def _tested(real: Real, progress: Progress) -> Shift:
     from evaluate.fidelity.two_samples import shift_of
 
+    if not real.held_out:
+        return Shift(untested=NO_HOLDOUT)
+    if not any(name.startswith("privacy.") for name in chosen):
+        return Shift(untested="no measure that rests on it was asked for")
     progress("train against holdout", None)
-    found, _ = attempted("shift", lambda: shift_of(real))
+    found = real.kept.once("shift", lambda: attempted("shift", lambda: shift_of(real))[0])
     return Shift(untested=found.message) if isinstance(found, Failure) else found
-
-
-def aimed(schema: Schema, target: str | None, task: TaskKind | None = None) -> Schema:
-    """The schema with another column to predict, or another task."""
-    if target is None and task is None:
-        return schema
-    if target is None or target == schema.target:
-        return build_schema({**schema.model_dump(), "task": task or schema.task})
-    return build_schema({**schema.model_dump(), "target": target, "task": task})
 
 
 def measure_candidate(
@@ -260,11 +278,7 @@ def measure_candidate(
     statement: PrivacyStatement | None = None,
     generator: GeneratorRecord | None = None,
 ) -> Candidate:
-    """The evaluation of one synthetic table. A measure that fails or takes too long is listed as such.
-
-    Args:
-        tables: *Sensitive*. As `Tables.prepare` gives them.
-    """
+    """The evaluation of one synthetic table. A measure that fails or takes too long is listed as such."""
     chosen = _chosen(measures)
     runs = {}
     for index, measure in enumerate(chosen):
@@ -290,9 +304,23 @@ def measure_candidate(
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[MetricResult, float]:
     from evaluate.sample_notes import on_samples  # it knows measures, which are slow to import
 
+    needed = (CATALOG[name].needs for name in numbers_of(measure))
+    blind = not tables.held_out and needs_holdout(measure) and all(getattr(tables.schema, n) for n in needed if n)
+    seeing = {name for name in numbers_of(measure) if CATALOG[name].without_holdout}
+    if blind and not seeing:
+        return MetricResult(failures=_failures(measure, "skipped", NO_HOLDOUT)), 0.0
     with _attempt(measure, time_limit_s) as tried:
-        tried.found = measure_of(measure)(tables)
-    return on_samples(measure, _result(measure, tried.found), tables), tried.seconds
+        tried.found = measure_of(measure)(tables.counted_undivided if blind else tables)
+    result = _result(measure, tried.found)
+    return on_samples(measure, _without_holdout(measure, result, seeing) if blind else result, tables), tried.seconds
+
+
+def _without_holdout(measure: str, result: MetricResult, seeing: Collection[str]) -> MetricResult:
+    """The numbers of a measure that compare with no held-out row; the others are not measured."""
+    estimates = tuple(replace(one, reference=None) for one in result.estimates if one.measure in seeing)
+    failures = tuple(one for one in result.failures if one.measure in seeing)
+    unseen = (one for one in _failures(measure, "skipped", NO_HOLDOUT) if one.measure not in {measure, *seeing})
+    return MetricResult(estimates, (*failures, *unseen))
 
 
 def isolated(
@@ -362,7 +390,7 @@ def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
 
 
 def _fault(measure: str, found: MetricResult) -> str:
-    """The fault of a result that no evaluation may hold; empty for none."""
+    """The fault of a result that no evaluation may hold; empty for none. Another package answers for none of ours."""
     seen = set()
     for one in found.estimates:
         name, known = str(one.measure), CATALOG.get(str(one.measure))
@@ -373,15 +401,12 @@ def _fault(measure: str, found: MetricResult) -> str:
         if (name, one.subject) in seen:
             return f"it gave {name!r} twice"
         seen.add((name, one.subject))
-    return "" if is_ours(measure) else _fault_of_others(measure, found)
-
-
-def _fault_of_others(measure: str, found: MetricResult) -> str:
-    """The fault of another package's result: it answers for a measure or a figure of ours."""
-    for one in found.failures:
-        known = CATALOG.get(str(one.measure))
-        if one.measure != measure and (known is None or known.by != measure):
-            return f"it gave a failure of {str(one.measure)!r}, which is not its own"
+    if is_ours(measure):
+        return ""
+    for failure in found.failures:
+        known = CATALOG.get(str(failure.measure))
+        if failure.measure != measure and (known is None or known.by != measure):
+            return f"it gave a failure of {str(failure.measure)!r}, which is not its own"
     taken = [name for name in found.figures if name in OURS]
     return f"it gave the figure {taken[0]!r}, which is one of ours" if taken else ""
 
@@ -403,7 +428,7 @@ def _chosen(measures: str | Iterable[str] | None) -> list[str]:
 
 
 def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Progress = quiet) -> RealFacts:
-    """Facts about the real table. `real`: *Sensitive*. Its rows."""
+    """Facts about the real table: of all its rows, whether they are at hand or not. `real`: *Sensitive*. Its rows."""
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     return RealFacts(
         **real.kept.once("facts", lambda: _row_facts(real)),
@@ -417,14 +442,14 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
-    """Numbers of rows and of equal rows on either side, of all of them; and of the samples that are not all."""
-    train, holdout = real.hashes("train"), real.hashes("holdout")
-    n_across, counts = int((train.times(holdout.keys) > 0).sum()), train.distinct[1]
-    cut = {f"{side}_rows": whole.n_sampled for side, whole in real.whole.items()}
+    everything = real.undivided
+    train = real.hashes("train") if everything is None else everything.hashes
+    held_out = real.hashes("holdout").keys if real.held_out else train.keys[:0]
+    counts = train.distinct[1]
     return {
         "train_rows": len(train),
-        "holdout_rows": len(holdout),
-        "duplicates_across": Duplicates(n_across, n_across / len(holdout)),
+        "holdout_rows": len(held_out),
+        "duplicates_across": int((train.times(held_out) > 0).sum()),
         "duplicate_share_train": float(counts[counts > 1].sum() / len(train)),
-        "sampled": SampleSizes(**cut) if cut else None,
+        **{f"{side}_rows_sampled": whole.n_sampled for side, whole in real.whole.items()},
     }

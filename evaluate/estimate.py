@@ -16,6 +16,8 @@ Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped", "not applicable"]
 UNASKED = "it was not asked for"  # The message of a measure that was left out by choice
 
+NO_HOLDOUT = "no holdout was given"  # That of a measure which compares with rows that the generator did not see
+
 
 class EvaluationError(BadInput):
     """An evaluation cannot be read, or its inputs do not belong together; nothing was measured."""

@@ -267,6 +267,11 @@ def is_ours(measure: str) -> bool:
     return measure in _of_every_evaluation() or measure in _on_request()
 
 
+def needs_holdout(measure: str) -> bool:
+    """True for attacks and for models, which tell nothing by rows that the generator saw."""
+    return measure.startswith(("privacy.", "utility.", "fairness.models"))
+
+
 def measure_of(name: str) -> Callable[[Any], Any]:
     """The function that measures, of a name in `MODULES`."""
     try:

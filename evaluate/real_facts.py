@@ -28,6 +28,12 @@ MAX_NAMED = 5  # Columns that a sentence names
 UNTESTED = "Whether train and holdout are of one population is not known"
 NOT_HELD = "the evaluation holds no such test"
 
+NONE_HELD_OUT = (
+    "No holdout was given: attacks and models were not measured, since rows that the generator saw tell nothing of "
+    "either, and fidelity was measured between two halves of the real rows, drawn by seed. To have both measured, fit "
+    "to a part of the rows, as `understudy split` makes it, and evaluate with the rest as the holdout."
+)
+
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -168,50 +174,21 @@ class Shift(BaseModel):
 Count = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True)
-class Duplicates:
-    """Rows of the holdout that equal a training row.
-
-    Attributes:
-        count: such rows.
-        share: of the holdout.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
-
-    count: Count
-    share: Share
-
-
-@dataclass(frozen=True)
-class SampleSizes:
-    """Rows of seeded samples of larger tables.
-
-    Attributes:
-        train_rows: of train; `None` where measures had all of it.
-        holdout_rows: of the holdout; `None` where measures had all of it.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
-
-    train_rows: Count | None = None
-    holdout_rows: Count | None = None
-
-
 @dataclass(frozen=True, repr=False)
 class RealFacts:
     """Facts about the real table.
 
     Attributes:
         train_rows: rows of train.
-        holdout_rows: rows of the holdout.
+        holdout_rows: rows of the holdout; 0 where nothing was held out.
         duplicates_across: rows of the holdout that equal a training row.
         duplicate_share_train: share of training rows that equal another one.
         columns: columns that the schema keeps.
         target: the column that models predict; `None` where the schema names none.
         entity: the column of the unit of privacy; `None` where that is a row.
         shift: of train against holdout.
-        sampled: rows of samples, where measures were not given all of them; `None` where they were.
+        train_rows_sampled: rows of train that measures had; `None` where they had all.
+        holdout_rows_sampled: the same of the holdout; of halves of one table where nothing was held out.
         order: the column by which rows of an entity follow each other; `None` where they make no history.
         texts: columns of free text.
     """
@@ -222,12 +199,23 @@ class RealFacts:
 
     train_rows: Count
     holdout_rows: Count
-    duplicates_across: Duplicates
+    duplicates_across: Count
     duplicate_share_train: Share
     columns: Count
     target: str | None = None
     entity: str | None = None
     shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
-    sampled: SampleSizes | None = None
+    train_rows_sampled: Count | None = None
+    holdout_rows_sampled: Count | None = None
     order: str | None = None
     texts: tuple[str, ...] = ()
+
+    @property
+    def rows_in_words(self) -> str:
+        """How many rows the generator saw, as a part of a sentence."""
+        return f"{self.train_rows:,} {'training rows' if self.holdout_rows else 'real rows, none held out'}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences for a first screen: nothing was held out, or what was is of another population. *Sensitive*."""
+        return (NONE_HELD_OUT,) if self.holdout_rows == 0 else self.shift.warnings

@@ -6,23 +6,27 @@ Nothing here computes; everything here can be written to `evaluation.json` and r
 import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.audit_result import Audit
 from evaluate.comparison import VendorRanking
-from evaluate.estimate import UNASKED, Direction, Estimate, EvaluationError, Failure, Reason
+from evaluate.estimate import NO_HOLDOUT, UNASKED, Direction, Estimate, EvaluationError, Failure, Reason
 from evaluate.metrics import CATALOG, MODULES, is_ours
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
 from evaluate.text import number, plain
 from synth.dp.statement import CLOSED, NO_GUARANTEE, PrivacyStatement, guarantee_words
 from synth.errors import nearest
-from synth.notebook import html_table, text_table
+from synth.notebook import WIDTH, html_table, text_table
 from synth.schema import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "UNASKED", "Candidate", "Case", "Direction", "Estimate", "Evaluation", "EvaluationError", "Expectation", "Failure",
@@ -128,6 +132,25 @@ class Candidate:
         """Its key figures, for a notebook."""
         return html_table(repr(self).strip("<>"), _header([self.name]), _key_figures([self]))
 
+    def to_dict(self) -> dict[str, Any]:
+        """The candidate as plain data, as `evaluation.json` holds it."""
+        content: dict[str, Any] = TypeAdapter(Candidate).dump_python(self, mode="json")
+        return content
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each number, and for each failure one without; the columns are `Estimate`'s, with " & " between
+        those that a number is about, and "failure", which is empty where there is a number.
+        """
+        import pandas as pd
+
+        missing = [
+            {"measure": f.measure, "subject": f.subject, "failure": f"{f.reason}: {f.message}"} for f in self.failures
+        ]
+        rows = [*({**vars(one), "failure": ""} for one in self.estimates), *missing]
+        frame = pd.DataFrame(rows, columns=[*(field.name for field in fields(Estimate)), "failure"])
+        numbers = dict.fromkeys(("value", "low", "high", "reference", "floor", "detectable"), "float64")
+        return frame.assign(subject=frame["subject"].map(" & ".join)).astype({**numbers, "n": "Int64"})
+
     def find(self, measure: str, subject: str | tuple[str, ...] = ()) -> Estimate | Failure | None:
         """The estimate of a measure, else its failure, else `None`: it was not measured.
 
@@ -200,17 +223,19 @@ class Evaluation:
         """The evaluation in one line; printed, it shows its key figures."""
         names = ", ".join(repr(one.name) for one in self.candidates[:3])
         more = f" and {len(self.candidates) - 3} more" if len(self.candidates) > 3 else ""
-        return f"<Evaluation of {names}{more} beside {self.real.train_rows:,} training rows>"
+        return f"<Evaluation of {names}{more} beside {self.real.rows_in_words}>"
 
     def __str__(self) -> str:
         """Key figures of each table, one table below the other."""
-        return "\n\n".join([repr(self).strip("<>"), *map(str, self.candidates[:MOST_SHOWN]), *self._left_out()])
+        warnings = (fill(one, WIDTH) for one in self.real.warnings)
+        shown = map(str, self.candidates[:MOST_SHOWN])
+        return "\n\n".join([repr(self).strip("<>"), *warnings, *shown, *self._left_out()])
 
     def _repr_html_(self) -> str:
         """Key figures of each table beside a fresh real sample and shuffled columns, for a notebook."""
         shown = self.candidates[:MOST_SHOWN]
         rows = [("guarantee", *(guarantee_words(one.statement) for one in shown), *(NO_GUARANTEE,) * 2)]
-        caption = "; ".join([repr(self).strip("<>"), *self._left_out()])
+        caption = "; ".join([repr(self).strip("<>"), *self._left_out(), *self.real.warnings])
         return html_table(caption, _header([one.name for one in shown]), [*rows, *_key_figures(shown)])
 
     def _left_out(self) -> list[str]:
@@ -226,10 +251,20 @@ class Evaluation:
         """
         return importlib.import_module("reports.plots").Plots(self)
 
+    def to_frame(self) -> "pd.DataFrame":
+        """The numbers of all tables, a row each, with the table's name in the column "candidate"."""
+        import pandas as pd
+
+        frames = {one.name: one.to_frame() for one in self.candidates}
+        return pd.concat(frames, names=["candidate"]).reset_index(level=0).reset_index(drop=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation as plain data, as `evaluation.json` holds it."""
+        return {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **plain_content(self)}
+
     def to_json(self) -> str:
         """The evaluation as JSON text."""
-        content = {"schema_version": SCHEMA_VERSION, "notice": NOTICE, **plain_content(self)}
-        return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
 
 
 def _header(names: Iterable[str]) -> tuple[str, ...]:
@@ -240,14 +275,20 @@ def _key_figures(candidates: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
     """Title, number of each candidate and landmarks of every key figure that was measured or failed."""
     for measure, metric in CATALOG.items():
         results = [one.find(measure) for one in candidates] if metric.key else []
-        if any(isinstance(one, Estimate) or (one is not None and one.reason != "skipped") for one in results):
+        if any(isinstance(one, Estimate) or (one is not None and _is_told(one)) for one in results):
             first = next((one for one in results if isinstance(one, Estimate)), None)
             marks = (None, None) if first is None else (first.reference, first.floor)
             yield metric.title, *map(_cell, results), *("" if mark is None else number(mark) for mark in marks)
 
 
+def _is_told(failure: Failure) -> bool:
+    return failure.reason != "skipped" or failure.message == NO_HOLDOUT
+
+
 def _cell(found: Estimate | Failure | None) -> str:
     """A number with its interval, or the reason for none."""
+    if isinstance(found, Failure) and found.message == NO_HOLDOUT:
+        return "not measured: no holdout"
     if not isinstance(found, Estimate):
         return "not measured" if found is None else found.reason
     interval = "" if found.low is None else f" ({number(found.low)} to {number(found.high)})"

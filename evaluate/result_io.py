@@ -20,10 +20,8 @@ from pydantic import BaseModel, ValidationError
 from evaluate.figures import check_figures
 from evaluate.metrics import CATALOG
 from evaluate.result import NOTICE, SCHEMA_VERSION, Candidate, Evaluation, EvaluationError, adapter, plain_content
-from synth.dp.statement import with_trust
 from synth.parsing import NotPlain, plain_json
 
-_STATEMENT = {"epsilon", "delta", "epsilon_rdp", "relation", "events"}  # Keys by which a privacy statement is known
 ROUNDING = 1e-9  # By how much a number may lie beyond its own interval
 
 
@@ -47,7 +45,7 @@ def evaluation_from(text: str) -> Evaluation:
         )
     content.pop("notice", None)
     try:
-        return _consistent(_typed(_with_trust(content)))
+        return _consistent(_typed(content))
     except _DamagedError as damage:
         raise _damaged(str(damage)) from None
     except ValidationError as error:
@@ -67,16 +65,6 @@ def _damaged(why: str) -> EvaluationError:
 
 def _is_older(version: object) -> bool:
     return type(version) is int and version < SCHEMA_VERSION
-
-
-def _with_trust(content: Any) -> Any:
-    """The content, in which statements of older versions say whom one must trust."""
-    if isinstance(content, list):
-        return [_with_trust(one) for one in content]
-    if not isinstance(content, dict):
-        return content
-    whole = {key: _with_trust(one) for key, one in content.items()}
-    return with_trust(whole) if set(whole) >= _STATEMENT else whole
 
 
 def _typed(content: dict[str, Any]) -> Evaluation:
@@ -160,7 +148,6 @@ def evaluation_json() -> dict[str, Any]:
             _close(definition, classes.get(name))
         if name in _EITHER:
             definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
-    definitions["PrivacyStatement"]["required"].remove("trust")  # older versions wrote neither
     head = {
         "schema_version": {
             "const": SCHEMA_VERSION,
@@ -185,9 +172,8 @@ def _classes(hint: Any, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _close(definition: dict[str, Any], of: type | None) -> None:
-    """Every field required, that of a dataclass explained by its docstring, and no other key allowed."""
+    """Every field required, that of a dataclass explained by its docstring."""
     definition["required"] = list(definition["properties"])
-    definition["additionalProperties"] = False
     texts = [] if of is None else [inspect.cleandoc(one.__doc__ or "") for one in of.__mro__]
     text = texts[0] if texts else ""
     entries = [entry for one in reversed(texts) for entry in _ENTRY.findall(one.partition("Attributes:")[2])]

@@ -16,7 +16,7 @@ Nothing is ruled out, and the upper end is 1, where a share of the rows says not
 from collections.abc import Collection
 from dataclasses import replace
 
-from evaluate.gate.finding import SAMPLED, UNSEARCHED
+from evaluate.gate.undecided import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import CATALOG
 from evaluate.result import Estimate
@@ -57,8 +57,9 @@ _NAMES: dict[Side, str] = {"train": "training", "holdout": "held-out", "syntheti
 
 def sampled_rows(tables: Tables, sides: Collection[Side] = tuple(_NAMES)) -> str:
     """Of which tables only a sample was looked at, as a sentence; empty where of none."""
-    whole = {name: tables.whole[side] for side, name in _NAMES.items() if side in sides and side in tables.whole}
-    cut = [f"{rows.n_sampled:,} of {len(rows):,} {name}" for name, rows in whole.items()]
+    whole = {side: tables.whole[side] for side in _NAMES if side in sides and side in tables.whole}
+    names = _NAMES if tables.held_out else {**_NAMES, "train": "real", "holdout": "other real"}
+    cut = [f"{rows.n_sampled:,} of {len(rows):,} {names[side]}" for side, rows in whole.items()]
     return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""
 
 

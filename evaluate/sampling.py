@@ -45,7 +45,12 @@ def side_seed(seed: int, side: Side) -> int:
     return len(SIDES) * seed + SIDES.index(side)
 
 
-def refuse_few(n_train: int, n_holdout: int) -> None:
+def refuse_few(n_train: int, n_holdout: int, *, held_out: bool = True) -> None:
+    if not held_out and min(n_train, n_holdout) < MIN_TRAIN_ROWS:
+        raise EvaluationError(
+            f"an evaluation without a holdout halves the real rows and needs at least {MIN_TRAIN_ROWS} in either half; "
+            "give it a larger table"
+        )
     for name, n, least in (("train", n_train, MIN_TRAIN_ROWS), ("holdout", n_holdout, MIN_HOLDOUT_ROWS)):
         if n < least:
             raise EvaluationError(f"an evaluation needs at least {least} rows of {name}; give it a larger table")

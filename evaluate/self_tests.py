@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from evaluate.gate.checks import COPIED
-from evaluate.gate.spoiled_cases import SpoiledCase, brought_cases
+from evaluate.gate.spoiled_cases import COPIED, SpoiledCase, brought_cases
 from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns
@@ -98,7 +97,8 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     """
     cases = _telling(real)
     asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
-    absent = {case: _unasked(cases[case]) for case, names in asked.items() if not names}
+    unasked = _unasked if real.held_out else lambda telling: f"It takes {telling[0]}, which takes a holdout."
+    absent = {case: unasked(cases[case]) for case, names in asked.items() if not names}
     sample = None if len(absent) == len(asked) else _sampled(real)
     if sample is None:
         few = f"Fewer than {MIN_TRAIN_ROWS} rows are left where entities are kept whole."

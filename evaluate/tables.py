@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.all_rows import CellFaults, RowHashes, draw, tickets
+from evaluate.options import N_ROWS, N_TARGETS, SAMPLE_ROWS, EvaluationOptions
 from evaluate.result import Estimate, EvaluationError, Failure
 from evaluate.sampling import (
     MIN_SYNTHETIC_ROWS,
@@ -27,7 +28,7 @@ from synth.errors import TableError, TableNote
 from synth.observed import observe
 from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
-from synth.split import halves
+from synth.split import halves, split_table
 from synth.table.conforming import Outside
 from synth.table.rows import Rows
 from synth.table.table import Table
@@ -35,11 +36,6 @@ from synth.table.translating import TranslatedTable, Translations
 
 T = TypeVar("T")
 
-N_TARGETS = 8_000
-"""Rows of train, and as many of the holdout, that attacks are tried on at most, unless more are asked for."""
-N_ROWS = 50_000  # Rows of each table that marginal fidelity compares at most, unless more are asked for
-SAMPLE_ROWS = 100_000
-"""Rows of train, and of the holdout, that measures are given at most; what is said of all rows is counted on all."""
 SEARCHED = 5
 """Synthetic rows that measures are given at most, for each such real row: an attack finds a leak where it searches."""
 _AT = "understudy_at"
@@ -99,14 +95,34 @@ class Whole:
         return len(self.rows)
 
 
+@dataclass(frozen=True)
 class _Sides:
-    """What is known of all rows of the tables of an evaluation, and of those at hand."""
+    """The real rows of an evaluation, all conforming to one schema, and what is known of those that are not at hand."""
 
     schema: Schema
+    declared: Schema
+    train: pd.DataFrame  # *Sensitive*. The rows the generator saw, or a seeded sample of them
+    # *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are measured
+    # on.
     fresh: pd.DataFrame
-    control: pd.DataFrame
+    control: pd.DataFrame  # *Sensitive*. The other half: non-members of attacks and the test set of utility
+    shuffled: pd.DataFrame  # *Sensitive*. The training rows, each column shuffled on its own: the floor
     seed: int
-    whole: Mapping[Side, Whole]
+    n_targets: int | None = N_TARGETS
+    n_rows: int | None = N_ROWS
+    sample_rows: int = SAMPLE_ROWS
+    # *Sensitive*. Which cells of `holdout` and of `shuffled` did not fit the schema before they were clamped, by
+    # column; none: they all did.
+    faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False, compare=False)
+    # *Sensitive*. The sides of which a sample is at hand.
+    whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False, compare=False)
+    # *Sensitive*. All real rows, where none were held out and halves of them stand for train and holdout.
+    undivided: Whole | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def held_out(self) -> bool:
+        """False where no real rows were held out from the generator."""
+        return self.undivided is None
 
     @property
     def holdout(self) -> pd.DataFrame:
@@ -146,52 +162,35 @@ class _Sides:
 
 @dataclass(frozen=True)
 class Real(_Sides):
-    """The real rows of an evaluation, all conforming to one schema, for any number of synthetic tables."""
-
-    schema: Schema
-    declared: Schema
-    train: pd.DataFrame  # *Sensitive*. The rows the generator saw, or a seeded sample of them
-    # *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are measured
-    # on.
-    fresh: pd.DataFrame
-    control: pd.DataFrame  # *Sensitive*. The other half: non-members of attacks and the test set of utility
-    shuffled: pd.DataFrame  # *Sensitive*. The training rows, each column shuffled on its own: the floor
-    seed: int
-    n_targets: int | None = N_TARGETS
-    n_rows: int | None = N_ROWS
-    sample_rows: int = SAMPLE_ROWS
-    # *Sensitive*. Which cells of `holdout` and of `shuffled` did not fit the schema before they were clamped, by
-    # column; none: they all did.
-    faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False)
-    # *Sensitive*. The sides of which a sample is at hand.
-    whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False)
+    """The real rows of an evaluation, for any number of synthetic tables."""
 
     @classmethod
-    def prepare(  # noqa: PLR0913 (two tables, their schema, then the rest by keyword)
-        cls,
-        train: Any,
-        holdout: Any,
-        schema: Schema,
-        *,
-        seed: int = 0,
-        outside: Outside = "refuse",
-        n_targets: int | None = N_TARGETS,
-        n_rows: int | None = N_ROWS,
-        sample_rows: int = SAMPLE_ROWS,
+    def prepare(
+        cls, train: Any, holdout: Any, schema: Schema, options: EvaluationOptions | None = None, **settings: Any
     ) -> Self:
         """The real side of an evaluation. `train`: *Sensitive*. Real rows that the generator saw: any table, not
-        clamped yet. `holdout`: *Sensitive*. Real rows that it did not see.
+        clamped yet. `holdout`: *Sensitive*. Real rows that it did not see; `None`: there are none.
         """
+        options = EvaluationOptions.of(options, settings)
+        seed, outside, limit = options.seed, options.outside, options.sample_rows
         sources: dict[Side, Any] = {"train": train, "holdout": holdout}
-        rows = {side: _rows(side, source, schema, outside) for side, source in sources.items()}
-        refuse_few(*map(len, rows.values()))
+        rows = {side: _rows(side, table, schema, outside) for side, table in sources.items() if table is not None}
         declared = schema
         if schema.measured:
             schema = observe(schema, *(found.frame(*schema.measured) for found in rows.values()))
+        undivided = None
+        if holdout is None:
+            everything = rows["train"]
+            undivided = Whole(everything, RowHashes.of(everything.chunks(), schema), len(everything))
+            rows["train"], rows["holdout"] = split_table(
+                everything, declared, holdout_share=0.5, seed=seed, private=True, any_size=True
+            )
+        refuse_few(len(rows["train"]), len(rows["holdout"]), held_out=undivided is None)
         hashes = {side: RowHashes.of(found.chunks(), schema) for side, found in rows.items()}
-        refuse_overlap(hashes["train"].distinct, hashes["holdout"].keys)
+        if undivided is None:
+            refuse_overlap(hashes["train"].distinct, hashes["holdout"].keys)
         # In an order that depends on what rows hold, not on how they came, so that all that is drawn does too.
-        drawn = {side: draw(rows[side], hashes[side], schema, side_seed(seed, side), sample_rows) for side in sources}
+        drawn = {side: draw(rows[side], hashes[side], schema, side_seed(seed, side), limit) for side in sources}
         at = {side: positions for side, (positions, _) in drawn.items()}
         train, holdout = (frame for _, frame in drawn.values())
         refuse_few(len(train), len(holdout))
@@ -207,8 +206,8 @@ class Real(_Sides):
                 _tell_clamped(faults)
         whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
         made = cls(
-            schema, declared, train, fresh, control, _shuffled(train, seed), seed, n_targets, n_rows, sample_rows,
-            faulty, whole,
+            schema, declared, train, fresh, control, _shuffled(train, seed), seed, options.n_targets, options.n_rows,
+            limit, faulty, whole, undivided,
         )  # fmt: skip
         for side in sources:
             if side not in whole:
@@ -253,23 +252,10 @@ class Real(_Sides):
 class Tables(_Sides):
     """Real and synthetic rows, all conforming to one schema."""
 
-    schema: Schema
-    declared: Schema
-    train: pd.DataFrame  # *Sensitive*
-    fresh: pd.DataFrame  # *Sensitive*
-    control: pd.DataFrame  # *Sensitive*
+    _: KW_ONLY
     synthetic: pd.DataFrame
-    shuffled: pd.DataFrame  # *Sensitive*
-    seed: int
     claim: StatedClaim | None = None
-    n_targets: int | None = N_TARGETS
-    n_rows: int | None = N_ROWS
-    sample_rows: int = SAMPLE_ROWS
     translated: Translations = field(default_factory=dict)
-    # *Sensitive*. As in `Real`.
-    faulty: tuple[pd.DataFrame, pd.DataFrame] | None = field(default=None, repr=False, compare=False)
-    # *Sensitive*. The tables of which a sample is at hand.
-    whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False, compare=False)
     # all synthetic rows under the declared schema, with the faults of their cells; `None` where rows were given that
     # fit.
     offered: Rows | None = field(default=None, repr=False, compare=False)
@@ -290,12 +276,18 @@ class Tables(_Sides):
         synthetic: Any,
         schema: Schema,
         *,
-        seed: int = 0,
-        outside: Outside = "refuse",
         statement: PrivacyStatement | None = None,
+        **settings: Any,
     ) -> "Tables":
         """The tables of one evaluation: `Real.prepare` beside one synthetic table."""
-        return Real.prepare(train, holdout, schema, seed=seed, outside=outside).beside(synthetic, statement)
+        return Real.prepare(train, holdout, schema, **settings).beside(synthetic, statement)
+
+    @property
+    def counted_undivided(self) -> "Tables":
+        """These tables, all real rows being what the generator saw, as far as whole rows are counted."""
+        if self.undivided is None:
+            return self
+        return replace(self, whole={**self.whole, "train": self.undivided, "holdout": self.undivided})
 
     def order(self, side: Side) -> np.ndarray:
         """Positions of the rows of one table in a seeded random order, which depends on what they hold alone. The first

@@ -12,7 +12,7 @@ From a notebook: a schema, a fit and a sample, then an evaluation and a report.
 >>> schema = synth.infer_schema(real, target="ill")
 >>> train, holdout = synth.split_table(real, schema)
 >>> synthetic = synth.fit(train, schema, "mst").sample(seed=0)
->>> evaluation = evaluate.evaluate(train=train, holdout=holdout, synthetic=synthetic, schema=schema)
+>>> evaluation = evaluate.evaluate(train, synthetic, holdout=holdout, schema=schema)
 >>> page = reports.write_html(evaluation, Path(tempfile.mkdtemp()) / "report.html")
 >>> page.read_text(encoding="utf-8").startswith("<!doctype html>")
 True

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluate.gate.claim import Claims, Composition, made_here
+from evaluate.gate.claim import Claims, claims_of, made_here
 from evaluate.gate.protection import Protection, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
@@ -279,7 +279,7 @@ def _section(
     release: str | None,
     drawn: Sequence[str],
 ) -> Section:
-    booked, claims = evaluation.provenance.ledger, Composition.of(evaluation).claims(candidate)
+    booked, claims = evaluation.provenance.ledger, claims_of(evaluation, candidate)
     return Section(
         index=index,
         candidate=candidate,

@@ -18,8 +18,8 @@ from markupsafe import Markup, escape
 
 from evaluate import text
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.finding import bounded
-from evaluate.gate.verdict import Verdict, deciding
+from evaluate.gate.undecided import bounded
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
 from reports.document import TITLE, Document, compose
@@ -100,7 +100,7 @@ def environment() -> "Environment":
     ):
         made.filters[function.__name__] = function
     made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence)
-    made.filters.update(breakable=breakable, together=together, deciding=deciding)
+    made.filters.update(breakable=breakable, together=together)
     made.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts)
     made.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS)
     made.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from evaluate.audit_result import Audit
 from evaluate.privacy.audit.white_box import attacked
 from evaluate.provenance import Provenance
-from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.real_facts import RealFacts
 from evaluate.result import CASES, Candidate, Evaluation, SelfTest
 from synth.dp.statement import PrivacyStatement
 from synth.schema import Schema, build_schema
@@ -37,7 +37,7 @@ def stated(**known: Any) -> PrivacyStatement:
 def facts(**known: Any) -> RealFacts:
     """Facts about a real table; what is not named is that of a table of 1,200 rows, of which nothing is tested."""
     base = {
-        "train_rows": 900, "holdout_rows": 300, "duplicates_across": Duplicates(0, 0.0), "duplicate_share_train": 0.0,
+        "train_rows": 900, "holdout_rows": 300, "duplicates_across": 0, "duplicate_share_train": 0.0,
         "columns": 1,
     }  # fmt: skip
     return RealFacts(**{**base, **known})

@@ -154,7 +154,7 @@ def advise(
         shown.append(chosen)
     warnings = tuple(_warnings_of(chosen, schema, epsilon))
     if policies and holdout_share > 0 and schema.n_units is not None:
-        from evaluate.tables import N_TARGETS
+        from evaluate.options import N_TARGETS
         from understudy.reach import Size, beyond_reach
 
         sizes = {"": Size(schema.n_units, holdout_share, N_TARGETS, schema.max_rows_per_unit)}

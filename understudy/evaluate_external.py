@@ -4,28 +4,27 @@ Whoever made a table, it is measured as one of ours.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from evaluate.engine import aimed, evaluate_beside
-from evaluate.gate.finding import JUDGE
+from evaluate.engine import evaluate_beside, proposed_schema
 from evaluate.gate.policy import Policy, Waiver, build_waivers
+from evaluate.gate.undecided import JUDGE
 from evaluate.metrics import UNJUDGED
+from evaluate.options import EvaluationOptions
 from evaluate.provenance import Provenance
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, GeneratorRecord
+from evaluate.result import Estimate, Evaluation, EvaluationError, GeneratorRecord
 from evaluate.result_io import evaluation_from
-from evaluate.tables import N_ROWS, N_TARGETS, SAMPLE_ROWS, Real
+from evaluate.tables import Real
 from synth.errors import JobError, SchemaError
-from synth.generators.base import Generator
 from synth.generators.models.model import Model
 from synth.generators.registry import load_model
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
-from synth.schema import Schema, TaskKind
+from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
 from synth.table.table import Table
@@ -47,71 +46,121 @@ CLAMPED = (
 
 
 @dataclass(frozen=True)
-class ExternalTables:
-    """The places of the tables of an offer."""
-
-    train: RealTable
-    holdout: RealTable
-    synthetic: Mapping[str, RealTable]
-
-    @classmethod
-    def of(cls, train: str, holdout: str, synthetic: tuple[str, ...]) -> "ExternalTables":
-        """The tables that texts name."""
-        names = {_name_of(table): table for table in map(find_table, synthetic)}
-        if len(names) < len(synthetic):
-            raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
-        return cls(find_table(train), find_table(holdout), names)
-
-
-@dataclass(frozen=True)
-class Draws:
-    """The seed and the sizes of samples of rows."""
-
-    seed: int
-    n_targets: int | None = N_TARGETS
-    n_rows: int | None = N_ROWS
-    sample_rows: int = SAMPLE_ROWS
-    outside: Outside = "refuse"
-
-
-@dataclass(frozen=True)
-class Laid:
-    """The tables of an offer as measures take them.
+class Offer:
+    """Tables to measure beside a real one.
 
     Attributes:
-        real: *Sensitive*. The real side.
+        holdout: real rows that the generator did not see; `None`: there are none.
+        schema: its file; `None`: that of the model, or it is inferred from the real rows.
+        model: the one the table came from.
     """
 
-    real: Real
-    synthetic: Mapping[str, Table]
-    sha256: Mapping[str, str]
-    prints: Mapping[str, str]
+    train: str | Path = field(repr=False)
+    holdout: str | Path | None = field(repr=False)
+    synthetic: tuple[str | Path, ...] = field(repr=False)
+    schema: Path | None = None
+    model: Path | None = None
+    audit: bool = True
+    shadow_models: int | None = None
+    options: EvaluationOptions = field(default_factory=EvaluationOptions)
 
 
-@contextmanager
-def laid_out(given: ExternalTables, schema: Schema, draws: Draws) -> Iterator[Laid]:
-    """The tables of an offer, as long as the block lasts, in which synthetic ones must not change."""
+def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
+    """The evaluation of an offer, whose synthetic tables must not change meanwhile."""
+    from reports.sections.utility import given_away
+
+    options, offered, sides = offer.options, _by_name(offer), {"train": find_table(str(offer.train))}
+    if offer.holdout is not None:
+        sides["holdout"] = find_table(str(offer.holdout))
+    check_measures(options.measures or ())
+    started, files = provenance.now(), dict[str, GivenFile]()
+    if offer.schema is not None:
+        files["schema"] = read_given(offer.schema, "schema", SchemaError)
+    model = None if offer.model is None else load_model(offer.model)
+    schema = options.aim(_schema(files, model, sides, options))
+    shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     key = provenance.fingerprint_key(provenance.key_path())
-    train = read_side("train", given.train, schema, draws.outside)
-    holdout = read_side("holdout", given.holdout, schema, draws.outside)
-    real = Real.prepare(train, holdout, schema, **asdict(draws))
-    limits = SizeLimits.beside(real.train, real.n_all("train"))
-    before = {name: _name_of_content(table, schema, key, limits) for name, table in given.synthetic.items()}
+    rows = {side: read_side(side, table, schema, options.outside) for side, table in sides.items()}
+    real, limits = _beside(rows, schema, options)
+    before = {name: _name_of_content(table, schema, key, limits) for name, table in offered.items()}
+    databases = {f"synthetic/{name}": before[name] for name, table in offered.items() if table.is_database}
+    prints = {**provenance.fingerprints(rows["train"], rows.get("holdout"), schema, key), **databases}
+    if offer.model is not None:
+        check_training(offer.model, prints, schema)
     # As they were given, violations and all: how many rows are valid is one of the measures.
-    synthetic = {name: Table.of(table.address, limits=limits) for name, table in given.synthetic.items()}
-    databases = {name for name, table in given.synthetic.items() if table.is_database}
-    yield Laid(
+    synthetic = {name: Table.of(table.address, limits=limits) for name, table in offered.items()}
+    evaluation = evaluate_beside(
         real,
         synthetic,
-        {f"synthetic/{Path(given.synthetic[n].address).name}": x for n, x in before.items() if n not in databases},
-        {
-            **provenance.fingerprints(train, holdout, schema, key),
-            **{f"synthetic/{name}": before[name] for name in databases},
-        },
+        measures=options.measures,
+        time_limit_s=options.time_limit_s,
+        progress=progress,
+        statements={name: model.statement for name in offered if model is not None and model.statement is not None},
+        generators={name: GeneratorRecord(model.name) for name in offered if model is not None},
     )
-    for name, table in given.synthetic.items():
+    attempts = count_attempt(prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(offered))
+    candidates = evaluation.candidates
+    if shadowed is not None and offer.shadow_models is not None:
+        candidates = tuple(
+            attacked(
+                one,
+                SHADOW,
+                shadow_attack(
+                    partial(real.beside, synthetic[one.name], one.statement), shadowed, offer.shadow_models, progress
+                ),
+                options.time_limit_s,
+            )
+            for one in candidates
+        )
+    for name, table in offered.items():
         if _name_of_content(table, schema, key, limits) != before[name]:
             raise changed(table.shown)
+    if model is not None and offer.audit:
+        candidates = tuple(
+            audit_model(
+                one, model, seed=child_seed(options.seed, "audit", one.name), time_limit_s=options.time_limit_s,
+                progress=progress,
+            )
+            for one in candidates
+        )  # fmt: skip
+    evaluation = replace(evaluation, candidates=candidates)
+    warned = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
+    known = Provenance(
+        warnings=warned, attempts=attempts, evaluated_at=started, seed=options.seed, fingerprints=prints,
+        files_sha256={
+            f"synthetic/{Path(table.address).name}": before[name]
+            for name, table in offered.items()
+            if not table.is_database
+        },
+    )  # fmt: skip
+    return replace(evaluation, provenance=provenance.with_inputs(known, files))
+
+
+def _by_name(offer: Offer) -> dict[str, RealTable]:
+    """The synthetic tables by their names, of an offer that goes together."""
+    tables = {_name_of(table): table for table in map(find_table, map(str, offer.synthetic))}
+    if len(tables) < len(offer.synthetic):
+        raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
+    if offer.model is not None and len(tables) > 1:
+        raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
+    if offer.shadow_models is not None and offer.model is None:
+        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
+    if offer.shadow_models is not None and offer.holdout is None:
+        raise JobError("an attack by shadow models needs rows that the model did not see; pass --holdout")
+    return tables
+
+
+def _schema(
+    files: Mapping[str, GivenFile], model: Model | None, sides: Mapping[str, RealTable], options: EvaluationOptions
+) -> Schema:
+    if "schema" in files:
+        return schema_of(files["schema"])
+    return model.schema if model is not None else proposed_schema([one.address for one in sides.values()], options)
+
+
+def _beside(rows: Mapping[str, Rows], schema: Schema, options: EvaluationOptions) -> tuple[Real, SizeLimits]:
+    real = Real.prepare(rows["train"], rows.get("holdout"), schema, options)
+    return real, SizeLimits.beside(real.train, len(rows["train"]))
 
 
 def _name_of_content(table: RealTable, schema: Schema, key: bytes, limits: SizeLimits) -> str:
@@ -133,87 +182,6 @@ def _name_of(table: RealTable) -> str:
     return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
 
 
-LEAST_ROWS = 100
-"""Fewer would leave an attack without any power, and a comparison without any precision."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """Tables to measure against each other."""
-
-    train: str | Path = field(repr=False)
-    holdout: str | Path = field(repr=False)
-    synthetic: tuple[str | Path, ...] = field(repr=False)
-    schema: Path
-    model: Path | None = None
-    seed: int = 0
-    measures: tuple[str, ...] | None = None
-    time_limit_s: float | None = None
-    audit: bool = True
-    target: str | None = None
-    shadow_models: int | None = None
-    n_targets: int | None = N_TARGETS
-    n_rows: int | None = N_ROWS
-    sample_rows: int = SAMPLE_ROWS
-    task: TaskKind | None = None
-    outside: Outside = "refuse"
-
-
-def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
-    """The evaluation of an offer."""
-    from reports.sections.utility import given_away
-
-    given = ExternalTables.of(str(offer.train), str(offer.holdout), tuple(map(str, offer.synthetic)))
-    names = given.synthetic
-    if offer.model is not None and len(names) > 1:
-        raise JobError("a model belongs to one synthetic table; evaluate that one alone, or leave the model out")
-    if offer.shadow_models is not None and offer.model is None:
-        raise JobError("shadow models are fitted by the parameters of a model, and none is named; pass --model")
-    check_measures(offer.measures or ())
-    started, files = provenance.now(), {"schema": read_given(offer.schema, "schema", SchemaError)}
-    schema = aimed(schema_of(files["schema"]), offer.target, offer.task)
-    model = None if offer.model is None else load_model(offer.model)
-    shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
-    statement = None if model is None else model.statement
-    draws = Draws(offer.seed, offer.n_targets, offer.n_rows, offer.sample_rows, offer.outside)
-    with laid_out(given, schema, draws) as laid:
-        if offer.model is not None:
-            check_training(offer.model, laid.prints, schema)
-        evaluation = evaluate_beside(
-            laid.real,
-            laid.synthetic,
-            measures=offer.measures,
-            time_limit_s=offer.time_limit_s,
-            progress=progress,
-            statements={name: statement for name in names if statement is not None},
-            generators={name: GeneratorRecord(model.name) for name in names if model is not None},
-        )
-        attempts = count_attempt(
-            laid.prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(names)
-        )  # fmt: skip
-        candidates = evaluation.candidates
-        if shadowed is not None:
-            candidates = tuple(_shadowed(offer, one, laid, shadowed, progress) for one in candidates)
-    if model is not None and offer.audit:
-        candidates = tuple(_audited(offer, candidate, model, progress) for candidate in candidates)
-    evaluation = replace(evaluation, candidates=candidates)
-    warned = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
-    known = Provenance(
-        warnings=warned, attempts=attempts, evaluated_at=started, seed=offer.seed, fingerprints=laid.prints,
-        files_sha256=laid.sha256,
-    )  # fmt: skip
-    return replace(evaluation, provenance=provenance.with_inputs(known, files))
-
-
-def parsed_rows(text: str, option: str = "targets") -> int | None:
-    """The number of rows that a command asks for; `None`: every one."""
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < LEAST_ROWS:
-        raise JobError(f"{option}={text!r} is neither a number of at least {LEAST_ROWS} nor all; pass one of these")
-    return int(text)
-
-
 def disputed(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings for each claim that its audit disproves."""
     return tuple(dict.fromkeys(sentence for one in evaluation.candidates for sentence in disproved(one)))
@@ -225,26 +193,9 @@ def unjudged(evaluation: Evaluation) -> tuple[str, ...]:
     return tuple(f"{name}: {found.note}; {JUDGE}" for name, found in known if isinstance(found, Estimate))
 
 
-def _audited(offer: Offer, candidate: Candidate, model: Model, progress: Progress) -> Candidate:
-    seed = child_seed(offer.seed, "audit", candidate.name)
-    return audit_model(candidate, model, seed=seed, time_limit_s=offer.time_limit_s, progress=progress)
-
-
-def _shadowed(
-    offer: Offer, candidate: Candidate, laid: Laid, chosen: Generator, progress: Progress
-) -> Candidate:  # fmt: skip
-    synthetic = laid.synthetic[candidate.name]
-    if offer.shadow_models is None:
-        return candidate
-    attack = shadow_attack(
-        lambda: laid.real.beside(synthetic, candidate.statement), chosen, offer.shadow_models, progress
-    )
-    return attacked(candidate, SHADOW, attack, offer.time_limit_s)
-
-
 def unverified(offer: Offer) -> tuple[str, ...]:
     """Warnings about claims of an offer that nobody can check."""
-    said = (CLAMPED,) if offer.outside == "clamp" else ()
+    said = (CLAMPED,) if offer.options.outside == "clamp" else ()
     if offer.model is None:
         return said
     return (

@@ -92,7 +92,7 @@ def check_training(model: Path, prints: Mapping[str, str], schema: "Schema") -> 
     fitted = [line["train"] for line in lines if line.items() >= asked.items()]
     if not fitted or prints["train"] in fitted:
         return
-    if prints["holdout"] in fitted:
+    if prints.get("holdout") in fitted:
         raise JobError(f"model={str(model)!r} was fitted on the rows of the holdout; swap the two sides")
     raise JobError(f"model={str(model)!r} was fitted on other rows than those of train; name the rows of its fit")
 

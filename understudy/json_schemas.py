@@ -36,9 +36,9 @@ def json_schema(name: str) -> dict[str, Any]:
 
 
 def _policy() -> dict[str, Any]:
-    from evaluate.gate.policy import policy_json
+    from evaluate.gate.policy import Policy
 
-    return policy_json()
+    return Policy.model_json_schema()
 
 
 def _waivers() -> dict[str, Any]:

@@ -117,15 +117,10 @@ def fingerprint(real: "Table | MappedRows", schema: "Schema", key: bytes) -> str
     return _named(_sums(real, schema), schema, key)
 
 
-def fingerprints(train: "Table", holdout: "Table", schema: "Schema", key: bytes) -> dict[str, str]:
-    """The fingerprints of a real table and of its two sides.
-
-    Args:
-        train: *Sensitive*. As in `fingerprint`, as is `holdout`.
-        holdout: *Sensitive*.
-    """
-    sides = {"train": _sums(train, schema), "holdout": _sums(holdout, schema)}
-    both = _added(sides["train"], sides["holdout"])
+def fingerprints(train: "Table", holdout: "Table | None", schema: "Schema", key: bytes) -> dict[str, str]:
+    """The fingerprints of a real table and of its sides, as many as there are. `train`, `holdout`: *Sensitive*."""
+    sides = {"train": _sums(train, schema)} | ({} if holdout is None else {"holdout": _sums(holdout, schema)})
+    both = sides["train"] if holdout is None else _added(sides["train"], sides["holdout"])
     return {name: _named(sums, schema, key) for name, sums in {"table": both, **sides}.items()}
 
 

@@ -1,9 +1,7 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
-A half of the holdout must fail nothing. A copy of train must fail on privacy, a few copies among honest rows on copies.
-Columns shuffled or sorted one by one must fail on what holds between columns; texts are shuffled with them. Extras
-bring further cases, and their numbers say which cases spoil them. A case speaks only through rules that could show it
-on this table:
+A half of the holdout must fail nothing, and each of `evaluate.gate.spoiled_cases` on what it spoils. A case speaks only
+through rules that could show it on this table:
 
 * an interval that holds the limit has too few rows behind it to decide, which is no fault;
 * a rule that a fresh real sample breaks itself (the reference) tells nothing of the table;
@@ -11,42 +9,23 @@ on this table:
 * a rule that allows as many copies as there are is the policy's choice.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import STATEMENT, Policy, Rule
-from evaluate.gate.spoiled_cases import brought_cases, spoiled_case
+from evaluate.gate.spoiled_cases import COPIED, brought_cases, spoiled_case
 from evaluate.metrics import CATALOG
-from evaluate.result import CASES, Candidate, Case, Failure, Reason, SelfTest
+from evaluate.result import CASES, Candidate, Case, Failure, SelfTest
 
 CAME_OUT: Literal["came out"] = "came out"
 BROKEN: Literal["did not come out"] = "did not come out"
 NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
 
-PRIVACY = ("privacy.",)
-COPYING = ("privacy.copies",)
-COPIED = 0.05  # Share of training rows among honest ones in the self-test of some copies
-BETWEEN = ("pairs.", "triples.", "joint.")
-"""Of fidelity, what looks at several columns at once: each alone, shuffled columns are right."""
 UNMEASURED = (STATEMENT, AUDITED)  # Numbers that no table gives of itself
 OF_OTHERS = "privacy.copies.holdout"  # It asks for held-out people, none of whom stands in a spoiled table
-FAMILIES: Mapping[Case, tuple[tuple[str, ...], str]] = {
-    "copy": (PRIVACY, "privacy"),
-    "some copies": (COPYING, "copies"),
-    "shuffled": (BETWEEN, "what holds between columns"),
-    "sorted": (BETWEEN, "what holds between columns"),
-}
-"""Beginnings of the measures on which a spoiled table must fail, and their subject."""
-TEXTS: Mapping[Case, str] = {
-    "copy": "A copy of the training rows",
-    "some copies": f"A table of held-out rows with {COPIED:.0%} of training rows among them",
-    "shuffled": "The training table with every column shuffled",
-    "sorted": "The training table with every column sorted on its own",
-}
-SUBTLE: tuple[Case, ...] = ("some copies", "sorted")  # Cases in which some rules of the family are right to pass
 STRETCH = 2.0
 """How much wider than its 95% interval a number has to miss a limit before honest rows are said to break it. Several
 rules are tried on few rows of every table, and one in forty intervals lies beyond the truth on one side by chance;
@@ -69,88 +48,64 @@ def checks_of(self_tests: Iterable[SelfTest], policy: Policy, real: Any = None) 
 
 def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
     if test is None:
-        return Check(
-            case,
-            BROKEN,
-            "The evaluation holds no such self-test, so nothing shows that its measures work; evaluate again.",
-        )
+        why = "The evaluation holds no such self-test, so nothing shows that its measures work; evaluate again."
+        return Check(case, BROKEN, why)
     if test.candidate is None:
         return Check(case, NOT_APPLICABLE, test.absent)
     rules = [rule for rule in policy.rules if rule.severity == "fail" and not rule.measure.startswith(UNMEASURED)]
-    if case == "honest":
-        return _honest(test.candidate, rules)
-    family, of = FAMILIES.get(case) or ((), spoiled_case(case).subject)
-    rules = [rule for rule in rules if _shows(rule, case, family) and rule.measure != OF_OTHERS]
-    if not rules:
-        return Check(case, NOT_APPLICABLE, f"The policy has no binding rule on {of}.")
-    return _spoiled(case, test.candidate, rules)
+    if case != "honest":
+        rules = [rule for rule in rules if _shows(rule, case)]
+        if not rules:
+            return Check(case, NOT_APPLICABLE, f"The policy has no binding rule on {spoiled_case(case).subject}.")
+    rules = [rule for rule in rules if test.candidate.get(rule.measure, rule.subject) is not None]
+    found = [finding_of(test.candidate, rule) for rule in rules]
+    return _honest(test.candidate, found) if case == "honest" else _spoiled(case, test.candidate, found)
 
 
-def _shows(rule: Rule, case: Case, family: tuple[str, ...]) -> bool:
+def _shows(rule: Rule, case: Case) -> bool:
     metric = CATALOG.get(rule.measure)
-    return rule.measure.startswith(family) or (metric is not None and case in metric.spoiled_by)
+    by_name = rule.measure.startswith(spoiled_case(case).families) and rule.measure != OF_OTHERS
+    return by_name or (metric is not None and case in metric.spoiled_by)
 
 
-def _honest(candidate: Candidate, rules: list[Rule]) -> Check:
+def _honest(candidate: Candidate, found: list[Finding]) -> Check:
     """A half of the holdout must break no rule that a fresh real sample keeps."""
-    found = [finding_of(candidate, rule) for rule in _measured(candidate, rules)]
     told = [finding for finding in found if finding.estimate is not None and not _unreachable(finding)]
     for finding in told:
         if finding.outcome == "FAIL" and not _by_chance(finding):
-            why = f"Held-out real rows break {_named(finding)}, so a table that breaks it may be honest, too."
+            why = f"Held-out real rows break {finding.name}, so a table that breaks it may be honest, too."
             return Check("honest", BROKEN, why)
     late = () if told else ("timed out",)  # what did end is evidence enough
-    halted = _halted("honest", candidate, [finding.rule for finding in found], ("failed", *late))
+    halted = _halted("honest", candidate, found, ("failed", *late))
     if halted is None and not told:
         return Check("honest", NOT_APPLICABLE, "No measure that a binding rule names says anything of this table.")
-    return halted or Check(
-        "honest", CAME_OUT, f"Held-out real rows break none of {len(told)} rules by more than chance."
-    )
+    why = f"Held-out real rows break none of {len(told)} rules by more than chance."
+    return halted or Check("honest", CAME_OUT, why)
 
 
-def _spoiled(case: Case, candidate: Candidate, rules: list[Rule]) -> Check:
+def _spoiled(case: Case, candidate: Candidate, found: list[Finding]) -> Check:
     """At least one rule has to fail; those that could not on this table are no evidence either way."""
-    found = [finding_of(candidate, rule) for rule in _measured(candidate, rules)]
+    spoiled = spoiled_case(case)
     failed = [finding for finding in found if finding.outcome == "FAIL"]
     if failed:
-        return Check(case, CAME_OUT, f"{_text(case)} breaks {_named(failed[0])}.")
+        return Check(case, CAME_OUT, f"{spoiled.text} breaks {failed[0].name}.")
     passed = [finding for finding in found if finding.outcome == "PASS" and not _untelling(case, finding)]
     # Another rule may see with more rows what is not wrong in every way, and until then such a table passes nothing.
-    if passed and not (case in SUBTLE and any(_leans_to_fail(finding) for finding in found)):
-        return Check(case, BROKEN, f"{_text(case)} keeps {_named(passed[0])}, which would not have seen it.")
-    halted = _halted(case, candidate, [finding.rule for finding in found])
-    return halted or Check(case, NOT_APPLICABLE, _silent(case, found))
-
-
-def _text(case: Case) -> str:
-    return TEXTS[case] if case in TEXTS else spoiled_case(case).text
-
-
-def _silent(case: Case, found: list[Finding]) -> str:
-    """The reason why no rule says anything of a spoiled table."""
+    if passed and not (spoiled.subtle and any(_leans_to_fail(finding) for finding in found)):
+        return Check(case, BROKEN, f"{spoiled.text} keeps {passed[0].name}, which would not have seen it.")
+    silent = spoiled.silent
     if not found:
-        return "What the policy's rules on it rest on is not part of a self-test, or was not asked for."
-    if any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in found):
-        return "The table is too small for any interval to decide."
-    if case == "some copies" and any(finding.outcome == "PASS" for finding in found):
-        return f"The policy allows {COPIED:.0%} of copies."
-    if case not in CASES:
-        return spoiled_case(case).silent
-    if any(finding.outcome == "PASS" for finding in found):
-        return "Shuffled columns keep these limits by their own landmark: the columns are nearly independent."
-    why = "The columns are nearly independent, or the table is too small" if case in ("shuffled", "sorted") else ""
-    return f"{why or 'The table is too small, or too many of its rows are alike,'} to tell."
-
-
-def _measured(candidate: Candidate, rules: list[Rule]) -> list[Rule]:
-    return [rule for rule in rules if candidate.get(rule.measure, rule.subject) is not None]
+        silent = "What the policy's rules on it rest on is not part of a self-test, or was not asked for."
+    elif any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in found):
+        silent = "The table is too small for any interval to decide."
+    return _halted(case, candidate, found) or Check(case, NOT_APPLICABLE, silent)
 
 
 def _halted(
-    case: Case, candidate: Candidate, rules: list[Rule], ways: tuple[Reason, ...] = ("failed", "timed out")
+    case: Case, candidate: Candidate, found: list[Finding], ways: tuple[str, ...] = ("failed", "timed out")
 ) -> Check | None:  # fmt: skip
     """The check of a case in which a measure broke down or did not end; `None` where all did."""
-    for rule in rules:
+    for rule in (finding.rule for finding in found):
         failure = candidate.get(rule.measure, rule.subject)
         if isinstance(failure, Failure) and failure.reason in ways:
             return Check(case, BROKEN, f"{rule.measure} gave no number: {failure.message.rstrip('.')}.")
@@ -184,8 +139,3 @@ def _untelling(case: Case, finding: Finding) -> bool:
         return not finding.rule.breaks(COPIED)
     floor = None if finding.estimate is None else finding.estimate.floor
     return case != "copy" and floor is not None and finding.rule.keeps(floor)
-
-
-def _named(finding: Finding) -> str:
-    subject = f" of {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
-    return f"{finding.rule.measure}{subject}"

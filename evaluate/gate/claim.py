@@ -1,19 +1,39 @@
-"""A claim as it is quoted: what it is of, why, and whether an audit disproves a part of it."""
+"""A claim as it is judged and quoted: of all that counts with a table, why, and no smaller than what its events cost.
 
-from collections.abc import Mapping, Sequence
+A claim that its own events exceed is damage: no run writes one. Whoever can write the file can write another honest
+one, so that this is no signature. An audit may disprove a part of a claim.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from evaluate.audit_result import EXCEEDS, Audit
-from evaluate.gate.accounting import check_accounting, damaged
-from evaluate.provenance import ComposedClaim
-from evaluate.result import Candidate, Evaluation
+from evaluate.provenance import ComposedClaim, PublishedNumbers
+from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.text import count, loss
-from synth.dp.statement import PrivacyStatement
+from synth.dp.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    RandomizedResponseEvent,
+    StabilityEvent,
+    SubsampledGaussianEvent,
+    event_of,
+)
+from synth.dp.schedule_file import MOST_NOISE, MOST_RELEASES, schedule_of
+from synth.dp.statement import LOCAL, RELATIONS, ROUNDING, PrivacyStatement
+from synth.errors import BudgetError
 
-__all__ = ["Claim", "Composition"]
+AGREEMENT = 1e-3
+"""The share by which a claim may differ from what its events come to: accountants of other versions round otherwise."""
+_LARGEST_DELTA = 0.1  # The delta that a fit asks for is at most this over its declared number of units
+STAND_IN = "public stand-in"  # In the description of data that an audit ran on, which says that anybody may know of it
 
 Of = Literal["fit", "published", "tables", "sweep", "run", "sum"]
+_BOTH = "Whoever has the {} has both."
+_PICKED = "No job named it for release before anything was drawn, and whoever picks one of several has looked at all."
 
 
 @dataclass(frozen=True)
@@ -43,15 +63,12 @@ class Claim:
     @property
     def why(self) -> str:
         """The reason why the table counts with them; empty for the fit alone."""
-        unnamed = "No job named it for release before anything was drawn, and"
         return {
             "fit": "",
-            "published": "Whoever has the table and the numbers has both.",
-            "tables": "Whoever has the parents and their rows has both.",
+            "published": _BOTH.format("table and the numbers"),
+            "tables": _BOTH.format("parents and their rows"),
             "sweep": "Whoever picks one of several fits has looked at all.",
-            "run": f"{unnamed} whoever picks one of several has looked at all.",
-            "sum": f"{unnamed} whoever picks one of several has looked at all.",
-        }[self.of]
+        }.get(self.of, _PICKED)
 
     @property
     def doubt(self) -> str:
@@ -60,14 +77,17 @@ class Claim:
             return ""
         if self.n_releases == 1:
             return "DISPUTED: an audit disproves it."
-        what = (
-            "one of these releases claims" if self.disputed == 1 else f"{count(self.disputed)} of these releases claim"
-        )
+        few = self.disputed == 1
+        what = "one of these releases claims" if few else f"{count(self.disputed)} of these releases claim"
         return f"DISPUTED: an audit disproves what {what} alone, so that this number must not be relied on either."
 
 
 @dataclass(frozen=True)
 class Claims:
+    """All that a table claims: by its fit alone, by all that counts with it, and by all that was drawn where that is
+    more.
+    """
+
     alone: Claim
     counted: Claim
     drawn: Claim | None
@@ -105,118 +125,73 @@ def _all(n: int) -> str:
     return "both" if n == 2 else f"all {count(n)}"
 
 
-STAND_IN = "public stand-in"  # In the description of data that an audit ran on, which says that anybody may know of it
+def claims_of(evaluation: Evaluation, candidate: Candidate) -> Claims | None:
+    """All that a table claims, as its evaluation states it; `None` without a statement. Nothing is read off real rows.
 
+    Raises:
+        EvaluationError: some claim of the evaluation is damaged.
+    """
+    check_accounting(evaluation)
+    known, stated = evaluation.provenance, candidate.statement
+    if stated is None:
+        return None
+    fits = [one for one in evaluation.candidates if one.statement is not None]
+    private = all(one.statement.private for one in fits if one.statement is not None)
+    n_disputed = sum(map(disproved, fits))
 
-@dataclass(frozen=True)
-class Composition:
-    """The composition of releases that were drawn together, as an evaluation states it; nothing read off real rows."""
+    def composed(of: Of, claim: ComposedClaim, disputed: int = n_disputed) -> Claim:
+        return Claim(of, claim.epsilon, claim.delta, claim.n_fits, private, disputed)
 
-    release: str | None
-    sweep: Claim | None
-    table: str | None
-    published: Claim | None
-    run: Claim | None
-    tables: Mapping[str, Claim]
-    is_sweep: bool
-
-    @classmethod
-    def of(cls, evaluation: Evaluation) -> "Composition":
-        check_accounting(evaluation, made_here=made_here(evaluation))
-        known = evaluation.provenance
-        private = all(one.statement.private for one in evaluation.candidates if one.statement is not None)
-        composed = None if known.sweep is None else known.sweep.composed
-        disputed = tuple(one.name for one in evaluation.candidates if disproved(one))
-        table, published = _published(evaluation)
-        if published is not None:
-            of_table = len(disputed) if known.sweep is not None else int(table in disputed)
-            published = replace(published, disputed=of_table)
-        return cls(
-            release=known.release,
-            sweep=None if composed is None else _disputed(_claim("sweep", composed, private=private), disputed),
-            table=table,
-            published=published,
-            run=_disputed(_run(evaluation, private=private, swept=composed is not None), disputed),
-            tables={name: _claim("tables", both, private=private) for name, both in known.both_tables.items()},
-            is_sweep=known.sweep is not None,
-        )
-
-    def counted(self, candidate: Candidate) -> Claim | None:
-        """The claim of all that a table counts with; `None` where it makes no claim or stands alone."""
-        if candidate.statement is None:
-            return None
-        if self.is_sweep and self.sweep is None:
+    alone = Claim("fit", stated.epsilon, stated.delta, 1, stated.private, int(disproved(candidate)))
+    parts = []
+    if candidate.name in known.both_tables:
+        parts.append(composed("tables", known.both_tables[candidate.name], alone.disputed))
+    if known.sweep is not None:
+        if known.sweep.composed is None:
             raise damaged("its provenance does not say what the private fits of its sweep claim together")
-        published = self.published if candidate.name == self.table else None
-        run = None if candidate.name == self.release else self.run
-        found = [one for one in (self.tables.get(candidate.name), self.sweep, published, run) if one is not None]
-        if not found:
-            return None
-        most = max(found, key=lambda one: one.epsilon)
-        return replace(
-            most, delta=max(one.delta for one in found), private=all(one.private for one in found),
-            disputed=max(one.disputed for one in found),
-        )  # fmt: skip
-
-    def claims(self, candidate: Candidate) -> Claims | None:
-        """All that a table claims; `None` without a statement."""
-        stated, counted = candidate.statement, self.counted(candidate)
-        if stated is None:
-            return None
-        alone = Claim("fit", stated.epsilon, stated.delta, 1, stated.private, int(disproved(candidate)))
-        both = alone if counted is None else _no_less(counted, alone)
-        both = alone if replace(both, of="fit") == alone else both  # a sweep of one fit
-        more = self.run is not None and self.run.n_releases > both.n_releases
-        return Claims(alone, both, _no_less(self.run, both) if more and self.run is not None else None)
-
-
-def _disputed(claim: Claim | None, names: Sequence[str]) -> Claim | None:
-    """The claim of all private fits, of which audits disprove some."""
-    return None if claim is None else replace(claim, disputed=len(names))
-
-
-def _published(evaluation: Evaluation) -> tuple[str | None, Claim | None]:
-    """The table that numbers are published about, and what both claim together."""
-    found = evaluation.provenance.released_numbers
-    if found is None:
-        return None, None
-    if found.table not in [one.name for one in evaluation.candidates]:
-        raise damaged("its provenance holds published numbers of no table of it")
-    both = found.together
-    return found.table, Claim("published", both.epsilon, both.delta, found.n_fits + 1, both.private)
-
-
-def _run(evaluation: Evaluation, *, private: bool, swept: bool) -> Claim | None:
-    """All that the run drew: as it composed that, else added up; `None` of a sweep, whose claim has all fits."""
-    known = evaluation.provenance
+        parts.append(composed("sweep", known.sweep.composed))
     numbers = known.released_numbers
-    composed = known.composed or (None if numbers is None else numbers.every)
-    if composed is not None:
-        return _claim("run", composed, private=private)
-    return None if swept else _added_up(evaluation, () if numbers is None else (numbers.statement,))
+    if numbers is not None and candidate.name == numbers.table:
+        both, n_doubts = numbers.together, alone.disputed if known.sweep is None else n_disputed
+        parts.append(Claim("published", both.epsilon, both.delta, numbers.n_fits + 1, both.private, n_doubts))
+    every = known.composed or (None if numbers is None else numbers.every)
+    run = composed("run", every) if every is not None else None if known.sweep is not None else _added_up(evaluation)
+    if run is not None and candidate.name != known.release:
+        parts.append(run)
+    counted = _covering(max(parts, key=lambda one: one.epsilon), [*parts, alone]) if parts else alone
+    if replace(counted, of="fit") == alone:  # as of a sweep of one fit
+        counted = alone
+    more = run is not None and run.n_releases > counted.n_releases
+    return Claims(alone, counted, _covering(run, [counted]) if run is not None and more else None)
 
 
-def _added_up(evaluation: Evaluation, numbers: Sequence[PrivacyStatement]) -> Claim | None:
+def _added_up(evaluation: Evaluation) -> Claim | None:
     """The sum of several private releases that no run composed; `None` where there are not several.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
-    stated = [one.statement for one in evaluation.candidates if one.statement is not None]
-    stated += numbers
-    if len(stated) < 2:
+    drawn = _drawn(evaluation)
+    if len(drawn) < 2:
         return None
-    epsilon, delta = (sum(getattr(one, name) for one in stated) for name in ("epsilon", "delta"))
-    return Claim("sum", epsilon, min(1.0, delta), len(stated), all(one.private for one in stated))
+    n_disputed, private = sum(map(disproved, evaluation.candidates)), all(one.private for one in drawn)
+    epsilon, delta = sum(one.epsilon for one in drawn), min(1.0, sum(one.delta for one in drawn))
+    return Claim("sum", epsilon, delta, len(drawn), private, n_disputed)
 
 
-def _claim(of: Of, composed: ComposedClaim, *, private: bool) -> Claim:
-    return Claim(of, composed.epsilon, composed.delta, composed.n_fits, private)
+def _drawn(evaluation: Evaluation) -> tuple[PrivacyStatement, ...]:
+    """The statements of all private releases that an evaluation holds."""
+    numbers = evaluation.provenance.released_numbers
+    fits = (one.statement for one in evaluation.candidates if one.statement is not None)
+    return (*fits, *(() if numbers is None else (numbers.statement,)))
 
 
-def _no_less(claim: Claim, part: Claim) -> Claim:
-    """A claim that is no smaller than that of a part of it, as no composition is."""
-    return replace(claim, epsilon=max(claim.epsilon, part.epsilon), delta=max(claim.delta, part.delta),
-                   private=claim.private and part.private, disputed=max(claim.disputed, part.disputed))  # fmt: skip
+def _covering(claim: Claim, parts: Iterable[Claim]) -> Claim:
+    """A claim that is no smaller than that of any part of it, as no composition is."""
+    every = (claim, *parts)
+    return replace(
+        claim, epsilon=max(one.epsilon for one in every), delta=max(one.delta for one in every),
+        private=all(one.private for one in every), disputed=max(one.disputed for one in every),
+    )  # fmt: skip
 
 
 def disproved(candidate: Candidate) -> bool:
@@ -233,3 +208,133 @@ def on_stand_in(found: Audit) -> bool:
 def made_here(evaluation: Evaluation) -> bool:
     """True where the run that measured the tables made them: it split the real table itself."""
     return bool(evaluation.provenance.split)
+
+
+def damaged(fault: str) -> EvaluationError:
+    """The error of an evaluation that says what no run writes."""
+    return EvaluationError(f"the evaluation is damaged: {fault}; evaluate again")
+
+
+def check_accounting(evaluation: Evaluation) -> None:
+    """Refuse an evaluation that claims less than its events cost, of one release or of several together."""
+    known, numbers = evaluation.provenance, evaluation.provenance.released_numbers
+    fits = {one.name: one.statement for one in evaluation.candidates if one.statement is not None}
+    drawn = _drawn(evaluation)
+    for name, stated in fits.items():
+        _check_release(stated, f"the statement of {name!r}")
+    if numbers is not None:
+        _check_release(numbers.statement, "the statement of the published numbers")
+        _check_published(numbers, fits, is_sweep=known.sweep is not None)
+    if made_here(evaluation) and any(one.n_units != evaluation.schema.n_units for one in drawn):
+        raise damaged("a statement is of another number of units than the schema")
+    every, swept = None if numbers is None else numbers.every, None if known.sweep is None else known.sweep.composed
+    for claim, releases, name in (
+        (known.composed, drawn, "the composed claim of its run"),
+        (every, drawn, "the claim of all that was drawn with the numbers"),
+        (swept, tuple(fits.values()), "the claim of its sweep"),
+    ):
+        if claim is not None:
+            _check_several(releases, claim.epsilon, claim.delta, claim.n_fits, name)
+    for name, both in known.both_tables.items():
+        of_table = (fits[name],) if name in fits else ()
+        _check_several(of_table, both.epsilon, both.delta, both.n_fits, f"the claim of {name!r} with its related table")
+    names = {one.name for one in evaluation.candidates}
+    if numbers is not None and numbers.table not in names:
+        raise damaged("its provenance holds published numbers of no table of it")
+    if known.sweep is not None and not names <= {point.label for point in known.sweep.points}:
+        raise damaged("a table is no point of its sweep")
+    if known.ledger is not None and len({*known.ledger.reserved_epsilon} - {*fits}) > (numbers is not None):
+        raise damaged("the ledger reserved a budget for a release that is not there")
+
+
+@lru_cache(maxsize=1024)
+def cost(events: tuple[Event, ...], delta: float) -> float | None:
+    """Epsilon that events come to; `None` where no accountant resolves them."""
+    try:
+        return schedule_of(events, delta).epsilon
+    except (BudgetError, ArithmeticError, ValueError, MemoryError):  # libraries on noise far from any that is drawn
+        return None
+
+
+def _priced(statements: Iterable[PrivacyStatement]) -> tuple[Event, ...]:
+    """All events that statements list, as they are priced: alike ones are equal, and none costs more than it does."""
+    lines = (line for stated in statements for line in stated.events)
+    events = (_bounded(event_of("", one.mechanism, one.noise, min(one.count, MOST_RELEASES))) for one in lines)
+    return tuple(event for event in events if event is not None)
+
+
+def _bounded(event: Event) -> Event | None:
+    """An event that accountants take seconds for, of no larger cost; `None` where there is next to none. A whole number
+    among very many is as good as a real one, which takes no grid of all of them.
+    """
+    match event:
+        case GaussianEvent() | StabilityEvent() if max(event.sigma, event.sensitivity) > MOST_NOISE:
+            ratio = event.sigma / event.sensitivity
+            return None if ratio > MOST_NOISE else GaussianEvent("", ratio, 1, event.count, whole=False)
+        case LaplaceEvent() if max(event.scale, event.sensitivity) > MOST_NOISE:
+            ratio = event.scale / event.sensitivity
+            return None if ratio > MOST_NOISE else LaplaceEvent("", ratio, 1, event.count, whole=False)
+        case SubsampledGaussianEvent() if event.noise_multiplier > MOST_NOISE:
+            return None
+    return event
+
+
+def _check_release(stated: PrivacyStatement, name: str) -> None:
+    """Refuse a statement of one release that no budget writes: its claim is what its events cost."""
+    if stated.delta * stated.n_units > _LARGEST_DELTA * (1 + ROUNDING):
+        raise damaged(f"{name} has a larger delta than any fit may ask for")
+    _check_stated(stated, name)
+
+
+def _check_stated(stated: PrivacyStatement, name: str) -> None:
+    """Refuse a statement that claims less than its events cost, or lists some that no fit draws or nobody can price."""
+    if stated.relation not in RELATIONS:
+        raise damaged(f"{name} names a neighboring relation that there is not")
+    if stated.trust == LOCAL and any(one.mechanism != RandomizedResponseEvent.mechanism for one in stated.events):
+        raise damaged(f"{name} is local, and lists an event that no respondent randomizes")
+    if not stated.events:
+        raise damaged(f"{name} lists no event, and a fit with noise draws some")
+    try:
+        spent = cost(_priced([stated]), stated.delta)
+    except BudgetError:
+        raise damaged(f"{name} lists an event that no fit draws") from None
+    if spent is None:
+        raise damaged(f"{name} lists events that no accountant resolves")
+    if _exceeds(spent, stated.epsilon):
+        raise damaged(f"{name} claims a smaller epsilon than its own events cost")
+
+
+def _check_several(
+    releases: Sequence[PrivacyStatement], epsilon: float, delta: float, n_releases: int, name: str
+) -> None:
+    """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together. They are
+    priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing that it
+    cannot price so, and what nobody can price may be any lie.
+    """
+    if n_releases < len(releases):
+        raise damaged(f"{name} counts fewer private releases than the evaluation holds")
+    if not releases:
+        return
+    events = _priced(releases)
+    least = max(2 * sum(event.delta for event in events), *(one.delta for one in releases))
+    if delta < least * (1 - ROUNDING):
+        raise damaged(f"{name} has a smaller delta than the releases that it composes")
+    spent = cost(events, least)
+    if spent is None:
+        raise damaged(f"{name} is of events that no accountant resolves together")
+    if _exceeds(spent, epsilon):
+        raise damaged(f"{name} has a smaller epsilon than the events of its releases cost")
+
+
+def _check_published(numbers: PublishedNumbers, fits: dict[str, PrivacyStatement], *, is_sweep: bool) -> None:
+    """Refuse a claim of published numbers and their table, or their sweep, that leaves something out."""
+    name, both = "the claim of the published numbers with their table", numbers.together
+    if not is_sweep and numbers.n_fits != 1:
+        raise damaged(f"{name} counts several fits, as of a sweep, and there is none")
+    counted = [stated for label, stated in fits.items() if is_sweep or label == numbers.table]
+    _check_stated(both, name)
+    _check_several((*counted, numbers.statement), both.epsilon, both.delta, numbers.n_fits + 1, name)
+
+
+def _exceeds(spent: float, claimed: float) -> bool:
+    return spent > claimed * (1 + AGREEMENT)

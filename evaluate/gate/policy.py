@@ -52,25 +52,17 @@ class Rule(Frozen):
         return measure
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _usable(self) -> Self:
         if self.measure not in GATEABLE and not self.needs:
             meant = nearest(self.measure, GATEABLE)
             raise ValueError(f"{self.measure!r} is not a measure that a rule may name; {meant}")
         if self.needs and self.needs != self.need:
             raise ValueError(f"needs={self.needs!r} is not what {self.measure!r} needs; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _of_an_interval(self) -> Self:
         if self.fails_beyond is not None and self.measure.startswith(STATEMENT):
             raise ValueError(
                 f"a claim has no interval, so that its rule has one limit: measure={self.measure!r} has "
                 f"fails_beyond={self.fails_beyond:g}; leave it out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _lets_nothing_through(self) -> Self:
         if self.measure == UNJUDGED and self.severity == "fail" and self.limit > 0:
             raise ValueError(
                 f"limit={self.limit:g} would let columns through that nobody judged, whatever they hold; write 0, and "
@@ -157,33 +149,30 @@ class Policy(Frozen):
 
     @field_validator("name", "audience")
     @classmethod
-    def _said(cls, text: str) -> str:
+    def _said(cls, text: str, info: ValidationInfo) -> str:
         if text != text.strip() or not text.isprintable():
             raise ValueError("verdicts name it, so it is one line of text without spaces around it; write it so")
-        return text
-
-    @field_validator("name")
-    @classmethod
-    def _ascii(cls, name: str) -> str:
-        if not name.isascii():  # letters of other alphabets look like those of a policy that ships
+        if info.field_name == "name" and not text.isascii():  # other alphabets have letters that look alike
             raise ValueError("verdicts are known by it, so it holds ASCII characters alone; rename it")
-        return name
+        return text
 
     @model_validator(mode="after")
     def _told_apart(self, info: ValidationInfo) -> Self:
         if info.context != _AS_SHIPPED:
             check_name(self)
+        twice = _first_twice((rule.severity, rule.measure, rule.subject) for rule in self.rules)
+        if twice is not None:
+            raise ValueError(f"two rules of severity={twice[0]!r} name measure={twice[1]!r}; keep one")
         return self
 
-    @model_validator(mode="after")
-    def _once(self) -> Self:
-        seen = set()
-        for rule in self.rules:
-            key = (rule.measure, rule.subject, rule.severity)
-            if key in seen:
-                raise ValueError(f"two rules of severity={rule.severity!r} name measure={rule.measure!r}; keep one")
-            seen.add(key)
-        return self
+
+def _first_twice(keys: Iterable[tuple[Any, ...]]) -> tuple[Any, ...] | None:
+    seen: set[tuple[Any, ...]] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
 
 
 def bind_on_privacy(rules: Iterable[Rule]) -> bool:
@@ -268,11 +257,6 @@ def build_policy(content: Mapping[str, Any]) -> Policy:
         raise JobError(f"the policy cannot be used: {sentence(error, Policy)}") from None
 
 
-def policy_json() -> dict[str, Any]:
-    """The JSON Schema of a policy file."""
-    return Policy.model_json_schema()
-
-
 DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 LONG_DAYS = 2 * 366  # A waiver for longer is warned about, where the policy says nothing of how long evidence counts
 
@@ -311,7 +295,6 @@ class Waiver(Frozen):
         return (self.policy, self.version, self.candidate, self.measure, self.subject)
 
     def in_force(self, today: date) -> bool:
-        """True where it counts on a day."""
         return today <= self.until
 
 
@@ -322,13 +305,9 @@ class Waivers(Frozen):
 
     @model_validator(mode="after")
     def _once(self) -> Self:
-        seen = set()
-        for waiver in self.waivers:
-            if waiver.key in seen:
-                raise ValueError(
-                    f"two waivers are for measure={waiver.measure!r} of candidate={waiver.candidate!r}; keep one"
-                )
-            seen.add(waiver.key)
+        twice = _first_twice(waiver.key for waiver in self.waivers)
+        if twice is not None:
+            raise ValueError(f"two waivers are for measure={twice[3]!r} of candidate={twice[2]!r}; keep one")
         return self
 
 
@@ -344,11 +323,6 @@ def lasting(waivers: Iterable[Waiver], policy: str, valid_days: int | None, toda
     )
 
 
-def load_waivers(path: Path | str) -> tuple[Waiver, ...]:
-    """The waivers of a TOML file."""
-    return build_waivers(read_toml(Path(path), "waivers", JobError))
-
-
 def build_waivers(content: Mapping[str, Any]) -> tuple[Waiver, ...]:
     """Waivers from plain data, as their file holds it."""
     try:
@@ -361,33 +335,28 @@ def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: 
     """Refuse a waiver that would never count, since whoever wrote it means one that does."""
     known = {policy.name: policy for policy in policies}
     for waiver in waivers:
-        if not known:
-            raise JobError("a waiver is for a rule of a policy, and no policy is judged by; name one")
-        policy = known.get(waiver.policy)
-        if policy is None:
-            raise JobError(
-                f"a waiver is for policy={waiver.policy!r}, by which nothing is judged here; "
-                f"{nearest(waiver.policy, known)}"
-            )
-        if waiver.version != policy.version:
-            raise JobError(
-                f"a waiver is for version={waiver.version} of policy={policy.name!r}, which is at version "
-                f"{policy.version}; read what changed, and renew the waiver or remove it"
-            )
-        if waiver.candidate not in names:
-            raise JobError(
-                f"a waiver is for candidate={waiver.candidate!r}, which is not here; {nearest(waiver.candidate, names)}"
-            )
-        _check_rule(waiver, policy)
+        nothing = "a rule of a policy, and no policy is judged by; name one"
+        fault = _fault_of(waiver, known, names) if known else nothing
+        if fault:
+            raise JobError(f"a waiver is for {fault}")
 
 
-def _check_rule(waiver: Waiver, policy: Policy) -> None:
+def _fault_of(waiver: Waiver, known: Mapping[str, Policy], names: Collection[str]) -> str:
+    if waiver.policy not in known:
+        return f"policy={waiver.policy!r}, by which nothing is judged here; {nearest(waiver.policy, known)}"
+    policy = known[waiver.policy]
+    if waiver.version != policy.version:
+        what = f"version={waiver.version} of policy={policy.name!r}, which is at version {policy.version}"
+        return f"{what}; read what changed, and renew the waiver or remove it"
+    if waiver.candidate not in names:
+        return f"candidate={waiver.candidate!r}, which is not here; {nearest(waiver.candidate, names)}"
     same = [rule for rule in policy.all_rules if rule.measure == waiver.measure]
-    if any(rule.severity == "fail" and rule.subject == waiver.subject for rule in same):
-        return
+    alike = [rule for rule in same if rule.subject == waiver.subject]
+    if any(rule.severity == "fail" for rule in alike):
+        return ""
     which = f"measure={waiver.measure!r}" + (f" with subject={list(waiver.subject)}" if waiver.subject else "")
-    if any(rule.subject == waiver.subject for rule in same):
-        raise JobError(f"a waiver is for {which}, whose rule only warns in policy={policy.name!r}; remove the waiver")
+    if alike:
+        return f"{which}, whose rule only warns in policy={policy.name!r}; remove the waiver"
     binding = list(dict.fromkeys(rule.measure for rule in policy.all_rules if rule.severity == "fail"))
     remedy = "name the columns of a rule as the policy does" if same else nearest(waiver.measure, binding)
-    raise JobError(f"a waiver is for {which}, on which policy={policy.name!r} has no rule; {remedy}")
+    return f"{which}, on which policy={policy.name!r} has no rule; {remedy}"

@@ -8,8 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evaluate.gate.accounting import AGREEMENT, cost
-from evaluate.gate.claim import Claim, Claims, made_here
+from evaluate.gate.claim import AGREEMENT, Claim, Claims, cost, made_here
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import at_most, loss, one_in
 from synth.dp.schedule import Schedule
@@ -98,10 +97,7 @@ def named(unit: str, n: int = 1) -> str:
 
 def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Protection:
     """The protection of all that counts with a table; nothing read off real rows is used."""
-    claim = claims.counted
-    statements = _statements(evaluation, candidate, claim)
-    # A fit may claim more than its events cost. Of several, a smaller cost says that some are missing here.
-    schedule = _schedule(statements, claim, least=0.0 if len(statements) == 1 else claim.epsilon * (1 - AGREEMENT))
+    claim, schedule = claims.counted, _schedule(evaluation, candidate, claims.counted)
     if schedule is None:
         return Protection(claim.epsilon, claim.delta, TradeOff.of_claim(claim.epsilon, claim.delta))
     return Protection(claim.epsilon, claim.delta, schedule.trade_off, tuple(schedule.groups.items()))
@@ -109,13 +105,10 @@ def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) 
 
 def standing_protection(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> Protection | None:
     """The same where a guarantee holds; `None` where it is void, disputed, unverified or not there."""
-    if claims is None or not standing(evaluation, claims):
-        return None
-    return protection_of(evaluation, candidate, claims)
+    return protection_of(evaluation, candidate, claims) if claims is not None and _stands(evaluation, claims) else None
 
 
-def standing(evaluation: Evaluation, claims: Claims) -> bool:
-    """True where a guarantee is neither void, disputed nor unverified."""
+def _stands(evaluation: Evaluation, claims: Claims) -> bool:
     return claims.counted.private and not claims.counted.disputed and made_here(evaluation)
 
 
@@ -124,40 +117,39 @@ def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | 
     is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The curve
     of the events counts only where they come to the claim: one that leaves an event out allows too little.
     """
-    if claims is None or not standing(evaluation, claims):
-        return None
     entity, stated = evaluation.schema.entity, candidate.statement
-    if stated is None or (entity is not None and stated.unit != entity):
+    if claims is None or stated is None or entity not in (None, stated.unit) or not _stands(evaluation, claims):
         return None
+    schedule = _schedule(evaluation, candidate, claims.counted, short=False)
     claim = claims.counted
-    schedule = _schedule(_statements(evaluation, candidate, claim), claim, least=claim.epsilon * (1 - AGREEMENT))
     return TradeOff.of_claim(claim.epsilon, claim.delta) if schedule is None else schedule.trade_off
 
 
-def _statements(evaluation: Evaluation, candidate: Candidate, claim: Claim) -> tuple[PrivacyStatement, ...]:
-    """The statements whose events make up a claim; empty where no accountant composed them."""
-    numbers = evaluation.provenance.released_numbers
-    if claim.of == "fit":
-        return () if candidate.statement is None else (candidate.statement,)
-    if claim.of == "published":
-        return () if numbers is None else (numbers.together,)
-    if claim.of == "sum":
-        return ()
-    stated = tuple(one.statement for one in evaluation.candidates if one.statement is not None)
-    stated += (numbers.statement,) if claim.of == "run" and numbers is not None else ()
-    return stated if len(stated) == claim.n_releases else ()
+def _schedule(evaluation: Evaluation, candidate: Candidate, claim: Claim, *, short: bool = True) -> Schedule | None:
+    """The events of all that makes up a claim, as one schedule at its delta; `None` where they do not come to it.
 
-
-def _schedule(statements: tuple[PrivacyStatement, ...], claim: Claim, *, least: float) -> Schedule | None:
-    """The events of all statements as one schedule at the claim's delta; `None` where they do not come to the claim.
-    None of them exceed what an evaluation claims: that is damage, which `Composition.of` refuses. They fall short of it
-    where a release is not there, and may not be resolved together where each is.
+    None of them exceed what an evaluation claims: that is damage, which is refused. They fall short of it where a
+    release is not there, and may not be resolved together where each is. A fit alone may claim more than its events
+    cost, and they count if they may be `short`.
     """
+    numbers = evaluation.provenance.released_numbers
+    fits = tuple(one.statement for one in evaluation.candidates if one.statement is not None)
+    statements: tuple[PrivacyStatement | None, ...] = {
+        "fit": (candidate.statement,),
+        "published": (None if numbers is None else numbers.together,),
+        "run": (*fits, *(() if numbers is None else (numbers.statement,))),
+        "sum": (),
+    }.get(claim.of, fits)
+    alone = claim.of in ("fit", "published")
+    known = [stated for stated in statements if stated is not None]
+    if not alone and len(known) != claim.n_releases:
+        return None
     try:
-        events = tuple(event for stated in statements for event in stated_schedule("", stated.to_dict()).events)
+        events = tuple(event for stated in known for event in stated_schedule("", stated.to_dict()).events)
     except BudgetError:
         return None
     epsilon = cost(events, claim.delta) if events else None
+    least = 0.0 if len(known) == 1 and short else claim.epsilon * (1 - AGREEMENT)
     if epsilon is None or not least <= epsilon <= claim.epsilon * (1 + AGREEMENT):
         return None
     return Schedule(events, claim.delta)

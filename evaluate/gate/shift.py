@@ -29,31 +29,27 @@ COUNTED: Mapping[str, str] = dict.fromkeys(("privacy.copies.people", "privacy.co
 LARGEST = 0.47
 """Area below which an attack is said to be turned round: a difference of populations that does not matter moves no area
 further from a coin than `LEAST_AUC`."""
-_REMEDY = "hold out rows of the same table at random, as `understudy split` does, and evaluate again"
 
 
 def questioned(finding: Finding, candidate: Candidate, real: RealFacts | None) -> Finding:
     """The finding as far as it stands where train and holdout may be of different populations."""
     if real is None or not rests_on_holdout(finding.rule.measure) or finding.estimate is None:
         return finding
-    shift, why = real.shift, ""
-    # A proof compares nothing.
-    stands = finding.proven is not None or (finding.outcome == "FAIL" and shift.only_shares_rows)
-    if finding.outcome == "PASS" and _turned_round(candidate):
+    shift, passes = real.shift, finding.outcome == "PASS"
+    if finding.proven is not None or (finding.outcome == "FAIL" and shift.only_shares_rows):
+        return finding  # a proof compares nothing
+    if passes and _turned_round(candidate):
         why = f"An attack takes held-out rows for training rows. {SWAPPED}"
-    elif not shift.differs and not (shift.untested and finding.outcome == "PASS"):
-        stands = True
-    if stands:
+        return replace(finding, outcome="INCONCLUSIVE", reason=why)
+    if not shift.differs and not (shift.untested and passes):
         return finding
     if finding.outcome == "FAIL" and _beyond_twins(finding, candidate, real.duplicate_share_train):
         return replace(finding, reason=f"{finding.reason} Training rows' own twins do not explain it either.")
-    remedy = _REMEDY
+    remedy = "hold out rows of the same table at random, as `understudy split` does, and evaluate again"
     if shift.untested:
         remedy = "evaluate again" if shift.untested == NOT_HELD else "hold out more rows"
-    tells = (
-        f"It compares training rows with held-out ones, so that it tells nothing here. {shift.sentence} So {remedy}."
-    )
-    return replace(finding, outcome="INCONCLUSIVE", reason=why or tells, n_needed=None)
+    why = f"It compares training rows with held-out ones, so that it tells nothing here. {shift.sentence} So {remedy}."
+    return replace(finding, outcome="INCONCLUSIVE", reason=why, n_needed=None)
 
 
 def _turned_round(candidate: Candidate) -> bool:
@@ -66,22 +62,16 @@ def _turned_round(candidate: Candidate) -> bool:
 
 def rests_on_holdout(measure: str) -> bool:
     """True for privacy measures that compare with the holdout, unknown ones included."""
-    return measure.startswith("privacy.") and not _without_holdout(measure)
-
-
-def _without_holdout(measure: str) -> bool:
-    return measure in CATALOG and CATALOG[measure].without_holdout
+    return measure.startswith("privacy.") and not (measure in CATALOG and CATALOG[measure].without_holdout)
 
 
 def _beyond_twins(finding: Finding, candidate: Candidate, twins: float) -> bool:
     """True where copies break the rule beyond training rows' own twins."""
     rule = finding.rule
     name = COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS))
-    if name == rule.measure or not _without_holdout(name):
-        return False
     counted = candidate.find(name, rule.subject)
-    if not isinstance(counted, Estimate) or counted.low is None or counted.high is None:
+    if name == rule.measure or rests_on_holdout(name) or not isinstance(counted, Estimate) or counted.low is None:
         return False
-    value, low, high = (end - twins for end in (counted.value, counted.low, counted.high))
+    value, low, high = (end - twins for end in (counted.value, *counted.interval))
     beyond = replace(counted, measure=rule.measure, value=value, low=low, high=high, reference=None)
     return finding_of(Candidate(candidate.name, (beyond,)), rule).outcome == "FAIL"

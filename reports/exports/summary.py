@@ -102,6 +102,7 @@ def _of(evaluation: Evaluation, ruling: Ruling, release: str | None) -> Iterator
         f"{name(verdict.candidate)}: {MARKS[ruling.verdict.verdict]} {text(ruling.words)}, under {name(verdict.policy)}"
     )
     yield f"\n## {head}"
+    yield f"\n{text(verdict.reason, 1000)}\n" if verdict.reason else ""
     yield from bullets(_reason(finding) for finding in ruling.reasons if finding.outcome != "PASS")
     yield from bullets(f"Self-test: {check.reason}" for check in ruling.broken)
     candidate = _candidate(evaluation, verdict.candidate)

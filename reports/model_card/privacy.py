@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK
-from evaluate.gate.claim import Claims, Composition, made_here, on_stand_in
+from evaluate.gate.claim import Claims, claims_of, made_here, on_stand_in
 from evaluate.gate.protection import Protection, protection_of
 from evaluate.result import Candidate, Evaluation, GeneratorRecord
 from evaluate.text import plain
@@ -121,7 +121,7 @@ DOUBTS = {"disputed": wording.DISPUTED, "unverified": UNVERIFIED}
 
 
 def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
-    claims, stated = Composition.of(evaluation).claims(candidate), candidate.statement
+    claims, stated = claims_of(evaluation, candidate), candidate.statement
     if stated is None or claims is None:
         return _no_promise(wording.NOTHING_BOUNDS)
     audit, counted = audit_of(candidate, form), claims.counted

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.audit_result import Audit
-from evaluate.gate.claim import Claim, Claims, Composition, made_here, on_stand_in
+from evaluate.gate.claim import Claim, Claims, claims_of, made_here, on_stand_in
 from evaluate.gate.policy import Policy
 from evaluate.gate.protection import Protection, standing_protection
 from evaluate.provenance import PublishedNumbers
@@ -190,7 +190,7 @@ def public_facts(
     if found is None:
         raise JobError(f"release={name!r} was not evaluated, so that there is nothing to report; evaluate it")
     declared = schema if schema.status == "declared" else None
-    provenance, claims = evaluation.provenance, Composition.of(evaluation).claims(found)
+    provenance, claims = evaluation.provenance, claims_of(evaluation, found)
     statement = None if found.statement is None else _public(found.statement)
     ledger, moment = position_of(None if statement is None else statement.ledger, provenance.ledger)
     return PublicFacts(

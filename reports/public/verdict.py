@@ -68,7 +68,7 @@ def public_verdict(facts: PublicFacts) -> PublicVerdict:
     verdict = judge_candidate(
         candidate,
         facts.policy.model_copy(update={"rules": tuple(shown)}),
-        counted=None if facts.claims is None else facts.claims.counted,
+        claims=facts.claims,
         verified=not facts.unverified,
     )
     binding = any(finding.rule.severity == "fail" for finding in verdict.findings)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evaluate.gate.claim import Composition
+from evaluate.gate.claim import claims_of
 from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.text import alike, count, loss, number, plain
@@ -59,7 +59,7 @@ def _worst(line: AttackLine) -> str:
 def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> GuidelineFinding:
     """The claim of all that counts with a table, its unit included, or that there is none."""
     statement = candidate.statement
-    claims = Composition.of(evaluation).claims(candidate)
+    claims = claims_of(evaluation, candidate)
     if statement is None or claims is None:
         return GuidelineFinding("absent", "no formal guarantee, so that there is nothing to evaluate")
     if not (claims.alone.private and claims.counted.private):

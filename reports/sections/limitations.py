@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.finding import sampled
+from evaluate.gate.undecided import sampled
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import count, finite, listed, number, percent, plain
@@ -79,7 +79,7 @@ def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitatio
 
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
-    return tuple(warned(said) for said in (*evaluation.real.shift.warnings, *evaluation.provenance.warnings))
+    return tuple(warned(said) for said in (*evaluation.real.warnings, *evaluation.provenance.warnings))
 
 
 _LISTED = 'kind = "categorical" and their categories (`understudy schema infer --kind COLUMN=categorical` lists them)'

@@ -18,7 +18,7 @@ _NAMES = {
     "real": "real table:", "schema": "schema:", "job_sha256": "SHA-256 of the job",
     "schema_sha256": "SHA-256 of the schema", "policy_sha256": "SHA-256 of the policy",
     "waivers_sha256": "SHA-256 of the waivers", "n_units": "declared units",
-    "duplicates_across": "held-out rows equal to a training row,", "duplicate_share_train": "share of training rows "
+    "duplicates_across": "held-out rows equal to a training row", "duplicate_share_train": "share of training rows "
     "with a twin",
 }  # fmt: skip
 """Keys of an evaluation that say little to a reader; a file's name is left as it is."""

@@ -2,25 +2,18 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.checks import COPIED, Check
+from evaluate.gate.checks import Check
 from evaluate.gate.finding import Finding
+from evaluate.gate.spoiled_cases import TITLES
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Case, Evaluation
 from synth import extras
 
-CASES: Mapping[Case, str] = {
-    "honest": "Half of the holdout must not fail",
-    "copy": "A copy of the training table must fail on privacy",
-    "some copies": f"Held-out rows with {COPIED:.0%} of training rows among them must fail on copies",
-    "shuffled": "Columns shuffled on their own must fail on fidelity",
-    "sorted": "Columns sorted on their own must fail on fidelity",
-}
-"""The self-tests in plain words."""
 MOST_REASONS = 5
 
 Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
@@ -96,7 +89,7 @@ def first_sentence(reason: str) -> str:
 def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[SelfCheck, ...]:
     policies = {(v.policy, v.version): v for v in verdicts}.values()
     absent = {test.case: test.absent for test in evaluation.self_tests}
-    titles = {**CASES, **{case: spoiled.title for case, spoiled in extras.load("self-test").items()}}
+    titles = {**TITLES, **{case: spoiled.title for case, spoiled in extras.load("self-test").items()}}
     cases = [case for case in titles if case in absent or any(c.case == case for v in policies for c in v.checks)]
     checks = {case: tuple(c for v in policies for c in v.checks if c.case == case) for case in cases}
     return tuple(SelfCheck(case, titles[case], checks[case], absent.get(case, "")) for case in cases)

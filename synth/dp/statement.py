@@ -185,20 +185,14 @@ class PrivacyStatement:
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "PrivacyStatement":
         """A statement from plain data, as `to_dict` gives it."""
-        whole = with_trust(content)
-        if set(whole) != {one.name for one in fields(PrivacyStatement)}:
+        if set(content) != {one.name for one in fields(PrivacyStatement)}:
             raise ValueError("a privacy statement has every key, and no other")
-        return _reader().validate_json(json.dumps(whole, allow_nan=False))
+        return _reader().validate_json(json.dumps(content, allow_nan=False))
 
 
 def trust_words() -> Mapping[str, str]:
     """Whom one must trust, in words, by what statements say; extras have others."""
     return {**_TRUST, **extras.load("trust")}
-
-
-def with_trust(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The plain data of a statement, with the trust of those that older versions wrote: in one curator."""
-    return {**content, "trust": content.get("trust", CURATOR)}
 
 
 @cache

@@ -39,7 +39,7 @@ def population(n: int, seed: int) -> pd.DataFrame:
 def measured(synthetic: pd.DataFrame, train: pd.DataFrame, holdout: pd.DataFrame) -> Candidate:
     kinds = {"level": "integer"} if "level" in train else {}  # an amount here, of few values though it is
     schema = infer_schema(pd.concat([train, holdout], ignore_index=True), kinds=kinds)
-    return evaluate(train=train, holdout=holdout, synthetic=synthetic, schema=schema, measures=FIDELITY).candidates[0]
+    return evaluate(train, synthetic, holdout=holdout, schema=schema, measures=FIDELITY).candidates[0]
 
 
 def number(candidate: Candidate, measure: str, *subject: str) -> Estimate:

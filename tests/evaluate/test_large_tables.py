@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from evaluate.engine import evaluate, measure_candidate
+from evaluate.options import EvaluationOptions
 from evaluate.privacy import copies
-from evaluate.real_facts import SampleSizes
 from evaluate.result import Estimate, EvaluationError
 from evaluate.sample_notes import on_samples
 from evaluate.tables import MetricResult, Real, Tables
@@ -86,10 +86,8 @@ def cut(frame: pd.DataFrame, size: int) -> pa.Table:
 
 
 def real_of(frames: Mapping[str, pd.DataFrame], *, entities: bool = False, sample_rows: int = 150) -> Real:
-    return Real.prepare(
-        cut(frames["train"], 400), cut(frames["holdout"], 400), schema_of(entities=entities), seed=1,
-        outside="clamp", sample_rows=sample_rows,
-    )  # fmt: skip
+    few = EvaluationOptions.model_construct(seed=1, outside="clamp", sample_rows=sample_rows)
+    return Real.prepare(cut(frames["train"], 400), cut(frames["holdout"], 400), schema_of(entities=entities), few)
 
 
 def numbers(found: MetricResult) -> dict[Any, list[float | None]]:
@@ -101,8 +99,8 @@ def numbers(found: MetricResult) -> dict[Any, list[float | None]]:
 def test_however_a_table_is_cut_into_chunks_every_number_is_the_same(size: int, entities: bool) -> None:
     frames, schema = sides(entities=entities, n=FEW), schema_of(entities=entities)
     whole, chunks = (
-        evaluate(**tables, schema=schema, seed=3, outside="clamp", measures=QUICK)
-        for tables in (frames, {name: cut(frame, size) for name, frame in frames.items()})
+        evaluate(real, synthetic, holdout=holdout, schema=schema, seed=3, outside="clamp", measures=QUICK)
+        for real, holdout, synthetic in (frames.values(), [cut(frame, size) for frame in frames.values()])
     )
     assert any(e.measure == "privacy.copies" and e.value > 0.1 for e in chunks.candidates[0].estimates)
     assert chunks.real == whole.real
@@ -130,10 +128,13 @@ def test_facts_are_of_all_rows_and_tell_of_samples() -> None:
     frames = sides()
     frames["holdout"] = pd.concat([frames["holdout"], frames["train"].head(12)], ignore_index=True)
     options: dict[str, Any] = {"schema": schema_of(), "measures": ["privacy.copies"], "outside": "clamp"}
-    here, there = evaluate(**frames, **options), evaluate(**frames, **options, sample_rows=100)
-    assert there.real.sampled == SampleSizes(100, 100)
+    real, holdout, synthetic = frames.values()
+    here, there = (
+        evaluate(real, synthetic, holdout=holdout, **options, **limit) for limit in ({}, {"sample_rows": 100})
+    )
+    assert (there.real.train_rows_sampled, there.real.holdout_rows_sampled) == (100, 100)
     assert (there.real.shift.n_train, here.real.shift.n_train) == (100, 1_500)
-    assert replace(there.real, sampled=None, shift=here.real.shift) == here.real
+    assert replace(there.real, train_rows_sampled=None, holdout_rows_sampled=None, shift=here.real.shift) == here.real
 
 
 @pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])

@@ -54,7 +54,7 @@ def rows(n: int, seed: int) -> pd.DataFrame:
 def test_every_measure_runs_on_columns_of_every_kind() -> None:
     synthetic = rows(300, 2)
     synthetic.loc[:9, ["town", "age"]] = ["elsewhere", 500]
-    evaluation = evaluate(train=rows(300, 0), holdout=rows(200, 1), synthetic=synthetic, schema=schema())
+    evaluation = evaluate(rows(300, 0), synthetic, holdout=rows(200, 1), schema=schema())
     candidate = evaluation.candidates[0]
     assert {failure.reason for failure in candidate.failures} == {"skipped", "not applicable"}
     assert {failure.subject for failure in candidate.failures} == {(), ("never",)}
@@ -68,7 +68,7 @@ def test_the_numbers_are_those_of_the_schema_that_the_real_tables_show() -> None
     open_schema = schema()
     seen = observe(open_schema, *(conform(real, open_schema, part=True) for real in (train, holdout)))
     found, expected = (
-        evaluate(train=train, holdout=holdout, synthetic=synthetic, schema=each, measures=measures).candidates[0]
+        evaluate(train, synthetic, holdout=holdout, schema=each, measures=measures).candidates[0]
         for each in (open_schema, seen)
     )
     assert found.estimates == expected.estimates
@@ -86,11 +86,7 @@ def test_domains_come_from_both_real_tables_and_never_from_the_synthetic_one() -
 @pytest.mark.parametrize("target", ["age", "code", "pay"])
 def test_utility_predicts_a_target_whose_domain_is_not_declared(target: str) -> None:
     candidate = evaluate(
-        train=rows(300, 0),
-        holdout=rows(200, 1),
-        synthetic=rows(300, 2),
-        schema=schema(target),
-        measures=["utility.tstr"],
+        rows(300, 0), rows(300, 2), holdout=rows(200, 1), schema=schema(target), measures=["utility.tstr"]
     ).candidates[0]
     assert {failure.reason for failure in candidate.failures} == {"skipped"}
     found = candidate.find("utility.tstr.linear")

@@ -45,7 +45,7 @@ def tables_of(*frames: pd.DataFrame) -> Tables:
     schema = build_schema({"status": "inferred", "columns": columns})
     train, fresh, control, synthetic = (conform(frame.reset_index(drop=True), schema, part=True) for frame in frames)
     shuffled = shuffle_columns(train, np.random.default_rng(0))
-    return Tables(schema, schema, train, fresh, control, synthetic, shuffled, 0)
+    return Tables(schema, schema, train, fresh, control, shuffled, 0, synthetic=synthetic)
 
 
 @pytest.fixture(params=[categories, numbers, mixed])

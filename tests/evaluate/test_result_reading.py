@@ -15,7 +15,6 @@ from evaluate.metrics import UNJUDGED
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.result_io import evaluation_from
 from reports.html import render_html
-from synth.infer import infer_schema
 from tests.damaging import damaged
 from tests.evaluations import evaluation_of, stated
 
@@ -57,8 +56,7 @@ def test_columns_of_days_times_and_huge_numbers_are_read_back_unchanged() -> Non
     day = pd.to_datetime("2015-01-01") + pd.to_timedelta(rng.integers(0, 400, 300), "D")
     at = day + pd.to_timedelta(rng.integers(0, 86_400, 300), "s")
     frame = pd.DataFrame({"day": day, "at": at, "huge": rng.normal(size=300) * 1e300})
-    parts = {"train": frame[:150], "holdout": frame[150:250], "synthetic": frame[250:]}
-    found = evaluate(**parts, schema=infer_schema(frame), measures=["fidelity.columns"])
+    found = evaluate(frame[:150], frame[250:], holdout=frame[150:250], measures=["fidelity.columns"])
     edges = [figure["edges"] for figure in found.candidates[0].figures["columns"]]
     assert [type(of[0]) for of in edges] == [str, str, float]
     assert evaluation_from(found.to_json()).to_json() == found.to_json()

@@ -288,7 +288,7 @@ def test_self_tests_depend_on_the_seed_and_not_on_the_order_of_rows_and_columns(
 def test_every_evaluation_carries_its_self_tests_and_they_survive_json() -> None:
     train, holdout = population(160, 1), population(100, 2)
     schema = infer_schema(pd.concat([train, holdout], ignore_index=True))
-    made = evaluate(train=train, holdout=holdout, synthetic=population(50, 9), schema=schema, measures=[COPIES])
+    made = evaluate(train, population(50, 9), holdout=holdout, schema=schema, measures=[COPIES])
     assert [test.case for test in made.self_tests] == list(CASES)
     assert evaluation_from(made.to_json()).self_tests == made.self_tests
 

@@ -47,19 +47,10 @@ def test_a_holdout_of_one_entity_cannot_be_halved() -> None:
     of_people = build_schema({**content, "columns": columns, "entity": "who"})
     train, holdout = (rows(200, seed).assign(who=np.arange(200) // 4 + 100 * seed) for seed in (0, 1))
     assert evaluate(
-        train=train,
-        holdout=holdout,
-        synthetic=rows(100, 2).assign(who=range(100)),
-        schema=of_people,
-        measures=["privacy.copies"],
+        train, rows(100, 2).assign(who=range(100)), holdout=holdout, schema=of_people, measures=["privacy.copies"]
     )
     with pytest.raises(EvaluationError, match="one entity alone; give it more entities"):
-        evaluate(
-            train=train,
-            holdout=holdout.assign(who=500),
-            synthetic=rows(100, 2).assign(who=range(100)),
-            schema=of_people,
-        )
+        evaluate(train, rows(100, 2).assign(who=range(100)), holdout=holdout.assign(who=500), schema=of_people)
 
 
 def test_a_table_of_twins_has_rows_on_both_sides_and_is_accepted() -> None:
@@ -72,11 +63,7 @@ def test_a_table_of_twins_has_rows_on_both_sides_and_is_accepted() -> None:
 def test_train_and_holdout_swapped_never_pass() -> None:
     train, holdout = rows(1500, 0), rows(1500, 1)
     candidate = evaluate(
-        train=holdout,
-        holdout=train,
-        synthetic=train,
-        schema=schema(),
-        measures=["privacy.membership", "privacy.copies"],
+        holdout, train, holdout=train, schema=schema(), measures=["privacy.membership", "privacy.copies"]
     ).candidates[0]
     found = candidate.find("privacy.membership.auc")
     assert isinstance(found, Failure)

@@ -12,7 +12,7 @@ import pytest
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.provenance import Provenance
-from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.real_facts import RealFacts, Shift
 from evaluate.result import Candidate, Estimate, Evaluation, Failure, GeneratorRecord
 from synth.dp.statement import PrivacyStatement
 from synth.schema import build_schema
@@ -49,7 +49,7 @@ def sample_evaluation(renamed: dict[str, str] | None = None, seed: int = 0) -> E
         _candidate(name, names, shares, np.random.default_rng([seed, i])) for i, name in enumerate(QUALITY)
     )
     shift = Shift(n_train=39074, n_holdout=9768, p_value=0.4, detectable=0.53)
-    real = RealFacts(39074, 9768, Duplicates(195, 0.01996), 0.0231, len(names), names[-1], shift=shift)
+    real = RealFacts(39074, 9768, 195, 0.0231, len(names), names[-1], shift=shift)
     schema = build_schema({
         "status": "declared", "n_units": 39074, "target": names[-1], "sensitive": [names[8]],
         "columns": {
@@ -283,7 +283,7 @@ def _statement() -> PrivacyStatement:
         ],
         "max_rows_per_unit": 1, "relation": "zero-out", "versions": {"opendp": "0.13.0", "dp_accounting": "0.5.0"},
         "ledger": None, "caveats": ["The schema's bounds and categories were declared public by its author."],
-        "private": True,
+        "private": True, "trust": "curator",
     })  # fmt: skip
 
 

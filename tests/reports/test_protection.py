@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evaluate.gate.claim import Composition
+from evaluate.gate.claim import claims_of
 from evaluate.gate.protection import Protection, protection_of, standing_protection
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
 from evaluate.text import at_most
@@ -34,7 +34,7 @@ def fitted(*schedules: Schedule, **known: Any) -> Evaluation:
 
 def protection(evaluation: Evaluation) -> Protection:
     candidate = evaluation.candidates[0]
-    claims = Composition.of(evaluation).claims(candidate)
+    claims = claims_of(evaluation, candidate)
     assert claims is not None
     return protection_of(evaluation, candidate, claims)
 
@@ -109,7 +109,7 @@ def test_no_limit_is_drawn_of_a_claim_that_does_not_stand(evaluation: Evaluation
         replace(evaluation, candidates=(replace(first, audit=against), *others)),
         replace(evaluation, provenance=altered(evaluation.provenance, {"split": None})),
     ):
-        claims = Composition.of(changed).claims(changed.candidates[0])
+        claims = claims_of(changed, changed.candidates[0])
         assert standing_protection(changed, changed.candidates[0], claims) is None
         assert 'class="limited"' not in render_html(changed)
 
@@ -119,7 +119,7 @@ def test_attacks_stand_beside_their_limit_in_the_internal_report(evaluation: Eva
     found = Estimate("privacy.membership.tpr_at_0.01", 0.02, 400, "lower", low=0.01, high=0.04, reference=0.01)
     estimates = (*(one for one in first.estimates if one.measure != found.measure), found)
     page = render_html(replace(evaluation, candidates=(replace(first, estimates=estimates), *others)))
-    claims = Composition.of(evaluation).claims(first)
+    claims = claims_of(evaluation, first)
     assert claims is not None
     most = at_most(protection_of(evaluation, first, claims).limit.detections(0.01))
     rows = page.split("<caption>What attacks found, and the limit</caption>")[1].split("</table>")[0].split("<tr>")[2:]

@@ -120,9 +120,12 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
     real = conform(real, SCHEMA)
     half = len(real) // 2
     found = evaluate(
-        train=real[:half], holdout=real[half:], synthetic={"mst": synthetic, "other": synthetic}, schema=SCHEMA,
+        real[:half],
+        {"mst": synthetic, "other": synthetic},
+        holdout=real[half:],
+        schema=SCHEMA,
         measures=["validity", "fidelity.columns", "privacy.copies"],
-    )  # fmt: skip
+    )
     audit = conclude((1.0, 1e-6), (431, 447), 961, 0.99, ran_on="a public stand-in of 936 rows")
     prints = {"table": f"hmac-sha256:{'c' * 64}", "train": f"hmac-sha256:{'d' * 64}"}
     candidates = tuple(

@@ -10,10 +10,11 @@ import pytest
 from evaluate.gate.checks import Check
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.policy import Policy, Rule, Waiver
+from evaluate.gate.spoiled_cases import TITLES
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Estimate, Evaluation, SelfTest
 from reports import render_html
-from reports.sections.verdicts import CASES, bound_of, ruling_of, self_checks
+from reports.sections.verdicts import bound_of, ruling_of, self_checks
 from tests.evaluations import altered, evaluation_of
 
 LOWER = Rule(measure="privacy.membership.auc", limit=0.6, why="because")
@@ -150,7 +151,7 @@ def test_self_tests_that_did_not_come_out_are_said_beside_the_verdict_and_told_i
     cover, rest = page.split('id="policy"')
     assert "1 of 2 self-tests did not come out" in cover
     limits = rest.split('id="self-tests"')[1]
-    assert CASES["copy"] in limits
+    assert TITLES["copy"] in limits
     assert "A copy passed." in limits
     assert [check.case for check in ruling_of(verdict).broken] == ["copy"]
 

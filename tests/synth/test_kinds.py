@@ -119,11 +119,7 @@ def test_a_kind_in_one_file_is_inferred_fitted_drawn_and_evaluated(height: Modul
     assert model.sample(5, seed=0)["tall"].str.fullmatch(r"(\d+ ft)?( ?\d+ in)?").all()
     drawn = synth.fit(frame, schema, "trees").sample(400, seed=0)
     evaluation = evaluate.evaluate(
-        train=frame[:300],
-        holdout=frame[300:],
-        synthetic=drawn,
-        schema=schema,
-        measures=["fidelity.columns", "validity"],
+        frame[:300], drawn, holdout=frame[300:], schema=schema, measures=["fidelity.columns", "validity"]
     )
     values = {estimate.measure: estimate.value for estimate in evaluation.candidates[0].estimates}
     assert values["validity.rows"] == 1.0 and values["columns.tvd.mean"] < 0.2

@@ -10,6 +10,7 @@ import pytest
 
 import understudy.evaluate_external as offering
 import understudy.hashed_table as digested
+from evaluate.options import EvaluationOptions
 from synth.errors import TableError
 from synth.progress import quiet
 from understudy.hashed_table import read_digested
@@ -36,7 +37,7 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> offering.Offer:
     (tmp_path / "s.toml").write_text(SCHEMA)
     return offering.Offer(
         tmp_path / "train.csv", tmp_path / "holdout.csv", (tmp_path / "t.csv",), tmp_path / "s.toml",
-        measures=("validity",),
+        options=EvaluationOptions(measures="validity"),
     )  # fmt: skip
 
 

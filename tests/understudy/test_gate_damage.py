@@ -241,8 +241,7 @@ def honest() -> dict[str, Any]:
     measures = ["validity", "privacy.membership", "fidelity.columns"]
     schema = build_schema({"status": "declared", "columns": columns})
     tables = {"a": other, "b": train.assign(age=other["age"])}
-    made = evaluate(train=train, holdout=holdout, synthetic=tables, schema=schema, measures=measures,
-                    statements={"a": stated()})  # fmt: skip
+    made = evaluate(train, tables, holdout=holdout, schema=schema, measures=measures, statements={"a": stated()})
     provenance = origin(versions={"understudy": "1"})
     small = tuple(replace(one, figures={"columns": []}) for one in made.candidates)
     content: dict[str, Any] = json.loads(replace(made, candidates=small, provenance=provenance).to_json())

@@ -63,13 +63,12 @@ def evaluation() -> dict[str, Any]:
     columns = {"age": {"kind": "integer", "bounds": [0, 99]}, "ill": {"kind": "boolean"}}
     schema = build_schema({"status": "declared", "columns": columns})
     rng = np.random.default_rng(0)
-    rows = {
-        side: pd.DataFrame({"age": rng.integers(0, 99, 120), "ill": rng.random(120) < 0.4})
-        for side in ("train", "holdout", "synthetic")
-    }
+    real, holdout, synthetic = (
+        pd.DataFrame({"age": rng.integers(0, 99, 120), "ill": rng.random(120) < 0.4}) for _ in range(3)
+    )
     measures = ["validity", "privacy.copies", "fidelity.columns"]
     statements = {"synthetic": PrivacyStatement.from_dict(STATEMENT)}
-    made = evaluate(**rows, schema=schema, measures=measures, statements=statements)
+    made = evaluate(real, synthetic, holdout=holdout, schema=schema, measures=measures, statements=statements)
     content: dict[str, Any] = json.loads(made.to_json())
     return content
 

@@ -44,11 +44,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def evaluated(synthetic: pd.DataFrame, *measures: str) -> Evaluation:
     return evaluate(
-        train=table(300, 1),
-        holdout=table(200, 2),
-        synthetic=synthetic,
-        schema=synth.infer_schema(table(300, 1)),
-        measures=measures,
+        table(300, 1), synthetic, holdout=table(200, 2), schema=synth.infer_schema(table(300, 1)), measures=measures
     )
 
 

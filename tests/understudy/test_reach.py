@@ -86,7 +86,7 @@ def test_targets_are_counted_as_the_attack_does(rows_each: int) -> None:
         who = np.repeat(np.arange(first, first + n), rows_each)
         return pd.DataFrame({"who": who, "x": rng.random(len(who))})
 
-    tables = Real.prepare(rows(0, 700), rows(700, 300), schema, n_targets=n_targets).beside(rows(1_000, 700))
+    tables = Real.prepare(rows(0, 700), rows(700, 300), schema, targets=n_targets).beside(rows(1_000, 700))
     size = Size(n_units, 0.3, n_targets, rows_each=rows_each)
     assert tuple(map(len, targets_of(tables))) == size.sides
 
@@ -97,7 +97,7 @@ def test_shares_of_synthetic_rows_end_where_those_of_honest_rows_do(n: int) -> N
     schema = build_schema({"status": "declared", "columns": {"x": {"kind": "real", "bounds": [0, 1]}}})
     train, holdout, fresh = (pd.DataFrame({"x": rng.random(size)}) for size in (100, 80, n))
     found = evaluate(
-        train=train, holdout=holdout, synthetic={"a": fresh}, schema=schema, measures=["validity", "privacy.copies"]
+        train, {"a": fresh}, holdout=holdout, schema=schema, measures=["validity", "privacy.copies"]
     ).candidates[0]
     ends = {"validity.rows": "low", "privacy.copies.excess": "high", "privacy.copies.unique.excess": "high"}
     for measure, end in ends.items():

@@ -14,16 +14,16 @@ rng = np.random.default_rng(0)
 real = pd.DataFrame({"age": rng.integers(18, 90, 900), "town": rng.choice(list("xyz"), 900)})
 schema = synth.infer_schema(real)
 train, holdout = synth.split_table(real, schema)
-tables = {"train": train, "holdout": holdout, "schema": schema}
+beside = {"holdout": holdout, "schema": schema}
 """,
     "model = synth.fit(train)",
     """
 measures = ["validity", "fidelity.columns", "fidelity.pairs"]
-evaluation = evaluate.evaluate(**tables, synthetic=model.sample(seed=0), measures=measures)
+evaluation = evaluate.evaluate(train, model.sample(seed=0), **beside, measures=measures)
 """,
     """
 quiet = synth.quiet
-again = evaluate.evaluate(**tables, synthetic=model.sample(), measures=measures, progress=quiet)
+again = evaluate.evaluate(train, model.sample(), **beside, measures=measures, progress=quiet)
 """,
     "evaluation.plot.columns()",
     '(verdict,) = evaluate.judge(evaluation, "internal")\nverdict',

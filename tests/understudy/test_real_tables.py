@@ -71,7 +71,7 @@ def test_a_copy_fails_privacy_half_the_holdout_fails_nothing_and_shuffled_column
         "half": half,
         "shuffled": shuffle_columns(sides.train, np.random.default_rng(0)),
     }
-    evaluation = evaluate(train=sides.train, holdout=sides.holdout, synthetic=tables, schema=schema)
+    evaluation = evaluate(sides.train, tables, holdout=sides.holdout, schema=schema)
     policy = load_policy("internal")
     failed = {
         candidate.name: {f.rule.measure for f in judge_candidate(candidate, policy).findings if f.outcome == "FAIL"}

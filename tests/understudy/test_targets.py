@@ -3,9 +3,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from evaluate.options import N_TARGETS
 from evaluate.result import Estimate
 from evaluate.result_io import evaluation_from
-from evaluate.tables import N_TARGETS
 from understudy.job.spec import EvaluationSpec
 
 
@@ -33,4 +33,4 @@ def test_evaluate_attacks_as_many_rows_as_it_is_told(targets: str, n: int, works
     for wrong in ("99", "many", "-5"):
         refused = workspace.run(*given, wrong)
         assert refused.exit_code == 2
-        assert f"targets={wrong!r}" in refused.stderr
+        assert f"targets: {wrong if wrong.isdecimal() else repr(wrong)} is neither a number" in refused.stderr

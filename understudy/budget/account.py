@@ -181,9 +181,8 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
             "about it takes back; give the generator an epsilon, or leave released_numbers out"
         )
     from evaluate.dp_release import released_schedule
-    from evaluate.engine import aimed
 
-    asked = aimed(schema, job.evaluation.target, job.evaluation.task)
+    asked = job.evaluation.aim(schema)
     try:
         return released_schedule(asked, job.released_numbers.epsilon, job.released_numbers.delta)
     except BudgetError as error:

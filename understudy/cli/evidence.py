@@ -9,15 +9,19 @@ import typer
 
 from understudy.cli.options import (
     ClampOption,
+    MeasureOption,
     OutFile,
-    SchemaFile,
     SeedOption,
     SignKey,
+    TargetOption,
+    TargetsOption,
     TaskOption,
+    TimeLimitOption,
     bundle_signer,
     console_of,
     offer_of,
     outside_of,
+    rows_of,
 )
 
 if TYPE_CHECKING:
@@ -50,27 +54,27 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     train: Annotated[
         str, typer.Option(help="Real rows that the generator saw: file, folder or address.", show_default=False)
     ],
-    holdout: Annotated[str, typer.Option(help="Real rows that it did not see.", show_default=False)],
     synthetic: Annotated[list[str], typer.Option(help="The table to judge; may be repeated.", show_default=False)],
-    schema: SchemaFile,
     out: OutFile,
+    holdout: Annotated[
+        str | None, typer.Option(help="Real rows that it did not see; none: no attack, and no model is trained.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="The table's schema; none: the model's, or it is inferred from the real rows.")
+    ] = None,
     model: Annotated[
         Path | None,
         typer.Option(help="The model the table came from: gives the privacy statement, whose claim is audited."),
     ] = None,
     seed: SeedOption = 0,
-    measure: Annotated[list[str] | None, typer.Option(help="Only this measure; may be repeated.")] = None,
-    time_limit_s: Annotated[
-        float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure.")
-    ] = None,
+    measure: MeasureOption = None,
+    time_limit_s: TimeLimitOption = None,
     audit: Annotated[
         bool, typer.Option(help="Audit the model's claim on a public stand-in; without, no rule about it passes.")
     ] = True,
-    target: Annotated[str | None, typer.Option(help="Column that models predict; none: the schema's.")] = None,
+    target: TargetOption = None,
     task: TaskOption = None,
-    targets: Annotated[
-        str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
-    ] = "8000",
+    targets: TargetsOption = "8000",
     fidelity_rows: Annotated[
         str,
         typer.Option(
@@ -97,23 +101,26 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
+    from evaluate.options import EvaluationOptions
     from reports.sections.utility import given_away, predicted
     from synth.output import check_new_file, whole_file
-    from understudy.evaluate_external import Offer, disputed, measure_offer, parsed_rows, unjudged, unverified
+    from understudy.evaluate_external import Offer, disputed, measure_offer, unjudged, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
-    asked = tuple(measure or ()) or None
-    offer = Offer(
-        train, holdout, tuple(synthetic), schema, model, seed, asked, time_limit_s, audit, target, shadow_models,
-        parsed_rows(targets), parsed_rows(fidelity_rows, "fidelity_rows"), sample_rows, task, outside_of(clamp),
-    )  # fmt: skip
+    options = {
+        "measures": measure or None, "time_limit_s": time_limit_s, "target": target, "task": task,
+        "targets": rows_of(targets), "fidelity_rows": rows_of(fidelity_rows), "sample_rows": sample_rows,
+        "seed": seed, "outside": outside_of(clamp),
+    }  # fmt: skip
+    asked = EvaluationOptions.of(None, options)
+    offer = Offer(train, holdout, tuple(synthetic), schema, model, audit, shadow_models, asked)
     for sentence in unverified(offer):
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
     shift = evaluation.real.shift
-    said = (*shift.warnings, *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
+    said = (*evaluation.real.warnings, *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     for sentence in said:
         console.warn(sentence)
     with whole_file(out) as path:
@@ -166,7 +173,7 @@ def gate(  # noqa: PLR0913 - options of the command line
         candidate = offer.candidate
     verdicts = judge(found, [rules], None if candidate is None else [candidate], waivers=answers)
     shift = found.real.shift
-    warned = [*shift.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
+    warned = [*found.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
@@ -233,9 +240,11 @@ def _release(evaluation: "Evaluation") -> str | None:
 
 
 def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
-    from evaluate.gate.policy import load_waivers
+    from evaluate.gate.policy import build_waivers
+    from synth.errors import JobError
+    from synth.validation import read_toml
 
-    return () if path is None else load_waivers(path)
+    return () if path is None else build_waivers(read_toml(path, "waivers", JobError))
 
 
 def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
@@ -247,7 +256,7 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
     """The policy table, the reasons of what did not pass or rests on samples, who answers, self-tests, the verdict."""
-    from evaluate.gate.finding import sampled
+    from evaluate.gate.undecided import sampled
 
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
     console.table(("outcome", "rule", "estimate [95%]"), rows)
@@ -258,6 +267,8 @@ def _show_verdict(verdict: "Verdict", console: "Console") -> None:
         if check.outcome != "came out":
             console.say(f"self-test {check.case}: {check.outcome}. {check.reason}")
     console.say(f"{verdict.candidate}: {verdict.verdict} under policy {verdict.policy}, for {verdict.audience}")
+    if verdict.reason:
+        console.say(verdict.reason)
 
 
 def reason_line(finding: "Finding") -> str:

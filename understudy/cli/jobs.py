@@ -200,6 +200,8 @@ def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
     console.table(("candidate", "guarantee", "verdict", "rules that did not pass"), rows)
     released = outcome.delivery.released
     for verdict in outcome.verdicts if released is None else [released]:
+        if verdict.reason:
+            console.say(f"{verdict.candidate}: {verdict.reason}")
         for finding in ruling_of(verdict).reasons:
             if finding.binding and finding.outcome != "PASS":
                 console.say(f"{verdict.candidate}: {reason_line(finding)}")

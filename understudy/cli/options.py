@@ -47,6 +47,17 @@ ClampOption = Annotated[
     bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Of every draw but private noise.")]
+MeasureOption = Annotated[list[str] | None, typer.Option("--measure", help="Only this measure; may be repeated.")]
+TimeLimitOption = Annotated[float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure.")]
+TargetOption = Annotated[str | None, typer.Option("--target", help="Column that models predict; none: the schema's.")]
+TargetsOption = Annotated[
+    str, typer.Option("--targets", help="Rows of either side that attacks are tried on at most; all: every one.")
+]
+
+
+def rows_of(text: str) -> Any:
+    """A number of rows, or the text that stands for all of them."""
+    return int(text) if text.isdecimal() else text
 
 
 def outside_of(clamp: bool) -> Literal["clamp", "refuse"]:

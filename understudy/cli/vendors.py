@@ -8,14 +8,19 @@ import typer
 
 from understudy.cli.options import (
     ClampOption,
+    MeasureOption,
     OutFolder,
     SchemaFile,
     SeedOption,
     SignKey,
+    TargetOption,
+    TargetsOption,
     TaskOption,
+    TimeLimitOption,
     call_of,
     console_of,
     outside_of,
+    rows_of,
     signer_of,
 )
 
@@ -62,15 +67,11 @@ def compare(  # noqa: PLR0913 - options of the command line
     rows: Annotated[
         int | None, typer.Option(min=1, help="Rows of each table; none: as many as the smallest has, or train.")
     ] = None,
-    measure: Annotated[list[str] | None, typer.Option(help="Only this measure; may be repeated.")] = None,
-    time_limit_s: Annotated[
-        float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure of each table.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Column that models predict; none: the schema's.")] = None,
+    measure: MeasureOption = None,
+    time_limit_s: TimeLimitOption = None,
+    target: TargetOption = None,
     task: TaskOption = None,
-    targets: Annotated[
-        str, typer.Option(help="Rows of either side that attacks are tried on at most; all: every one.")
-    ] = "8000",
+    targets: TargetsOption = "8000",
     clamp: ClampOption = False,
     sign_key: SignKey = None,
 ) -> int:
@@ -79,22 +80,25 @@ def compare(  # noqa: PLR0913 - options of the command line
     Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
+    from evaluate.options import EvaluationOptions
     from synth.output import making
     from understudy.data.source import file_state, find_table
-    from understudy.evaluate_external import parsed_rows
     from understudy.vendors.comparison import compare as compared
     from understudy.vendors.delivery import deliver_comparison, exit_code, sentences
     from understudy.vendors.submission import Asked
 
     console = console_of(ctx)
+    options = {
+        "measures": measure or None, "time_limit_s": time_limit_s, "target": target, "task": task,
+        "targets": rows_of(targets), "seed": seed, "outside": outside_of(clamp),
+    }  # fmt: skip
     asked = Asked(
-        real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, seed,
-        rows, tuple(measure or ()) or None, time_limit_s, target, parsed_rows(targets), task,
-        outside_of(clamp),
+        real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, rows,
+        EvaluationOptions.of(None, options),
     )  # fmt: skip
     given = [schema, *tables, Path(policy), *([] if claims is None else [claims])]
     states = [find_table(real).state, find_table(holdout).state, *map(file_state, given)]
-    call = call_of("compare", asked=asdict(asked), files=states)
+    call = call_of("compare", asked={**asdict(asked), "options": asked.options.model_dump()}, files=states)
     with making(out, call) as made:
         signer = signer_of(sign_key, console)
         if made.told is not None:

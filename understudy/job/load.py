@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluate.engine import aimed
 from evaluate.gate.policy import (
     Policy,
     Waiver,
@@ -61,7 +60,7 @@ def read_inputs(job_path: Path) -> Inputs:
     given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
     schema = schema_of(given["schema"])
     policy, waivers = read_terms(job, home, given)
-    aimed(schema, job.evaluation.target, job.evaluation.task)
+    job.evaluation.aim(schema)
     return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
 
 

@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from evaluate.tables import N_ROWS, SAMPLE_ROWS
+from evaluate.options import EvaluationOptions, MeasureOptions
 from synth import extras
 from synth.errors import JobError, nearest
-from synth.schema import TaskKind
+from synth.table.conforming import Outside
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
 from understudy.data.source import refuse_credentials
@@ -61,48 +61,18 @@ class SplitSpec(Frozen):
     seed: Seed | None = Field(default=None, description="Names the split; left out: the job's seed.")
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-class EvaluationSpec(Frozen):
+class EvaluationSpec(MeasureOptions):
     """The measures, with their limits of time and rows."""
 
-    measures: (
-        Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])] | None
-    ) = Field(default=None, description="Names of measures; left out: all.")
-    time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; left out: no limit.")
     audit: bool = Field(default=True, description="Whether the claim of each private fit is audited, on a stand-in.")
-    target: str | None = Field(default=None, description="Column that models predict; left out: the schema's target.")
-    task: TaskKind | None = Field(
-        default=None, description="How they predict it; left out: the schema's, or by target."
-    )
-    targets: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
-        default=8_000, description="Rows of either side that attacks are tried on at most; all: every one."
-    )
-    fidelity_rows: Annotated[int, Field(strict=True, ge=100)] | Literal["all"] = Field(
-        default=N_ROWS, description="Rows of each table that columns, pairs and triples compare at most; all: all."
-    )
-    sample_rows: int = Field(
-        default=SAMPLE_ROWS,
-        strict=True,
-        ge=100,
-        description="Rows of either real side that attacks and models are given at most, and five times as many "
-        "synthetic ones; copies and validity are counted on all rows.",
-    )
     shadow_models: Annotated[int, Field(strict=True, ge=4, le=1000)] | None = Field(
         default=None, description="Models that the shadow-model attack fits; left out: no attack."
     )
 
-    @property
-    def n_targets(self) -> int | None:
-        """Rows of either side that attacks are tried on at most; `None`: every one."""
-        return None if self.targets == "all" else self.targets
-
-    @property
-    def n_rows(self) -> int | None:
-        """Rows of each table that marginal fidelity compares at most; `None`: all."""
-        return None if self.fidelity_rows == "all" else self.fidelity_rows
+    def options(self, seed: int, outside: Outside) -> EvaluationOptions:
+        """The same with what a job says elsewhere."""
+        shared = {name: getattr(self, name) for name in MeasureOptions.model_fields}
+        return EvaluationOptions(**shared, seed=seed, outside=outside)
 
 
 class LedgerSpec(Frozen):

@@ -53,9 +53,8 @@ def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, p
 
 def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
     from evaluate.dp_release import release_numbers as released
-    from evaluate.engine import aimed
 
-    schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
+    schema = plan.job.evaluation.aim(plan.schema)
     with plan.payment(work).budget(PUBLICATION) as budget:
         if budget is None:
             raise BudgetError("numbers are released under a budget only; set released_numbers.epsilon")

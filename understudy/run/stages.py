@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluate.engine import aimed, evaluate_beside
+from evaluate.engine import evaluate_beside
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
 from evaluate.tables import Real
@@ -78,17 +78,9 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
 
 def real(plan: Plan, sides: Split) -> Real:
     """The real side of every evaluation."""
-    schema = aimed(plan.schema, plan.job.evaluation.target, plan.job.evaluation.task)
-    return Real.prepare(
-        sides.train,
-        sides.holdout,
-        schema,
-        seed=child_seed(plan.job.seed, "evaluate"),
-        outside=plan.job.outside,
-        n_targets=plan.job.evaluation.n_targets,
-        n_rows=plan.job.evaluation.n_rows,
-        sample_rows=plan.job.evaluation.sample_rows,
-    )
+    asked = plan.job.evaluation
+    options = asked.options(child_seed(plan.job.seed, "evaluate"), plan.job.outside)
+    return Real.prepare(sides.train, sides.holdout, asked.aim(plan.schema), options)
 
 
 def evaluate(

@@ -20,7 +20,7 @@ from evaluate.comparison import (
     VendorRanking,
     VendorResult,
 )
-from evaluate.engine import aimed, attempted, evaluate_beside, measure_candidate, real_facts
+from evaluate.engine import attempted, evaluate_beside, measure_candidate, real_facts
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict, judge
@@ -80,15 +80,12 @@ class VendorContext:
 
     def prepared(self, schema: Schema) -> Real:
         """The real rows by the columns of a schema."""
-        return Real.prepare(
-            self.train, self.holdout, schema, seed=self.asked.seed, outside=self.asked.outside,
-            n_targets=self.asked.n_targets,
-        )  # fmt: skip
+        return Real.prepare(self.train, self.holdout, schema, self.asked.options)
 
     @property
     def facts(self) -> RealFacts:
         """Facts about the real table, with how train and holdout differ."""
-        return real_facts(self.real, self.asked.measures)
+        return real_facts(self.real, self.asked.options.measures)
 
 
 @dataclass(frozen=True)
@@ -122,11 +119,11 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
     Args:
         bench: *Sensitive*: holds the real rows.
     """
-    asked, real = bench.asked, bench.beside(offered)
+    options, real = bench.asked.options, bench.beside(offered)
     delivered = offered.read(bench.limits)
-    tables = real.beside(sampled(delivered, offered.schema, n_rows, asked.seed))
+    tables = real.beside(sampled(delivered, offered.schema, n_rows, options.seed))
     candidate = measure_candidate(
-        offered.name, tables, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=bench.progress,
+        offered.name, tables, measures=options.measures, time_limit_s=options.time_limit_s, progress=bench.progress,
         generator=GeneratorRecord("unknown", {"vendor": offered.name}),
     )  # fmt: skip
     whole = real.beside(delivered) if len(delivered) > n_rows else None
@@ -135,7 +132,7 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
         in_all = measure_candidate(offered.name, whole, measures=[PERSONAL])
         own += [f for f in barring(in_all, bench.policy, [], bench.facts)[0] if f.rule.measure.startswith(PERSONAL)]
     barred, left_open = barring(candidate, bench.policy, own, bench.facts)
-    figures = None if barred or offered.lacking else ReplicatedFigures.of(tables, asked.time_limit_s)
+    figures = None if barred or offered.lacking else ReplicatedFigures.of(tables, options.time_limit_s)
     tables.kept.clear()
     fidelity = fidelity_findings(candidate, bench.policy, bench.facts)
     return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own, fidelity)
@@ -238,14 +235,15 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     """Every table measured on the same terms, those that break a rule set apart, the others ranked."""
     named, started, given = asked.named(), provenance.now(), {"policy": given_policy(asked.policy, Path())}
     policy = named_policy(given["policy"])
-    check_measures(asked.measures or ())
+    options = asked.options
+    check_measures(options.measures or ())
     claims = {} if asked.claims is None else read_claims(asked.claims, named)
     given["schema"] = read_given(asked.schema, "schema", SchemaError)
-    schema = aimed(schema_of(given["schema"]), asked.target, asked.task)
+    schema = options.aim(schema_of(given["schema"]))
     key = provenance.fingerprint_key(provenance.key_path())
-    train = read_side("train", find_table(str(asked.train)), schema, asked.outside)
-    holdout = read_side("holdout", find_table(str(asked.holdout)), schema, asked.outside)
-    real = Real.prepare(train, holdout, schema, seed=asked.seed, outside=asked.outside, n_targets=asked.n_targets)
+    train = read_side("train", find_table(str(asked.train)), schema, options.outside)
+    holdout = read_side("holdout", find_table(str(asked.holdout)), schema, options.outside)
+    real = Real.prepare(train, holdout, schema, options)
     bench = VendorContext(
         asked, schema, policy, train, holdout, SizeLimits.beside(real.train, len(train)), real, progress, given, started
     )
@@ -266,7 +264,7 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
         for name in named
     )
     ranking = _ranking(bench, vendors, measured, n_rows)
-    base = evaluate_beside(real, {}, measures=asked.measures, time_limit_s=asked.time_limit_s, progress=progress)
+    base = evaluate_beside(real, {}, measures=options.measures, time_limit_s=options.time_limit_s, progress=progress)
     evaluation = replace(
         base,
         candidates=tuple(one.candidate for one in measured.values()),
@@ -335,7 +333,7 @@ def _ranking(
     standings = {vendor.name: vendor.standing for vendor in vendors}
     asked, policy = bench.asked, bench.policy
     return VendorRanking(
-        ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.seed, policy.name, policy.version),
+        ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name, policy.version),
         tuple(vendor.result for vendor in vendors),
         order,
         picture([one.candidate for one in measured.values()], standings),
@@ -346,10 +344,10 @@ def _provenance(bench: VendorContext, offers: Mapping[str, DeliveredTable], key:
     prints = provenance.fingerprints(bench.real.train, bench.real.holdout, bench.schema, key)
     attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
     known = Provenance(
-        warnings=(CLAMPED,) if bench.asked.outside == "clamp" else (),
+        warnings=(CLAMPED,) if bench.asked.options.outside == "clamp" else (),
         attempts=attempts,
         evaluated_at=bench.started,
-        seed=bench.asked.seed,
+        seed=bench.asked.options.seed,
         fingerprints=prints,
         files_sha256={f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()},
     )

@@ -33,7 +33,7 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
         order = found.ranking.order
         ends = [f"{one.figure} {part}" for one in order.figures for part in ("value", "group")]
         write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, order))
-        write_evidence(BundleContent(delivery, given, {"comparison": asked.seed}), beside, signer)
+        write_evidence(BundleContent(delivery, given, {"comparison": asked.options.seed}), beside, signer)
 
 
 def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
@@ -68,7 +68,7 @@ def exit_code(found: VendorComparison) -> int:
 
 def sentences(found: VendorComparison) -> tuple[str, ...]:
     """Notes for a reader, before the numbers."""
-    facts = (*found.evaluation.real.shift.warnings, *given_away(found.evaluation))
+    facts = (*found.evaluation.real.warnings, *given_away(found.evaluation))
     said, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
     for vendor in found.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:

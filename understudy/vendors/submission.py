@@ -12,16 +12,15 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, ValidationError
 
+from evaluate.options import EvaluationOptions
 from evaluate.result import EvaluationError
 from evaluate.sampling import MIN_TRAIN_ROWS, entity_codes
-from evaluate.tables import N_TARGETS
 from reports.exports.csv import runs
 from synth.errors import JobError, TableError, nearest
 from synth.row_hash import drawn_order
-from synth.schema import Schema, TaskKind, build_schema
+from synth.schema import Schema, build_schema
 from synth.split import row_keys
 from synth.table import conform
-from synth.table.conforming import Outside
 from synth.table.limits import SizeLimits
 from synth.table.translating import translate
 from synth.validation import Frozen, read_toml, sentence
@@ -39,14 +38,8 @@ class Asked:
     policy: str = "internal"
     labels: tuple[str, ...] | None = None
     claims: Path | None = None
-    seed: int = 0
     rows: int | None = None
-    measures: tuple[str, ...] | None = None
-    time_limit_s: float | None = None
-    target: str | None = None
-    n_targets: int | None = N_TARGETS
-    task: TaskKind | None = None
-    outside: Outside = "refuse"
+    options: EvaluationOptions = field(default_factory=EvaluationOptions)
 
     def named(self) -> dict[str, Path]:
         """The tables by the names of their vendors."""

@@ -53,7 +53,9 @@ def tables(
     schema = build_schema(content)
     train, fresh, control = parts[:3]
     offered = parts[3] if synthetic is None else synthetic
-    return Tables(schema, schema, train, fresh, control, offered, shuffle_columns(train, np.random.default_rng(0)), 0)
+    return Tables(
+        schema, schema, train, fresh, control, shuffle_columns(train, np.random.default_rng(0)), 0, synthetic=offered
+    )
 
 
 def by_name(measurement):
@@ -160,7 +162,7 @@ def test_numbers_are_compared_by_their_means():
 def test_the_order_of_rows_does_not_matter():
     given = tables(n=600)
     mixed = [f.sample(frac=1, random_state=1).reset_index(drop=True) for f in (given.train, given.fresh, given.control)]
-    again = Tables(given.schema, given.declared, *mixed, given.synthetic, given.shuffled, given.seed)
+    again = Tables(given.schema, given.declared, *mixed, given.shuffled, given.seed, synthetic=given.synthetic)
     for module in (models, columns):
         first, second = by_name(module.measure(given)), by_name(module.measure(again))
         assert {key: e.value for key, e in first.items()} == pytest.approx({k: e.value for k, e in second.items()})

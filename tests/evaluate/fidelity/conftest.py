@@ -58,7 +58,7 @@ def make_tables(
     """Tables with a chosen fresh sample, which is the whole holdout."""
     synthetic_rows = conform(synthetic, schema, outside="clamp")
     shuffled = shuffle_columns(train, np.random.default_rng([seed, 99]))
-    return Tables(schema, schema, train, *halved(fresh), synthetic_rows, shuffled, seed)
+    return Tables(schema, schema, train, *halved(fresh), shuffled, seed, synthetic=synthetic_rows)
 
 
 def halved(holdout: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

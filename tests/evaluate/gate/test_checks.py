@@ -173,7 +173,7 @@ def test_a_few_copies_are_a_matter_of_rules_on_copies_that_allow_fewer(
     )  # fmt: skip
     assert check("some copies", Policy(name="p", version=1, audience="a", rules=rules), *found).outcome == outcome
     lax = Policy(name="p", version=1, audience="a", rules=(Rule(measure=COPIES, limit=0.2, why="w"),))
-    assert check("some copies", lax, number(COPIES, 0.03, 0.07)).reason == "The policy allows 5% of copies."
+    assert check("some copies", lax, number(COPIES, 0.03, 0.07)).reason.startswith("The policy allows 5%")
 
 
 def test_sorted_columns_are_no_matter_of_a_rule_on_what_is_lost_where_another_one_is_open() -> None:

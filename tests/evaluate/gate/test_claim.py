@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from evaluate.audit_result import Audit
-from evaluate.gate.claim import Claims, Composition
+from evaluate.gate.claim import Claims, claims_of
 from evaluate.result import Candidate, EvaluationError
 from synth.dp.statement import PrivacyStatement
 from tests.evaluations import evaluation_of, stated
@@ -29,7 +29,7 @@ def claims(
     first = Candidate("m", (), statement=own)
     evaluation = evaluation_of(first, *tables, **provenance)
     chosen = next(one for one in evaluation.candidates if one.name == name)
-    return Composition.of(evaluation).claims(chosen)
+    return claims_of(evaluation, chosen)
 
 
 def known(found: Claims | None) -> Claims:
@@ -163,7 +163,7 @@ EXCEEDING = Audit(
 def test_what_counts_a_fit_that_an_audit_disproves_says_so(audit: Audit, doubted: int) -> None:
     tables = (Candidate("m", (), statement=OWN), Candidate("bad", (), statement=OWN, audit=audit))
     picked, named = (
-        known(Composition.of(one).claims(tables[0]))
+        known(claims_of(one, tables[0]))
         for one in (
             evaluation_of(*tables, release=None, composed=RUN),
             evaluation_of(*tables, release="m", composed=RUN),
@@ -174,5 +174,5 @@ def test_what_counts_a_fit_that_an_audit_disproves_says_so(audit: Audit, doubted
     # The one that was named counts without the other; the price of having chosen does not.
     assert named.counted.disputed == 0
     assert ("DISPUTED" in named.price_of_choice) == bool(doubted)
-    bad = known(Composition.of(evaluation_of(tables[1])).claims(tables[1]))
+    bad = known(claims_of(evaluation_of(tables[1]), tables[1]))
     assert bad.counted.disputed == doubted

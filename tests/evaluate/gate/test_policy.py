@@ -15,7 +15,7 @@ from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson
 from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.privacy.coincidence import Coincidences
-from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import PrivacyStatement
 from synth.dp.tradeoff import TradeOff
@@ -182,7 +182,7 @@ def test_a_rule_on_what_is_not_installed_counts_where_a_table_has_what_it_needs_
     needs: str, held: dict[str, Any]
 ) -> None:
     policy = policy_of(rule(VALID, 0.9), rule("absent.number", 0.1, needs=needs))
-    plain = RealFacts(100, 100, Duplicates(0, 0.0), 0.0, 5)
+    plain = RealFacts(100, 100, 0, 0.0, 5)
     for facts, outcomes in ((plain, ["PASS"]), (replace(plain, **held), ["PASS", "INCONCLUSIVE"])):
         for found in ([], [Estimate("absent.number", 0.0, 100, "lower", low=0.0, high=0.0)]):
             measured = candidate(estimate(0.99, 1.0, 1.0, VALID), *found)

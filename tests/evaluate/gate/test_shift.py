@@ -197,7 +197,7 @@ def test_a_small_holdout_of_another_year_is_another_population(n_apart: int) -> 
 def test_twins_are_counted_among_all_rows_where_columns_are_compared_on_some() -> None:
     rows = population(6_000, np.random.default_rng(7))
     mixed = pd.concat([rows[4_000:], rows[:400]])
-    real = Real.prepare(rows[:4_000], mixed, build_schema(SCHEMA), outside="clamp", n_rows=500)
+    real = Real.prepare(rows[:4_000], mixed, build_schema(SCHEMA), outside="clamp", fidelity_rows=500)
     assert shift_of(real).twins == pytest.approx(400 / 2_400, abs=0.02)
 
 
@@ -381,14 +381,7 @@ def found() -> Evaluation:
     train, holdout, synthetic = (population(n, rng) for n in (900, 700, 900))
     holdout["age"] = holdout["age"] + 15
     schema = build_schema(SCHEMA)
-    return evaluate(
-        train=train,
-        holdout=holdout,
-        synthetic=synthetic,
-        schema=schema,
-        measures=["privacy.membership"],
-        outside="clamp",
-    )
+    return evaluate(train, synthetic, holdout=holdout, schema=schema, measures=["privacy.membership"], outside="clamp")
 
 
 def test_an_evaluation_says_which_columns_differ_and_a_file_keeps_it(found: Evaluation) -> None:

@@ -6,11 +6,12 @@ from datetime import date
 
 import pytest
 
-from evaluate.gate.finding import NEVER_WAIVED, SEARCH_MORE, UNSEARCHED, finding_of
+from evaluate.gate.finding import NEVER_WAIVED, finding_of
 from evaluate.gate.policy import Policy, Rule, Waiver, build_waivers
+from evaluate.gate.undecided import SEARCH_MORE, UNSEARCHED
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.metrics import GATEABLE
-from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
@@ -189,7 +190,7 @@ def test_a_number_that_nothing_installed_reads_is_never_waived(is_there: bool) -
     wrong = Estimate("privacy.absent", 0.9, 100, "lower", low=0.9, high=0.9)
     good, given = estimate(LOWER, (0.5, 0.52, 0.54)), waiver("privacy.absent", LAST)
     measured = table(good, *([wrong] if is_there else []))
-    facts = RealFacts(100, 100, Duplicates(0, 0.0), 0.0, 5, texts=("note",))
+    facts = RealFacts(100, 100, 0, 0.0, 5, texts=("note",))
     verdict = judge_candidate(measured, policy_of(rule(LOWER), absent), today=TODAY, waivers=[given], real=facts)
     (finding,) = (one for one in verdict.findings if one.rule == absent)
     assert (finding.outcome, finding.waived) == ("INCONCLUSIVE", not is_there)

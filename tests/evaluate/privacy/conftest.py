@@ -78,7 +78,7 @@ def evaluation(
     rows = [frame.reset_index(drop=True) for frame in (train, fresh, control, synthetic)]
     schema = schema_of(pd.concat(rows, ignore_index=True))
     shuffled = shuffle_columns(rows[0], np.random.default_rng([seed, 0]))
-    return Tables(schema, schema, rows[0], rows[1], rows[2], rows[3], shuffled, seed)
+    return Tables(schema, schema, rows[0], rows[1], rows[2], shuffled, seed, synthetic=rows[3])
 
 
 def drawn(population: Population, sizes: tuple[int, int, int, int], seed: int, leak: float = 0.0) -> Tables:

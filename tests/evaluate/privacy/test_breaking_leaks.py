@@ -60,7 +60,7 @@ def measured(
     train: pd.DataFrame, holdout: pd.DataFrame, synthetic: pd.DataFrame, measures: tuple[str, ...] = PRIVACY
 ) -> Candidate:
     schema = infer_schema(pd.concat([train, holdout], ignore_index=True))
-    return evaluate(train=train, holdout=holdout, synthetic=synthetic, schema=schema, measures=measures).candidates[0]
+    return evaluate(train, synthetic, holdout=holdout, schema=schema, measures=measures).candidates[0]
 
 
 def failed(candidate: Candidate, policy: str) -> set[str]:

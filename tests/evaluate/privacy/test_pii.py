@@ -284,7 +284,7 @@ def test_the_interval_of_a_columns_share_covers_its_expectation(n: int, leak: fl
     schema = build_schema({"status": "declared", "columns": columns})
     rng = np.random.default_rng(0)
     empty = pd.DataFrame({"id": ["000"] * 50, "note": "a"})
-    base = Tables(schema, schema, empty, empty, empty, empty, empty, 0)
+    base = Tables(schema, schema, empty, empty, empty, empty, 0, synthetic=empty)
     covered = 0
     for seed in range(n):
         train = identifiers.generate(schema.columns["id"], 333, rng)  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ def test_a_target_brings_all_rows_of_its_entity() -> None:
     rng = np.random.default_rng(0)
     whole = pd.DataFrame({"who": np.arange(300) // 2, "x": rng.random(300)})
     sides = [part.reset_index(drop=True) for part in (whole[:120], whole[120:200], whole[200:260], whole[260:])]
-    tables = Tables(schema, schema, sides[0], sides[1], sides[2], sides[3], sides[0], 0)
+    tables = Tables(schema, schema, sides[0], sides[1], sides[2], sides[0], 0, synthetic=sides[3])
     targets = Targets.of(tables)
     assert (targets.n_members, targets.n_controls) == (60, 30)
     assert targets.records["who"].is_unique

@@ -67,7 +67,7 @@ def make() -> Maker:
         offered = synthetic if isinstance(synthetic, pd.DataFrame) else other
         offered = synthetic(train.copy()) if callable(synthetic) else offered
         shuffled = shuffle_columns(train, np.random.default_rng(0))
-        return Tables(schema, schema, train, fresh, control, offered, shuffled, seed, claim)
+        return Tables(schema, schema, train, fresh, control, shuffled, seed, synthetic=offered, claim=claim)
 
     return made
 
@@ -89,7 +89,7 @@ def reordered(tables: Tables) -> Tables:
     train, fresh, control, synthetic, shuffled = frames
     columns = dict(reversed(tables.schema.columns.items()))
     schema = tables.schema.model_copy(update={"columns": columns})
-    return Tables(schema, schema, train, fresh, control, synthetic, shuffled, tables.seed, tables.claim)
+    return Tables(schema, schema, train, fresh, control, shuffled, tables.seed, synthetic=synthetic, claim=tables.claim)
 
 
 def values(measurement: Any) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -84,7 +84,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(make, found):
 
 def test_rows_that_are_all_the_same_have_no_groups():
     frame = planted_rows(100, 0).assign(**{f"c{i}": "p" for i in range(4)}, number=0.5)
-    tables = Tables(PLANTED, PLANTED, frame, frame, frame, frame, frame, 0)
+    tables = Tables(PLANTED, PLANTED, frame, frame, frame, frame, 0, synthetic=frame)
     result = clusters.measure(tables)
     assert not result.estimates
     assert {f.message for f in result.failures} == {"the control rows are all the same"}

@@ -110,7 +110,7 @@ def test_an_evaluation_says_how_the_target_is_predicted_and_what_gives_it_away()
         frame = population(n, rng)
         return frame.assign(status=np.where(frame["y"] == "yes", "lost", "kept").astype(object))
 
-    found = evaluate(train=rows(300), holdout=rows(300), synthetic=rows(300), schema=schema, measures=["utility.tstr"])
+    found = evaluate(rows(300), rows(300), holdout=rows(300), schema=schema, measures=["utility.tstr"])
     assert predicted(found) == ("Utility: classification of 'y'; the report says why",)
     (warning,) = given_away(found)
     assert warning.startswith("column='status' gives target='y' away: a model of it alone is nearly always right")

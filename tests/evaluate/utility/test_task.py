@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from evaluate.dp_release import predicts
-from evaluate.engine import aimed
+from evaluate.options import MeasureOptions
 from evaluate.tables import StatedClaim, Tables
 from evaluate.utility import study, tstr
 from evaluate.utility.task import Task, public_task, public_values
@@ -39,7 +39,7 @@ def tables(column: dict[str, Any], y: Any, **roles: Any) -> Tables:
     )
     shuffled = train.assign(y=train["y"].sample(frac=1, random_state=0).to_numpy()).astype({"y": train["y"].dtype})
     claim = StatedClaim(epsilon=10.0, delta=1e-5, n_units=500)
-    return Tables(schema, schema, train, fresh, control, other, shuffled, 0, claim)
+    return Tables(schema, schema, train, fresh, control, shuffled, 0, synthetic=other, claim=claim)
 
 
 def coded(frame: pd.DataFrame) -> Any:
@@ -90,11 +90,11 @@ def test_a_number_of_many_values_is_not_classified_and_that_is_said() -> None:
 
 def test_another_target_has_no_task_but_its_own() -> None:
     schema = tables(INTEGER, coded, task="classification").schema
-    assert aimed(schema, None) is schema
-    assert aimed(schema, "y").task == "classification"
-    assert aimed(schema, "x").task is None
-    assert aimed(schema, "x", "regression").task == "regression"
-    assert aimed(schema, None, "regression").task == "regression"
+    assert MeasureOptions().aim(schema) is schema
+    assert MeasureOptions(target="y").aim(schema).task == "classification"
+    assert MeasureOptions(target="x").aim(schema).task is None
+    assert MeasureOptions(target="x", task="regression").aim(schema).task == "regression"
+    assert MeasureOptions(task="regression").aim(schema).task == "regression"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_declared_schema_alone_says_whether_an_accuracy_is_published() -> No
     made = tables(wide, coded)
     assert Task.of(made, "y").kind == "classification"
     assert public_task(made.schema, "y") is None and not predicts(made.schema)
-    assert predicts(aimed(made.schema, None, "classification"))
+    assert predicts(MeasureOptions(task="classification").aim(made.schema))
     assert predicts(tables(INTEGER, coded).schema)
     assert not predicts(tables(INTEGER, coded, task="regression").schema)
 

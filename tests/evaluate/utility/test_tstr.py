@@ -67,7 +67,7 @@ def tables(target: str | None, synthetic: pd.DataFrame | None = None, *, n: int 
     names = list(schema.kept)
     synthetic = other if synthetic is None else synthetic
     shuffled = shuffle_columns(train[names], np.random.default_rng(0))
-    return Tables(schema, schema, train[names], fresh[names], control[names], synthetic[names], shuffled, seed=0)
+    return Tables(schema, schema, train[names], fresh[names], control[names], shuffled, 0, synthetic=synthetic[names])
 
 
 def by_name(measurement):
@@ -125,7 +125,7 @@ def test_a_synthetic_table_that_lacks_a_class_is_scored_on_all_of_them():
 def test_a_class_that_training_rows_lack_counts_as_chance():
     given = tables("three")
     train = given.train.assign(three=given.train["three"].clip(upper=2))
-    partial = Tables(given.schema, given.schema, train, given.fresh, given.control, train, given.shuffled, seed=0)
+    partial = Tables(given.schema, given.schema, train, given.fresh, given.control, given.shuffled, 0, synthetic=train)
     score = by_name(tstr.measure(partial))["utility.tstr.linear"]
     assert 0.5 < score.value < by_name(tstr.measure(given))["utility.tstr.linear"].value
 
@@ -136,7 +136,7 @@ def test_without_a_target_or_a_predictor_nothing_is_measured():
     alone = build_schema({"status": "inferred", "columns": {"binary": COLUMNS["binary"]}, "target": "binary"})
     frames = (frame[["binary"]] for frame in (given.train, given.fresh, given.control, given.synthetic))
     train, fresh, control, synthetic = frames
-    bare = Tables(alone, alone, train, fresh, control, synthetic, train, seed=0)
+    bare = Tables(alone, alone, train, fresh, control, train, 0, synthetic=synthetic)
     assert [f.reason for f in tstr.measure(bare).failures] == ["skipped"] * 5
 
 
@@ -241,7 +241,7 @@ def _simulated(names: list[str], n_replicates: int, spoil: float) -> dict[str, n
             told = {**COLUMNS["flag"], "dtype": "boolean"}
             schema = build_schema({**schema.model_dump(), "columns": {**schema.model_dump()["columns"], "told": told}})
             sides = [frame.assign(told=frame["flag"]) for frame in sides]
-        drawn = Tables(schema, schema, *sides, shuffle_columns(sides[0], rng), seed)
+        drawn = Tables(schema, schema, *sides[:3], shuffle_columns(sides[0], rng), seed, synthetic=sides[3])
         numbers = by_name(tstr.measure(drawn))
         for name, listed in found.items():
             listed.append((numbers[name].value, numbers[name].low, numbers[name].high))

@@ -44,7 +44,7 @@ def rows(n: int, seed: int = 0) -> pd.DataFrame:
 
 
 def tables_of(frame: pd.DataFrame) -> Tables:
-    return Tables(SCHEMA, SCHEMA, frame, frame, frame, frame, frame, 0)
+    return Tables(SCHEMA, SCHEMA, frame, frame, frame, frame, 0, synthetic=frame)
 
 
 def points() -> tuple[GroupSpace, Points]:

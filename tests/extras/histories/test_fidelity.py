@@ -13,7 +13,7 @@ from evaluate.fidelity.samples import SHUFFLED
 from evaluate.gate.policy import Policy, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG
-from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.real_facts import RealFacts
 from evaluate.result import UNASKED, Candidate, Estimate, Failure
 from evaluate.tables import Real, Tables
 from synth.schema import Schema, build_schema
@@ -48,7 +48,7 @@ def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
 
 
 def facts(order: str | None = "day") -> RealFacts:
-    return RealFacts(4_000, 2_000, Duplicates(0, 0.0), 0.0, 6, entity="machine", order=order)
+    return RealFacts(4_000, 2_000, 0, 0.0, 6, entity="machine", order=order)
 
 
 def outcomes(candidate: Candidate, policy: Policy) -> dict[str, str]:

@@ -8,7 +8,7 @@ from evaluate.engine import measure_candidate
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
 from evaluate.privacy.membership_attacks import scored, targets_of
-from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.real_facts import RealFacts, Shift
 from evaluate.result import Estimate
 from evaluate.tables import Real, Tables
 from synth.schema import Schema, build_schema
@@ -71,7 +71,7 @@ def test_few_honest_histories_many_times_over_raise_no_alarm(whole: bool) -> Non
 
 
 def test_a_copied_history_breaks_every_policy() -> None:
-    real = RealFacts(4_000, 2_000, Duplicates(0, 0.0), 0.0, 6, entity="machine", order="day", shift=held())
+    real = RealFacts(4_000, 2_000, 0, 0.0, 6, entity="machine", order="day", shift=held())
     for copied, said in (("around", "FAIL"), ("", "PASS")):
         candidate = measure_candidate("t", tables(3, copied), measures=[NAME])
         for name in shipped():

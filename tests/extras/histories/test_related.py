@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import tomli_w
 
-from evaluate.gate.claim import Composition
+from evaluate.gate.claim import claims_of
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import Ledger, open_ledger
 from synth.errors import BadInput
@@ -123,7 +123,7 @@ def test_the_epsilon_of_the_job_is_that_of_both_tables_wherever_it_is_quoted(fin
         candidate = next(one for one in evaluation.candidates if one.name == "mst")
         assert candidate.statement is not None
         assert candidate.statement.epsilon < 0.8 * EPSILON
-        claims = Composition.of(evaluation).claims(candidate)
+        claims = claims_of(evaluation, candidate)
         assert claims is not None
         assert (claims.counted.of, claims.counted.epsilon) == ("tables", pytest.approx(both.epsilon))
         said = (folder / "out" / side / "cards" / "mst.md").read_text()

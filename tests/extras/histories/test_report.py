@@ -16,7 +16,7 @@ N = 300
 def measured() -> Evaluation:
     table = markov(N, 2, 3 * N)
     tables = {"honest": table, "dealt": dealt(table, 5)}
-    return evaluate(train=markov(N, 0), holdout=markov(N, 1, N), synthetic=tables, schema=SCHEMA, measures=MEASURES)
+    return evaluate(markov(N, 0), tables, holdout=markov(N, 1, N), schema=SCHEMA, measures=MEASURES)
 
 
 def test_lengths_transitions_and_numbers_are_shown_of_each_table(measured: Evaluation) -> None:
@@ -42,15 +42,9 @@ def test_attacks_on_histories_have_their_lines(measured: Evaluation) -> None:
 
 def test_a_table_without_an_order_has_no_section_and_no_such_line() -> None:
     schema = build_schema({**SCHEMA.model_dump(), "order": None, "nondecreasing_in_entity": ()})
-    plain = evaluate(
-        train=markov(N, 0), holdout=markov(N, 1, N), synthetic=markov(N, 2, 3 * N), schema=schema, measures=["validity"]
-    )
+    plain = evaluate(markov(N, 0), markov(N, 2, 3 * N), holdout=markov(N, 1, N), schema=schema, measures=["validity"])
     full = evaluate(
-        train=markov(N, 0),
-        holdout=markov(N, 1, N),
-        synthetic=markov(N, 2, 3 * N),
-        schema=schema,
-        measures=["validity", *MEASURES],
+        markov(N, 0), markov(N, 2, 3 * N), holdout=markov(N, 1, N), schema=schema, measures=["validity", *MEASURES]
     )
     for one in (plain, full):
         assert not compose(one).extras

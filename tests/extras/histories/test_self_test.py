@@ -8,7 +8,7 @@ from evaluate.engine import _run
 from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.metrics import MODULES
-from evaluate.real_facts import Duplicates, RealFacts
+from evaluate.real_facts import RealFacts
 from evaluate.result import Estimate, SelfTest
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import MetricResult, Real
@@ -16,7 +16,7 @@ from tests.extras.histories.markov import SCHEMA, markov
 from understudy.extras.histories.fidelity import NAME, SHARE
 from understudy.extras.histories.samples import deal_rows
 
-FACTS = RealFacts(400, 400, Duplicates(0, 0.0), 0.0, 6, entity="machine", order="day")
+FACTS = RealFacts(400, 400, 0, 0.0, 6, entity="machine", order="day")
 
 
 def self_tested(n: int) -> tuple[Real, tuple[SelfTest, ...]]:

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import torch
 
-from evaluate.gate.accounting import cost
+from evaluate.gate.claim import cost
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent

@@ -1,30 +1,20 @@
-"""Privacy statements as plain data: whom one must trust, and what an older statement says of it."""
+"""Privacy statements as plain data: whom one must trust."""
 
-import json
 from typing import Any
 
-import jsonschema
 import pytest
 
-from evaluate.result import Candidate
-from evaluate.result_io import evaluation_from, evaluation_json
 from synth import extras
 from synth.dp.statement import LOCAL, RELATION, REPLACE, PrivacyStatement, guarantee_words, trust_words
-from tests.evaluations import ABSENT, evaluation_of, stated
+from tests.evaluations import stated
 
 
-def test_a_statement_of_an_older_version_trusts_one_curator() -> None:
+def test_a_statement_has_every_key() -> None:
     content = stated().to_dict()
+    assert PrivacyStatement.from_dict(content) == stated()
     del content["trust"]
-    assert PrivacyStatement.from_dict(content) == stated(trust="curator")
-
-
-def test_an_evaluation_of_an_older_version_is_read_and_its_statements_trust_one_curator() -> None:
-    made = json.loads(evaluation_of(Candidate("a", (), statement=stated()), self_tests=ABSENT).to_json())
-    del made["candidates"][0]["statement"]["trust"]
-    jsonschema.Draft202012Validator(evaluation_json()).validate(made)
-    read = evaluation_from(json.dumps(made)).candidates[0].statement
-    assert read is not None and read.trust == "curator"
+    with pytest.raises(ValueError, match="every key"):
+        PrivacyStatement.from_dict(content)
 
 
 @pytest.mark.parametrize("trust", ["curator", *extras.load("trust")])

@@ -79,7 +79,7 @@ def step_tables(tables: Tables) -> Tables:
     train = kept.once(("steps", "train"), lambda: cut(samples.train))
     dealt = kept.once(("steps", "dealt"), lambda: cut(samples.train.dealt(tables.seed)))
     of_steps, synthetic = step_schema(schema), cut(samples.others[SYNTHETIC])
-    steps = Tables(of_steps, of_steps, train, fresh, control, synthetic, dealt, tables.seed)
+    steps = Tables(of_steps, of_steps, train, fresh, control, dealt, tables.seed, synthetic=synthetic)
     # Models of real steps alone serve every synthetic table.
     object.__setattr__(steps, "kept_of_real", kept.once("next event", SharedResults))
     return steps

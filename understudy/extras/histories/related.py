@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import pandas as pd
 from pydantic import Field, ValidationError, model_validator
 
-from evaluate.engine import aimed
 from evaluate.provenance import ComposedClaim
 from evaluate.result_io import evaluation_from
 from evaluate.text import typed_loss
@@ -148,7 +147,7 @@ def read_related(job_path: Path) -> RelatedInputs:
         if schema.texts:
             raise JobError(f"free text is of one table alone, and {role} hold column={schema.texts[0]!r}; drop it")
         of_table = job.of_table(role, epsilons, has_target=role == aim)
-        aimed(schema, of_table.evaluation.target, of_table.evaluation.task)
+        of_table.evaluation.aim(schema)
         generators = {
             label: generator_of(point, schema, f"generators.{label}", home) for label, point in of_table.points.items()
         }

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from evaluate.gate.claim import Composition
+from evaluate.gate.claim import claims_of
 from evaluate.result import Candidate, Evaluation
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
@@ -176,7 +176,7 @@ def _against(found: Verification, demand: Demand) -> list[tuple[str, str]]:
 
 def _measured(evaluation: Evaluation, candidate: Candidate) -> Row:
     """What a row has of an evaluation: the generator of a table, its claim and its figures."""
-    claims, claimed = Composition.of(evaluation).claims(candidate), None
+    claims, claimed = claims_of(evaluation, candidate), None
     if claims is not None and candidate.statement is not None:
         claimed = (claims.counted.epsilon, claims.counted.delta, standing_of(evaluation, candidate, claims))
     generator = "" if candidate.generator is None else candidate.generator.name

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from evaluate.gate.claim import Claims, Composition
+from evaluate.gate.claim import Claims, claims_of
 from evaluate.metrics import CATALOG
 from evaluate.result import NOTICE, Candidate
 from reports.exports.summary import SUMMARY
@@ -89,8 +89,8 @@ class Mlflow(Tracker):
 def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[Run]:
     """The parent run, then those of candidates. `delivery`: *Sensitive*: of it the whitelist alone is read."""
     internal, evaluation = asked.content == "internal", delivery.evaluation
-    known, schema, composition = evaluation.provenance, evaluation.schema, Composition.of(evaluation)
-    children = [_child(one, composition.claims(one), delivery, internal=internal) for one in evaluation.candidates]
+    known, schema = evaluation.provenance, evaluation.schema
+    children = [_child(one, claims_of(evaluation, one), delivery, internal=internal) for one in evaluation.candidates]
     formal = [child["name"] for child in children if child["tags"]["understudy.guarantee"] == "formal"]
     promises, declared, ledger = delivery.release in formal, schema.status == "declared", known.ledger
     public = json.loads((folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]

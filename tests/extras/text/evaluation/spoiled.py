@@ -10,7 +10,7 @@ from evaluate.engine import measure_candidate
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG
-from evaluate.real_facts import Duplicates, RealFacts, Shift
+from evaluate.real_facts import RealFacts, Shift
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real
 from tests.text_tables import TEXT, complaint_schema, complaints
@@ -40,7 +40,7 @@ def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
 def outcomes(candidate: Candidate, policy: str, measure: str, texts: tuple[str, ...] = (TEXT,)) -> dict[str, str]:
     """Of the rules that rest on the numbers of a measure."""
     shift = Shift(n_train=3_000, n_holdout=1_500, p_value=0.5, detectable=0.53)
-    facts = RealFacts(3_000, 1_500, Duplicates(0, 0.0), 0.0, 5, shift=shift, texts=texts)
+    facts = RealFacts(3_000, 1_500, 0, 0.0, 5, shift=shift, texts=texts)
     verdict = judge_candidate(candidate, load_policy(policy), real=facts)
     return {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].by == measure}
 

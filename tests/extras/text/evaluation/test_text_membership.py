@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import measure_candidate
-from evaluate.gate.finding import bounded
+from evaluate.gate.undecided import bounded
 from evaluate.result import Candidate
 from evaluate.tables import Real
 from synth.schema import build_schema

@@ -121,7 +121,7 @@ def test_a_table_without_texts_has_no_section_and_no_rule_of_them_is_hidden() ->
     del columns[TEXT]
     schema = build_schema({"status": "declared", "n_units": N, "target": "rating", "columns": columns})
     train, holdout, table = (complaints(N, seed).drop(columns=TEXT) for seed in range(3))
-    found = evaluate(train=train, holdout=holdout, synthetic=table, schema=schema, measures=MEASURES)
+    found = evaluate(train, table, holdout=holdout, schema=schema, measures=MEASURES)
     assert not compose(found).extras
     assert 'id="texts"' not in render_html(found)
     policy, name = load_policy("public"), found.candidates[0].name

@@ -16,9 +16,7 @@ AGREEMENT = "texts.agreement.floor_share"
 @pytest.fixture(scope="module")
 def measured() -> Evaluation:
     train, holdout, synthetic = (complaints(n, seed) for n, seed in ((300, 0), (600, 1), (100, 2)))
-    return evaluate(
-        train=train, holdout=holdout, synthetic=synthetic, schema=complaint_schema(), measures=["fidelity.texts"]
-    )
+    return evaluate(train, synthetic, holdout=holdout, schema=complaint_schema(), measures=["fidelity.texts"])
 
 
 def found(tests: tuple[SelfTest, ...]) -> dict[str, Check]:

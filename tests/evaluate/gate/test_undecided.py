@@ -1,0 +1,236 @@
+"""What would decide a rule: rows, if this real table can have so many; else an epsilon that proves it, or a person."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.estimate import UNASKED
+from evaluate.fidelity import joint_samples
+from evaluate.gate.finding import Finding, finding_of
+from evaluate.gate.policy import Policy, Rule, build_waivers
+from evaluate.gate.undecided import CANNOT, DELTA, most_of, proving_epsilons
+from evaluate.gate.verdict import Verdict, judge, judge_candidate
+from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
+from evaluate.result import Candidate, Estimate, Failure
+from evaluate.tables import N_ROWS
+from evaluate.utility import task
+from reports import render_html
+from reports.exports.junit import render_junit
+from reports.exports.summary import to_summary
+from synth.dp.events import GaussianEvent
+from synth.dp.schedule import Schedule
+from synth.dp.tradeoff import TradeOff
+from tests.evaluations import evaluation_of, facts
+
+REAL = facts(train_rows=4_265, holdout_rows=2_101)
+AUC, GAP = "privacy.membership.auc", "utility.gap.boosting.without"
+
+
+def left_open(measure: str, n: int, n_needed: int, note: str = "") -> Finding:
+    """A finding on an interval that decides at `n_needed`, where it has shrunk by the root of that over n."""
+    half = 0.1 * math.sqrt(n / n_needed)
+    limit = 0.55 + half if GATEABLE[measure] == "lower" else 0.55 - half
+    estimate = Estimate(measure, 0.55, n, GATEABLE[measure], low=0.45, high=0.65, note=note)
+    return finding_of(Candidate("t", (estimate,)), Rule(measure=measure, limit=limit, why="because"), real=REAL)
+
+
+def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
+    without = {AUDITED, UNJUDGED, "statement.epsilon", "statement.delta"}
+    assert {name for name in GATEABLE if CATALOG[name].counted is None} == without
+    assert all(number.gateable or number.counted is None for number in CATALOG.values())
+
+
+@pytest.mark.parametrize(
+    ("measure", "n", "n_needed", "rows", "answer"),
+    [
+        ("columns.tvd.excess", 2_101, 4_000, "rows of the holdout", "The real table has 6,366 rows in all, so that"),
+        ("columns.tvd.excess", 2_101, 6_370, "rows of the holdout", "the real table has 6,366 rows in all. No"),
+        ("columns.tvd.excess", 500, 2_000, "rows of the holdout", "sampling more synthetic rows is enough"),
+        ("columns.tvd.excess", 2_101, 60_000, "rows of the holdout", "the measure takes 50,000 of them at most"),
+        (GAP, 1_051, 3_000, "half of the holdout", "so that another split"),
+        (GAP, 1_051, 3_200, "half of the holdout", "6,366 rows in all. No"),
+        ("joint.c2st.excess", 2_101, 5_100, "rows of each of three tables", "takes 5,000 of them at most"),
+        ("joint.c2st.excess", 2_101, 3_200, "rows of each of three tables", "6,366 rows in all. No"),
+        ("validity.rows", 4_265, 10**6, "synthetic rows.", "Sampling more of them is enough."),
+        ("privacy.copies.excess", 4_265, 20_000, "synthetic rows, beside which the holdout", "No epsilon proves it"),
+        ("privacy.copies.excess", 4_265, 8_000, "synthetic rows, beside which the holdout", "another split"),
+        ("privacy.multiset", 4_265, 8_000, "synthetic rows, beside which the training rows", "No epsilon proves it"),
+        (AUC, 5_317, 6_000, "training rows and held-out rows", "another split"),
+        (AUC, 5_317, 160_000, "training rows and held-out rows", "Two ways out: a private fit of epsilon 0.27"),
+        ("privacy.copies.people", 4_265, 4_500, "people who could be copied, beside whom", "6,366 rows in all. No"),
+        ("privacy.copies.people", 2_000, 2_500, "people who could be copied, beside whom", "another split"),
+        ("privacy.singling_out.multivariate", 5_745, 9_000, "attempts of the attack, not rows", ""),
+        ("columns.tvd.released.mean", 3_000, 9_000, "a larger epsilon narrows it too", ""),
+    ],
+)  # fmt: skip
+def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
+    measure: str, n: int, n_needed: int, rows: str, answer: str
+) -> None:
+    finding = left_open(measure, n, n_needed)
+    said = finding.reason
+    assert f"about n = {n_needed:,} instead of {n:,} would decide" in said
+    assert "Counted are " in said and rows in said and answer in said and said.endswith(".")
+    never = "in all. No" in answer or "at most" in answer or answer.startswith(("No", "Two"))
+    assert said.startswith(CANNOT) == finding.undecidable == never
+    assert finding.n_needed == (None if never else n_needed)
+
+
+@pytest.mark.parametrize(
+    ("measure", "n", "n_needed", "larger"),
+    [
+        (GAP, 500, 600, True),
+        ("utility.queries.excess", 500, 600, True),
+        ("privacy.personal", 500, 600, True),
+        (AUC, 500, 600, True),
+        (GAP, 500, 30_000, False),
+        (GAP, 500, 6_000, False),
+    ],
+)
+def test_of_a_number_on_samples_larger_ones_are_the_remedy_where_the_table_has_the_rows(
+    measure: str, n: int, n_needed: int, larger: bool
+) -> None:
+    assert "sample_rows" not in left_open(measure, n, n_needed).reason
+    part = left_open(measure, n, n_needed, "x; on seeded samples: 100 of 4,265 training rows")
+    assert ("a larger sample_rows draws more" in part.reason) == larger == (not part.undecidable)
+
+
+def test_what_measures_take_at_most_is_what_they_take() -> None:
+    most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: joint_samples.MAX_ROWS, TEST: task.MAX_ROWS}
+    assert {counted: counted.most for counted in most} == most
+
+
+@pytest.mark.parametrize(
+    ("measure", "limit"),
+    [(AUC, 0.6), (AUC, 0.55), *((f"privacy.membership.tpr_at_{rate}", 3 * rate) for rate in (0.001, 0.01))],
+)
+def test_at_the_epsilon_that_is_named_the_claim_proves_the_rule_and_a_tenth_above_it_does_not(
+    measure: str, limit: float
+) -> None:
+    epsilons = proving_epsilons(measure, limit)
+    assert epsilons is not None
+    any_noise, gaussian = epsilons
+    assert any_noise < gaussian
+
+    def judged(epsilon: float, noise: bool) -> Finding:
+        curve = TradeOff.of_claim(epsilon, DELTA)
+        if noise:  # of the sigma that comes to this epsilon
+            curve = Schedule((GaussianEvent("counts", _sigma(epsilon)),), DELTA).trade_off
+        assert most_of(curve, measure) is not None
+        return finding_of(Candidate("t", ()), Rule(measure=measure, limit=limit, why="w"), limit=curve)
+
+    for epsilon, noise in ((any_noise, False), (gaussian, True)):
+        assert judged(epsilon, noise).proven is not None
+        assert judged(1.1 * epsilon, noise).proven is None
+
+
+def _sigma(epsilon: float) -> float:
+    low, high = 0.1, 100.0
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        low, high = (
+            (middle, high) if Schedule((GaussianEvent("a", middle),), DELTA).epsilon > epsilon else (low, middle)
+        )
+    return high
+
+
+def test_no_epsilon_proves_a_limit_that_guessing_breaks_or_a_rule_that_is_not_on_who_is_in() -> None:
+    assert proving_epsilons(AUC, 0.5) is None
+    assert proving_epsilons("privacy.membership.tpr_at_0.01", 0.01) is None
+    assert proving_epsilons("privacy.copies.people", 0.02) is None
+
+
+RULES = (
+    Rule(measure=AUC, limit=0.6, why="w"), Rule(measure=GAP, limit=0.2, why="w"),
+    Rule(measure="validity.rows", limit=0.95, why="w"),
+)  # fmt: skip
+POLICY = Policy(name="p", version=1, audience="partners", rules=RULES)
+
+
+def small(*found: Estimate | Failure, waived: bool = False) -> tuple[Verdict, str, str]:
+    """The verdict on a table of few rows, and what its page and its summary say."""
+    estimates, failures = (tuple(one for one in found if isinstance(one, of)) for of in (Estimate, Failure))
+    evaluation = replace(evaluation_of(Candidate("t", estimates, failures), release="t"), real=REAL)  # type: ignore[arg-type]
+    waiver = {"policy": "p", "version": 1, "candidate": "t", "measure": GAP, "owner": "A. Moreau", "reason": "agreed"}
+    waivers = build_waivers({"waivers": [{**waiver, "until": "2999-01-01"}]}) if waived else ()
+    (verdict,) = judge(evaluation, [POLICY], waivers=waivers)
+    cover = render_html(evaluation, verdicts=[verdict]).split('id="policy"')[0]
+    return verdict, cover, to_summary(evaluation, [verdict])
+
+
+WIDE = Estimate(AUC, 0.55, 800, "lower", low=0.45, high=0.65)
+LOST = Estimate(GAP, 0.19, 1_050, "lower", low=0.1, high=0.28)
+VALID = Estimate("validity.rows", 1.0, 4_000, "higher", low=0.99, high=1.0)
+MAYBE = Estimate("validity.rows", 0.97, 500, "higher", low=0.94, high=0.99)
+
+
+def test_a_verdict_that_no_rows_decide_says_so_at_once_with_both_ways_out() -> None:
+    narrow = replace(WIDE, value=0.599, low=0.59, high=0.608)
+    verdict, page, summary = small(narrow, LOST, VALID)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert verdict.reason == (
+        f"CANNOT BE DECIDED: no rows of this table decide 2 of 3 rules, '{AUC}', '{GAP}'. Two ways out: a private fit "
+        f"of epsilon 0.4, or about 1.5 of Gaussian noise, proves '{AUC}'; or a named person waives each."
+    )
+    assert str(verdict).splitlines()[1].strip() == verdict.reason == verdict.to_dict()["reason"]
+    for shown in (page, verdict._repr_html_(), summary):
+        assert "no rows of this table decide 2 of 3 rules" in shown
+    waived, _, _ = small(narrow, LOST, VALID, waived=True)
+    assert "decide 1 of 2 rules" in waived.reason and "proves it; or a named person waives it" in waived.reason
+    # What is proved is decided; what rows decide is counted apart.
+    few, _, _ = small(narrow, LOST, MAYBE)
+    assert few.reason.endswith("1 more is open: the findings say what settles each.")
+
+
+def test_nothing_is_said_of_a_verdict_that_rows_decide_or_that_fails() -> None:
+    for found in ((WIDE, replace(LOST, high=0.19), MAYBE), (WIDE, replace(LOST, low=0.3, value=0.4, high=0.5), VALID)):
+        verdict, page, _ = small(*found)
+        assert verdict.verdict != "PASS"
+        assert verdict.reason == "" and "no rows of this table decide" not in page
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "stuck"),
+    [
+        ("skipped", "it needs 1,000 held-out rows", True),
+        ("skipped", UNASKED, False),
+        ("failed", "it broke down", False),
+        ("timed out", "it was late", False),
+    ],
+)
+def test_what_a_table_has_too_few_rows_for_cannot_be_decided_and_what_was_not_run_can(
+    reason: str, message: str, stuck: bool
+) -> None:
+    rule = Rule(measure="privacy.membership.tpr_at_0.001", limit=0.006, why="w")
+    failure = Failure(rule.measure, reason, message)  # type: ignore[arg-type]
+    finding = finding_of(Candidate("t", (), (failure,)), rule)
+    assert finding.outcome == "INCONCLUSIVE" and message in finding.reason
+    assert finding.undecidable == stuck == ("Two ways out: a private fit of epsilon 1.7" in finding.reason)
+
+
+def test_an_estimate_on_the_limit_or_between_two_limits_is_for_somebody_to_answer_for() -> None:
+    on = finding_of(Candidate("t", (replace(WIDE, value=0.6, low=0.55, high=0.65),)), RULES[0])
+    beyond = Rule(measure=GAP, limit=0.1, fails_beyond=0.3, why="w")
+    between = finding_of(Candidate("t", (replace(LOST, value=0.2, low=0.15, high=0.25),)), beyond)
+    for finding in (on, between):
+        assert finding.undecidable and "no number of rows is known that would decide" in finding.reason
+
+
+def test_whoever_reads_the_verdict_alone_is_told_what_is_counted() -> None:
+    evaluation = replace(evaluation_of(Candidate("t", (LOST,)), release="t"), real=REAL)
+    (verdict,) = judge(evaluation, [POLICY.model_copy(update={"rules": RULES[1:2]})])
+    said = "and the measure takes 20,000 of them at most. No epsilon proves it; a named person may waive it."
+    for text in (json.dumps(verdict.to_dict()), render_junit([verdict]), to_summary(evaluation, [verdict])):
+        assert "Counted are test rows, which are half of the holdout, " in text
+        assert said in text
+    page = render_html(evaluation, verdicts=[verdict])
+    cover, rest = page.split('id="policy"')
+    assert said in rest.split('id="guarantee"')[0]
+    assert cover.count("a named person may waive it") == 2  # of the verdict, and among the reasons
+
+
+def test_a_verdict_without_facts_of_the_real_table_names_the_n_alone() -> None:
+    finding = judge_candidate(Candidate("t", (WIDE,)), POLICY).findings[0]
+    assert finding.n_needed is not None and "Counted" not in finding.reason

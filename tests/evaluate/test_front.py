@@ -1,0 +1,182 @@
+"""One call for any tables: real rows, then synthetic ones, with or without a holdout and a schema."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evaluate
+from evaluate.estimate import NO_HOLDOUT
+from evaluate.metrics import CATALOG, MODULES, needs_holdout, numbers_of
+from evaluate.options import EvaluationOptions, MeasureOptions
+from evaluate.result import Estimate, Evaluation, EvaluationError, Failure
+from evaluate.result_io import evaluation_from
+from reports.html import render_html
+from synth.errors import SchemaError
+from synth.generators.registry import generator
+from synth.infer import infer_schema
+from understudy.job.spec import EvaluationSpec
+
+
+def people(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n)
+    return pd.DataFrame(
+        {"age": age, "income": np.round(age * 900 + rng.normal(0, 9e3, n)), "sex": rng.choice(["f", "m"], n)}
+    )
+
+
+QUICK = ["validity", "fidelity.columns", "fidelity.pairs"]
+
+
+def numbers(found: Evaluation) -> list[tuple[Any, ...]]:
+    return [(one.measure, one.subject, one.value, one.low, one.high) for one in found.candidates[0].estimates]
+
+
+REAL, HOLDOUT, MADE = people(300, 0), people(200, 1), people(250, 2)
+SCHEMA = infer_schema(pd.concat([REAL, HOLDOUT], ignore_index=True))
+
+
+@pytest.mark.parametrize(
+    ("tables", "settings", "clause"),
+    [
+        ((REAL, MADE, HOLDOUT), {}, "real rows that the generator saw first, then the synthetic table"),
+        ((), {"train": REAL, "synthetic": MADE}, "missing a required argument: 'real'"),
+        ((REAL,), {"holdout": HOLDOUT}, "missing a required argument: 'synthetic'"),
+        ((REAL, SCHEMA), {}, "synthetic is a schema, and a table belongs there; write schema=..."),
+        ((REAL, EvaluationOptions()), {}, "write options=..."),
+        ((REAL, MADE), {"holdout": SCHEMA}, "holdout is a schema"),
+        ((REAL, None), {}, "synthetic is None"),
+        (({"a": REAL, "b": REAL}, MADE), {}, "real is a dict of tables"),
+        ((REAL, MADE), {"schema": "schema.toml"}, "schema is a str; pass what synth.infer_schema or read_schema gives"),
+        ((REAL, MADE), {"mesures": QUICK}, "did you mean 'measures'"),
+        ((REAL, MADE), {"measures": ["fidelity.pear"]}, "did you mean 'fidelity.pairs'"),
+        ((REAL, MADE), {"measures": []}, "no measure is named"),
+        ((REAL, MADE), {"targets": 3}, "targets: 3 is neither a number of at least 100 nor all"),
+        ((REAL, {"a": MADE}), {"statements": {"b": None}}, "there is no synthetic table 'b'"),
+        ((REAL, MADE), {"outside": "clip"}, "outside='clip'"),
+        ((REAL, MADE), {"time_limit_s": 0}, "time_limit_s=0"),
+        ((people(60, 0), MADE), {}, "halves the real rows and needs at least 40 in either half"),
+    ],
+)
+def test_a_wrong_call_is_answered_by_a_sentence(tables: Any, settings: Any, clause: str) -> None:
+    with pytest.raises((TypeError, EvaluationError)) as refused:
+        evaluate.evaluate(*tables, **settings)
+    assert clause in str(refused.value)
+
+
+def test_a_model_in_place_of_a_table_is_asked_for_its_sample() -> None:
+    model = generator("independent").fit(REAL, SCHEMA, seed=0)
+    with pytest.raises(EvaluationError, match=r"synthetic is a model; pass the table that its sample\(\) gives"):
+        evaluate.evaluate(REAL, model)
+
+
+def test_a_schema_is_inferred_from_the_real_rows_where_none_is_named() -> None:
+    named = evaluate.evaluate(REAL, MADE, holdout=HOLDOUT, schema=SCHEMA, measures=QUICK)
+    inferred = evaluate.evaluate(REAL, MADE, holdout=HOLDOUT, measures=QUICK)
+    assert (inferred.schema, numbers(inferred)) == (SCHEMA, numbers(named))
+    aimed = evaluate.evaluate(REAL, MADE, measures=QUICK, target="sex")
+    assert (aimed.schema.target, aimed.real.target) == ("sex", "sex")
+    with pytest.raises(SchemaError, match="nobody"):
+        evaluate.evaluate(REAL, MADE, target="nobody")
+
+
+def test_tables_of_any_kind_give_the_same_numbers(tmp_path: Path) -> None:
+    import polars as pl
+    import pyarrow as pa
+
+    HOLDOUT.to_csv(tmp_path / "holdout.csv", index=False)
+    MADE.to_parquet(tmp_path / "made.parquet")
+    expected = numbers(evaluate.evaluate(REAL, MADE, holdout=HOLDOUT, schema=SCHEMA, measures=QUICK))
+    columns = {name: REAL[name].to_numpy() for name in REAL}
+    for real, made, holdout in (
+        (columns, {name: MADE[name].tolist() for name in MADE}, tmp_path / "holdout.csv"),
+        (pa.Table.from_pandas(REAL), tmp_path / "made.parquet", pl.from_pandas(HOLDOUT)),
+        (pl.from_pandas(REAL), {"synthetic": pa.Table.from_pandas(MADE)}, str(tmp_path / "holdout.csv")),
+    ):
+        found = evaluate.evaluate(real, made, holdout=holdout, schema=SCHEMA, measures=QUICK)
+        assert [one.name for one in found.candidates] == ["synthetic"]
+        assert numbers(found) == expected
+
+
+@pytest.fixture(scope="module")
+def alone() -> Evaluation:
+    """A copy beside fresh rows, and nothing held out."""
+    everything = pd.concat([REAL, HOLDOUT], ignore_index=True)
+    return evaluate.evaluate(everything, {"fresh": MADE, "copy": everything}, target="sex")
+
+
+def test_without_a_holdout_attacks_and_models_are_not_measured(alone: Evaluation) -> None:
+    assert (alone.real.train_rows, alone.real.holdout_rows, alone.real.shift.untested) == (500, 0, NO_HOLDOUT)
+    fresh = alone.candidates[0]
+    for measure in filter(needs_holdout, MODULES):
+        found = fresh.find(measure)
+        of_others = any(CATALOG[name].needs for name in numbers_of(measure))  # histories and texts, of which are none
+        if not isinstance(found, Estimate) and not of_others:
+            assert isinstance(found, Failure) and found.message == NO_HOLDOUT, measure
+    blind = [one for one in fresh.estimates if needs_holdout(CATALOG[one.measure].by)]
+    assert {one.measure for one in blind} == {"privacy.personal", "privacy.copies", "privacy.multiset"}
+    assert [one.reference for one in blind] == [None] * 3
+    excess = fresh.find("pairs.tvd.excess.worst")
+    assert isinstance(excess, Estimate) and excess.low is not None and excess.low < 0.05
+    assert {test.case for test in alone.self_tests if test.candidate is not None} == {"honest", "shuffled", "sorted"}
+
+
+def test_without_a_holdout_a_copy_fails_and_nothing_passes(alone: Evaluation) -> None:
+    for policy in ("internal", "partner", "public"):
+        fresh, copy = evaluate.judge(alone, policy)
+        left = [one for one in fresh.findings if one.outcome != "PASS" and one.rule.measure.startswith("privacy.")]
+        assert left and all(NO_HOLDOUT in one.reason for one in left)
+        failed = {one.rule.measure for one in fresh.findings if one.outcome == "FAIL"}
+        assert failed <= {"statement.epsilon", "statement.delta"} and fresh.verdict != "PASS"
+        assert copy.verdict == "FAIL"
+        assert "privacy.multiset" in {one.rule.measure for one in copy.findings if one.outcome == "FAIL"}
+    assert NO_HOLDOUT in str(evaluate.judge(alone, "internal", "fresh")[0])
+
+
+def test_without_a_holdout_file_print_and_page_say_so(alone: Evaluation) -> None:
+    again = evaluation_from(alone.to_json())
+    assert again == alone
+    for shown in (str(again), again._repr_html_(), render_html(again)):
+        assert "none held out" in shown and "No holdout was given" in shown
+    assert max(map(len, str(again).splitlines())) <= 80
+    assert "not measured: no holdout" in str(again)
+
+
+def test_without_a_holdout_no_row_is_drawn_by_its_position() -> None:
+    first, turned = (evaluate.evaluate(rows, MADE, schema=SCHEMA, measures=QUICK) for rows in (REAL, REAL[::-1]))
+    assert numbers(first) == numbers(turned)
+
+
+def test_options_are_one_record_for_notebooks_and_jobs() -> None:
+    options = EvaluationOptions(measures="fidelity.columns", seed=5, fidelity_rows=150)
+    found = evaluate.evaluate(REAL, MADE, holdout=HOLDOUT, schema=SCHEMA, options=options)
+    named = evaluate.evaluate(
+        REAL, MADE, holdout=HOLDOUT, schema=SCHEMA, measures=["fidelity.columns"], seed=5, fidelity_rows=150
+    )
+    other = evaluate.evaluate(REAL, MADE, holdout=HOLDOUT, schema=SCHEMA, options=options, seed=6)
+    assert numbers(found) == numbers(named) != numbers(other)
+    job = EvaluationSpec(measures="fidelity.columns", fidelity_rows=150)
+    assert job.options(5, "refuse") == options.model_copy(update={"seed": 5})
+    assert set(EvaluationSpec.model_fields) - set(MeasureOptions.model_fields) == {"audit", "shadow_models"}
+    assert (EvaluationOptions(targets="all").n_targets, EvaluationOptions().n_targets) == (None, 8_000)
+
+
+def test_numbers_are_a_frame_and_plain_data_under_one_name() -> None:
+    found = evaluate.evaluate(REAL, {"a": MADE, "b": REAL[:90]}, holdout=HOLDOUT, schema=SCHEMA, measures=QUICK)
+    frame = found.to_frame()
+    assert list(frame.columns[:4]) == ["candidate", "measure", "value", "n"]
+    assert set(frame["candidate"]) == {"a", "b"}
+    number = found.candidates[0].find("columns.tvd.excess", "age")
+    assert isinstance(number, Estimate)
+    (row,) = frame.query("candidate == 'a' and measure == 'columns.tvd.excess' and subject == 'age'").itertuples()
+    assert (row.value, row.low, row.n, row.failure) == (number.value, number.low, number.n, "")
+    assert frame["failure"][frame["measure"] == "privacy.membership.auc"].eq("skipped: it was not asked for").all()
+    plain = found.to_dict()
+    assert [one["measure"] for one in plain["candidates"][0]["estimates"]] == [
+        one.measure for one in found.candidates[0].estimates
+    ]
+    with pytest.raises(EvaluationError, match=r"did you mean 'columns.tvd.excess"):
+        found.candidates[0].find("columns.tvd.exces")
