@@ -56,8 +56,15 @@ def in_ten(power: float) -> int:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """A check beside the attack. `power`: the probability to show half the noise; `bound`: the epsilon that its fault
-    proves, above the claim, 0 without one.
+    """A check beside the attack.
+
+    Attributes:
+        what: that was checked.
+        looked_at: what it saw.
+        would_show: the faults that it finds.
+        power: the probability to show half the noise.
+        fault: in words, where there is one.
+        bound: the epsilon that the fault proves, above the claim; 0 without one.
     """
 
     __pydantic_config__: ClassVar = CLOSED
@@ -72,33 +79,55 @@ class AuditCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditPart:
-    """The attack on one part of a schedule."""
+    """The attack on one part of a schedule.
+
+    Attributes:
+        what: the events that it attacks; empty for all.
+        bound: epsilon is at least this, if the noise is of the stated kind, of any size; of reports, if each answer of
+            a respondent is randomized on its own.
+        distribution_free: the same without that assumption; lower.
+        strongest: the bound that as many trials would have given an attacker who never errs.
+        n_trials: guesses, about half of them with the canary in.
+        false_positives: "in" where the canary was out, with the interval that the bounds rest on.
+        false_negatives: "out" where it was in.
+        ran_on: the table, in words.
+    """
 
     __pydantic_config__: ClassVar = CLOSED
 
     what: str = ""
-    bound: Number  # epsilon is at least this, if the noise is of the stated kind, of any size
-    distribution_free: Number  # the same without that assumption; lower
-    strongest: Number  # the bound that as many trials would have given an attacker who never errs
-    n_trials: Annotated[int, Field(ge=0)]  # guesses, about half of them with the canary in
-    false_positives: Rate  # "in" where the canary was out, with the interval that the bounds rest on
+    bound: Number
+    distribution_free: Number
+    strongest: Number
+    n_trials: Annotated[int, Field(ge=0)]
+    false_positives: Rate
     false_negatives: Rate
     ran_on: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(AuditPart):
-    """A claim, the attack on it, and what was checked beside it."""
+    """A claim, the attack on it, and what was checked beside it.
+
+    Attributes:
+        epsilon: as it is claimed.
+        delta: of the claim.
+        confidence: of all bounds together.
+        parts: each with its share of the error; empty where all was attacked at once.
+        checks: beside the attack.
+        covered: events of the statement that were attacked or checked.
+        not_covered: events that were not, and what no audit looks at.
+        attacked: the noise, or the reports of respondents.
+    """
 
     epsilon: Number
     delta: Number
     confidence: Number
-    parts: tuple[AuditPart, ...] = ()  # each with its share of the error; empty where all was attacked at once
+    parts: tuple[AuditPart, ...] = ()
     checks: tuple[AuditCheck, ...] = ()
-    covered: tuple[str, ...] = ()  # events of the statement
+    covered: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
     attacked: Literal["noise", "reports"] = "noise"
-    """Of reports `bound` assumes that each answer of a respondent is randomized on its own."""
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
