@@ -45,50 +45,57 @@ OUTSIDE = (
 """No audit looks at these, whatever the events of a statement are."""
 
 
-@dataclass(frozen=True)
-class Power:
-    """The faults that a check would have shown: noise that is some share of what is stated.
+def in_ten(power: float) -> int:
+    """Audits of ten that show a fault which they show with this probability, rounded down but for a twentieth of one.
 
-    `half`: probability to show half of it; `share`: the largest share, in steps of a hundredth, that nine of ten such
-    checks show, 0 being no noise at all, and `None` where not even that would show.
+    >>> in_ten(0.9951), in_ten(0.69)
+    (10, 6)
     """
-
-    __pydantic_config__: ClassVar = CLOSED
-
-    half: Share
-    share: Share | None
-
-    @property
-    def in_ten(self) -> int:
-        """Audits of ten that show half the noise, rounded down but for a twentieth of one.
-
-        >>> Power(0.9951, 0.9).in_ten, Power(0.69, 0.4).in_ten
-        (10, 6)
-        """
-        return math.floor(10 * self.half + 0.05)
+    return math.floor(10 * power + 0.05)
 
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """A check beside the attack; `bound` is the epsilon that its fault proves, above the claim, 0 without one."""
+    """A check beside the attack.
+
+    Attributes:
+        what: that was checked.
+        looked_at: what it saw.
+        would_show: the faults that it finds.
+        power: the probability to show half the noise.
+        fault: in words, where there is one.
+        bound: the epsilon that the fault proves, above the claim; 0 without one.
+    """
 
     __pydantic_config__: ClassVar = CLOSED
 
     what: str
     looked_at: str
     would_show: str = ""
-    power: Power | None = None
+    power: Share | None = None
     fault: str | None = None
     bound: Number = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AuditPart:
-    """The attack on one part of a schedule; fields as those of `Audit`."""
+    """The attack on one part of a schedule.
+
+    Attributes:
+        what: the events that it attacks; empty for all.
+        bound: epsilon is at least this, if the noise is of the stated kind, of any size; of reports, if each answer of
+            a respondent is randomized on its own.
+        distribution_free: the same without that assumption; lower.
+        strongest: the bound that as many trials would have given an attacker who never errs.
+        n_trials: guesses, about half of them with the canary in.
+        false_positives: "in" where the canary was out, with the interval that the bounds rest on.
+        false_negatives: "out" where it was in.
+        ran_on: the table, in words.
+    """
 
     __pydantic_config__: ClassVar = CLOSED
 
-    what: str
+    what: str = ""
     bound: Number
     distribution_free: Number
     strongest: Number
@@ -98,46 +105,40 @@ class AuditPart:
     ran_on: str
 
 
-@dataclass(frozen=True)
-class Audit:
-    """A claim, the attack on it, and what was checked beside it."""
+@dataclass(frozen=True, kw_only=True)
+class Audit(AuditPart):
+    """A claim, the attack on it, and what was checked beside it.
 
-    __pydantic_config__: ClassVar = CLOSED
+    Attributes:
+        epsilon: as it is claimed.
+        delta: of the claim.
+        confidence: of all bounds together.
+        parts: each with its share of the error; empty where all was attacked at once.
+        checks: beside the attack.
+        covered: events of the statement that were attacked or checked.
+        not_covered: events that were not, and what no audit looks at.
+        attacked: the noise, or the reports of respondents.
+    """
 
     epsilon: Number
     delta: Number
-    bound: Number  # epsilon is at least this, if the noise is of the stated kind, of any size
-    distribution_free: Number  # the same without that assumption; lower
-    strongest: Number  # the bound that as many trials would have given an attacker who never errs
     confidence: Number
-    n_trials: Annotated[int, Field(ge=0)]  # guesses, about half of them with the canary in
-    false_positives: Rate  # "in" where the canary was out, with the interval that the bounds rest on
-    false_negatives: Rate
-    ran_on: str
-    parts: tuple[AuditPart, ...] = ()  # each with its share of the error; empty where all was attacked at once
+    parts: tuple[AuditPart, ...] = ()
     checks: tuple[AuditCheck, ...] = ()
-    covered: tuple[str, ...] = ()  # events of the statement
+    covered: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
     attacked: Literal["noise", "reports"] = "noise"
-    """Of reports `bound` assumes that each answer of a respondent is randomized on its own."""
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
         """The audit that attacked some parts, or all at once."""
-        highest = max(parts, key=lambda part: part.bound)
-        return Audit(
-            epsilon=claim[0],
-            delta=claim[1],
-            bound=highest.bound,
-            distribution_free=max(part.distribution_free for part in parts),
-            strongest=min(part.strongest for part in parts),
-            confidence=confidence,
-            n_trials=highest.n_trials,
-            false_positives=highest.false_positives,
-            false_negatives=highest.false_negatives,
-            ran_on=highest.ran_on,
-            parts=tuple(parts) if len(parts) > 1 else (),
-        )
+        made = vars(max(parts, key=lambda part: part.bound)) | {
+            "what": "",
+            "distribution_free": max(part.distribution_free for part in parts),
+            "strongest": min(part.strongest for part in parts),
+            "parts": tuple(parts) if len(parts) > 1 else (),
+        }
+        return Audit(epsilon=claim[0], delta=claim[1], confidence=confidence, **made)
 
     @property
     def verdict(self) -> str:
@@ -145,7 +146,7 @@ class Audit:
         if self.faults or self.bound > self.epsilon:
             return EXCEEDS
         if self.attacked == "reports":
-            return NO_FAULT if self.weakest is not None and self.weakest.half >= LEAST_POWER else TOO_WEAK
+            return NO_FAULT if (self.weakest or 0.0) >= LEAST_POWER else TOO_WEAK
         return NO_FAULT if self.strongest >= LEAST_STRENGTH * self.epsilon else TOO_WEAK
 
     @property
@@ -159,19 +160,13 @@ class Audit:
             return Estimate(MEASURE, excess, self.n_trials, "lower", note=note)
         note = f"the claim is disproved above 0, at {self.confidence:.1%} confidence; below 0 nothing is proved"
         if self.weakest is not None:
-            note += f"; half the noise would have shown in {self.weakest.in_ten} of 10 such audits"
+            note += f"; half the noise would have shown in {in_ten(self.weakest)} of 10 such audits"
         return Estimate(MEASURE, excess, self.n_trials, "lower", low=excess, high=excess, note=note)
 
     @property
-    def attacks(self) -> "tuple[Audit | AuditPart, ...]":
-        """The attacks that the bound rests on: each part, or the whole where all was attacked at once."""
-        return self.parts or (self,)
-
-    @property
-    def weakest(self) -> Power | None:
-        """The power for the mechanism where it is least, each by its check; `None` where none states any."""
-        known = [check.power for check in self.checks if check.power is not None]
-        return min(known, key=lambda power: (power.half, power.share or 0.0), default=None)
+    def weakest(self) -> float | None:
+        """The power where it is least; `None` where no check states any."""
+        return min((check.power for check in self.checks if check.power is not None), default=None)
 
     @property
     def faults(self) -> tuple[str, ...]:

@@ -254,7 +254,6 @@ OURS = frozenset(
         *extras.entries("figure"),
         "inference",
         "linkability",
-        "quasi_identifiers",
         "reconstruction",
         "singling_out",
     }

@@ -31,7 +31,7 @@ V = TypeVar("V")
 _SHARE = (
     r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
     r"|joint\.(alpha_precision|beta_recall|coverage)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
-    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column)?|quasi_identifiers|nndr\.median)"
+    r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column)?|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
     (rf"({_SHARE})(\.mean|\.worst)?", (0.0, 1.0)),
@@ -157,7 +157,6 @@ _MODULES = {
     "privacy.linkability": "evaluate.privacy.linkability",
     "privacy.inference": "evaluate.privacy.attribute_inference",
     "privacy.reconstruction": "evaluate.privacy.reconstruction",
-    "privacy.quasi_identifiers": "evaluate.privacy.quasi_identifiers",
 }
 """Measures of every evaluation, in the order in which they run."""
 _ON_REQUEST = {

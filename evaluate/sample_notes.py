@@ -24,7 +24,7 @@ from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
 
 ON_ALL_ROWS = ("validity", "privacy.copies")  # Measures that count all rows
-_SINGLED_OUT, _PERSONAL, _CROWDS = "privacy.singling_out", "privacy.personal", "privacy.quasi_identifiers"
+_SINGLED_OUT, _PERSONAL = "privacy.singling_out", "privacy.personal"
 _CHANCE = {".auc": 0.5, ".tpr_at_0.01": 0.01, ".tpr_at_0.001": 0.001}
 """The score of an attack without any success, by the end of its name; 0 for all others."""
 _AMONG = {
@@ -36,13 +36,12 @@ _AMONG = {
 
 def on_samples(measure: str, found: MetricResult, tables: Tables) -> MetricResult:
     """A measure's result with a note on its samples; where these are all rows, nothing changes."""
-    # All training and synthetic people are counted; those who are set against them are a sample of people.
-    said = sampled_rows(tables, ("holdout",) if measure == _CROWDS else tuple(_NAMES))
+    said = sampled_rows(tables)
     if measure in ON_ALL_ROWS or not said or (measure == _PERSONAL and not _keeps_personal(tables)):
         return found
     noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
     estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
-    if measure.startswith("privacy.") and measure != _CROWDS:
+    if measure.startswith("privacy."):
         estimates = tuple(_allowed(one, _share(_attack(measure, one), tables), tables) for one in estimates)
     return replace(found, estimates=estimates)
 

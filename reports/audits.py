@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from evaluate.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditPart, Power
+from evaluate.audit_result import EXCEEDS, TOO_WEAK, Audit, AuditCheck, AuditPart, in_ten
 from evaluate.result import Candidate
 from evaluate.text import loss, percent, plain
 
@@ -68,7 +68,7 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
     return AuditNote(
         bound, excess, sentence, reading, _parts(found) or _evidence(found), alarms,
         power_in_words(found), checks_in_words(found), scope_in_words(found),
-        half_of(found.weakest.half) if found.weakest else "",
+        "" if found.weakest is None else half_of(found.weakest),
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def power_in_words(found: Audit) -> str:
     """The power of an audit, by the mechanism where it is weakest; empty where it does not say."""
     if found.weakest is None:
         return ""
-    return f"Where it is weakest, it would have shown {_shows(found.weakest)}."
+    return f"Where it is weakest, it would have shown {_half(found.weakest)}."
 
 
 def checks_in_words(found: Audit) -> tuple[str, ...]:
@@ -97,25 +97,19 @@ def half_of(half: float) -> str:
     >>> half_of(0.97)
     'would have shown half the noise in 9 of 10 such audits'
     """
-    return f"would have shown half the noise in {Power(half, None).in_ten} of 10 such audits"
+    return f"would have shown {_half(half)}"
 
 
 def _of_check(check: AuditCheck) -> str:
     shows = [plain(check.would_show, LONGEST)] if check.would_show else []
-    shows += [_shows(check.power)] if check.power is not None else []
+    shows += [_half(check.power)] if check.power is not None else []
     verdict = "no fault found" if check.fault is None else f"FAULT: {plain(check.fault, LONGEST)}"
     could = f" It would have shown {', and '.join(shows)}." if shows else ""
     return f"{_capitalized(plain(check.what, 60))}: {verdict}. Looked at: {plain(check.looked_at, LONGEST)}.{could}"
 
 
-def _shows(power: Power) -> str:
-    """The faults that were in reach, by how often such an audit shows them."""
-    half = f"half the noise in {power.in_ten} of 10 such audits"
-    if power.share is None:
-        return f"{half}, and not even the absence of all noise in 9 of 10"
-    if power.share == 0:
-        return f"{half}, and in 9 of 10 nothing less than the absence of all noise"
-    return f"{half}, and {power.share:.2f} of the noise or less in at least 9 of 10"
+def _half(power: float) -> str:
+    return f"half the noise in {in_ten(power)} of 10 such audits"
 
 
 def _compared(found: Audit) -> tuple[str, str, str]:

@@ -24,7 +24,7 @@ from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
 from reports.document import TITLE, Document, compose
 from reports.glossary import METRICS, TERMS, entry, evidence, reading, shown
-from reports.sections.attacks import MOST_COLUMNS, crowds, reached, splits, ways
+from reports.sections.attacks import MOST_COLUMNS, reached, splits, ways
 from reports.sections.extra import brought
 from reports.sections.guidelines import NOT_COVERED
 from reports.sections.limitations import NOT_RUN, audit_failed
@@ -106,7 +106,7 @@ def environment() -> "Environment":
     made.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    made.globals.update(ways=ways, reached=reached, splits=splits, crowds=crowds, MOST_COLUMNS=MOST_COLUMNS, WIDE=WIDE)
+    made.globals.update(ways=ways, reached=reached, splits=splits, MOST_COLUMNS=MOST_COLUMNS, WIDE=WIDE)
     made.globals.update(RELATIONS=RELATIONS, trust_words=trust_words, bounded=bounded)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     made.tests["failure"] = lambda cell: isinstance(cell, Failure)

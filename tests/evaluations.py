@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from evaluate.audit_result import Audit
+from evaluate.privacy.audit.white_box import attacked
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
 from evaluate.result import CASES, Candidate, Evaluation, SelfTest
@@ -99,3 +101,10 @@ def altered(part: Any, changes: Mapping[str, Any]) -> Any:
     if isinstance(part, Provenance):
         return origin(**{**content, **changes})
     return TypeAdapter(type(part)).validate_json(json.dumps({**content, **changes}, default=plain))
+
+
+def conclude(
+    claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
+) -> Audit:
+    """An audit of a claim by an attacker's errors of either kind, of as many trials each."""
+    return Audit.of_parts(claim, [attacked("", claim[1], errors, n_each, confidence, ran_on)], confidence)

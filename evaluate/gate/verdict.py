@@ -42,7 +42,9 @@ WHERE_THERE = (AUDITED,)
 """Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
-WHERE_ANYTHING_HOLDS = ("relations.lost.worst", "triples.tvd.excess.worst", "columns.categories.kept.worst")
+WHERE_ANYTHING_HOLDS = (
+    "relations.lost.worst", "triples.tvd.excess.worst", "columns.categories.kept.worst", "privacy.reconstruction",
+)  # fmt: skip
 """Measures of what a real table may not have: relations, three columns, frequent categories. Then none can be lost."""
 
 NO_PRIVACY = (

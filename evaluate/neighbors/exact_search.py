@@ -45,13 +45,9 @@ class _Column:
         one, other = (np.rint(values.astype(np.float64) * unit).astype(np.int32) for values in (targets, pool))
         return cls(one, other, unit, is_line=True, is_cut=bool((one > unit).any() or (other > unit).any()))
 
-    def differences(self, block: slice | int, pool: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """Of some targets from some rows of the pool; shape (n_block, n_pool), or (n_pool,) of one target; int32."""
-        one, other = self.targets[block], self.pool[pool]
-        one = one if isinstance(block, int) else one[:, None]
-        if not self.is_line:
-            return np.asarray(np.multiply(one != other, self.unit, dtype=np.int32))
-        gaps = np.asarray(one - other)
+    def gaps(self, block: slice) -> np.ndarray:
+        """Of some targets on a line from all rows of the pool; shape (n_block, n_pool), int32."""
+        gaps = np.asarray(self.targets[block, None] - self.pool)
         np.abs(gaps, out=gaps)
         return np.asarray(np.minimum(gaps, self.unit, out=gaps)) if self.is_cut else gaps
 
@@ -71,15 +67,18 @@ def gower_without_each(targets: SpaceRows, pool: SpaceRows, secrets: Sequence[st
     """
     names = sorted(targets.columns)
     parts = _columns(targets, pool, names)
-    left_out = [parts[names.index(name)] for name in secrets]
+    left_out, unit = [parts[names.index(name)] for name in secrets], parts[0].unit
+    ours, theirs = (np.stack([getattr(part, side) for part in left_out]) for side in ("targets", "pool"))
+    are_lines = np.array([part.is_line for part in left_out])[:, None]
     found = np.zeros((len(targets), len(secrets)), dtype=np.int64)
     for start, sums in _sums(len(targets), len(pool), parts):
         least = sums.min(axis=1)
         for row, total in enumerate(sums):
             # Leaving out one column takes at most a unit off: no other row can come first.
-            near = np.flatnonzero(total <= least[row] + parts[0].unit)
-            without = total[near] - np.array([part.differences(start + row, near) for part in left_out])
-            found[start + row] = near[without.argmin(axis=1)]
+            near = np.flatnonzero(total <= least[row] + unit)
+            gaps = np.abs(ours[:, start + row, None] - theirs[:, near])
+            differ = np.where(are_lines, np.minimum(gaps, unit), np.where(gaps > 0, unit, 0))
+            found[start + row] = near[(total[near] - differ).argmin(axis=1)]
     return dict(zip(secrets, found.T, strict=True))
 
 
@@ -101,7 +100,7 @@ def _sums(n_targets: int, n_pool: int, parts: Sequence[_Column]) -> Iterator[tup
             differ += part.targets[block, None] != part.pool
         total = np.multiply(differ, parts[0].unit, dtype=np.int32)
         for part in lines:
-            total += part.differences(block)
+            total += part.gaps(block)
         yield start, total
 
 

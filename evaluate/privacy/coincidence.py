@@ -12,14 +12,15 @@ often than real rows do, but only where no held-out unit was hit, some twins wer
 of them), and no further than `MOST_TWINS` allows: a concentrated generator betrays itself by the held-out units that
 it hits.
 
-Source: Clopper & Pearson 1934 (the exact test); Good 1953, "The Population Frequencies of Species" (content that was
-met once is met again as often as the number of contents that were met twice says).
+Source: Clopper & Pearson 1934 (the exact test); Lugannani & Rice 1980 (the tail of a weighted sum); Good 1953, "The
+Population Frequencies of Species" (content that was met once is met again as often as the number of contents that were
+met twice says).
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from evaluate.intervals import LEVEL, Rate
 
@@ -90,6 +91,46 @@ def _least(share: float, others: float, tail: float) -> float:
     if others == 0 or share == 1:
         return 0.0
     return max(0.0, float(special.btdtrib(others, tail, 1 - share)) - 1)
+
+
+def chance_of_sides(train: np.ndarray, holdout: np.ndarray, odds: float) -> float:
+    """The chance of as much weight on train or more, each unit that is hit being of train at these odds.
+    `train`, `holdout`: weights of the units of either side that are hit, positive, the same whichever side they are on.
+
+    Source: Lugannani & Rice 1980, by the sum's cumulants; half a usual weight less, as the sum may be a lattice's.
+
+    >>> round(chance_of_sides(np.ones(9), np.ones(1), 1.0), 4)  # of 10 coins 9 or 10: 0.0107
+    0.0122
+    """
+    both = np.concatenate([train, holdout])
+    share, total = odds / (1 + odds), float(train.sum() - np.median(both) / 2) if len(both) else 0.0
+    if total <= share * both.sum():
+        return 1.0
+
+    def tilted(by: float) -> np.ndarray:
+        return np.asarray(special.expit(by * both + np.log(odds)))
+
+    by = optimize.brentq(lambda by: float(tilted(by) @ both) - total, 0.0, 700 / both.min())
+    shares = tilted(by)
+    cumulant = float(np.logaddexp(np.log1p(-share), np.log(share) + by * both).sum())
+    root = np.sqrt(2 * max(by * total - cumulant, 1e-12))
+    scale = by * np.sqrt(float((shares * (1 - shares)) @ both**2))
+    return float(special.ndtr(-root - np.log(scale / root) / root))
+
+
+def fewest_copied(train: np.ndarray, holdout: np.ndarray, tail: float) -> int:
+    """The fewest units of train that were copied, whichever they are, so that chance leaves as much weight on train
+    more often than in `tail` of tables. `train`, `holdout`: weights of all units of either side, zero where chance
+    explains one; the same whichever side a unit is on.
+    """
+    odds = FITTED * len(train) / max(len(holdout), 1)
+    ranked, others = np.sort(train[train > 0])[::-1], holdout[holdout > 0]
+    # Whoever was copied, the others weigh no less than if it were those who weigh most.
+    low, high = -1, len(ranked)
+    while high - low > 1:
+        n = (low + high) // 2
+        low, high = (low, n) if chance_of_sides(ranked[n:], others, odds) > tail else (n, high)
+    return high
 
 
 @dataclass(frozen=True)

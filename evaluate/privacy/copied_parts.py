@@ -8,17 +8,23 @@ it is from (`evaluate.privacy.coincidence`). Three kinds of content are looked a
   are the bounds of a number: neither counts;
 * parts of rows: a few columns together, drawn at random many times. Whatever columns of a record were copied, some of
   these parts lie within them;
-* whole rows with small changes: a synthetic row that lies many times nearer to somebody than other real people do.
+* whole rows with small changes: a synthetic row that lies many times nearer to somebody than other real people do. So
+  people are counted, and weighed by how many times nearer it is and how far they live from others.
 
 Of tables beyond `sample_rows`, the samples are compared. Where only some of the training people are looked
 at, they are a sample, and the intervals are those of a sample.
 """
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from evaluate.intervals import Rate, clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, MEMBERS, Metric
-from evaluate.privacy.coincidence import FITTED, Alone, Coincidences
+from evaluate.neighbors import LEAST
+from evaluate.privacy.coincidence import CERTAIN, FITTED, Alone, Coincidences, fewest_copied
+from evaluate.privacy.copies import weighed_people
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods, targets_of
 from evaluate.result import Estimate
@@ -41,6 +47,7 @@ VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.
 SIZES = {4: 48, 8: 24}
 """Number of parts drawn, by their number of columns. Short ones lie within what was copied, long ones tell people
 apart."""
+COARSE = 20  # Values of a coarse column, at most
 FEWEST = 2  # Columns of which no several make a part
 NEARNESS = (0.1, 0.2)
 """Distance of a near copy at most, over that to the nearest row of the attacker's half of the holdout."""
@@ -55,7 +62,7 @@ def measure(tables: Tables) -> MetricResult:
     Estimates: `privacy.copies.values`, `privacy.copies.parts`, `privacy.copies.near`; shares of people.
     """
     exact = exact_of(tables)
-    return MetricResult((_values(exact), _parts(exact, tables.seed), _near(tables)))
+    return MetricResult((_values(exact), _with_coarse(_parts(exact, tables.seed), exact, tables), _near(tables)))
 
 
 def _values(exact: Exact) -> Estimate:
@@ -116,6 +123,22 @@ def _parts(exact: Exact, seed: int) -> Estimate:
     return _share(PARTS, people, real.n_people(n), note)
 
 
+def _with_coarse(parts: Estimate, exact: Exact, tables: Tables) -> Estimate:
+    """The number with a lower end that people with rare values of all coarse columns may raise: whoever changes or
+    exchanges the fine ones has still copied them.
+    """
+    coarse = [name for name, codes in zip(exact.names, exact.train, strict=True) if len(np.unique(codes)) <= COARSE]
+    if not FEWEST < len(coarse) < len(exact.names):
+        return parts
+    n = min(tables.hashes("train").n_units, tables.n_all("synthetic"))
+    low = min(weighed_people(tables, coarse)[0] / n, 1.0)
+    if low <= parts.interval[0]:
+        return parts
+    note = f"share of people of whom all {len(coarse)} coarse columns stand in the table beyond chance"
+    note += f"; at least {math.ceil(low * n):,} people"
+    return replace(parts, low=low, value=max(low, parts.value), high=max(low, parts.interval[1]), note=note)
+
+
 def _near(tables: Tables) -> Estimate:
     """The share of attacked people to whom a synthetic row is much nearer than the nearest held-out person."""
     n_people = len(np.unique(entity_codes(tables.train, tables.schema)))
@@ -127,9 +150,11 @@ def _near(tables: Tables) -> Estimate:
     ends = {}
     for nearness in NEARNESS:
         train, holdout = (_n_near(side, nearness) for side in (members, controls))
-        ends[nearness] = Coincidences(train, holdout, len(members), len(controls)).copied(len(NEARNESS), FITTED)
+        ends[nearness] = Coincidences(train, holdout, len(members), len(controls)).copied(2 * len(NEARNESS), FITTED)
     nearest = max(ends, key=lambda nearness: (ends[nearness][1], ends[nearness][0]))
-    people = (*ends[nearest][:2], max(end[2] for end in ends.values()))
+    value, low, high = (*ends[nearest][:2], max(end[2] for end in ends.values()))
+    low = max(low, fewest_copied(_surprises(members), _surprises(controls), CERTAIN / 2))
+    people = max(value, low), low, max(high, low)
     note = (
         f"{len(members):,} people were looked at; share of those who could be copied to whom a synthetic row is at "
         f"least {1 / nearest:g} times nearer, beyond chance, than the nearest of held-out people"
@@ -142,6 +167,12 @@ def _of_all(n: int, people: Rate) -> Rate:
     value, low, high = people
     least, most = clopper_pearson(low, n)[0], clopper_pearson(min(high, n), n)[1]
     return value, min(least * n, value), most * n
+
+
+def _surprises(targets: TargetNeighborhoods) -> np.ndarray:
+    """A weight for each target by how much nearer a synthetic row is than a held-out one, where few others live."""
+    fresh, synthetic = (of.distances[:, 0] for of in (targets.fresh, targets.synthetic))
+    return targets.surest(fresh**2 * np.log(np.maximum(fresh / (2 * np.maximum(synthetic, LEAST)), 1.0)))
 
 
 def _n_near(targets: TargetNeighborhoods, nearness: float) -> int:

@@ -47,11 +47,11 @@ def measure(tables: Tables) -> MetricResult:
     attacked = Attacked.of(tables)
     unknown = [name for name in secrets_among(tables) if name not in known]
     if not known or not unknown:
-        return _skipped("the schema names no quasi-identifiers, or no column that varies beside them; name them")
+        message = "the schema names no quasi-identifiers, or no column that varies beside them; name them"
+        return MetricResult(failures=(Failure(NAME, "not applicable", message),))
     if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
-        return _skipped(
-            f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        )
+        message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
+        return MetricResult(failures=(Failure(NAME, "skipped", message),))
     space, n_members = space_of(tables), len(attacked.members)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pools = space.synthetic.take(attacked.pool[:MAX_LEARNED]), space.fresh.take(attacked.own[:MAX_LEARNED])
@@ -80,10 +80,6 @@ def measure(tables: Tables) -> MetricResult:
         "as much as common ones"
     )
     return MetricResult((largest(NAME, each, note),), figures={"reconstruction": drawn})
-
-
-def _skipped(message: str) -> MetricResult:
-    return MetricResult(failures=(Failure(NAME, "skipped", message),))
 
 
 def _guesses(

@@ -34,12 +34,10 @@ from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
 METRICS = (
-    Metric("privacy.singling_out.univariate", "lower", "Singling out by one value",
-           "How much more often a rare synthetic value is true of exactly one training row than of one other row.",
-           counted=ATTEMPTS, attack="always", criteria=("singling out",)),
     Metric("privacy.singling_out.multivariate", "lower", "Singling out by several values",
-           "The same for combinations of values that one synthetic row has.", counted=ATTEMPTS, key=True,
-           attack="always", criteria=("singling out",)),
+           "How much more often a combination of values that one synthetic row has is true of exactly one training row "
+           "than of one other row.", counted=ATTEMPTS, key=True, attack="always",
+           criteria=("singling out", "identifiability")),
 )  # fmt: skip
 
 MISSING, LEAST, MOST = -1, -9, 2**30  # The code of a missing value, and codes below and above all others
@@ -129,34 +127,6 @@ def _codes(series: pd.Series, synthetic: pd.Series, column: Any) -> np.ndarray:
     return np.where(np.isnan(values), MISSING, codes).astype(np.int32)
 
 
-def univariate(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, most: int) -> Predicates:
-    """Predicates on one column that hold of exactly one synthetic row, all columns alike as far as they have any.
-
-    They are values that occur once, the least and the largest number, and a missing value where there is just one.
-
-    Source: Giomi et al. 2023, section 5.1; the published code of anonymeter.
-    """
-    ranges: list[np.ndarray] = []
-    for i, ranked in enumerate(table.ranked):
-        values, counts = np.unique(ranked, return_counts=True)
-        alone = values[counts == 1]
-        found = np.column_stack([np.full(len(alone), i), alone, alone])
-        if numbers[i]:
-            known = alone[alone != MISSING]
-            least, largest = known[known == values[values != MISSING][:1]], known[known == values[-1:]]
-            ends = [[i, 0, code] for code in least] + [[i, code, MOST] for code in largest]
-            found = np.concatenate([found, np.array(ends, dtype=found.dtype).reshape(-1, 3)])
-        # DEVIATES: the paper shuffles all of them, so that one column of many distinct numbers leaves no room.
-        ranges.append(np.column_stack([rng.permutation(len(found)), found]))
-    every = np.concatenate(ranges)
-    taken = every[np.lexsort((every[:, 1], every[:, 0]))[:most], 1:]
-    low = np.full((len(taken), len(table.codes)), LEAST, dtype=np.int32)
-    high = np.full_like(low, MOST)
-    rows = np.arange(len(taken))
-    low[rows, taken[:, 0]], high[rows, taken[:, 0]] = taken[:, 1], taken[:, 2]
-    return Predicates(low, high)
-
-
 def multivariate(
     table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator, most: int | None = None
 ) -> Predicates:  # fmt: skip
@@ -205,7 +175,7 @@ def _narrow(codes: np.ndarray, ranked: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.where(missing, codes, low), np.where(missing, codes, high)
 
 
-def guesses(table: IndexedRows, numbers: np.ndarray, n_columns: int, n: int, rng: np.random.Generator) -> Predicates:
+def guesses(table: IndexedRows, numbers: np.ndarray, n: int, rng: np.random.Generator) -> Predicates:
     """Predicates of somebody who knows which categories there are, and where numbers lie, but no value of anybody.
 
     Source: Giomi et al. 2023, section 4.1 (the naive attack).
@@ -218,10 +188,10 @@ def guesses(table: IndexedRows, numbers: np.ndarray, n_columns: int, n: int, rng
             # DEVIATES: between two values and not at one, which may be somebody's.
             between, above = 2 * rng.integers(0, max(ranked[-1] + 1, 0) // 2 + 1, n), rng.random(n) < 0.5
             low[:, i], high[:, i] = np.where(above, between, 0), np.where(above, MOST, between)
-    return _limited(low, high, _some_columns(n, len(numbers), -(-n_columns // 2), n_columns, rng))
+    return _limited(low, high, _some_columns(n, len(numbers), -(-len(numbers) // 2), len(numbers), rng))
 
 
-UNIVARIATE, MULTIVARIATE = "privacy.singling_out.univariate", "privacy.singling_out.multivariate"
+NAME = "privacy.singling_out.multivariate"
 N_PREDICATES = 2_000  # Predicates that are tried, at most
 MIN_PREDICATES = 10  # Predicates that an attack needs
 MAX_BATCHES = 5  # Batches that are drawn until as many predicates have been found as one holds
@@ -232,7 +202,7 @@ _STREAM = 0x51  # Tells this module's random numbers from those of others with t
 def alone(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int) -> Predicates:
     """Predicates on several columns that hold of exactly one synthetic row, each once."""
     found, n_rows = Predicates.none(len(numbers)), table.codes.shape[1]
-    for batch in range(MAX_BATCHES if len(numbers) > 1 else 0):
+    for batch in range(MAX_BATCHES):
         tried = multivariate(table, (np.arange(n) + batch * n) % n_rows, numbers, rng)
         one = [len(rows) == 1 for rows in table.matching(tried)]
         found = found.joined(tried.take(np.flatnonzero(one)))
@@ -248,35 +218,30 @@ class PredicateOutcomes:
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Advantages of predicates on one column and on several, on training rows over control rows. Estimates:
-    `privacy.singling_out.univariate`, `privacy.singling_out.multivariate`.
-    """
-    if not tables.schema.learned:
-        message = "no column is learned, so that there is nothing to describe anybody by"
-        return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in (UNIVARIATE, MULTIVARIATE)))
+    """The advantage of predicates on several columns: the estimate `privacy.singling_out.multivariate`."""
+    if len(tables.schema.learned) < 2:
+        return _skipped("a combination of values takes two columns, and fewer are learned")
     attack = _Attack.on(tables)
     rng = np.random.default_rng([tables.seed, _STREAM])
-    found = {
-        UNIVARIATE: univariate(attack.synthetic, attack.numbers, rng, N_PREDICATES),
-        MULTIVARIATE: alone(attack.synthetic, attack.numbers, rng, N_PREDICATES),
-    }
-    estimates, failures, figures = [], [], {}
-    for name, predicates in found.items():
-        if len(predicates) < MIN_PREDICATES:
-            failures.append(Failure(name, "skipped", _too_few(name, attack)))
-            continue
-        experiment = attack.experiment(predicates, 1 if name == UNIVARIATE else len(attack.numbers), rng)
-        estimates.append(added_up(experiment.estimate(name, note=_NOTES[name]), attack.n_blocks))
-        figures[name.rpartition(".")[2]] = experiment.figure()
-    return MetricResult(tuple(estimates), tuple(failures), {"singling_out": figures} if figures else {})
+    predicates = alone(attack.synthetic, attack.numbers, rng, N_PREDICATES)
+    if len(predicates) < MIN_PREDICATES:
+        return _skipped(
+            "hardly any combination of values is alone in the synthetic table, so that there is nothing to single "
+            "anybody out by"
+        )
+    experiment = attack.experiment(predicates, rng)
+    note = (
+        "how much more often a combination of values that one synthetic row has is true of exactly one training row "
+        "than of exactly one of as many other rows, added up over all training rows"
+    )
+    return MetricResult(
+        (added_up(experiment.estimate(NAME, note=note), attack.n_blocks),),
+        figures={"singling_out": {"multivariate": experiment.figure()}},
+    )
 
 
-_NOTES = {
-    UNIVARIATE: "how much more often a value that is alone in the synthetic table is true of exactly one training row "
-    "than of exactly one of as many other rows, added up over all training rows",
-    MULTIVARIATE: "how much more often a combination of values that one synthetic row has is true of exactly one "
-    "training row than of exactly one of as many other rows, added up over all training rows",
-}
+def _skipped(message: str) -> MetricResult:
+    return MetricResult(failures=(Failure(NAME, "skipped", message),))
 
 
 def added_up(mean: Estimate, n_blocks: int) -> Estimate:
@@ -284,13 +249,6 @@ def added_up(mean: Estimate, n_blocks: int) -> Estimate:
     value, low, high = (float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, *mean.interval))
     detectable = None if mean.detectable is None else float(np.clip(n_blocks * mean.detectable, -1.0, 1.0))
     return replace(mean, value=value, low=low, high=high, detectable=detectable)
-
-
-def _too_few(name: str, attack: "_Attack") -> str:
-    if name == MULTIVARIATE and len(attack.numbers) < 2:
-        return "a combination of values takes two columns, and only one is learned"
-    what = "value" if name == UNIVARIATE else "combination of values"
-    return f"hardly any {what} is alone in the synthetic table, so that there is nothing to single anybody out by"
 
 
 @dataclass(frozen=True)
@@ -317,10 +275,10 @@ class _Attack:
         """Ratio of members to controls, as whole blocks of rows."""
         return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
 
-    def experiment(self, predicates: Predicates, n_columns: int, rng: np.random.Generator) -> Experiment:
+    def experiment(self, predicates: Predicates, rng: np.random.Generator) -> Experiment:
         n = min(self.train.codes.shape[1], self.control.codes.shape[1])
         train, control = (attempts(rows, predicates, n) for rows in (self.train, self.control))
-        guessed = attempts(self.train, guesses(self.synthetic, self.numbers, n_columns, N_GUESSES, rng), n)
+        guessed = attempts(self.train, guesses(self.synthetic, self.numbers, N_GUESSES, rng), n)
         return Experiment(
             train.hits.ravel(), control.hits.ravel(), float(guessed.hits.mean()), dependence(train, control)
         )

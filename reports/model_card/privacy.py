@@ -92,8 +92,7 @@ def audit_of(candidate: Candidate, form: Form) -> AuditSummary:
         strongest=found.strongest,
         confidence=found.confidence,
         n_trials=found.n_trials,
-        half_noise=found.weakest.half if found.weakest else None,
-        noise_shown=found.weakest.share if found.weakest else None,
+        half_noise=found.weakest,
         covered=_named(found.covered),
         not_covered=_named(found.not_covered),
         in_words=tuple(
@@ -111,7 +110,7 @@ def _named(events: Sequence[str]) -> tuple[str, ...]:
 def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:
     return AuditSummary(
         outcome=outcome, lower_bound=None, strongest=None, confidence=None, n_trials=None,
-        half_noise=None, noise_shown=None, covered=(), not_covered=(), in_words=(sentence,),
+        half_noise=None, covered=(), not_covered=(), in_words=(sentence,),
         cannot_see=wording.NOT_SEEN,
     )  # fmt: skip
 

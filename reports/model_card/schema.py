@@ -98,10 +98,6 @@ class AuditSummary(Frozen):
         description="Share of such audits that would show half the noise, by the mechanism where they are weakest; "
         "none: not stated."
     )
-    noise_shown: float | None = Field(
-        description="The largest share of the noise that nine of ten such audits would show; 0 is no noise at all; "
-        "none: not stated, or not even that."
-    )
     covered: tuple[str, ...] = Field(description="Events of the statement that were attacked or checked.")
     not_covered: tuple[str, ...] = Field(description="Events that were not, and what no audit looks at.")
     in_words: tuple[str, ...]

@@ -55,17 +55,6 @@ class LinkedColumns:
 
 
 @dataclass(frozen=True)
-class Crowd:
-    """People who share their quasi-identifiers with as many others: how many, and the share that is matched."""
-
-    size: str
-    train: float
-    matched: float | None
-    control: float
-    control_matched: float | None
-
-
-@dataclass(frozen=True)
 class Inferred:
     """Attribute inference, or reconstruction, of one column; rates in [0, 1], none where a figure holds no number."""
 
@@ -132,17 +121,6 @@ def splits(candidate: Candidate) -> tuple[LinkedColumns, ...]:
             rest = "all others" if {*columns, *others} == whole else ", ".join(others)
             found.append(LinkedColumns(", ".join(columns), rest, *rates, advantage))
     return tuple(sorted(found, key=lambda split: -split.advantage[1]))
-
-
-def crowds(candidate: Candidate) -> tuple[str, tuple[Crowd, ...]]:
-    drawn = figure(candidate, "quasi_identifiers")
-    found = []
-    for one in mappings(drawn.get("classes")):
-        counts = [amount(one.get(key), 1e15) for key in ("train", "train_matched", "control", "control_matched")]
-        train, matched, control, others = (count or 0.0 for count in counts)
-        shares = matched / train if train else None, others / control if control else None
-        found.append(Crowd(str(one.get("k", "")), train, shares[0], control, shares[1]))
-    return ", ".join(texts(drawn.get("columns"))), tuple(found)
 
 
 def success(drawn: object) -> tuple[float | None, float | None, float | None]:
@@ -291,9 +269,6 @@ def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, fl
     subject, family = ", ".join(found.subject), found.measure.split(".")[1]
     if ".tpr_at_" in found.measure:
         return subject, found.value, found.reference, None
-    if found.measure.endswith("quasi_identifiers.excess"):
-        alone = next((crowd for crowd in crowds(candidate)[1] if crowd.size == "1"), None)
-        return (subject, *((alone.matched, alone.control_matched) if alone else (None, None)), None)
     if family == "singling_out":
         return subject, *success(figure(candidate, "singling_out").get(found.measure.rpartition(".")[2]))
     if family == "linkability":

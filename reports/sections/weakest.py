@@ -7,7 +7,6 @@ from typing import Any, Literal
 from evaluate.plain_data import mappings
 from evaluate.result import Candidate, Estimate
 from evaluate.text import finite
-from reports.sections.attacks import crowds
 from reports.sections.extra import WeakSpot, weak_spots
 from reports.sections.utility import subgroups
 
@@ -62,16 +61,10 @@ def _column(candidate: Candidate, figure: Mapping[str, Any]) -> WeakColumn:
 
 
 def _groups(candidate: Candidate) -> Iterator[WeakGroup]:
-    """Groups of sensitive columns, and those whom quasi-identifiers tell apart."""
+    """Groups of sensitive columns."""
     for table in subgroups(candidate):
         for row in table["groups"]:
             yield from _group(f"{table['column']}: {row['group']}", row)
-    known, sizes = crowds(candidate)
-    for crowd in sizes[:1]:
-        if crowd.matched is not None and crowd.control_matched is not None:
-            beyond = crowd.matched - crowd.control_matched
-            who = f"alone with {known}" if crowd.size == "1" else f"share {known} with {crowd.size}"
-            yield WeakGroup(who, "found in the table, beyond other people", beyond, None, None, "attacks")
 
 
 def _group(name: str, row: Mapping[str, Any]) -> Iterator[WeakGroup]:

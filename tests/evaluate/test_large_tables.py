@@ -11,7 +11,7 @@ import pytest
 
 from evaluate.engine import evaluate, measure_candidate
 from evaluate.options import EvaluationOptions
-from evaluate.privacy import copies, quasi_identifiers
+from evaluate.privacy import copies
 from evaluate.result import Estimate, EvaluationError
 from evaluate.sample_notes import on_samples
 from evaluate.tables import MetricResult, Real, Tables
@@ -33,7 +33,7 @@ COLUMNS: dict[str, Any] = {
 CONSTRAINTS = [
     {"kind": "unique", "columns": ["age", "score"]}, {"kind": "inequality", "low": "age", "high": "income"},
 ]  # fmt: skip
-COUNTED = ("validity", "privacy.copies", "privacy.quasi_identifiers")
+COUNTED = ("validity", "privacy.copies")
 QUICK = (*COUNTED, "fidelity.columns", "privacy.personal")
 FEW, LARGE = {"train": 80, "holdout": 60, "synthetic": 75}, {"train": 1_500, "holdout": 900, "synthetic": 1_200}
 
@@ -180,9 +180,9 @@ def test_the_upper_end_grows_with_the_share_that_was_not_searched() -> None:
     unseen = noted(half, "privacy.personal", 0.0, 0.0, 0.0)  # all may be of somebody outside the sample
     assert (unseen.low, unseen.high) == (0.0, 1.0)
     # What is alone in a sample of the synthetic table may be one of many in the table.
-    single = noted(half, "privacy.singling_out.univariate", 0.01, 0.0, 0.02)
+    single = noted(half, "privacy.singling_out.multivariate", 0.01, 0.0, 0.02)
     assert (single.low, single.high) == (0.0, 1.0) and "may hold anything" in single.note
-    single = noted(all_of_it, "privacy.singling_out.univariate", 0.01, 0.0, 0.02)
+    single = noted(all_of_it, "privacy.singling_out.multivariate", 0.01, 0.0, 0.02)
     assert single.high == pytest.approx(0.02 * 1_500 / 150) and "among the people of the sample" in single.note
     whole = real_of(frames, sample_rows=5_000).beside(frames["synthetic"])
     assert noted(whole, "privacy.membership.auc", 0.52, 0.5, 0.55).high == 0.55
@@ -195,31 +195,6 @@ def test_a_copy_is_found_whatever_the_sample() -> None:
     assert found["privacy.copies.excess"].value > 0.9
     multiset = found["privacy.multiset"]
     assert multiset.high is not None and multiset.high < 0.05
-
-
-def test_a_leak_of_all_who_are_alone_is_seen_from_a_sample() -> None:
-    """Few are alone in a large table, and many in a sample of it."""
-
-    def people(n: int, seed: int) -> pd.DataFrame:
-        rng = np.random.default_rng(seed)
-        return pd.DataFrame({"age": rng.geometric(0.03, n).clip(0, 500), "place": rng.zipf(1.6, n).clip(0, 10**6)})
-
-    columns = {"age": {"kind": "integer", "bounds": [0, 500]}, "place": {"kind": "integer", "bounds": [0, 10**6]}}
-    schema = build_schema({"status": "declared", "columns": columns, "quasi_identifiers": ["age", "place"]})
-    train = people(8_000, 1)
-    real = Real.prepare(train, people(4_000, 2), schema, seed=1, sample_rows=800)
-    leaked = real.beside(train.drop_duplicates(keep=False))
-    found = quasi_identifiers.measure(leaked)
-    (excess,) = on_samples("privacy.quasi_identifiers", found, leaked).estimates
-    alone = found.figures["quasi_identifiers"]["classes"][0]
-    assert alone["train_matched"] == alone["train"] > 500
-    assert excess.low is not None and excess.low > 0.8
-    classes = found.figures["quasi_identifiers"]["classes"]
-    assert (sum(one["train"] for one in classes), sum(one["control"] for one in classes)) == (
-        8_000,
-        len(leaked.control),
-    )
-    assert "held-out" in excess.note and "training" not in excess.note.partition("on seeded samples")[2]
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_drawn() -> None:

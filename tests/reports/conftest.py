@@ -11,12 +11,12 @@ import pytest
 
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import Verdict, judge_candidate
-from evaluate.privacy.audit.white_box import conclude
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts, Shift
 from evaluate.result import Candidate, Estimate, Evaluation, Failure, GeneratorRecord
 from synth.dp.statement import PrivacyStatement
 from synth.schema import build_schema
+from tests.evaluations import conclude
 
 COLUMNS: dict[str, list[str] | int] = {
     "age": 20, "workclass": ["Private", "Self-emp-not-inc", "Local-gov", "State-gov", "Self-emp-inc", "Federal-gov"],
@@ -92,17 +92,13 @@ def _candidate(name: str, names: list[str], shares: list[np.ndarray], rng: np.ra
             "utility": _utility(names[-1], quality["tstr"]),
             "membership": _membership(quality["auc"]),
             "distance": _distance(quality["excess"]),
-            "singling_out": {"univariate": _tried(0.31, quality["excess"]), "multivariate": _tried(0.12, 0.0)},
+            "singling_out": {"multivariate": _tried(0.31, quality["excess"])},
             "linkability": [
                 {"columns": names[:7], "others": names[7:], **_tried(0.02, quality["excess"])},
                 {"columns": names[:2], "others": names[2:], **_tried(0.01, 0.0)},
             ],
             "inference": _inference(names, quality["excess"]),
             "reconstruction": [{"column": names[8], **_tried(0.85, quality["excess"])}],
-            "quasi_identifiers": {
-                "columns": names[:2],
-                "classes": [{"k": "1", "train": 900, "train_matched": 40, "control": 850, "control_matched": 38}],
-            },
         },
         statement=_statement() if private else None,
         generator=GeneratorRecord(name, {"epsilon": 1.0, "delta": 1e-6} if private else {"epochs": 60}),
@@ -182,10 +178,10 @@ def _estimates(
     if private:
         yield one("privacy.membership.tpr_at_0.001", 0.0012, 0.0011, 0.001)
     worst_split, worst_column = (_tried(share, q["excess"])["advantage"] for share in (0.02, 0.3))
-    yield one("privacy.singling_out.univariate", q["excess"], 0.005, 0.0, detectable=0.02)
+    yield one("privacy.singling_out.multivariate", q["excess"], 0.005, 0.0, detectable=0.02)
+    yield one("privacy.reconstruction", -0.0003, 0.012, 0.0)
     for measure, (value, low, high) in (("linkability", worst_split), ("inference", worst_column)):
         yield Estimate(f"privacy.{measure}", value, 4000, "lower", low=low, high=high, reference=0.0, detectable=0.03)
-    yield one("privacy.quasi_identifiers.excess", -0.0003, 0.012, 0.0)
 
 
 def _failures(private: bool) -> Iterator[Failure]:

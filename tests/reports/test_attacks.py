@@ -10,12 +10,11 @@ from evaluate.metrics import CATALOG
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports import render_html
 from reports.charts import inferred
-from reports.sections.attacks import AttackNote, attack_note, crowds, splits, ways
+from reports.sections.attacks import AttackNote, attack_note, splits, ways
 from tests.evaluations import evaluation_of
 
 ATTACKS = [name for name, metric in CATALOG.items() if metric.attack == "always"]
 AUC, LINKED, INFERRED = "privacy.membership.auc", "privacy.linkability", "privacy.inference"
-MATCHED = "privacy.quasi_identifiers.excess"
 
 
 def advantage(measure: str, low: float, **more: Any) -> Estimate:
@@ -53,17 +52,9 @@ def test_every_attack_has_a_line_and_what_was_not_measured_says_why() -> None:
     note = note_of(advantage(INFERRED, 0.1), failures=failures)
     assert {line.measure for line in note.lines} == {name for name in ATTACKS if not CATALOG[name].needs}
     assert line_of(note, LINKED).note == "two columns are needed"
-    assert line_of(note, "privacy.singling_out.univariate").note == "timed out: late"
+    assert line_of(note, "privacy.singling_out.multivariate").note == "timed out: late"
     assert line_of(note, AUC).note == "it was not run"
     assert f"{len(note.lines) - 1} gave no result" in note.sentence
-
-
-def test_the_shares_of_people_who_are_alone_come_from_their_figure() -> None:
-    alone = {"k": "1", "train": 90, "train_matched": 30, "control": 40, "control_matched": 10}
-    drawn = {"columns": ["age"], "classes": [alone]}
-    line = line_of(note_of(advantage(MATCHED, 0.0), quasi_identifiers=drawn), MATCHED)
-    assert (line.members, line.controls) == (1 / 3, 0.25)
-    assert line_of(note_of(advantage(MATCHED, 0.0)), MATCHED).members is None
 
 
 def test_attacks_that_run_on_request_are_shown_where_they_were_asked_for() -> None:
@@ -93,9 +84,9 @@ def test_without_any_result_nothing_is_said_to_be_fine() -> None:
     "junk", [None, 3, "<b>", [], {}, [3, "x"], {"columns": 5, "classes": "x", "attacks": [{"auc": "1"}], "chosen": 1}]
 )
 def test_figures_that_hold_anything_else_are_left_out(junk: Any) -> None:
-    names = ("singling_out", "linkability", "inference", "quasi_identifiers", "reconstruction")
+    names = ("singling_out", "linkability", "inference", "reconstruction")
     candidate = Candidate("a", (advantage(INFERRED, 0.1), advantage(LINKED, 0.1)), (), dict.fromkeys(names, junk))
-    assert not (splits(candidate) or crowds(candidate)[1] or attack_note(candidate).columns)
+    assert not (splits(candidate) or attack_note(candidate).columns)
     assert [way.numbers for way in ways(replace(candidate, figures={"membership": junk}))] in ([], [(None,) * 3])
     assert render_html(evaluation_of(candidate))
 

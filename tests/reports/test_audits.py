@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evaluate.audit_result import MEASURE, TOO_WEAK, Audit, AuditCheck, AuditPart, Power
+from evaluate.audit_result import MEASURE, TOO_WEAK, Audit, AuditCheck, AuditPart
 from evaluate.gate.verdict import Verdict
-from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from reports import render_html
 from reports.audits import DISPROVED, NOT_DISPROVED, audit_note
 from reports.glossary import reading
 from reports.sections.limitations import AUDIT_FAILED, LEFT_OUT, NOT_AUDITED, limits_of
-from tests.evaluations import altered
+from tests.evaluations import altered, conclude
 
 WITHIN = conclude((1.0, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
 BEYOND = conclude((1.0, 1e-6), (100, 110), 960, 0.99, ran_on="a public stand-in")
@@ -24,21 +23,28 @@ BEYOND = conclude((1.0, 1e-6), (100, 110), 960, 0.99, ran_on="a public stand-in"
 CHECKED = replace(
     WITHIN,
     checks=(
-        AuditCheck("choices of column pairs", "250 choices", power=Power(1.0, 0.61)),
+        AuditCheck("choices of column pairs", "250 choices", power=1.0),
         AuditCheck("split into train and holdout", "6 tables", "any row that changes sides"),
     ),
     covered=("choices of column pairs",),
     not_covered=("bounds of column 'age'", "columns of text"),
 )
 SAYS = (
-    "Where it is weakest, it would have shown half the noise in 10 of 10 such audits, and 0.61 of the noise or less in "
-    "at least 9 of 10.",
+    "Where it is weakest, it would have shown half the noise in 10 of 10 such audits.",
     "Split into train and holdout: no fault found. Looked at: 6 tables. "
     "It would have shown any row that changes sides.",
     "It does not look at: bounds of column &#39;age&#39;; columns of text.",
 )
-STEPS = AuditPart("steps of DP-SGD", 0.62, 0.2, 30.0, 20_000, (0.46, 0.45, 0.47), (0.45, 0.44, 0.46), "1,000 steps")
-COUNTS = AuditPart("one-way histograms", 0.1, 0.0, 36.0, 5_120, (0.49, 0.47, 0.51), (0.5, 0.48, 0.52), "160 fits")
+STEPS, COUNTS = (
+    AuditPart(
+        what=what, bound=bound, distribution_free=free, strongest=strongest, n_trials=n, false_positives=wrong_in,
+        false_negatives=wrong_out, ran_on=ran_on,
+    )
+    for what, bound, free, strongest, n, wrong_in, wrong_out, ran_on in (
+        ("steps of DP-SGD", 0.62, 0.2, 30.0, 20_000, (0.46, 0.45, 0.47), (0.45, 0.44, 0.46), "1,000 steps"),
+        ("one-way histograms", 0.1, 0.0, 36.0, 5_120, (0.49, 0.47, 0.51), (0.5, 0.48, 0.52), "160 fits"),
+    )
+)  # fmt: skip
 IN_PARTS = Audit.of_parts((1.0, 1e-6), (STEPS, COUNTS), 0.99)
 
 
@@ -97,7 +103,7 @@ def test_a_fault_that_a_check_found_is_named_in_the_verdict(evaluation: Evaluati
     "damage",
     [
         {"checks": [{"what": "x"}]}, {"checks": 3},
-        {"checks": [{"what": "x", "looked_at": "y", "power": {"half": 2.0, "share": None}}]},
+        {"checks": [{"what": "x", "looked_at": "y", "power": 2.0}]},
         {"not_covered": "abc"}, {"covered": [1]},
     ],
 )  # fmt: skip
@@ -196,13 +202,13 @@ def test_evaluations_with_and_without_an_audit_are_read_back(evaluation: Evaluat
 def test_an_audit_of_reports_speaks_of_answers_and_not_of_noise_on_counts(evaluation: Evaluation) -> None:
     of_reports = replace(
         WITHIN, delta=0.0, attacked="reports", ran_on="a public stand-in of 9 respondents",
-        checks=(AuditCheck("reports to each question", "15 questions", power=Power(0.95, 0.6)),),
+        checks=(AuditCheck("reports to each question", "15 questions", power=0.95),),
     )  # fmt: skip
     page = render_html(with_audit(evaluation, of_reports))
     assert "Audit of the reports of respondents: no fault found; lower bound" in page
     assert "Without the assumption that each answer of a respondent is randomized on its own" in page
     assert "canaries for" not in page and "Gaussian, the bound" not in page
-    weak = (replace(of_reports.checks[0], power=Power(0.89, 0.4)),)
+    weak = (replace(of_reports.checks[0], power=0.89),)
     assert replace(of_reports, checks=weak).verdict == replace(of_reports, checks=()).verdict == TOO_WEAK
     note = audit_note(with_audit(evaluation, replace(of_reports, bound=2.0)).candidates[0])
     assert note is not None and note.alarms

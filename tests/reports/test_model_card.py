@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 import reports.model_card as package
 from evaluate.gate.verdict import Verdict
-from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.text import loss
 from reports.model_card.card import CardError, CardFacts, internal_card, public_card
@@ -33,7 +32,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, generator_class, names
 from synth.schema import build_schema
 from synth.usage_terms import Terms
-from tests.evaluations import altered, facts, origin, swept
+from tests.evaluations import altered, conclude, facts, origin, swept
 
 FACTS = CardFacts(date(2026, 1, 2), file="mst.csv", n_rows=39074, n_columns=15, holdout_share=0.2)
 HOSTILE = (

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from evaluate.gate.claim import claims_of
 from evaluate.gate.protection import Protection, protection_of, standing_protection
-from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
 from evaluate.text import at_most
 from reports import render_html
@@ -18,7 +17,7 @@ from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.schema import build_schema
-from tests.evaluations import altered, evaluation_of
+from tests.evaluations import altered, conclude, evaluation_of
 
 SCHEMA = build_schema({"status": "declared", "n_units": 5000, "columns": {"a": {"kind": "boolean"}}})
 ONE, TWO = (Schedule((GaussianEvent(name, sigma, count=4),), 1e-6) for name, sigma in (("one", 12.0), ("two", 20.0)))

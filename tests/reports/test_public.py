@@ -26,7 +26,6 @@ from evaluate.gate.finding import Outcome
 from evaluate.gate.policy import build_policy
 from evaluate.gate.protection import Protection
 from evaluate.metrics import CATALOG
-from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation, Expectation, GeneratorRecord, SelfTest
 from evaluate.result_io import evaluation_from
 from evaluate.text import alike, at_most, compact, count, loss, number, percent
@@ -49,7 +48,7 @@ from synth.errors import JobError
 from synth.schema import build_schema
 from synth.split import split_table
 from synth.table import conform
-from tests.evaluations import altered, origin
+from tests.evaluations import altered, conclude, origin
 from tests.evaluations import facts as facts_of
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 

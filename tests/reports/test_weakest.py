@@ -33,16 +33,11 @@ def test_groups_of_every_source_are_ordered_by_what_is_sure() -> None:
                 "groups": [{"group": "m", "few": False, "boosting": {"gap": 0.4, "low": 0.1, "high": 0.7}}],
             }
         ],
-        quasi_identifiers={
-            "columns": ["age", "zip"],
-            "classes": [{"k": "1", "train": 100, "train_matched": 30, "control": 100, "control_matched": 25}],
-        },
     )
     found = [(one.group, one.anchor, round(one.value, 6)) for one in weakest_of(table).groups]
     assert found == [
         ("sex: f", "utility", 0.2),
         ("sex: m", "utility", 0.4),
-        ("alone with age, zip", "attacks", 0.05),
     ]
 
 

@@ -107,7 +107,10 @@ def test_a_console_writes_what_a_page_writes(epsilon: float) -> None:
 
 def audited(evaluation: Evaluation, bound: float) -> Evaluation:
     never = (0.4, 0.3, 0.5)
-    audit = Audit(ALONE, 1e-6, bound, 0.1, 30.0, 0.99, 900, never, never, "a public stand-in of 5 columns")
+    audit = Audit(
+        epsilon=ALONE, delta=1e-6, bound=bound, distribution_free=0.1, strongest=30.0, confidence=0.99, n_trials=900,
+        false_positives=never, false_negatives=never, ran_on="a public stand-in of 5 columns",
+    )  # fmt: skip
     first = evaluation.candidates[0]
     estimates = (*(one for one in first.estimates if one.measure != MEASURE), audit.estimate)
     return replace(evaluation, candidates=(replace(first, estimates=estimates, audit=audit),))

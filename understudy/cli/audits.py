@@ -127,17 +127,18 @@ def _json(content: dict[str, Any]) -> str:
 
 def _show(name: str, found: "Audit", console: "Console") -> None:
     """The bounds beside the claim, the rows and trials behind them, and the verdict last."""
-    from evaluate.audit_result import NO_FAULT, AuditPart
+    from evaluate.audit_result import NO_FAULT
     from evaluate.text import typed_loss
     from reports.audits import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words
 
     claim = typed_loss(found.epsilon)
     rows: list[tuple[str, ...]] = []
-    for part in found.attacks:
-        what = part.what if isinstance(part, AuditPart) else ATTACKED[found.attacked]
+    attacks = found.parts or (found,)
+    for part in attacks:
+        what = part.what or ATTACKED[found.attacked]
         rows.append((what, cut(part.bound), cut(part.distribution_free), claim, f"{part.n_trials:,}"))
     console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
-    for (what, *_), part in zip(rows, found.attacks, strict=True):
+    for (what, *_), part in zip(rows, attacks, strict=True):
         console.say(
             f"{what[:1].upper()}{what[1:]}: on {part.ran_on}, at {found.confidence:.4g} confidence and delta "
             f"{found.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}."

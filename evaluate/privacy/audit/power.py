@@ -1,29 +1,12 @@
 """The size of the noise that an audit saw drawn, and the power of that to show less than is stated."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special, stats
 
-from evaluate.audit_result import Power
-
-USUAL = 0.9  # Share of audits that have to show a fault for it to count as one that would be shown
 LATTICE = 3.0  # Whole numbers with a larger standard deviation have the moments of real ones, to the last digit
-
-
-def power_of(shows: Callable[[float], float]) -> Power:
-    """The power of an audit that shows a share of the noise with a probability that falls with the share.
-
-    >>> power_of(lambda share: 1.0 - share)
-    Power(half=0.5, share=0.1)
-    """
-    shown, missed = -1, 100
-    while missed - shown > 1:
-        middle = (shown + missed) // 2
-        shown, missed = (middle, missed) if shows(middle / 100) >= USUAL - 1e-12 else (shown, middle)
-    return Power(round(shows(0.5), 4), None if shown < 0 else shown / 100)
 
 
 @dataclass
@@ -51,16 +34,10 @@ class Residuals:
         least = self._least(confidence)
         return math.sqrt(self.observed / least) if least > 0 else math.inf
 
-    def power(self, confidence: float) -> Power:
-        """The power of `most` to show less noise than is stated."""
+    def power(self, confidence: float) -> float:
+        """The probability that `most` shows half the noise."""
         spread, least = math.sqrt(self.variance), self._least(confidence)
-
-        def shows(share: float) -> float:
-            if share == 0 or spread == 0:
-                return float(least > 0 and share == 0)
-            return float(special.ndtr((least / share**2 - self.expected) / spread))
-
-        return power_of(shows)
+        return float(special.ndtr((4 * least - self.expected) / spread)) if spread > 0 and least > 0 else 0.0
 
 
 def discrete_moments(sigma: float) -> tuple[float, float]:

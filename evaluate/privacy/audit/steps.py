@@ -1,25 +1,19 @@
 """An audit of the steps of DP-SGD by canaries in one training run: how well can their gradients be told from the noise?
 
 The attacker sees every noisy sum of a training run and knows the program, the table, and when which unit was sampled,
-but for the canaries: units of which each is in by the toss of a coin of its own, and each has a coordinate of the sums
-to itself. A gradient in one coordinate is the worst that a unit can do, and so strong that one run is enough: 50,000
-canaries are 50,000 trials. The run is the system's own `fit` of a public stand-in, with the system's noise, but:
+but for the canaries: units of which each is in by the toss of a coin, and each has a coordinate of the sums to itself.
+That is the worst that a unit can do, so that one run is enough: 50,000 canaries are 50,000 trials. The run is the
+system's own `fit` of a public stand-in, with the system's noise, but:
 
-- Canaries are units more: the system samples them at the rate that it samples the others at.
-- What a canary adds to a sum is not taken to be the clipping bound. The training code is handed a sample of one unit,
-  and each sampled canary adds the norm of that exact sum, in its own coordinate. So missing clipping shows, and
-  clipping by layer or by row: the unit has three times the rows that a fit may use of it. Of every hundred samples one
-  is empty, and its sum must be zero, or what a unit adds could not be told.
+- Canaries are units more, which the system samples at the rate of the others.
+- What a canary adds to a sum is the norm of the exact sum of a sample of one unit, which has three times the rows that
+  a fit may use: so missing clipping shows, and clipping by layer or by row. Of every hundred samples one is empty, and
+  its sum must be zero.
 - The system adds its noise, at the sigma that the training code asks for, to sums and coordinates at once. The training
   goes on with its own part: it never meets a canary, and canaries do not depend on each other.
 
-A canary's score is the sum of its coordinate over all steps, each weighted by what a canary adds over the noise's
-variance, held against a threshold fixed in advance, halfway to what a canary adds as expected. A likelihood ratio at
-every step is little better where noise is as large as a useful claim needs, and rests on the noise that is in doubt.
-
-What this cannot see: what a step does after its noise (a division by the size of the sample), what units do to one
-another before it (packs of rows, batch norms), what floating point tells of a sum, samples that hang together from step
-to step, and randomness that can be predicted.
+A canary's score is the sum of its coordinate over all steps, weighted by what it adds over the noise's variance, held
+against a threshold fixed in advance. What this cannot see stands in `OUTSIDE` of `evaluate.audit_result`.
 
 Source: Steinke, Nasr, Jagielski 2023 (2305.08846), section 5, for one run and canaries that are gradients; Nasr et al.
 2023 (2302.07956) for the attacker.

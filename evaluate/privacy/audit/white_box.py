@@ -1,25 +1,21 @@
 """A white-box audit of a claim: does a private fit leak more than its epsilon allows?
 
-The attacker holds all that a fit drew with noise: released counts, and every noisy sum of a training by DP-SGD. They
-know the program and the whole table but for the canaries, and know the canaries' rows. They want to say which canaries
-were in, and win where they are right more often than epsilon and delta allow. That is the very attacker of the
-guarantee, far stronger than anyone who sees a synthetic table. The table is a public stand-in made of constants: an
-audit reads no real row and costs no budget.
+The attacker holds all that a fit drew with noise, knows the program, the table and the rows of the canaries, and wants
+to say which canaries were in. That is the attacker of the guarantee, far stronger than anyone who sees a synthetic
+table. The table is a public stand-in made of constants: an audit reads no real row and costs no budget.
 
 - Counts (`counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
   with mu below Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. That has an epsilon at the claimed delta: the bound.
 - Steps of DP-SGD (`steps`): the error rates over the canaries of one training run, and the least noise in the
   claimed steps that rules them out (`bounds`).
 
-Where a generator draws both, each part is attacked with half of the error. A bound above the claim disproves it, at the
-stated confidence; one below it proves nothing beyond that no fault of this kind was found. An attack on a small epsilon
-needs more trials than anybody has time for. So the same fits say how large the noise is that they drew, and how far a
-canary moves what it hides: there a fault shows at any epsilon, and the audit states with which probability.
+Where a generator draws both, each part is attacked with half of the error. A bound above the claim disproves it; one
+below it proves nothing. An attack on a small epsilon needs more trials than anybody has time for, so the same fits say
+how large the noise is that they drew, and how far a canary moves what it hides: there a fault shows at any epsilon.
 
-All else that a fit draws (choices, measured domains, the split, everything on the real schema) is held to what is
-stated by tests: the same noise, one unit less. Where a fit draws histories, so does that of the stand-in; one that
-would be fitted otherwise than the real table is refused. Where respondents randomize their own answers, their reports
-are attacked: an extra that brings such a generator brings its audit as well, with the arguments of `audit`.
+All else that a fit draws (choices, measured domains, the split) is held to what is stated by tests: the same noise, one
+unit less. A stand-in that would be fitted otherwise than the real table is refused. An extra whose respondents
+randomize their own answers brings its own audit, with the arguments of `audit`.
 
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4; Steinke,
 Nasr, Jagielski 2023 (2305.08846), "Privacy auditing with one (1) training run".
@@ -186,14 +182,7 @@ def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> 
     return {"workload": dict(zip(names, weights, strict=False))}
 
 
-def conclude(
-    claim: tuple[float, float], errors: tuple[int, int], n_each: int, confidence: float, *, ran_on: str
-) -> Audit:
-    """Conclusions on a claim of (epsilon, delta) from an attacker's errors of either kind, of as many trials each."""
-    return Audit.of_parts(claim, [_attacked("", claim[1], errors, n_each, confidence, ran_on)], confidence)
-
-
-def _attacked(
+def attacked(
     what: str, delta: float, errors: tuple[int, int], n_each: int, confidence: float, ran_on: str
 ) -> AuditPart:
     wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
@@ -201,14 +190,17 @@ def _attacked(
     one, other = wrong_in[2], wrong_out[2]
     free = max(free_epsilon(one, other, delta), free_epsilon(other, one, delta))
     bound, strongest = (gaussian_epsilon(gaussian_mu(*rates), delta) for rates in ((one, other), (never, never)))
-    return AuditPart(what, bound, free, strongest, 2 * n_each, wrong_in, wrong_out, ran_on)
+    return AuditPart(
+        what=what, bound=bound, distribution_free=free, strongest=strongest, n_trials=2 * n_each,
+        false_positives=wrong_in, false_negatives=wrong_out, ran_on=ran_on,
+    )  # fmt: skip
 
 
 def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditPart:
     """The conclusion on a whole schedule from guesses about its counts."""
     events = [event for event in schedule.events if isinstance(event, GaussianEvent)]
     what = ", ".join(event.what for event in events)
-    part = _attacked(what, schedule.delta, trials.errors, trials.n_each, confidence, trials.ran_on)
+    part = attacked(what, schedule.delta, trials.errors, trials.n_each, confidence, trials.ran_on)
     mu = gaussian_mu(part.false_positives[2], part.false_negatives[2])
     stated = math.sqrt(2 * sum(event.rho for event in events))
     return replace(part, bound=max(part.bound, _of_some(schedule, stated / mu))) if mu > stated else part
@@ -226,8 +218,10 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
         for one, other in (rates, best)
     )
     free = best_of_run(trials.scores, trials.present, schedule.delta, confidence)
-    n = len(trials.present)
-    return AuditPart(trials.event.what, bound, free, strongest, n, rates[0], rates[1], trials.ran_on)
+    return AuditPart(
+        what=trials.event.what, bound=bound, distribution_free=free, strongest=strongest, n_trials=len(trials.present),
+        false_positives=rates[0], false_negatives=rates[1], ran_on=trials.ran_on,
+    )  # fmt: skip
 
 
 def of_noise_on_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditCheck:

@@ -151,7 +151,7 @@ def test_what_no_run_writes_is_damage_and_never_the_claim_of_one_fit(provenance:
 
 
 EXCEEDING = Audit(
-    1.0, 1e-6, bound=1.4, distribution_free=0.9, strongest=36.0, confidence=0.99, n_trials=900,
+    epsilon=1.0, delta=1e-6, bound=1.4, distribution_free=0.9, strongest=36.0, confidence=0.99, n_trials=900,
     false_positives=(0.3, 0.2, 0.4), false_negatives=(0.3, 0.2, 0.4), ran_on="a public stand-in of 5 columns",
 )  # fmt: skip
 

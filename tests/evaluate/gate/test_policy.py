@@ -381,7 +381,7 @@ HONEST = {
     "privacy.membership.auc": (0.49, 0.50, 0.51),
     "privacy.membership.tpr_at_0.01": (0.007, 0.01, 0.013), "privacy.membership.tpr_at_0.001": (0.0003, 0.001, 0.0024),
     "privacy.singling_out.multivariate": (-0.01, 0.0, 0.01), "privacy.linkability": (-0.01, 0.0, 0.01),
-    "privacy.inference": (-0.03, 0.0, 0.03),
+    "privacy.inference": (-0.03, 0.0, 0.03), "privacy.reconstruction": (-0.03, 0.0, 0.2),
     "columns.tvd.excess": (-0.002, 0.0, 0.002), "pairs.tvd.floor_share": (-0.05, 0.0, 0.05),
     "columns.tvd.excess.worst": (-0.004, 0.01, 0.02), "pairs.association.kept": (0.95, 1.0, 1.05),
     "columns.tail.excess.mean": (-0.001, 0.0, 0.001), "columns.tail.excess.worst": (-0.001, 0.0, 0.002),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences
+from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences, chance_of_sides
 
 HITS = st.integers(0, 400)
 
@@ -81,3 +81,13 @@ def test_what_one_unit_has_alone_is_what_counting_by_hand_finds(rows, synthetic)
     hit = {unit for content, unit in expected.items() if content in synthetic}
     assert (found.train, found.holdout) == (sum(u < 4 for u in hit), sum(u >= 4 for u in hit))
     assert found.n_train == len({u for u in expected.values() if u < 4})
+
+
+def test_the_chance_of_so_much_weight_on_train_is_about_that_of_all_ways_to_deal_the_sides():
+    weights = np.exp(np.random.default_rng(0).normal(size=14))
+    ways = (np.arange(2**14)[:, None] >> np.arange(14)) & 1
+    chances, sums = np.prod(np.where(ways, 0.6, 0.4), axis=1), ways @ weights
+    for way in np.argsort(sums)[-(2**12) :: 97]:
+        exact = float(chances[sums >= sums[way] - 1e-9].sum())
+        on_train = ways[way].astype(bool)
+        assert exact * 0.9 <= chance_of_sides(weights[on_train], weights[~on_train], 1.5) <= 4 * exact + 0.01

@@ -134,7 +134,24 @@ def test_the_most_outlying_people_of_a_coarse_table_are_certain_and_only_as_they
     for rows, certain in ((spoiled, True), (tables.synthetic, False)):
         found = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, rows)))
         assert (found["privacy.copies.people"].low > 0) == certain
-    monkeypatch.setattr(copies, "RAREST", (copies.HALF,))
+    monkeypatch.setattr(copies, "RAREST", ())
+    found = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, spoiled)))
+    assert found["privacy.copies.people"].low == 0
+
+
+def mixed_answers(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """The same beside three answers that nothing explains."""
+    others = {f"b{i}": rng.choice(np.array(["u", "v", "w"], dtype=object), n) for i in range(3)}
+    return coarse(n, rng).assign(**others)
+
+
+def test_people_copied_at_random_from_a_coarse_table_are_certain_as_all_are_weighed(draw, evaluate_frames, monkeypatch):
+    tables = draw(mixed_answers, (2800, 1050, 1050, 2100), seed=2)
+    spoiled = pd.concat([tables.synthetic.iloc[63:], tables.train.iloc[:63]])
+    for rows, certain in ((spoiled, True), (tables.synthetic, False)):
+        found = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, rows)))
+        assert (found["privacy.copies.people"].low > 0) == certain
+    monkeypatch.setattr(copies._Rows, "weighed", lambda *_: 0.0)
     found = by_name(copies.measure(evaluate_frames(tables.train, tables.fresh, tables.control, spoiled)))
     assert found["privacy.copies.people"].low == 0
 
@@ -149,10 +166,19 @@ def test_fresh_rows_of_a_coarse_table_copy_nobody(draw):
     assert np.sum(np.array(lows) > 0) < 3
 
 
-def test_surprise_is_the_sum_of_the_rarity_of_values_and_rows_as_rare_are_judged_alike(evaluate_frames):
+def test_a_row_is_expected_as_often_as_equal_rows_near_rows_and_its_values_say(evaluate_frames):
     frame = pd.DataFrame({"a": ["x"] * 6 + ["y"] * 2, "b": ["k"] * 4 + ["l"] * 4})
-    surprise = copies._surprise(evaluate_frames(frame, frame[:4], frame[4:], frame))
-    expected = -np.log([0.75 * 0.5] * 6 + [0.25 * 0.5] * 2)
-    assert surprise == pytest.approx(np.tile(expected, 2))
-    group = copies._rarest(0.1, surprise, np.arange(16), np.arange(16) == 7, 8)
+    tables = evaluate_frames(frame, frame[:4], frame[4:], frame[:7])
+    rows = [tuple(row) for part in (tables.train, tables.holdout, tables.synthetic) for row in part.to_numpy()]
+    found = copies._Rows.of(tables, ["a", "b"])
+    shares = {"x": 0.75, "y": 0.25, "k": 0.5, "l": 0.5}
+    for i, (a, b) in enumerate(rows[:16]):
+        near = sum(shares[a] * (r[0] != a and r[1] == b) + shares[b] * (r[0] == a and r[1] != b) for r in rows) / 2
+        assert found.density[i] == pytest.approx(rows[:16].count((a, b)) - 1 + near + 23 * shares[a] * shares[b])
+        assert found.surprise[i] == pytest.approx(-np.log(shares[a] * shares[b]))
+
+
+def test_people_with_rows_as_rare_are_judged_alike():
+    surprise = np.tile(-np.log([0.75 * 0.5] * 6 + [0.25 * 0.5] * 2), 2)
+    group = copies._Rows(np.arange(16) == 7, np.ones(16), surprise).rarest(0.1, np.arange(16), 8)
     assert (group.train, group.holdout, group.n_train, group.n_holdout) == (1, 0, 2, 2)

@@ -16,9 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
-from evaluate.privacy.audit.white_box import conclude
 from evaluate.result import Candidate, Estimate, Evaluation
-from tests.evaluations import altered, evaluation_of, facts
+from tests.evaluations import altered, conclude, evaluation_of, facts
 from understudy.artifacts import Delivery
 from understudy.extras.ops.prometheus import (
     INTERNAL,

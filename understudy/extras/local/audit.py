@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from evaluate.audit_result import Audit, AuditCheck, Power
+from evaluate.audit_result import Audit, AuditCheck
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.counts import EXCESS, IDENTIFIER
-from evaluate.privacy.audit.power import power_of
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise, system_words
 from synth.progress import Progress
@@ -79,7 +78,7 @@ def audit_local(
     number, (one, n_one, other, n_other) = attack(first, second, confidence)
     proved, n = float(bounds(one, other, (n_one, n_other), confidence)), min(n_one, n_other)
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
-    power = min((_power(oracle, n, confidence) for oracle in kinds), key=lambda each: each.half)
+    power = min(_power(oracle, n, confidence) for oracle in kinds)
     names, exceeds, alone = " and ".join(survey.questions[number].columns), m * proved > survey.epsilon, _alone(survey)
     each = AuditCheck(
         QUESTIONS,
@@ -244,21 +243,15 @@ def bounds(one: np.ndarray | int, other: np.ndarray | int, n: tuple[int, int], c
         return np.asarray(np.maximum(np.log(low / high), 0.0))
 
 
-def _power(oracle: Oracle, n: int, confidence: float) -> Power:
-    """The power to show that answers are randomized by a larger epsilon: by its half where half the noise is left."""
+def _power(oracle: Oracle, n: int, confidence: float) -> float:
+    """The power to show that answers are randomized by twice the epsilon: by its half, where half the noise is left."""
     rng = np.random.default_rng(_SEED)
-
-    def shows(share: float) -> float:
-        one, other = (rng.binomial(n, min(rate, 1.0), N_SIMULATED) for rate in _chances(oracle, share))
-        return float(np.mean(bounds(one, other, (n, n), confidence) > oracle.epsilon))
-
-    return power_of(shows)
+    chances = _chances(replace(oracle, epsilon=2 * oracle.epsilon))
+    one, other = (rng.binomial(n, min(chance, 1.0), N_SIMULATED) for chance in chances)
+    return float(np.mean(bounds(one, other, (n, n), confidence) > oracle.epsilon))
 
 
-def _chances(oracle: Oracle, share: float) -> tuple[float, float]:
+def _chances(oracle: Oracle) -> tuple[float, float]:
     """The chances that a report speaks for an answer and not for another, after the one and after the other."""
-    if share == 0:
-        return 1.0, 0.0
-    less = replace(oracle, epsilon=oracle.epsilon / share)
-    one, other = less.p, less.q
-    return (one, other) if isinstance(less, DirectEncoding) else (one * (1 - other), (1 - one) * other)
+    one, other = oracle.p, oracle.q
+    return (one, other) if isinstance(oracle, DirectEncoding) else (one * (1 - other), (1 - one) * other)
