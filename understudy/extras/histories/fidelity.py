@@ -177,8 +177,8 @@ def _worst(telling: dict[str, Squares], samples: HistorySamples, n_columns: int)
     place = int(shares[:, 0].argmax())
     weak = f" Of {len(telling)} of {n_columns} columns; the dependence of the others is weak."
     note = f"The worst is {list(telling)[place]!r}.{weak if len(telling) < n_columns else ''}"
-    low, high = intervals.max(axis=0)
-    value, reference, floor = shares.max(axis=0)
+    low, high = intervals.max(axis=0).tolist()
+    value, reference, floor = shares.max(axis=0).tolist()
     n = samples.others[SYNTHETIC].n_steps
     return Estimate(WORST, value, n, "lower", low=low, high=high, reference=reference, floor=floor, note=note)
 
