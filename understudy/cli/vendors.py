@@ -107,7 +107,7 @@ def compare(  # noqa: PLR0913 - options of the command line
         code = exit_code(found)
         told = {
             "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in found.ranking.order.order],
-            "terms": asdict(found.ranking.terms), "vendors": [asdict(one.result) for one in found.vendors],
+            "terms": asdict(found.ranking.terms), "vendors": [asdict(one) for one in found.ranking.vendors],
             "warnings": list(sentences(found)),
         }  # fmt: skip
         made.finish(told)
@@ -128,6 +128,6 @@ def _show(found: "VendorComparison", console: "Console") -> None:
     console.table(("place", "vendor", "group"), [(str(one.place), one.name, one.letters) for one in order])
     if len(order) > 1:
         console.say("Vendors that share a letter cannot be told apart.")
-    for vendor in found.vendors:
+    for vendor in found.ranking.vendors:
         if vendor.standing != "ranked":
             console.say(f"{vendor.name}: {vendor.standing}: {vendor.reason}")

@@ -17,7 +17,7 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, SharedResults, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
-from evaluate.utility.tstr import scored, study_note
+from evaluate.utility.tstr import gap_of, score_of, study_note
 from synth.row_order import Histories, histories_of
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
@@ -62,7 +62,10 @@ def score_and_loss(tables: Tables) -> tuple[Estimate, Estimate] | str:
     if min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
         return f"it needs at least {MIN_STEPS} rows that follow another one in each table"
     study = study_of(steps, forms=(FORM,))
-    return study if isinstance(study, str) else scored(FORM, study, f"of the next row: {study_note(study, steps)}")
+    if isinstance(study, str):
+        return study
+    note = f"of the next row: {study_note(study, steps)}"
+    return score_of(FORM, study, note), replace(gap_of(FORM, study), note=f"TRTR - TSTR: {note}")
 
 
 def step_tables(tables: Tables) -> Tables:
