@@ -27,6 +27,7 @@ import pandas as pd
 
 import synth
 from benchmarks.history_tables import patients, patients_schema, shoppers, shoppers_schema
+from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.samples import SYNTHETIC
 from evaluate.tables import Tables
 from synth.generators import registry
@@ -35,7 +36,7 @@ from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from understudy.extras.histories import fidelity, next_event
-from understudy.extras.histories.samples import HistorySamples, varying
+from understudy.extras.histories.samples import HistorySamples, StepCodes, varying
 
 N_ENTITIES = 6_000
 PAR_ENTITIES = 3_000
@@ -124,8 +125,7 @@ def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema
     open_units = schema.model_copy(update={"n_units": None})
     tables = Tables.prepare(train, fresh[held].reset_index(drop=True), made, open_units, seed=seed, outside="clamp")
     of_histories = fidelity.measure(tables)
-    found = [*of_histories.estimates, *next_event.measure(tables).estimates]
-    samples = HistorySamples.of(tables)
+    found, samples = of_histories.estimates, HistorySamples.of(tables)
     gaps = None if schema.columns[str(schema.order)].is_identifier else fidelity.gap_distance(samples)
     distances = {"lengths": fidelity.length_distance(samples), "gaps": gaps}
     figures = {f"histories.{name}": float(each.replicates[SYNTHETIC, 0]) for name, each in distances.items() if each}
@@ -134,6 +134,15 @@ def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema
     steps = of_histories.figures["histories"]["transitions"]
     figures["histories.transitions.mean"] = statistics.mean(column["tvd"] for column in steps)
     figures |= {each.measure: each.value for each in found}
+    for name, columns in (("constants", schema.constant_in_entity), ("nondecreasing", schema.nondecreasing_in_entity)):
+        each = samples.others[SYNTHETIC]
+        broken = [fidelity.count_broken(each, column, schema) / each.n_histories for column in columns]
+        figures[f"histories.{name}.broken"] = max(broken, default=0.0)
+    codes = {name: StepCodes.of(name, samples, tables.schema) for name in varying(tables.schema)}
+    if telling := fidelity.dependences(samples, codes)[0]:
+        figures["histories.dependence.floor_share"] = Squares.total(telling.values()).share(SYNTHETIC)
+    if not isinstance(scored := next_event.score_and_loss(tables), str):
+        figures["utility.next_event.tstr"] = scored[0].value
     return {"cpu_s": seconds, **{name: figures[name] for name in SHOWN if name in figures}}
 
 

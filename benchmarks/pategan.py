@@ -83,7 +83,7 @@ def _alternative(
     started = time.process_time()
     (gap,), study = regression.measure(tables).estimates, study_of(tables)
     assert isinstance(study, Study)
-    score = {side: study.value("linear", side, study.score) for side in ("tstr", "trtr")}
+    score = {side: study.value("linear", side) for side in ("tstr", "trtr")}
     return {
         "linear": gap.value + score["tstr"], "real": score["trtr"], "cpu_s": time.process_time() - started,
     }  # fmt: skip

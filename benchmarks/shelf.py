@@ -35,6 +35,7 @@ import pandas as pd
 
 import synth
 from benchmarks.evaluation import apart
+from benchmarks.leaking_tables import cart
 from benchmarks.looks import looks
 from benchmarks.peer import TABLE_PEERS, PeerRun, run_table_peer
 from benchmarks.peers.evaluated import measured
@@ -42,7 +43,7 @@ from benchmarks.runs import NOT_INSTALLED
 from benchmarks.scoring import Scorer
 from benchmarks.shelf_curves import draw_curves
 from benchmarks.shelf_page import page, pictures
-from benchmarks.spoiled_tables import Sides, cart
+from benchmarks.sides import Sides
 from synth.schema import Schema
 
 DELTA = 1e-6
@@ -213,7 +214,7 @@ def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, see
         return pd.DataFrame({name: rng.permutation(train[name].to_numpy()) for name in train})
     if fit == CART:
         learned = train[list(schema.learned)]
-        return cart(LEAF)(Sides(learned, learned.head(0), learned), rng)
+        return cart(Sides(learned, learned.head(0), learned), rng, LEAF)
     name, _, epsilon = fit.partition(":")
     return synth.fit(train, schema, name, seed=seed, **_privacy(epsilon, schema)).sample(len(train), seed=seed)
 

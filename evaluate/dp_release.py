@@ -33,7 +33,7 @@ import pandas as pd
 from evaluate.intervals import LEVEL
 from evaluate.metrics import NOISY, Metric
 from evaluate.released import COLUMN, COLUMN_MEAN, N_ROWS, PAIR_MEAN, RIGHT, Released
-from evaluate.utility.models import Classifier, Fitted, fit_classes
+from evaluate.utility.models import Fitted, fit_classes
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS, public_task
 from synth.domain import Attribute, Discretizer
 from synth.domain.discretizer import regroup
@@ -140,13 +140,15 @@ def _guesses(model: Fitted, rows: pd.DataFrame) -> np.ndarray:
     """The most probable class of every row, shape (n,). Each row's score is a sum of its own: a matrix product may
     round a row otherwise when another one is gone, and so turn a tie over.
     """
-    if not isinstance(model, Classifier):
+    if model.classifier is None:
         return np.asarray(model.predict(rows).argmax(axis=1))
-    X = np.ascontiguousarray(model.features.apply(rows))
-    weights = zip(model.model.coef_, model.model.intercept_, strict=True)
-    scores = np.column_stack([(X * w).sum(axis=1) + b for w, b in weights])
-    places = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
-    return np.asarray(model.seen[places])
+    logistic, features, seen = model.classifier
+    X = np.ascontiguousarray(features.apply(rows))
+    scores = np.column_stack(
+        [(X * w).sum(axis=1) + b for w, b in zip(logistic.coef_, logistic.intercept_, strict=True)]
+    )
+    codes = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
+    return np.asarray(seen[codes])
 
 
 def _codes(schema: Schema, synthetic: pd.DataFrame, n_codes: int) -> Discretizer:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 
@@ -100,15 +100,16 @@ def _dealt_with(error: BaseException | None) -> bool:
     return error is not None
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _in_order(work: Callable[..., T]) -> Callable[..., T]:
+def _in_order(work: Callable[P, T]) -> Callable[P, T]:
     """The function, called as it is declared; another call is answered by a sentence that says what was meant."""
     declared = signature(work)
 
     @wraps(work)
-    def called(*tables: Any, **settings: Any) -> T:
+    def called(*tables: P.args, **settings: P.kwargs) -> T:
         try:
             declared.bind(*tables, **settings)
         except TypeError as error:
@@ -191,16 +192,15 @@ def evaluate(  # noqa: PLR0913 (the front door)
 
 def _check_table(name: str, table: Any) -> None:
     """Refuse what is plainly no table, and say what was meant."""
-    if isinstance(table, Schema):
-        raise EvaluationError(f"{name} is a schema, and a table belongs there; write schema=...")
-    if isinstance(table, EvaluationOptions):
-        raise EvaluationError(f"{name} holds options, and a table belongs there; write options=...")
-    if type(table).__module__.startswith("synth.generators."):
-        raise EvaluationError(f"{name} is a model; pass the table that its sample() gives")
-    if name != "synthetic" and _is_by_name(table):
-        raise EvaluationError(f"{name} is a dict of tables, and only synthetic tables are several; pass one of them")
-    if table is None and name != "holdout":
-        raise EvaluationError(f"{name} is None, and a table belongs there")
+    for is_fault, words in (
+        (isinstance(table, Schema), "is a schema, and a table belongs there; write schema=..."),
+        (isinstance(table, EvaluationOptions), "holds options, and a table belongs there; write options=..."),
+        (type(table).__module__.startswith("synth.generators."), "is a model; pass the table that its sample() gives"),
+        (name != "synthetic" and _is_by_name(table), "is a dict of tables, and only synthetic ones are several"),
+        (name != "holdout" and table is None, "is None, and a table belongs there"),
+    ):
+        if is_fault:
+            raise EvaluationError(f"{name} {words}")
 
 
 def _is_by_name(tables: Any) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from evaluate.estimate import EvaluationError
 from synth.schema import Schema, TaskKind, build_schema
@@ -20,7 +20,8 @@ def _rows(value: Any) -> Any:
     return value
 
 
-Limit = Annotated[Annotated[int, Field(ge=LEAST_ROWS)] | Literal["all"], BeforeValidator(_rows)]
+_Limit = Annotated[int, Field(ge=LEAST_ROWS)] | Literal["all"]
+Limit = Annotated[_Limit, BeforeValidator(_rows, json_schema_input_type=_Limit)]
 """A number of rows, or every one."""
 
 
@@ -33,27 +34,24 @@ def _listed(value: Any) -> Any:
 class MeasureOptions(Frozen):
     """The measures, with their limits of time and rows."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     measures: (
         Annotated[tuple[str, ...], BeforeValidator(_listed, json_schema_input_type=str | tuple[str, ...])] | None
-    ) = Field(default=None, description="Names of measures; left out: all.")
-    time_limit_s: float | None = Field(default=None, gt=0, description="Seconds for each measure; left out: no limit.")
-    target: str | None = Field(default=None, description="Column that models predict; left out: the schema's target.")
-    task: TaskKind | None = Field(
-        default=None, description="How they predict it; left out: the schema's, or by target."
-    )
-    targets: Limit = Field(
-        default=N_TARGETS, description="Rows of either side that attacks are tried on at most; all: every one."
-    )
-    fidelity_rows: Limit = Field(
-        default=N_ROWS, description="Rows of each table that columns, pairs and triples compare at most; all: all."
-    )
-    sample_rows: int = Field(
-        default=SAMPLE_ROWS,
-        strict=True,
-        ge=LEAST_ROWS,
-        description="Rows of either real side that attacks and models are given at most, and five times as many "
-        "synthetic ones; copies and validity are counted on all rows.",
-    )
+    ) = None
+    """Names of measures; left out: all."""
+    time_limit_s: float | None = Field(default=None, gt=0)
+    """Seconds for each measure; left out: no limit."""
+    target: str | None = None
+    """Column that models predict; left out: the schema's target."""
+    task: TaskKind | None = None
+    """How they predict it; left out: the schema's, or by target."""
+    targets: Limit = N_TARGETS
+    """Rows of either side that attacks are tried on at most; all: every one."""
+    fidelity_rows: Limit = N_ROWS
+    """Rows of each table that columns, pairs and triples compare at most; all: all."""
+    sample_rows: int = Field(default=SAMPLE_ROWS, strict=True, ge=LEAST_ROWS)
+    """Rows of either real side that attacks and models have at most, and of synthetic ones five times as many."""
 
     @property
     def n_targets(self) -> int | None:
@@ -76,24 +74,13 @@ class MeasureOptions(Frozen):
 
 
 class EvaluationOptions(MeasureOptions):
-    """What an evaluation measures, and on how many rows. The same options and tables give the same numbers.
+    """What an evaluation measures, and on how many rows of seeded samples; copies and validity count all rows."""
 
-    Attributes:
-        measures: names of measures, as the reference of metrics lists them; `None`: all.
-        time_limit_s: wall seconds for each measure of each table; `None`: no limit.
-        target: the column that models predict; `None`: the schema's.
-        task: "classification" or "regression" of it; `None`: the schema's, or by its kind and number of values.
-        targets: rows of either side that attacks are tried on at most, a seeded sample; "all": every one.
-        fidelity_rows: rows of each table that columns, pairs and triples compare at most, a seeded sample; "all": all.
-        sample_rows: rows of either real side that attacks and models are given at most, a seeded sample of whole
-            entities, and five times as many synthetic ones; copies and validity are counted on all rows.
-        seed: of every draw.
-        outside: what to do with values of the real tables that do not fit a declared schema: "refuse", or "clamp" as
-            `synth.table.conform` does. Synthetic tables are always clamped, and `validity` counts what did not fit.
-    """
-
-    seed: int = Field(default=0, ge=0, description="Of every draw.")
-    outside: Outside = Field(default="refuse", description="Treatment of real values outside the schema.")
+    seed: int = Field(default=0, ge=0)
+    """Of every draw."""
+    outside: Outside = "refuse"
+    """What is done where a value of a real table does not fit a declared schema: the table is refused, or the value is
+    clamped. Synthetic values are always clamped, and `validity` counts what did not fit."""
 
     @classmethod
     def of(cls, options: "EvaluationOptions | None", changes: Mapping[str, Any]) -> Self:

@@ -4,7 +4,6 @@ Whoever made a table, it is measured as one of ours.
 """
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from evaluate.result import Estimate, Evaluation, EvaluationError, GeneratorReco
 from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.errors import JobError, SchemaError
-from synth.generators.models.model import Model
 from synth.generators.registry import load_model
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
@@ -77,11 +75,13 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     if offer.schema is not None:
         files["schema"] = read_given(offer.schema, "schema", SchemaError)
     model = None if offer.model is None else load_model(offer.model)
-    schema = options.aim(_schema(files, model, sides, options))
+    schema = schema_of(files["schema"]) if files else None if model is None else model.schema
+    schema = options.aim(schema or proposed_schema([table.address for table in sides.values()], options))
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
     key = provenance.fingerprint_key(provenance.key_path())
     rows = {side: read_side(side, table, schema, options.outside) for side, table in sides.items()}
-    real, limits = _beside(rows, schema, options)
+    real = Real.prepare(rows["train"], rows.get("holdout"), schema, options)
+    limits = SizeLimits.beside(real.train, len(rows["train"]))
     before = {name: _name_of_content(table, schema, key, limits) for name, table in offered.items()}
     databases = {f"synthetic/{name}": before[name] for name, table in offered.items() if table.is_database}
     prints = {**provenance.fingerprints(rows["train"], rows.get("holdout"), schema, key), **databases}
@@ -99,39 +99,24 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         generators={name: GeneratorRecord(model.name) for name in offered if model is not None},
     )
     attempts = count_attempt(prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(offered))
-    candidates = evaluation.candidates
-    if shadowed is not None and offer.shadow_models is not None:
-        candidates = tuple(
-            attacked(
-                one,
-                SHADOW,
-                shadow_attack(
-                    partial(real.beside, synthetic[one.name], one.statement), shadowed, offer.shadow_models, progress
-                ),
-                options.time_limit_s,
-            )
-            for one in candidates
-        )
+    measured = []
+    for candidate in evaluation.candidates:
+        if shadowed is not None and offer.shadow_models is not None:
+            beside = partial(real.beside, synthetic[candidate.name], candidate.statement)
+            attack = shadow_attack(beside, shadowed, offer.shadow_models, progress)
+            candidate = attacked(candidate, SHADOW, attack, options.time_limit_s)
+        if model is not None and offer.audit:
+            seed = child_seed(options.seed, "audit", candidate.name)
+            candidate = audit_model(candidate, model, seed=seed, time_limit_s=options.time_limit_s, progress=progress)
+        measured.append(candidate)
     for name, table in offered.items():
         if _name_of_content(table, schema, key, limits) != before[name]:
             raise changed(table.shown)
-    if model is not None and offer.audit:
-        candidates = tuple(
-            audit_model(
-                one, model, seed=child_seed(options.seed, "audit", one.name), time_limit_s=options.time_limit_s,
-                progress=progress,
-            )
-            for one in candidates
-        )  # fmt: skip
-    evaluation = replace(evaluation, candidates=candidates)
+    evaluation = replace(evaluation, candidates=tuple(measured))
     warned = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     known = Provenance(
         warnings=warned, attempts=attempts, evaluated_at=started, seed=options.seed, fingerprints=prints,
-        files_sha256={
-            f"synthetic/{Path(table.address).name}": before[name]
-            for name, table in offered.items()
-            if not table.is_database
-        },
+        files_sha256={f"synthetic/{Path(t.address).name}": before[n] for n, t in offered.items() if not t.is_database},
     )  # fmt: skip
     return replace(evaluation, provenance=provenance.with_inputs(known, files))
 
@@ -148,19 +133,6 @@ def _by_name(offer: Offer) -> dict[str, RealTable]:
     if offer.shadow_models is not None and offer.holdout is None:
         raise JobError("an attack by shadow models needs rows that the model did not see; pass --holdout")
     return tables
-
-
-def _schema(
-    files: Mapping[str, GivenFile], model: Model | None, sides: Mapping[str, RealTable], options: EvaluationOptions
-) -> Schema:
-    if "schema" in files:
-        return schema_of(files["schema"])
-    return model.schema if model is not None else proposed_schema([one.address for one in sides.values()], options)
-
-
-def _beside(rows: Mapping[str, Rows], schema: Schema, options: EvaluationOptions) -> tuple[Real, SizeLimits]:
-    real = Real.prepare(rows["train"], rows.get("holdout"), schema, options)
-    return real, SizeLimits.beside(real.train, len(rows["train"]))
 
 
 def _name_of_content(table: RealTable, schema: Schema, key: bytes, limits: SizeLimits) -> str:

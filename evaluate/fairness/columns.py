@@ -19,7 +19,7 @@ from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer
 
-_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.boosting' or 'columns.tvd.excess'"
+_CHOSEN = "it is the worst of groups, whose number the data decide; name 'columns.tvd.excess'"
 METRICS = (
     Metric("fairness.tvd.excess", "lower", "Column distance in the worst group",
            "Mean column distance beyond noise, in the group where it is largest.", describes=_CHOSEN),

@@ -27,8 +27,8 @@ from evaluate.utility.models import Form
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.study import COMPARED, SIDES, Figure, Study, interval, study_of
 
-_CHOSEN = "it is the worst of groups, whose number the data decide; name 'utility.gap.boosting' or 'columns.tvd.excess'"
-_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'utility.gap.boosting'"
+_CHOSEN = "it is the worst of groups, whose number the data decide; name 'columns.tvd.excess'"
+_ADDED = "a model that has learned nothing treats all groups alike, so less is not better; name 'columns.tvd.excess'"
 GAP, PARITY, ODDS = NAMES = tuple(f"fairness.{kind}.boosting" for kind in ("gap", "parity", "odds"))
 METRICS = (
     Metric(GAP, "lower", "Boosting, loss of the worst group",
@@ -174,6 +174,6 @@ def _compared(
     """A figure of models trained on each side, and the interval of what synthetic rows add to it, or take, by sign."""
     study = view.study
     drawn, halves = ([of(FORM, side, figure) for side in COMPARED] for of in (study.drawn, study.split))
-    whole = {side: float(figure(study.models[FORM].predictions[side], study.blocks[0])[0]) for side in SIDES}
+    whole = {side: float(figure(study.models[FORM][side].predictions, study.blocks[0])[0]) for side in SIDES}
     ends = interval(sign * (drawn[0] - drawn[1]), sign * (halves[0] - halves[1]), n_comparisons=n_comparisons)
     return whole, ends

@@ -11,10 +11,10 @@ from datetime import date
 from typing import Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.estimate import UNASKED
+from evaluate.estimate import NO_HOLDOUT, UNASKED
 from evaluate.gate.claim import Claims
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
-from evaluate.gate.undecided import CANNOT, SAMPLED, left_open, most_of, sampled, ways_out
+from evaluate.gate.undecided import CANNOT, SAMPLED, left_open, most_of, sampled
 from evaluate.metrics import CATALOG, SWAPPED
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
@@ -38,6 +38,7 @@ NEVER_WAIVED: Mapping[str, str] = {
 `Metric.never_waived` says so. Where they are merely not known, an owner may answer for that."""
 ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
 """What a finding asks where its rule is not kept, by its measure."""
+HOLD_OUT = "Hold out rows that the generator does not see, as `understudy split` does, and evaluate again."
 HALTED = {
     "failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured",
     "not applicable": "does not apply",
@@ -110,10 +111,10 @@ def _measured(found: Estimate | Failure | None, rule: Rule, real: RealFacts | No
     if found is None:
         return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
     if isinstance(found, Failure):
-        why = f"{HALTED[found.reason]}: {found.message.rstrip('.')}."
-        if found.reason != "skipped" or found.message == UNASKED:
-            return Finding(rule, "INCONCLUSIVE", f"It {why}")
-        return Finding(rule, "INCONCLUSIVE", f"{CANNOT}: it {why} {ways_out(rule)}")
+        of_rows = found.reason == "skipped" and found.message not in (UNASKED, NO_HOLDOUT)
+        remedy = f" {HOLD_OUT}" if found.message == NO_HOLDOUT else ""
+        why = f"{HALTED[found.reason]}: {found.message.rstrip('.')}.{remedy}"
+        return Finding(rule, "INCONCLUSIVE", f"{CANNOT}: it {why}" if of_rows else f"It {why}")
     if found.direction == "none":
         raise JobError(f"measure={rule.measure!r} only describes and may not be gated; take its rule out of the policy")
     if found.low is None or found.high is None:

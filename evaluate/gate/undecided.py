@@ -49,7 +49,7 @@ def left_open(estimate: Estimate, rule: Rule, real: RealFacts | None) -> tuple[s
     cannot = f"{CANNOT}: t{where[1:]}"
     decided = _decided_at(estimate, rule)
     if decided is None:
-        return f"{cannot}, and no number of rows is known that would decide. {ways_out(rule)}", None
+        return f"{cannot}, and no number of rows is known that would decide.", None
     n, outcome = decided
     would = f"about n = {n:,} instead of {estimate.n:,} would decide"
     stays = f"{would}, as {outcome} if the number stays as it is"
@@ -58,7 +58,7 @@ def left_open(estimate: Estimate, rule: Rule, real: RealFacts | None) -> tuple[s
         return f"{where}; {stays}.", n
     lacking = _lacking(counted, estimate.n, n, real)
     if lacking:
-        return f"{cannot}; {would}. Counted are {counted.what}, and {lacking}. {ways_out(rule)}", None
+        return f"{cannot}; {would}. Counted are {counted.what}, and {lacking}.", None
     return f"{where}; {stays}. Counted are {counted.what}. {_source(counted, estimate, n, real)}".rstrip(), n
 
 

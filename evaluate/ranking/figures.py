@@ -80,16 +80,14 @@ class DependenceLost:
 
     @property
     def value(self) -> float:
-        """As `ReplicatedFigure` says."""
         return self.squares.share(SYNTHETIC)
 
     @property
     def landmarks(self) -> tuple[float, float]:
-        """As `ReplicatedFigure` says."""
         return self.squares.share(FRESH), self.squares.share(SHUFFLED)
 
     def less(self, other: "DependenceLost") -> Difference:
-        """As `ReplicatedFigure` says. Halves of the training rows are the same for both; each table has its own."""
+        # Halves of the training rows are the same for both; each table has its own.
         first, second = self.squares, other.squares
         room, apart = float(first.beyond_noise[-1]), self.value - other.value
         # To first order, as in `Squares.interval`: what half-samples of all three tables change in the difference.
@@ -109,22 +107,16 @@ class Score:
 
     @property
     def value(self) -> float:
-        """As `ReplicatedFigure` says."""
         return float(self.drawn[0])
 
     @property
     def landmarks(self) -> tuple[float, float]:
-        """As `ReplicatedFigure` says."""
         return self.trained_on_real, float(self.floor[0])
 
     def less(self, other: "Score") -> Difference:
-        """As `ReplicatedFigure` says: both are scored on the same draws."""
-        drawn = self._above(self.drawn) - other._above(other.drawn)
-        value, (total, freedom) = (
-            float(drawn[0]),
-            variance(drawn, self._above(self.halves) - other._above(other.halves)),
-        )
-        return Difference(value, float(np.sqrt(total)), freedom)
+        drawn = self._above(self.drawn) - other._above(other.drawn)  # both are scored on the same draws
+        total, freedom = variance(drawn, self._above(self.halves) - other._above(other.halves))
+        return Difference(float(drawn[0]), float(np.sqrt(total)), freedom)
 
     def _above(self, scores: np.ndarray) -> np.ndarray:
         return np.asarray(np.maximum(scores, self.floor[: scores.shape[-1]]))
@@ -174,12 +166,12 @@ def _score(name: str, tables: Tables) -> ReplicatedFigure | Failure:
     study, form = study_of(tables), next(form for form in FORMS if name.endswith(form))
     if isinstance(study, str):
         return Failure(name, "skipped", study)
-    floor, real = (study.drawn(form, side, study.score) for side in ("floor", "trtr"))
-    halves = study.split(form, "trtr", study.score)
+    floor, real = (study.drawn(form, side) for side in ("floor", "trtr"))
+    halves = study.split(form, "trtr")
     if interval(real - floor, halves - floor[: halves.shape[-1]])[0] <= 0.0:
         why = (
             "models of shuffled columns are not told from models of real rows: few rows, or nothing predicts the target"
         )
         return Failure(name, "not applicable", why)
-    drawn, halves = study.drawn(form, "tstr", study.score), study.split(form, "tstr", study.score)
+    drawn, halves = study.drawn(form, "tstr"), study.split(form, "tstr")
     return Score(drawn, halves, floor, float(real[0]))

@@ -24,7 +24,7 @@ from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.models import Features, in_one_thread
+from evaluate.utility.models import Features, booster, in_one_thread
 from evaluate.utility.scores import macro_roc_auc, r2
 from evaluate.utility.task import Task
 
@@ -101,17 +101,14 @@ def _skill(
     categories: np.ndarray,
 ) -> np.ndarray:
     """By weighting of the control rows, at least 0; shape (len(weights),). Rows of no class are left out."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
     known, asked = ~np.isnan(learned[1]), ~np.isnan(test[1])
     X, y, truth, weights = learned[0][known], learned[1][known], test[1][asked], weights[:, asked]
     if len(np.unique(y)) < 2:
         return np.zeros(len(weights))
+    model = in_one_thread(booster(task.kind, categories, BOOSTING).fit, X, y)
     if task.kind == "regression":
-        model = in_one_thread(HistGradientBoostingRegressor(categorical_features=categories, **BOOSTING).fit, X, y)
         skill = r2(in_one_thread(model.predict, test[0][asked]), truth, weights)
     else:
-        model = in_one_thread(HistGradientBoostingClassifier(categorical_features=categories, **BOOSTING).fit, X, y)
         scores = np.zeros((len(truth), len(task.classes)))
         scores[:, model.classes_.astype(np.int64)] = in_one_thread(model.predict_proba, test[0][asked])
         skill = 2 * macro_roc_auc(scores, truth, weights) - 1

@@ -5,13 +5,14 @@ see.
 """
 
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from synth.schema import Schema
+from synth.schema import Schema, TaskKind
 from synth.schema.kinds import LineColumn
 
 Form = Literal["linear", "boosting"]
@@ -114,112 +115,74 @@ BOOSTING: dict[str, Any] = {
 gap between two honest tables then says nothing."""
 
 
-class Fitted(Protocol):
-    @property
-    def converged(self) -> bool:
-        """True where its fit converged."""
-
-    def predict(self, frame: pd.DataFrame) -> np.ndarray:
-        """Probabilities of the classes, shape (n, n_classes), or numbers, shape (n,)."""
-
-
 @dataclass(frozen=True)
-class Constant:
-    prediction: np.ndarray  # shape (n_classes,), or () for a number
+class Fitted:
+    predict: Callable[[pd.DataFrame], np.ndarray]
+    """Probabilities of the classes, shape (n, n_classes), 0 of those that it has not seen; or numbers, shape (n,)."""
     converged: bool = True
-
-    def predict(self, frame: pd.DataFrame) -> np.ndarray:
-        """As `Fitted` says."""
-        return np.broadcast_to(self.prediction, (len(frame), *self.prediction.shape)).copy()
-
-
-@dataclass(frozen=True)
-class Classifier:
-    """Probabilities of classes; those that it has not seen have probability 0."""
-
-    model: Any
-    features: Features
-    seen: np.ndarray
-    n_classes: int
-    converged: bool
-
-    def predict(self, frame: pd.DataFrame) -> np.ndarray:
-        """As `Fitted` says."""
-        scores = np.zeros((len(frame), self.n_classes))
-        scores[:, self.seen] = in_one_thread(self.model.predict_proba, self.features.apply(frame))
-        return scores
-
-
-@dataclass(frozen=True)
-class Regressor:
-    model: Any
-    features: Features
-    center: float
-    scale: float
-    limits: tuple[float, float]
-    converged: bool
-
-    def predict(self, frame: pd.DataFrame) -> np.ndarray:
-        """As `Fitted` says."""
-        predicted = in_one_thread(self.model.predict, self.features.apply(frame))
-        return np.asarray(np.clip(predicted * self.scale + self.center, *self.limits))
+    classifier: tuple[Any, Features, np.ndarray] | None = None  # scikit-learn's, inputs, known classes
 
 
 def fit_classes(form: Form, rows: pd.DataFrame, classes: np.ndarray, schema: Schema, n_classes: int) -> Fitted:
     """A classifier that has learned the rows. `rows`: *Sensitive* where they are real. At least one row."""
-    seen = np.unique(classes)
-    shares = np.bincount(classes, minlength=n_classes) / len(classes)
-    if len(seen) == 1:
-        return Constant(shares)
-    features = Features.fit(rows, schema, form)
-    if not features.parts:
-        return Constant(shares)
-    model, converged = _fit(_classifier(form, features), features.apply(rows), classes)
-    return Classifier(model, features, seen, n_classes, converged)
+    seen, features = np.unique(classes), Features.fit(rows, schema, form)
+    if len(seen) == 1 or not features.parts:
+        return _constant(np.bincount(classes, minlength=n_classes) / len(classes))
+    model, converged = _fit("classification", features, rows, classes)
+
+    def predict(frame: pd.DataFrame) -> np.ndarray:
+        scores = np.zeros((len(frame), n_classes))
+        scores[:, seen] = in_one_thread(model.predict_proba, features.apply(frame))
+        return scores
+
+    return Fitted(predict, converged, (model, features, seen))
 
 
 def fit_numbers(form: Form, rows: pd.DataFrame, numbers: np.ndarray, schema: Schema) -> Fitted:
     """A regressor that has learned the rows. Args are those of `fit_classes`, `numbers` being the target."""
-    if len(np.unique(numbers)) == 1:
-        return Constant(np.asarray(numbers[0]))
-    features = Features.fit(rows, schema, form)
-    center, scale = float(numbers.mean()), float(numbers.std())
-    if not features.parts:
-        return Constant(np.asarray(center))
-    model, converged = _fit(_regressor(form, features), features.apply(rows), (numbers - center) / scale)
-    return Regressor(model, features, center, scale, (float(numbers.min()), float(numbers.max())), converged)
+    features, center, scale = Features.fit(rows, schema, form), float(numbers.mean()), float(numbers.std())
+    if len(np.unique(numbers)) == 1 or not features.parts:
+        return _constant(np.asarray(numbers[0] if len(np.unique(numbers)) == 1 else center))
+    model, converged = _fit("regression", features, rows, (numbers - center) / scale)
+    limits = float(numbers.min()), float(numbers.max())
+
+    def predict(frame: pd.DataFrame) -> np.ndarray:
+        return np.asarray(np.clip(in_one_thread(model.predict, features.apply(frame)) * scale + center, *limits))
+
+    return Fitted(predict, converged)
 
 
-def _classifier(form: Form, features: Features) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.linear_model import LogisticRegression
-
-    if form == "linear":
-        return LogisticRegression(max_iter=2_000, tol=1e-3)
-    return HistGradientBoostingClassifier(categorical_features=features.categories, **BOOSTING)
+def _constant(prediction: np.ndarray) -> Fitted:
+    return Fitted(lambda frame: np.broadcast_to(prediction, (len(frame), *prediction.shape)).copy())
 
 
-def _regressor(form: Form, features: Features) -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.linear_model import Ridge
-
-    if form == "linear":
-        return Ridge(alpha=1.0)
-    return HistGradientBoostingRegressor(categorical_features=features.categories, **BOOSTING)
-
-
-def _fit(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[Any, bool]:
+def _fit(kind: TaskKind, features: Features, rows: pd.DataFrame, y: np.ndarray) -> tuple[Any, bool]:
     """The model once it has learned, and whether it converged. Any other warning is passed on, but of many classes."""
+    from sklearn import linear_model
     from sklearn.exceptions import ConvergenceWarning
 
+    if features.form == "boosting":
+        model = booster(kind, features.categories, BOOSTING)
+    elif kind == "classification":
+        model = linear_model.LogisticRegression(max_iter=2_000, tol=1e-3)
+    else:
+        model = linear_model.Ridge(alpha=1.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", message="The number of unique classes")
-        model = in_one_thread(model.fit, X, y)
+        model = in_one_thread(model.fit, features.apply(rows), y)
     others = [warning for warning in caught if not issubclass(warning.category, ConvergenceWarning)]
     for warning in others:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return model, len(others) == len(caught)
+
+
+def booster(kind: TaskKind, categories: np.ndarray, settings: Mapping[str, Any]) -> Any:
+    """Gradient boosting that has learned nothing yet; `categories`: which columns hold codes, shape (d,)."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    model = HistGradientBoostingClassifier if kind == "classification" else HistGradientBoostingRegressor
+    return model(categorical_features=categories, **settings)
 
 
 def in_one_thread(call: Any, *arguments: np.ndarray) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 
 from evaluate.intervals import LEVEL
 from evaluate.tables import Tables
-from evaluate.utility.models import FORMS, Fitted, Form, fit_classes, fit_numbers, predictors
+from evaluate.utility.models import FORMS, Form, fit_classes, fit_numbers, predictors
 from evaluate.utility.scores import macro_roc_auc, r2, weightings
 from evaluate.utility.task import MAX_CLASSES, Task, TaskRows, giveaways_of, is_number
 from synth.schema import Schema
@@ -43,51 +43,60 @@ Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class FittedModel:
     converged: bool
-    predictions: np.ndarray
+    predictions: np.ndarray  # for the control rows, by the model of all rows of a side
     half_predictions: tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
-@dataclass(frozen=True)
-class Models:
-    learned: Mapping[str, FittedModel]
-
-    @property
-    def predictions(self) -> dict[str, np.ndarray]:
-        """By side, of the models of all of its rows for the control rows."""
-        return {name: learned.predictions for name, learned in self.learned.items()}
+Models = Mapping[str, FittedModel]
+"""By side."""
 
 
 @dataclass(frozen=True)
-class Study:
+class Scored:
+    """What was learned on each side, as it does on the same control rows. *Sensitive*."""
+
+    models: Mapping[str, Models]  # by form
+    blocks: tuple[np.ndarray, ...]  # weightings of the control rows, the first of which is the rows as they are
+
+    def score(self, predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """For each weighting, shape (b,)."""
+        raise NotImplementedError
+
+    def value(self, form: str, side: str) -> float:
+        """The score on the control rows as they are."""
+        return float(self.score(self.models[form][side].predictions, self.blocks[0])[0])
+
+    def drawn(self, form: str, side: str, figure: Figure | None = None) -> np.ndarray:
+        """The score, or a figure, on the control rows as they are, then by weighting; shape (1 + n_replicates,)."""
+        return self.replicated(self.models[form][side].predictions, figure)
+
+    def split(self, form: str, side: str, figure: Figure | None = None) -> np.ndarray:
+        """The same of models of halves, shape (n_splits, 2, 1 + n_fewer); the last axis as in `drawn`."""
+        return self.of_halves(self.models[form][side].half_predictions, figure)
+
+    def replicated(self, predictions: np.ndarray, figure: Figure | None = None) -> np.ndarray:
+        return np.concatenate([(figure or self.score)(predictions, weights) for weights in self.blocks])
+
+    def of_halves(self, pairs: Sequence[Sequence[np.ndarray]], figure: Figure | None = None) -> np.ndarray:
+        weights = np.vstack([self.blocks[0], self.blocks[1][:N_FEWER]])
+        drawn = [[(figure or self.score)(half, weights) for half in pair] for pair in pairs]
+        return np.array(drawn).reshape(len(drawn), 2, len(weights))
+
+
+@dataclass(frozen=True)
+class Study(Scored):
     """Everything that measures of utility look at. *Sensitive*."""
 
     task: Task
     schema: Schema
     test: TaskRows
     sides: Mapping[str, TaskRows]
-    models: Mapping[Form, Models]
-    blocks: tuple[np.ndarray, ...]
 
     def score(self, predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The score of the task for each weighting, shape (b,)."""
+        """The score of the task."""
         if self.task.kind == "classification":
             return macro_roc_auc(predictions, self.test.truth, weights)
         return r2(predictions, self.test.truth, weights)
-
-    def value(self, form: Form, side: str, figure: Figure) -> float:
-        """A figure on the control rows as they are."""
-        return float(figure(self.models[form].learned[side].predictions, self.blocks[0])[0])
-
-    def drawn(self, form: Form, side: str, figure: Figure) -> np.ndarray:
-        """A figure on the control rows as they are, then on each weighting; shape (1 + n_replicates,)."""
-        predictions = self.models[form].learned[side].predictions
-        return np.concatenate([figure(predictions, weights) for weights in self.blocks])
-
-    def split(self, form: Form, side: str, figure: Figure) -> np.ndarray:
-        """A figure of the models fitted on halves, shape (n_splits, 2, 1 + n_fewer); the last axis as in `drawn`."""
-        weights = np.vstack([self.blocks[0], self.blocks[1][:N_FEWER]])
-        pairs = self.models[form].learned[side].half_predictions
-        return np.array([[figure(half, weights) for half in pair] for pair in pairs])
 
 
 def interval(
@@ -159,8 +168,8 @@ def _made(tables: Tables, forms: Sequence[Form]) -> Study | str:
     sides = _sides(task, tables)
     if any(len(side.truth) == 0 for side in sides.values()):
         return "a table has no row with a target that occurs in real rows"
-    models = {form: _models(form, task, sides, test, tables) for form in forms}
-    return Study(task, tables.schema, test, sides, models, tuple(weightings(test.units, tables.seed)))
+    models: dict[str, Models] = {form: _models(form, task, sides, test, tables) for form in forms}
+    return Study(models, tuple(weightings(test.units, tables.seed)), task, tables.schema, test, sides)
 
 
 def _few_classified(task: Task, tables: Tables) -> bool:
@@ -178,7 +187,7 @@ def study_without_giveaways(whole: Study, tables: Tables) -> Study | str:
     seen = task.seen(tables.schema)
     if not predictors(seen):
         return "every column that could predict the target gives it away"
-    models: dict[Form, Models] = {"boosting": _models("boosting", task, whole.sides, whole.test, tables)}
+    models = {"boosting": _models("boosting", task, whole.sides, whole.test, tables)}
     return replace(whole, task=task, schema=seen, models=models)
 
 
@@ -197,29 +206,24 @@ def _models(form: Form, task: Task, sides: Mapping[str, TaskRows], test: TaskRow
     n_splits = N_SPLITS[form][len(sides["tstr"].truth) > MANY_ROWS]
     if form == "boosting" and (len(task.classes) > 2 or task.left_out):
         n_splits = min(n_splits, LEAST_SPLITS)
+    schema = task.seen(tables.schema)
+
+    def predict(side: TaskRows) -> tuple[bool, np.ndarray]:
+        if task.kind == "classification":
+            model = fit_classes(form, side.rows, side.truth.astype(np.int64), schema, len(task.classes))
+        else:
+            model = fit_numbers(form, side.rows, side.truth, schema)
+        return model.converged, model.predict(test.rows)
+
+    def learn(side: TaskRows, n_splits: int) -> FittedModel:
+        # All sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
+        seeds = np.random.default_rng([tables.seed, 6]).integers(2**63, size=n_splits)
+        splits = (side.halves(np.random.default_rng(int(seed))) for seed in seeds)
+        return FittedModel(*predict(side), tuple((predict(first)[1], predict(second)[1]) for first, second in splits))
+
     learned = {}
     for name, side in sides.items():
         kept = tables.kept if name == "tstr" else tables.kept_of_real
         key = ("study", task.left_out, form, name, len(side.truth), n_splits)
-        fit_one = partial(_learned, form, task, side, test, tables, n_splits if name in COMPARED else 0)
-        learned[name] = kept.once(key, fit_one)
-    return Models(learned)
-
-
-def _learned(form: Form, task: Task, side: TaskRows, test: TaskRows, tables: Tables, n_splits: int) -> FittedModel:
-    schema = task.seen(tables.schema)
-    model = fit(form, task, side, schema)
-    # All sides are split by the same draws: the same table twice then gives the same models, and a gap of zero.
-    seeds = np.random.default_rng([tables.seed, 6]).integers(2**63, size=n_splits)
-    splits = (side.halves(np.random.default_rng(int(seed))) for seed in seeds)
-    predicted = tuple(
-        (fit(form, task, first, schema).predict(test.rows), fit(form, task, second, schema).predict(test.rows))
-        for first, second in splits
-    )
-    return FittedModel(model.converged, model.predict(test.rows), predicted)
-
-
-def fit(form: Form, task: Task, side: TaskRows, schema: Schema) -> Fitted:
-    if task.kind == "classification":
-        return fit_classes(form, side.rows, side.truth.astype(np.int64), schema, len(task.classes))
-    return fit_numbers(form, side.rows, side.truth, schema)
+        learned[name] = kept.once(key, partial(learn, side, n_splits if name in COMPARED else 0))
+    return learned

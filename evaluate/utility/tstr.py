@@ -17,7 +17,7 @@ A number to predict is cut off at two quantiles of the training rows' target, fo
 one outlier decides which of two honest tables serves better. Tails have numbers of their own (`columns.tail`).
 
 A column that gives the target away (`evaluate.utility.task`) leaves nothing else to be learned. The loss of boosting
-that does not look at such columns stands beside that of all columns (`without`): where no column does, it is the same.
+that does not look at such columns is the gap (`without`): where no column does, it is that of all columns.
 
 Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
 """
@@ -31,77 +31,73 @@ from evaluate.metrics import TEST, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Form
-from evaluate.utility.study import COMPARED, SIDES, Study, interval, study_of, study_without_giveaways
+from evaluate.utility.study import SIDES, Study, interval, study_of, study_without_giveaways
 from evaluate.utility.task import MAX_CLASSES, MAX_ROWS, giveaways_of
 
-WITHOUT = "utility.gap.boosting.without"
+GAP = "utility.gap.boosting.without"
 METRICS = (
     Metric("utility.tstr.linear", "higher", "Linear model, trained on synthetic",
            "Score on real rows of a linear model that saw only synthetic ones (TSTR).", counted=TEST, key=True),
     Metric("utility.tstr.boosting", "higher", "Boosting, trained on synthetic",
            "Score on real rows of gradient boosting that saw only synthetic ones (TSTR).", counted=TEST, key=True),
-    Metric("utility.gap.linear", "lower", "Linear model, loss",
-           "What a linear model loses by training on synthetic rows.", counted=TEST),
-    Metric("utility.gap.boosting", "lower", "Boosting, loss",
-           "What gradient boosting loses by training on synthetic rows.", counted=TEST),
-    Metric(WITHOUT, "lower", "Boosting, loss, target not given away",
-           "What gradient boosting loses where no single column tells it the target.", counted=TEST),
+    Metric(GAP, "lower", "Boosting, loss, target not given away",
+           "What gradient boosting loses by training on synthetic rows, where no single column tells it the target.",
+           counted=TEST),
 )  # fmt: skip
 
 BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Scores of models trained on the synthetic table (reference: TRTR) and how far they fall behind."""
+    """Scores of models trained on the synthetic table (reference: TRTR), and how far boosting falls behind."""
     study = study_of(tables)
     if isinstance(study, str):
         return MetricResult(failures=tuple(Failure(metric.name, "skipped", study) for metric in METRICS))
-    task, note = study.task, study_note(study, tables)
-    scores = {form: scored(form, study, note) for form in FORMS}
-    estimates = [one for both in scores.values() for one in both]
+    task, note, seen = study.task, study_note(study, tables), study_without_giveaways(study, tables)
+    gaps = {form: gap_of(form, study) for form in FORMS}
     figure: dict[str, Any] = {
         "target": task.target, "task": task.kind, "why": task.why, "metric": task.metric,
-        "models": [_model_figure(form, study, gap) for form, (_, gap) in scores.items()],
+        "models": [_model_figure(form, study, gap) for form, gap in gaps.items()],
         "giveaways": [{"column": name, "score": score} for name, score in giveaways_of(tables, task).items()],
     }  # fmt: skip
-    seen = study_without_giveaways(study, tables)
+    scores = tuple(score_of(form, study, note) for form in FORMS)
     if isinstance(seen, str):
-        return MetricResult(tuple(estimates), (Failure(WITHOUT, "skipped", seen),), {"utility": figure})
-    names = ", ".join(map(repr, seen.task.left_out))
+        return MetricResult(scores, (Failure(GAP, "skipped", seen),), {"utility": figure})
+    gap, names = gap_of("boosting", seen), ", ".join(map(repr, seen.task.left_out))
     gives = "give" if len(seen.task.left_out) > 1 else "gives"
     words = f"without {names}, which {gives} the target away" if names else "no column gives the target away"
-    _, gap = scored("boosting", seen, f"{words}, {note}")
     if names:
         figure["without"] = [_model_figure("boosting", seen, gap)]
-    return MetricResult((*estimates, replace(gap, measure=WITHOUT)), figures={"utility": figure})
+    return MetricResult((*scores, replace(gap, note=f"TRTR - TSTR: {words}, {note}")), figures={"utility": figure})
 
 
-def scored(form: Form, study: Study, note: str) -> tuple[Estimate, Estimate]:
-    """The score of a model that learned from synthetic rows, and its loss."""
-    n, bounds = len(study.test.truth), BOUNDS[study.task.metric]
-    converged = all(model.converged for model in study.models[form].learned.values())
-    note = note if converged else f"{note}; a linear fit did not converge"
-    score = {side: study.value(form, side, study.score) for side in SIDES}
-    drawn = {side: study.drawn(form, side, study.score) for side in COMPARED}
-    halves = {side: study.split(form, side, study.score) for side in COMPARED}
-    low, high = interval(drawn["tstr"], halves["tstr"], bounds=bounds)
-    gap, gap_halves = drawn["trtr"] - drawn["tstr"], halves["trtr"] - halves["tstr"]
-    gap_low, gap_high = interval(gap, gap_halves, bounds=(bounds[0] - bounds[1], bounds[1] - bounds[0]))
-    return (
-        Estimate(
-            f"utility.tstr.{form}", score["tstr"], n, "higher",
-            low=low, high=high, reference=score["trtr"], floor=score["floor"], note=note,
-        ),
-        Estimate(
-            f"utility.gap.{form}", float(gap[0]), n, "lower", low=gap_low, high=gap_high,
-            reference=score["matched"] - score["fresh"],
-            floor=score["trtr"] - score["floor"], note=f"TRTR - TSTR: {note}",
-        ),
+def score_of(form: Form, study: Study, note: str) -> Estimate:
+    """The score of a model that learned from synthetic rows."""
+    drawn, halves = study.drawn(form, "tstr"), study.split(form, "tstr")
+    low, high = interval(drawn, halves, bounds=BOUNDS[study.task.metric])
+    converged = all(model.converged for model in study.models[form].values())
+    return Estimate(
+        f"utility.tstr.{form}", float(drawn[0]), len(study.test.truth), "higher", low=low, high=high,
+        reference=study.value(form, "trtr"), floor=study.value(form, "floor"),
+        note=note if converged else f"{note}; a linear fit did not converge",
+    )  # fmt: skip
+
+
+def gap_of(form: Form, study: Study) -> Estimate:
+    """What a model loses that learned from synthetic rows."""
+    score = {side: study.value(form, side) for side in SIDES}
+    gap = study.drawn(form, "trtr") - study.drawn(form, "tstr")
+    halves = study.split(form, "trtr") - study.split(form, "tstr")
+    width = BOUNDS[study.task.metric][1] - BOUNDS[study.task.metric][0]
+    low, high = interval(gap, halves, bounds=(-width, width))
+    return Estimate(
+        GAP, float(gap[0]), len(study.test.truth), "lower", low=low, high=high,
+        reference=score["matched"] - score["fresh"], floor=score["trtr"] - score["floor"],
     )  # fmt: skip
 
 
 def _model_figure(form: Form, study: Study, gap: Estimate) -> dict[str, Any]:
-    scores = {side: study.value(form, side, study.score) for side in SIDES}
+    scores = {side: study.value(form, side) for side in SIDES}
     return {"model": form, **scores, "gap": gap.value, "low": gap.low, "high": gap.high}
 
 

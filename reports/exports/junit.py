@@ -64,6 +64,7 @@ def _properties(verdict: Verdict) -> ET.Element:
         "candidate": verdict.candidate, "policy": verdict.policy, "version": str(verdict.version),
         "audience": verdict.audience, "verdict": verdict.verdict, "notice": NOTICE,
     }  # fmt: skip
+    said |= {"reason": verdict.reason} if verdict.reason else {}
     properties = ET.Element("properties")
     for name, value in said.items():
         ET.SubElement(properties, "property", name=name, value=_text(value))

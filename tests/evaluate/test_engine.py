@@ -319,7 +319,7 @@ def test_real_tables_outside_the_schema_are_refused_or_clamped_as_asked() -> Non
     candidate = engine.evaluate(real, synthetic, holdout=holdout, schema=SCHEMA, outside="clamp").candidates[0]
     assert {f.reason for f in candidate.failures} <= {"skipped", "not applicable"}
     assert set(candidate.seconds) == set(engine.MODULES)
-    assert isinstance(candidate.find("utility.gap.boosting"), Estimate)
+    assert isinstance(candidate.find("utility.gap.boosting.without"), Estimate)
     assert isinstance(candidate.find("privacy.membership.auc"), Estimate)
 
 

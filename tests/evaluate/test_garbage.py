@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.spoiled_tables import spoiled_table, uniform
+from benchmarks.ruined_tables import uniform
+from benchmarks.spoiled_tables import spoiled_table
 from evaluate.engine import measure_candidate
 from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import Rule, load_policy, shipped

@@ -155,8 +155,6 @@ def _estimates(
     yield one("pairs.association.kept", 1 - q["share"], 0.03, 1.0, 0.02, direction="higher")
     yield one("utility.tstr.linear", q["tstr"] - 0.02, 0.011, 0.903, 0.498, direction="higher", note="roc_auc")
     yield one("utility.tstr.boosting", q["tstr"], 0.01, 0.921, 0.502, direction="higher", note="roc_auc")
-    yield one("utility.gap.linear", 0.903 - q["tstr"] + 0.02, 0.010, 0.002, 0.405)
-    yield one("utility.gap.boosting", 0.921 - q["tstr"], 0.009, 0.003, 0.419)
     yield one("utility.gap.boosting.without", 0.921 - q["tstr"], 0.009, 0.003, 0.419)
     yield one("privacy.personal", 0.0, 0.0, 0.0, 1.0)
     yield one("privacy.copies", 0.02 + q["excess"], 0.003, 0.02, 0.011)

@@ -31,7 +31,7 @@ def test_a_table_is_evaluated_judged_and_shown_without_a_holdout_and_a_schema(
     assert set(content["provenance"]["fingerprints"]) == {"table", "train"}
     judged = workspace.run("gate", out)
     assert judged.exit_code == 3
-    assert "privacy.membership.auc: INCONCLUSIVE. It could not be measured: no holdout was given." in judged.stdout
+    assert "privacy.membership.auc: INCONCLUSIVE" in judged.stdout and "no holdout was given" in judged.stdout
     assert workspace.run("report", out, "--policy", "internal", "--out", page).exit_code == 0
     assert "none held out" in page.read_text()
 

@@ -20,14 +20,12 @@ from understudy.cli.options import (
     bundle_signer,
     console_of,
     offer_of,
-    outside_of,
-    rows_of,
+    options_of,
 )
 
 if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, Waiver
     from evaluate.gate.verdict import Finding, Verdict
-    from evaluate.result import Evaluation
     from understudy.console import Console
 
 EVALUATE = (
@@ -76,22 +74,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     task: TaskOption = None,
     targets: TargetsOption = "8000",
     fidelity_rows: Annotated[
-        str,
-        typer.Option(
-            "--fidelity-rows",
-            help="Rows of each table that columns, pairs and triples compare at most; all: all.",
-        ),
+        str, typer.Option(help="Rows of each table that columns, pairs and triples compare at most; all: all.")
     ] = "50000",
     shadow_models: Annotated[
-        int | None,
-        typer.Option(
-            "--shadow-models", min=4, max=1000, help="Attack with so many models fitted as --model was; left out: none."
-        ),
+        int | None, typer.Option(min=4, max=1000, help="Attack with so many models, fitted as --model was.")
     ] = None,
     sample_rows: Annotated[
         int,
         typer.Option(
-            "--sample-rows",
             min=100,
             help="Rows of either real side that attacks and models are given at most, and five times as many synthetic "
             "ones; copies and validity are counted on all rows.",
@@ -101,31 +91,25 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from evaluate.options import EvaluationOptions
     from reports.sections.utility import given_away, predicted
     from synth.output import check_new_file, whole_file
     from understudy.evaluate_external import Offer, disputed, measure_offer, unjudged, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
-    options = {
-        "measures": measure or None, "time_limit_s": time_limit_s, "target": target, "task": task,
-        "targets": rows_of(targets), "fidelity_rows": rows_of(fidelity_rows), "sample_rows": sample_rows,
-        "seed": seed, "outside": outside_of(clamp),
-    }  # fmt: skip
-    asked = EvaluationOptions.of(None, options)
-    offer = Offer(train, holdout, tuple(synthetic), schema, model, audit, shadow_models, asked)
+    rows = {"targets": targets, "fidelity_rows": fidelity_rows, "sample_rows": sample_rows}
+    options = options_of(clamp, measure, rows, seed=seed, time_limit_s=time_limit_s, target=target, task=task)
+    offer = Offer(train, holdout, tuple(synthetic), schema, model, audit, shadow_models, options)
     for sentence in unverified(offer):
         console.warn(sentence)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    shift = evaluation.real.shift
     said = (*evaluation.real.warnings, *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     for sentence in said:
         console.warn(sentence)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
-    for sentence in (*predicted(evaluation), *shift.notes):
+    for sentence in (*predicted(evaluation), *evaluation.real.shift.notes):
         console.say(sentence)
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
@@ -172,14 +156,13 @@ def gate(  # noqa: PLR0913 - options of the command line
         offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
         candidate = offer.candidate
     verdicts = judge(found, [rules], None if candidate is None else [candidate], waivers=answers)
-    shift = found.real.shift
     warned = [*found.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
-    for sentence in shift.notes:
+    for sentence in found.real.shift.notes:
         console.say(sentence)
     if junit is not None:
         with whole_file(junit) as path:
@@ -206,19 +189,23 @@ def report(
     waivers: WaiverFile = None,
 ) -> int:
     """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
+    from evaluate.gate.policy import build_waivers
     from evaluate.gate.verdict import judge
     from reports import write_html
+    from synth.errors import JobError
     from synth.output import check_writable
+    from synth.validation import read_toml
     from understudy.evaluate_external import read_evaluation, read_policy
 
     console = console_of(ctx)
     check_writable(out)
     rules = [read_policy(one) for one in policy or ()]
-    answers = _waivers(waivers)
+    answers = () if waivers is None else build_waivers(read_toml(waivers, "waivers", JobError))
     found = read_evaluation(evaluation)
+    named = found.provenance.release if any(c.name == found.provenance.release for c in found.candidates) else None
     with console.stage("report"):
         verdicts = judge(found, rules, waivers=answers)
-        write_html(found, out, verdicts=verdicts, release=_release(found))
+        write_html(found, out, verdicts=verdicts, release=named)
     warned = _long(answers, rules)
     for sentence in warned:
         console.warn(sentence)
@@ -232,19 +219,6 @@ def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
 
     today = datetime.now(UTC).date()
     return [said for policy in rules for said in lasting(waivers, policy.name, policy.valid_days, today)]
-
-
-def _release(evaluation: "Evaluation") -> str | None:
-    named = evaluation.provenance.release
-    return named if any(c.name == named for c in evaluation.candidates) else None
-
-
-def _waivers(path: Path | None) -> "tuple[Waiver, ...]":
-    from evaluate.gate.policy import build_waivers
-    from synth.errors import JobError
-    from synth.validation import read_toml
-
-    return () if path is None else build_waivers(read_toml(path, "waivers", JobError))
 
 
 def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:

@@ -14,6 +14,7 @@ from understudy.console import Console
 from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
+    from evaluate.options import EvaluationOptions
     from evaluate.result import Evaluation
     from synth.parsing import GivenFile
     from understudy.bundle.external import ExternalTable
@@ -55,9 +56,12 @@ TargetsOption = Annotated[
 ]
 
 
-def rows_of(text: str) -> Any:
-    """A number of rows, or the text that stands for all of them."""
-    return int(text) if text.isdecimal() else text
+def options_of(clamp: bool, measure: list[str] | None, rows: Mapping[str, Any], **said: Any) -> "EvaluationOptions":
+    """What two commands say of an evaluation; of rows, a number or a text that stands for all of them."""
+    from evaluate.options import EvaluationOptions
+
+    counts = {name: int(n) if str(n).isdecimal() else n for name, n in rows.items()}
+    return EvaluationOptions.of(None, {**said, **counts, "measures": measure or None, "outside": outside_of(clamp)})
 
 
 def outside_of(clamp: bool) -> Literal["clamp", "refuse"]:

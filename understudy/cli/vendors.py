@@ -19,8 +19,7 @@ from understudy.cli.options import (
     TimeLimitOption,
     call_of,
     console_of,
-    outside_of,
-    rows_of,
+    options_of,
     signer_of,
 )
 
@@ -80,7 +79,6 @@ def compare(  # noqa: PLR0913 - options of the command line
     Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
-    from evaluate.options import EvaluationOptions
     from synth.output import making
     from understudy.data.source import file_state, find_table
     from understudy.vendors.comparison import compare as compared
@@ -88,14 +86,10 @@ def compare(  # noqa: PLR0913 - options of the command line
     from understudy.vendors.submission import Asked
 
     console = console_of(ctx)
-    options = {
-        "measures": measure or None, "time_limit_s": time_limit_s, "target": target, "task": task,
-        "targets": rows_of(targets), "seed": seed, "outside": outside_of(clamp),
-    }  # fmt: skip
-    asked = Asked(
-        real, holdout, schema, tuple(tables), policy, None if labels is None else tuple(_split(labels)), claims, rows,
-        EvaluationOptions.of(None, options),
-    )  # fmt: skip
+    names = None if labels is None else tuple(_split(labels))
+    attacked = {"targets": targets}
+    options = options_of(clamp, measure, attacked, seed=seed, time_limit_s=time_limit_s, target=target, task=task)
+    asked = Asked(real, holdout, schema, tuple(tables), policy, names, claims, rows, options)
     given = [schema, *tables, Path(policy), *([] if claims is None else [claims])]
     states = [find_table(real).state, find_table(holdout).state, *map(file_state, given)]
     call = call_of("compare", asked={**asdict(asked), "options": asked.options.model_dump()}, files=states)
@@ -113,7 +107,7 @@ def compare(  # noqa: PLR0913 - options of the command line
         code = exit_code(found)
         told = {
             "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in found.ranking.order.order],
-            "terms": asdict(found.ranking.terms), "vendors": [asdict(one.result) for one in found.vendors],
+            "terms": asdict(found.ranking.terms), "vendors": [asdict(one) for one in found.ranking.vendors],
             "warnings": list(sentences(found)),
         }  # fmt: skip
         made.finish(told)
@@ -134,6 +128,6 @@ def _show(found: "VendorComparison", console: "Console") -> None:
     console.table(("place", "vendor", "group"), [(str(one.place), one.name, one.letters) for one in order])
     if len(order) > 1:
         console.say("Vendors that share a letter cannot be told apart.")
-    for vendor in found.vendors:
+    for vendor in found.ranking.vendors:
         if vendor.standing != "ranked":
             console.say(f"{vendor.name}: {vendor.standing}: {vendor.reason}")

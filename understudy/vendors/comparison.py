@@ -143,45 +143,6 @@ UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 """Measures of utility for the picture: the first that every table in it has."""
 
 
-@dataclass(frozen=True)
-class Vendor:
-    """The outcome of one vendor."""
-
-    name: str
-    file: str
-    standing: Standing
-    reason: str = ""
-    offered: DeliveredTable | None = None
-    n_rows: int | None = None
-    claim: VendorClaim | None = None
-    same_as: str | None = None
-    barred: Sequence[Finding] = ()
-    open: Sequence[Finding] = ()
-    own: Sequence[Finding] = field(default=(), repr=False)
-
-    @property
-    def result(self) -> VendorResult:
-        """The standing as an evaluation holds it."""
-        offered, own = self.offered, {id(finding) for finding in self.own}
-        extra = () if offered is None else offered.extra
-        return VendorResult(
-            name=self.name,
-            file=self.file,
-            standing=self.standing,
-            reason=self.reason,
-            rows_offered=None if offered is None else offered.n_rows,
-            rows_compared=self.n_rows,
-            missing_columns=() if offered is None else tuple(offered.lacking),
-            extra_columns=tuple(extra[:MOST_NAMED]),
-            n_extra_columns=len(extra),
-            formula_cells=None if offered is None else offered.n_formulas,
-            claim={} if self.claim is None else self.claim.model_dump(exclude_none=True),
-            same_as=self.same_as,
-            evidence=tuple(_evidence(one, own=id(one) in own) for one in self.barred),
-            open=tuple(dict.fromkeys(name_of(f.rule) for f in self.open)),
-        )
-
-
 def _evidence(found: Finding, *, own: bool) -> BarringFinding:
     rule = RuleRecord(**found.rule.model_dump(exclude={"needs"}))
     return BarringFinding(name_of(found.rule), rule, found.outcome, found.reason, found.estimate, beyond_policy=own)
@@ -227,7 +188,6 @@ class VendorComparison:
     verdicts: tuple[Verdict, ...]
     policy: Policy
     ranking: VendorRanking
-    vendors: tuple[Vendor, ...]
     given: Mapping[str, GivenFile] = field(default_factory=dict)
 
 
@@ -271,7 +231,7 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
         ranking=ranking,
         provenance=_provenance(bench, {name: offers[name] for name in measured}, key),
     )
-    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, ranking, vendors, given)
+    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, ranking, given)
 
 
 def _none_usable(reasons: Mapping[str, str]) -> str:
@@ -287,21 +247,32 @@ def _vendor(
     unusable: Mapping[str, str],
     claims: Mapping[str, VendorClaim],
     n_rows: int,
-) -> Vendor:
+) -> VendorResult:
     offered, claim = offers.get(name), claims.get(name)
-    if measured is None or offered is None:
-        return Vendor(name, file, "not evaluated", unusable[name], offered, claim=claim)
-    same = next((o.name for o in offers.values() if o.name != name and o.content == offered.content), None)
-    made = Vendor(
-        name, file, "ranked", "", offered, n_rows, claim, same, measured.barred, measured.open, measured.own
+    extra = () if offered is None else offered.extra
+    result = VendorResult(
+        name=name, file=file, standing="not evaluated", reason=unusable.get(name, ""),
+        rows_offered=None if offered is None else offered.n_rows, rows_compared=None,
+        missing_columns=() if offered is None else tuple(offered.lacking),
+        extra_columns=tuple(extra[:MOST_NAMED]), n_extra_columns=len(extra),
+        formula_cells=None if offered is None else offered.n_formulas,
+        claim={} if claim is None else claim.model_dump(exclude_none=True), same_as=None, evidence=(), open=(),
     )  # fmt: skip
-    if measured.barred:
-        return replace(made, standing="disqualified", reason=_why(measured.barred))
-    if offered.lacking:
-        reason = f"it lacks columns of the schema: {listed(offered.lacking)}"
-        return replace(made, standing="incomplete", reason=reason)
-    broken = [finding for finding in measured.fidelity if finding.outcome == "FAIL"]
-    return replace(made, reason=f"it breaks rules on fidelity: {_why(broken)}") if broken else made
+    if measured is None or offered is None:
+        return result
+    own, broken = {id(finding) for finding in measured.own}, [f for f in measured.fidelity if f.outcome == "FAIL"]
+    standing: Standing = "disqualified" if measured.barred else "incomplete" if offered.lacking else "ranked"
+    reasons = {
+        "disqualified": _why(measured.barred),
+        "incomplete": f"it lacks columns of the schema: {listed(offered.lacking)}",
+        "ranked": f"it breaks rules on fidelity: {_why(broken)}" if broken else "",
+    }
+    return replace(
+        result, standing=standing, reason=reasons[standing], rows_compared=n_rows,
+        same_as=next((o.name for o in offers.values() if o.name != name and o.content == offered.content), None),
+        evidence=tuple(_evidence(finding, own=id(finding) in own) for finding in measured.barred),
+        open=tuple(dict.fromkeys(name_of(finding.rule) for finding in measured.open)),
+    )  # fmt: skip
 
 
 def _why(barred: list[Finding]) -> str:
@@ -324,7 +295,7 @@ def _keeps(fidelity: Sequence[Finding]) -> bool | None:
 
 
 def _ranking(
-    bench: VendorContext, vendors: tuple[Vendor, ...], measured: Mapping[str, MeasuredVendor], n_rows: int
+    bench: VendorContext, vendors: tuple[VendorResult, ...], measured: Mapping[str, MeasuredVendor], n_rows: int
 ) -> VendorRanking:
     """The ranking: what is the same for all, how each came out, and the order of those that are left."""
     left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
@@ -334,7 +305,7 @@ def _ranking(
     asked, policy = bench.asked, bench.policy
     return VendorRanking(
         ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name, policy.version),
-        tuple(vendor.result for vendor in vendors),
+        vendors,
         order,
         picture([one.candidate for one in measured.values()], standings),
     )

@@ -39,17 +39,17 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
 def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
     places = {one.name: one for one in order.order}
     verdicts = {verdict.candidate: verdict.verdict for verdict in found.verdicts}
-    for vendor in found.vendors:
-        result, claim = vendor.result, vendor.result.claim
+    for vendor in found.ranking.vendors:
+        claim = vendor.claim
         place = places.get(vendor.name)
         line = {
             "vendor": vendor.name, "file": vendor.file, "standing": vendor.standing,
             "place": None if place is None else place.place, "group": None if place is None else place.letters,
             "verdict": verdicts.get(vendor.name),
             "claimed_epsilon_unverified": claim.get("epsilon"), "claimed_delta_unverified": claim.get("delta"),
-            "rows_delivered": result.rows_offered, "rows_compared": result.rows_compared,
-            "missing_columns": "; ".join(result.missing_columns), "extra_columns": "; ".join(result.extra_columns),
-            "formula_cells": result.formula_cells, "same_as": vendor.same_as,
+            "rows_delivered": vendor.rows_offered, "rows_compared": vendor.rows_compared,
+            "missing_columns": "; ".join(vendor.missing_columns), "extra_columns": "; ".join(vendor.extra_columns),
+            "formula_cells": vendor.formula_cells, "same_as": vendor.same_as,
             "reason": vendor.reason, "notice": NOTICE,
         }  # fmt: skip
         for one in order.figures:
@@ -60,7 +60,7 @@ def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
 
 def exit_code(found: VendorComparison) -> int:
     """0: every table was evaluated and one at least is ranked; 1: every table is disqualified; 3: anything else."""
-    standings = {vendor.standing for vendor in found.vendors}
+    standings = {vendor.standing for vendor in found.ranking.vendors}
     if standings == {"disqualified"}:
         return FAILED
     return DONE if "ranked" in standings and standings <= {"ranked", "disqualified"} else INCONCLUSIVE
@@ -70,19 +70,18 @@ def sentences(found: VendorComparison) -> tuple[str, ...]:
     """Notes for a reader, before the numbers."""
     facts = (*found.evaluation.real.warnings, *given_away(found.evaluation))
     said, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
-    for vendor in found.vendors:
+    for vendor in found.ranking.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
             said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
         seen.add(vendor.name)
-        if vendor.offered is not None and vendor.offered.n_formulas:
-            n = vendor.offered.n_formulas
+        if n := vendor.formula_cells:
             said.append(
                 f"{vendor.name} delivered {n:,} {'cell that a spreadsheet runs as a formula' if n == 1 else FORMULAS}; "
                 "open its file with none"
             )
         if vendor.standing == "ranked" and vendor.open:
             said.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
-        if vendor.result.claim:
+        if vendor.claim:
             said.append(f"what {vendor.name} claims of privacy is not verified")
     if found.evaluation.provenance.attempts is None:
         said.append("how often this real table was measured against could not be counted on this machine")

@@ -105,7 +105,7 @@ def test_the_training_table_itself_adds_nothing():
 def test_parity_and_odds_are_what_counting_gives():
     given = tables(n=600)
     view = models.View.of(study.study_of(given), Groups.of("sex", given.train, given.schema))
-    predictions = view.study.models["linear"].predictions["tstr"]
+    predictions = view.study.models["linear"]["tstr"].predictions
     ones = view.study.blocks[0]
     frame = pd.DataFrame({"sex": view.study.test.rows["sex"], "truth": view.study.test.truth})
     frame["positive"] = predictions.argmax(axis=1)

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.spoiled_tables import spoiled_table, uniform
+from benchmarks.ruined_tables import uniform
+from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import dependence
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples

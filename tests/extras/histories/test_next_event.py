@@ -7,7 +7,7 @@ from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import Real
 from synth.schema import build_schema
 from tests.extras.histories.markov import SCHEMA, dealt, markov
-from understudy.extras.histories.next_event import GAP, NAME, TSTR, step_tables
+from understudy.extras.histories.next_event import GAP, NAME, score_and_loss, step_tables
 
 N = 500
 
@@ -30,10 +30,12 @@ def test_fresh_histories_lose_nothing_and_dealt_ones_all(found: dict[str, Candid
     assert fresh.low <= 0.0 <= fresh.high
     assert lost.low > 0.1
     assert lost.value == pytest.approx(lost.floor, abs=0.1)
-    score = found["fresh"].find(TSTR)
-    assert isinstance(score, Estimate)
-    assert score.reference is not None
-    assert abs(score.value - score.reference) < 0.05
+
+
+def test_a_model_of_fresh_histories_is_as_good_as_one_of_real_ones(real: Real) -> None:
+    told = score_and_loss(real.beside(markov(N, 2, 3 * N)))
+    assert not isinstance(told, str)
+    assert told[0].value == pytest.approx(told[0].reference, abs=0.05)
 
 
 def test_a_step_holds_the_row_before_and_nothing_else_of_its_own_row(real: Real) -> None:

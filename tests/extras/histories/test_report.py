@@ -24,7 +24,7 @@ def test_lengths_transitions_and_numbers_are_shown_of_each_table(measured: Evalu
     assert document.extras
     for section in document.sections:
         of_table = section.extras["histories"]
-        assert {row.measure for row in of_table["rows"]} >= {"histories.dependence.floor_share"}
+        assert {row.measure for row in of_table["rows"]} >= {"histories.dependence.floor_share.worst"}
         assert [one[0] for one in of_table["transitions"]]
         assert of_table["lengths"] is not None
     page = render_html(measured)

@@ -13,7 +13,7 @@ from evaluate.result import Estimate, SelfTest
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import MetricResult, Real
 from tests.extras.histories.markov import SCHEMA, markov
-from understudy.extras.histories.fidelity import NAME, SHARE
+from understudy.extras.histories.fidelity import NAME, WORST
 from understudy.extras.histories.samples import deal_rows
 
 FACTS = RealFacts(400, 400, 0, 0.0, 6, entity="machine", order="day")
@@ -36,7 +36,7 @@ def test_rows_dealt_at_random_to_entities_must_fail_on_histories(policy: str) ->
 
 
 def test_histories_that_are_never_told_from_real_ones_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    near = Estimate(SHARE, 0.0, 500, "lower", low=-0.05, high=0.05, reference=0.0, floor=1.0)
+    near = Estimate(WORST, 0.0, 500, "lower", low=-0.05, high=0.05, reference=0.0, floor=1.0)
     monkeypatch.setattr(f"{MODULES[NAME]}.measure", lambda tables: MetricResult((near,)))
     real, tests = self_tested(100)
     policy = load_policy("partner")

@@ -9,7 +9,7 @@ import numpy as np
 from evaluate.metrics import Metric
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult
-from evaluate.utility.study import interval
+from evaluate.utility.study import Scored, interval
 
 N_RUNS, N_SPLITS = 4, 4
 """Fits that the score is the mean of, each with noise of its own, and splits of the training rows in halves."""
@@ -26,33 +26,28 @@ def metric(name: str, title: str, lead: str, better: str) -> Metric:
     )  # fmt: skip
 
 
-def repeated(
-    units: Any, fit: Callable[[Any, float, float], Any], rng: np.random.Generator
-) -> tuple[list[Any], list[list[Any]]]:
-    """What fits give on all units, and on both halves of some splits; a fit takes units, its noise and their part."""
+Predicted = tuple[list[np.ndarray], list[list[np.ndarray]]]
+"""Of fits on all units, and on both halves of some splits."""
+
+
+def repeated(units: Any, fit: Callable[[Any, float, float], np.ndarray], rng: np.random.Generator) -> Predicted:
+    """What fits predict; a fit takes units, its noise and their part."""
     whole = [fit(units, 1.0, 1.0) for _ in range(N_RUNS)]
     splits = [units.halves(rng) for _ in range(N_SPLITS if len(units) > 1 else 0)]
     return whole, [[fit(half, LESS_NOISE, 0.5) for half in both] for both in splits]
 
 
 def lead(
-    measure: str,
-    drawn: tuple[np.ndarray, np.ndarray],
-    halves: tuple[np.ndarray, np.ndarray],
-    landmarks: tuple[float, float],
-    bounds: tuple[float, float],
-    n: int,
-    note: str,
+    measure: str, study: Scored, form: str, found: Predicted, bounds: tuple[float, float], note: str
 ) -> MetricResult:
-    """The score of the alternative less that of the synthetic table, by replicates of both and of their halves.
-    `landmarks`: scores of models of fresh real rows and of shuffled columns.
-    """
-    n_splits, value, width = min(map(len, halves)), float(drawn[0][0]), bounds[1] - bounds[0]
-    gap = drawn[0] - drawn[1]
-    low, high = interval(gap, halves[0][:n_splits] - halves[1][:n_splits], bounds=(-width, width))
+    """The score of the alternative less that of the synthetic table, by replicates of both and of their halves."""
+    whole, pairs = np.mean([study.replicated(each) for each in found[0]], axis=0), study.of_halves(found[1])
+    gap, halves = whole - study.drawn(form, "tstr"), study.split(form, "tstr")
+    n_splits, value, width = min(len(pairs), len(halves)), float(whole[0]), bounds[1] - bounds[0]
+    low, high = interval(gap, pairs[:n_splits] - halves[:n_splits], bounds=(-width, width))
     estimate = Estimate(
-        measure, float(gap[0]), n, "lower", low=low, high=high,
-        reference=value - landmarks[0], floor=value - landmarks[1],
+        measure, float(gap[0]), study.blocks[0].shape[1], "lower", low=low, high=high,
+        reference=value - study.value(form, "fresh"), floor=value - study.value(form, "floor"),
         note=f"alternative ({value:.3f}) less what synthetic rows teach: {note}",
     )  # fmt: skip
     return MetricResult((estimate,))

@@ -24,7 +24,7 @@ from scipy import sparse
 
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.clusters import LEAST_EXPLAINED, ClusterStudy, Figure, study_of
+from evaluate.utility.clusters import FORM, LEAST_EXPLAINED, ClusterStudy, nearest, study_of
 from evaluate.utility.k_means import N_CENTERS, GroupSpace, Points, k_means, squared_distances
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, ceil_sqrt, gaussian_of_rho
@@ -59,23 +59,18 @@ def measure(tables: Tables) -> MetricResult:
     share = min(1.0, MAX_UNITS / (int(points.units.max()) + 1)) * tables.share_at_hand("train")
     rng = np.random.default_rng([tables.seed, 12])
 
-    def explained(rows: Points, noise: float, _: float) -> Figure:
+    def distances(rows: Points, noise: float, _: float) -> np.ndarray:
         quieter = replace(event, sigma=noise * share * event.sigma)
         budget = Budget(Schedule((quieter,), claim.delta), InjectedNoise(rng))
-        return study.explained(DpLloyd(study.space, quieter, k).fit(rows, budget))
+        return nearest(study.test, DpLloyd(study.space, quieter, k).fit(rows, budget))
 
-    whole, halves = repeated(points.where(points.units < MAX_UNITS), explained, rng)
-    synthetic, synthetic_halves = study.synthetic
+    found = repeated(points.where(points.units < MAX_UNITS), distances, rng)
     note = (
         f"{N_CENTERS} groups by DP-Lloyd at epsilon={claim.epsilon:.3g}, delta={claim.delta:.3g}, mean of {N_RUNS} "
         f"runs, {n_columns} columns with a declared domain, noise multiplier {event.noise_multiplier:.3g} in each of "
         f"{event.count} rounds"
     )
-    return lead(
-        GAP, (np.mean([study.drawn(figure) for figure in whole], axis=0), synthetic),
-        (study.fewer(halves), synthetic_halves), (study.value("fresh"), study.value("floor")),
-        (LEAST_EXPLAINED, 1.0), len(study.test), note,
-    )  # fmt: skip
+    return lead(GAP, study, FORM, found, (LEAST_EXPLAINED, 1.0), note)
 
 
 def _study(tables: Tables) -> ClusterStudy | str:

@@ -22,7 +22,7 @@ from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.k_means import GroupSpace, ScaledColumn
 from evaluate.utility.models import predictors
-from evaluate.utility.study import N_FEWER, study_of
+from evaluate.utility.study import study_of
 from evaluate.utility.task import Task, public_values
 from evaluate.utility.tstr import BOUNDS
 from synth.dp.events import SubsampledGaussianEvent
@@ -43,7 +43,7 @@ GAP = "utility.dp_alternative.gap"
 METRICS = (
     metric(
         GAP, "Cost of going through a table", "Score of a model trained on the real rows by DP-SGD at the table's "
-        "epsilon, minus the linear model's trained on", "utility.gap.linear",
+        "epsilon, minus the linear model's trained on", "utility.tstr.linear",
     ),
 )  # fmt: skip
 
@@ -70,21 +70,13 @@ def measure(tables: Tables) -> MetricResult:
         weights = fit(rows, target.loss, target.n_outputs, Steps(event, N_STEPS, InjectedNoise(rng)), expected)
         return target.decode(predict(test, weights, target.loss))
 
-    whole, pairs = repeated(units, predicted, rng)
-    fewer = np.vstack([study.blocks[0], study.blocks[1][:N_FEWER]])
-    drawn = [np.concatenate([study.score(each, weights) for weights in study.blocks]) for each in whole]
-    halves = np.array([[study.score(each, fewer) for each in both] for both in pairs]).reshape(-1, 2, len(fewer))
+    found = repeated(units, predicted, rng)
     note = (
         f"{'linear' if target.loss == 'squared' else 'logistic'} regression by DP-SGD at epsilon={claim.epsilon:.3g}, "
         f"delta={claim.delta:.3g}, mean of {N_RUNS} fits, {len(space.columns)} columns with a declared domain, noise "
         f"multiplier {paid.noise_multiplier:.3g} over {N_STEPS} steps"
     )
-    return lead(
-        GAP, (np.mean(drawn, axis=0), study.drawn("linear", "tstr", study.score)),
-        (halves, study.split("linear", "tstr", study.score)),
-        (study.value("linear", "fresh", study.score), study.value("linear", "floor", study.score)),
-        BOUNDS[study.task.metric], len(study.test.truth), note,
-    )  # fmt: skip
+    return lead(GAP, study, "linear", found, BOUNDS[study.task.metric], note)
 
 
 def _hindrance(tables: Tables) -> str:

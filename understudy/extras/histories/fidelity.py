@@ -1,4 +1,4 @@
-"""Fidelity of histories: rows per entity, gaps, what follows from the row before, what never follows, constants.
+"""Fidelity of histories: rows per entity, gaps, what follows from the row before, and what never follows.
 
 Distances are from the training histories, beside fresh real ones, and beside the synthetic rows dealt at random to
 entities (`samples`). Their intervals are by half-samples of entities. A transition is the value of a column in the row
@@ -40,16 +40,13 @@ from understudy.extras.histories.samples import (
 )
 
 NAME = "fidelity.histories"
-SHARE, WORST = "histories.dependence.floor_share", "histories.dependence.floor_share.worst"
+WORST = "histories.dependence.floor_share.worst"
 LENGTHS, GAPS = "histories.lengths.excess", "histories.gaps.excess"
-CONSTANTS, GROWING = "histories.constants.broken", "histories.nondecreasing.broken"
 IMPOSSIBLE = "histories.impossible.excess"
 ENTITIES = Counted("entities of the synthetic table and as many of the holdout", 1)
 STEPS = Counted("rows that follow another one, in the synthetic table and as many in the holdout", 1)
-SEVERAL = Counted("synthetic entities of two rows or more")
-_DEALT = (SHARE, WORST)  # What rows dealt at random to entities must fail on
 METRICS = tuple(
-    replace(metric, needs="order", anchor="histories", spoiled_by=("dealt",) if metric.name in _DEALT else ())
+    replace(metric, needs="order", anchor="histories", spoiled_by=("dealt",) if metric.name == WORST else ())
     for metric in (
         Metric(LENGTHS, "lower", "Rows per entity, distance beyond noise", "Largest gap between the two cumulative "
                "curves of how many rows an entity has, minus that of fresh real histories.", counted=ENTITIES, key=True,
@@ -57,24 +54,18 @@ METRICS = tuple(
         Metric(GAPS, "lower", "Gaps between rows, distance beyond noise", "Largest gap between the two cumulative "
                "curves of how far rows of an entity lie apart in their order, minus that of fresh real histories.",
                counted=STEPS, ends=(-1.0, 1.0)),
-        Metric(SHARE, "lower", "Transitions lost or made up", "0: the dependence between a row and the one before is "
-               "as close to the real one as in fresh real histories. 1: as far as in rows dealt at random to entities. "
-               "Above 1, dependence is made up.", counted=STEPS, key=True,
+        Metric(WORST, "lower", "Transitions lost or made up, worst column", "0: rows depend on the one before as in "
+               "fresh real histories. 1: as in rows dealt at random to entities. Above 1, dependence is made up. Of "
+               "the worst column.", counted=STEPS, key=True,
                note="0 as fresh real histories, 1 as rows dealt at random"),
-        Metric(WORST, "lower", "Transitions lost or made up, worst column",
-               "The largest such share of a single column, and the column it belongs to.", counted=STEPS),
         Metric(IMPOSSIBLE, "lower", "Steps that hardly occur", "Of entities with some value, the share in which a step "
-               "follows that never or hardly occurs in real histories, beyond that of fresh real ones; the worst value "
-               "of a column.", counted=Counted("synthetic entities with that value"), key=True, ends=(-1.0, 1.0)),
-        Metric(CONSTANTS, "lower", "Constants that vary", "Share of synthetic entities of two rows or more in which a "
-               "column varies that is constant in every entity.", counted=SEVERAL, ends=(0.0, 1.0)),
-        Metric(GROWING, "lower", "Columns that fall", "Share of synthetic entities of two rows or more in which a "
-               "column falls that never falls in an entity.", counted=SEVERAL, ends=(0.0, 1.0)),
+               "follows that never or hardly occurs in real histories, beyond that of fresh real ones; or the share in "
+               "which a constant varies, or a column falls that never does. The worst of all.",
+               counted=Counted("synthetic entities with that value"), key=True, ends=(-1.0, 1.0)),
     )
 )  # fmt: skip
 _FEW = f"it needs at least {MIN_HISTORIES} entities with two rows or more in each table"
 _UNTOLD = "histories of rows dealt at random are not told from fresh real ones: few rows, or hardly any dependence"
-_FRESH_HISTORIES = "0 is as good as fresh real histories, 1 as bad as rows dealt at random to entities."
 MOST_LENGTHS = 12  # Lengths of histories that are drawn one by one; the last stands for all that are longer
 HARDLY, LEAST_EXPECTED = 0.05, 20.0
 """A step hardly occurs: this share of what independent rows would bring, where that is as much in training rows."""
@@ -106,7 +97,7 @@ def measure(tables: Tables) -> MetricResult:
     if samples.n_histories < MIN_HISTORIES or samples.equal_steps().n_histories < MIN_COMPARED:
         return MetricResult(failures=tuple(Failure(metric.name, "skipped", _FEW) for metric in METRICS))
     codes = {name: StepCodes.of(name, samples, schema) for name in varying(schema)}
-    transitions, drawn = _transitions(samples, codes)
+    telling, drawn = dependences(samples, codes)
     gaps: Estimate | Failure
     if schema.columns[schema.order].is_identifier:
         gaps = Failure(GAPS, "skipped", f"the order {schema.order!r} is an identifier, which has no distances")
@@ -114,7 +105,7 @@ def measure(tables: Tables) -> MetricResult:
         gaps = gap_distance(samples).excess(GAPS)
     # Dealt histories are as long as the synthetic ones, so that they are no floor of lengths.
     lengths = replace(length_distance(samples).excess(LENGTHS), floor=None)
-    answers = [lengths, *transitions, gaps, impossible_steps(samples, codes), *_broken(samples, schema)]
+    answers = [lengths, _worst(telling, samples, len(codes)), gaps, impossible_steps(samples, codes, schema)]
     return MetricResult(
         tuple(answer for answer in answers if isinstance(answer, Estimate)),
         tuple(answer for answer in answers if isinstance(answer, Failure)),
@@ -154,19 +145,14 @@ def _length_curve(samples: HistorySamples) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _transitions(
+def dependences(
     samples: HistorySamples, codes: dict[str, StepCodes]
-) -> tuple[list[Estimate | Failure], list[dict[str, Any]]]:  # fmt: skip
-    """The dependence on the row before, over all columns and of the worst one; what a report draws of each column.
+) -> tuple[dict[str, Squares], list[dict[str, Any]]]:  # fmt: skip
+    """The dependence on the row before of each column in which it is told from none, and what a report draws of all.
 
-    They are of columns whose dependence differs from zero. Training and dealt rows tell these columns: others, such as
-    a drug that hardly anybody takes, add noise.
+    Training and dealt rows tell these columns: others, such as a drug that hardly anybody takes, add noise.
     """
-    if not codes:
-        why = "every learned column but the order is constant in an entity"
-        return [Failure(name, "skipped", why) for name in (SHARE, WORST)], []
-    equal, n = samples.equal_steps(), samples.others[SYNTHETIC].n_steps
-    ratio = samples.train.n_steps / min(each.n_steps for each in samples.others)
+    equal, ratio = samples.equal_steps(), samples.train.n_steps / min(each.n_steps for each in samples.others)
     squares, figures = {}, dict[str, dict[str, Any]]()
     for name, column in codes.items():
         size, is_number = len(column.labels), column.is_number
@@ -175,27 +161,27 @@ def _transitions(
         distances = total_variations(tuple(map(replicated, step_counts(equal, column))))[:, 0]
         figures[name] = {"columns": [name], **dict(zip(("tvd", "reference", "floor"), distances.tolist(), strict=True))}
     telling = {name: column for name, column in squares.items() if column.tells(ratio, len(squares))}
-    shares = {name: column.share(SYNTHETIC) for name, column in telling.items()}
-    drawn = [{**figure, "lost": shares.get(name)} for name, figure in figures.items()]
-    drawn.sort(key=lambda figure: figure["reference"] - figure["tvd"])
+    drawn = [
+        {**figure, "lost": telling[name].share(SYNTHETIC) if name in telling else None}
+        for name, figure in figures.items()
+    ]  # fmt: skip
+    return telling, sorted(drawn, key=lambda figure: figure["reference"] - figure["tvd"])
+
+
+def _worst(telling: dict[str, Squares], samples: HistorySamples, n_columns: int) -> Estimate | Failure:
+    """The largest share of a column; its interval holds the shares of all at once."""
     if not telling:
-        return [Failure(name, "skipped", _UNTOLD) for name in (SHARE, WORST)], drawn
-    weak = f" Of {len(telling)} of {len(squares)} columns; the dependence of the others is weak."
-    weak = weak if len(telling) < len(squares) else ""
-    total = Squares.total(telling.values())
-    low, high = total.interval()
-    overall = Estimate(
-        SHARE, total.share(SYNTHETIC), n, "lower", low=low, high=high, reference=total.share(FRESH),
-        floor=total.share(SHUFFLED), note=f"{_FRESH_HISTORIES}{weak}",
-    )  # fmt: skip
+        why = _UNTOLD if n_columns else "every learned column but the order is constant in an entity"
+        return Failure(WORST, "skipped", why)
     intervals = np.array([column.interval(len(telling)) for column in telling.values()])
-    name = max(shares, key=lambda name: shares[name])
-    worst = Estimate(
-        WORST, shares[name], n, "lower", low=float(intervals[:, 0].max()), high=float(intervals[:, 1].max()),
-        reference=max(column.share(FRESH) for column in telling.values()),
-        floor=max(column.share(SHUFFLED) for column in telling.values()), note=f"The worst is {name!r}.{weak}",
-    )  # fmt: skip
-    return [overall, worst], drawn
+    shares = np.array([[column.share(of) for of in (SYNTHETIC, FRESH, SHUFFLED)] for column in telling.values()])
+    place = int(shares[:, 0].argmax())
+    weak = f" Of {len(telling)} of {n_columns} columns; the dependence of the others is weak."
+    note = f"The worst is {list(telling)[place]!r}.{weak if len(telling) < n_columns else ''}"
+    low, high = intervals.max(axis=0)
+    value, reference, floor = shares.max(axis=0)
+    n = samples.others[SYNTHETIC].n_steps
+    return Estimate(WORST, value, n, "lower", low=low, high=high, reference=reference, floor=floor, note=note)
 
 
 def step_counts(samples: HistorySamples, codes: StepCodes) -> list[np.ndarray]:
@@ -208,9 +194,11 @@ def step_counts(samples: HistorySamples, codes: StepCodes) -> list[np.ndarray]:
     return counts
 
 
-def impossible_steps(samples: HistorySamples, codes: dict[str, StepCodes]) -> Estimate | Failure:
-    """The value that is followed most often, by entities and beyond fresh histories, by what hardly ever follows it."""
-    tried: list[tuple[str, str, list[tuple[int, int]], bool]] = []
+def impossible_steps(samples: HistorySamples, codes: dict[str, StepCodes], schema: Schema) -> Estimate | Failure:
+    """The value that is followed most often, by entities and beyond fresh histories, by what hardly ever follows it; or
+    the promise of the schema that most entities break.
+    """
+    tried = list[tuple[str, str, list[tuple[int, int]], bool]]()
     are_told = not codes
     for name, column in codes.items():
         barred, last, of_column = _barred(samples.train, column)
@@ -219,27 +207,38 @@ def impossible_steps(samples: HistorySamples, codes: dict[str, StepCodes]) -> Es
         for code in np.flatnonzero(barred.any(axis=1)):
             counts = [(int(hit[code]), int(at_risk[code])) for hit, at_risk in hits]
             are_enough = counts[SYNTHETIC][1] >= LEAST_AT_RISK and counts[FRESH][1] >= LEAST_FRESH
-            tried.append((name, column.labels[code], counts, are_enough))
+            what = f"{column.labels[code]!r} of {name!r}, followed by what hardly ever follows it in training histories"
+            tried.append((name, what, counts, are_enough))
+    is_open = not any(are_enough for *_, are_enough in tried) and bool(tried or not are_told)
+    for name in (*schema.constant_in_entity, *schema.nondecreasing_in_entity):
+        if name in schema.kept:
+            verb = "varies though it is constant" if name in schema.constant_in_entity else "falls though it never does"
+            counts = [(count_broken(each, name, schema), each.n_histories) for each in samples.others]
+            tried.append(("", f"{name!r}, which {verb}", counts, True))
     n_enough, judged = sum(are_enough for *_, are_enough in tried), []
-    for name, label, counts, are_enough in tried:
+    for name, what, counts, are_enough in tried:
         rates = [wilson(k / max(n, 1), max(n, 1), n_enough if are_enough else len(tried)) for k, n in counts]
+        if not name:  # a promise holds whatever real rows do
+            rates[FRESH] = (0.0, 0.0, 0.0)
         excess = newcombe(rates[SYNTHETIC], rates[FRESH])
-        if are_enough or excess[1] > 0:  # no chance, however few
-            judged.append((excess, name, label, counts, rates[SHUFFLED][0] - rates[FRESH][0]))
-    if not judged and (tried or not are_told):
+        is_certain = excess[1] > 0  # no chance, however few
+        is_open &= not is_certain
+        if are_enough or is_certain:
+            judged.append((excess, what, counts, rates[SHUFFLED][0] - rates[FRESH][0]))
+    if is_open:
         why = "too few entities have a value that something hardly ever follows for a share of them to be told"
         return Failure(IMPOSSIBLE, "skipped", why)
     if not judged:
         n, why = samples.others[SYNTHETIC].n_histories, "There is no value that something hardly ever follows."
         return Estimate(IMPOSSIBLE, 0.0, n, "lower", low=0.0, high=0.0, reference=0.0, floor=0.0, note=why)
-    excess, name, label, ((k, n), (k_fresh, n_fresh), _), _ = max(judged, key=lambda each: each[0][1])
+    excess, what, ((k, n), (k_fresh, n_fresh), _), _ = max(judged, key=lambda each: each[0][1])
     note = (
-        f"The worst is {label!r} of {name!r}: a step that hardly ever follows it in training histories follows it in "
-        f"{k:,} of {n:,} entities, in fresh real histories in {k_fresh:,} of {n_fresh:,}. Of {len(judged)} values."
+        f"The worst is {what}: in {k:,} of {n:,} entities, in fresh real histories in {k_fresh:,} of {n_fresh:,}. Of "
+        f"{len(judged)} values and promises."
     )
     return Estimate(
         IMPOSSIBLE, excess[0], n, "lower", low=excess[1], high=max(each[0][2] for each in judged), reference=0.0,
-        floor=max(each[4] for each in judged), note=note,
+        floor=max(each[3] for each in judged), note=note,
     )  # fmt: skip
 
 
@@ -255,7 +254,9 @@ def _barred(train: GroupedHistories, column: StepCodes) -> tuple[np.ndarray, np.
     of_rows = np.bincount(own[train.histories.rows], minlength=size) * counts.sum() / max(len(train.histories.rows), 1)
     last = (of_rows >= LEAST_EXPECTED) & (followed <= HARDLY * of_rows)
     are_told = bool((expected >= LEAST_EXPECTED).any() or last.any())
-    return ((expected >= LEAST_EXPECTED) & (counts <= HARDLY * expected)) | last[:, None], last, are_told
+    # A number that leaps is seldom impossible, so that of its parts only what never follows is barred.
+    seldom = counts <= (0.0 if column.is_cut else HARDLY) * expected
+    return ((expected >= LEAST_EXPECTED) & seldom) | last[:, None], last, are_told
 
 
 def _entities(
@@ -271,32 +272,13 @@ def _entities(
     return np.bincount(hit, minlength=size), np.bincount(at_risk, minlength=size)
 
 
-def _broken(samples: HistorySamples, schema: Schema) -> list[Estimate]:
-    """Entities in which a constant varies, or a column falls that never does: shares with Wilson's intervals."""
-
-    def breaks(each: GroupedHistories, name: str) -> np.ndarray:
-        now, before = each.histories.pairs
-        if name in schema.constant_in_entity:
-            codes = pd.factorize(each.frame[name])[0]
-            return np.asarray(codes[now] != codes[before])
+def count_broken(each: GroupedHistories, name: str, schema: Schema) -> int:
+    """Entities in which a constant varies, or a column falls that never does."""
+    now, before = each.histories.pairs
+    if name in schema.constant_in_entity:
+        codes = pd.factorize(each.frame[name])[0]
+        breaks = codes[now] != codes[before]
+    else:
         line = schema.columns[name].positions(each.frame[name])
-        return np.asarray(line[now] < line[before])
-
-    estimates = []
-    for measure, names, none in (
-        (CONSTANTS, schema.constant_in_entity, "The schema names no constant column."),
-        (GROWING, schema.nondecreasing_in_entity, "The schema names no column that never falls."),
-    ):
-        kept, shares = [name for name in names if name in schema.kept], []
-        for each in samples.others:
-            hit = np.zeros(len(each.lengths), dtype=bool)
-            for name in kept:
-                hit[each.step_owners[breaks(each, name)]] = True
-            shares.append(float(hit[each.lengths > 1].mean()))
-        n = samples.others[SYNTHETIC].n_histories
-        value, low, high = wilson(shares[SYNTHETIC], n) if kept else (0.0, 0.0, 0.0)
-        estimates.append(Estimate(
-            measure, value, n, "lower", low=low, high=high, reference=shares[FRESH], floor=shares[SHUFFLED],
-            note="" if kept else none,
-        ))  # fmt: skip
-    return estimates
+        breaks = line[now] < line[before]
+    return len(np.unique(each.step_owners[breaks]))

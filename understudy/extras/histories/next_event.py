@@ -13,11 +13,11 @@ import pandas as pd
 
 from evaluate.fidelity.samples import SYNTHETIC
 from evaluate.metrics import Counted, Metric
-from evaluate.result import Failure
+from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, SharedResults, Tables
 from evaluate.utility.models import Form
 from evaluate.utility.study import study_of
-from evaluate.utility.tstr import scored, study_note
+from evaluate.utility.tstr import gap_of, score_of, study_note
 from synth.row_order import Histories, histories_of
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
@@ -25,13 +25,10 @@ from understudy.extras.histories.layout import HistoryLayout
 from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, varying
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)
-TSTR, GAP = "utility.next_event.tstr", "utility.next_event.gap"
+GAP = "utility.next_event.gap"
 METRICS = (
-    Metric(TSTR, "higher", "Next event, trained on synthetic", "Score on held-out histories of gradient boosting that "
-           "learned from synthetic histories how the target of the next row follows.", counted=STEPS, key=True,
-           needs="order"),
-    Metric(GAP, "lower", "Next event, loss", "What gradient boosting loses by learning from synthetic histories how "
-           "the target of the next row follows.", counted=STEPS, needs="order"),
+    Metric(GAP, "lower", "Next event, loss", "What gradient boosting loses on held-out histories by learning from "
+           "synthetic ones how the target of the next row follows.", counted=STEPS, key=True, needs="order"),
 )  # fmt: skip
 NAME = "utility.next_event"
 FORM: Form = "boosting"
@@ -41,10 +38,20 @@ MOST_ROWS = 10_000_000  # The largest place in a history
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score and loss; nothing but a reason where the schema names no order."""
-    schema, why, study = tables.schema, "", None
-    if schema.order is None:
+    """The loss, and the scores in its note; nothing but a reason where the schema names no order."""
+    if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
+    result = score_and_loss(tables)
+    if isinstance(result, str):
+        return MetricResult(failures=(Failure(GAP, "skipped", result),))
+    score, gap = result
+    scores = f"{score.value:.3f} trained on synthetic histories, {score.reference:.3f} on real ones"
+    return MetricResult((replace(gap, measure=GAP, note=f"{gap.note}; {scores}"),))
+
+
+def score_and_loss(tables: Tables) -> tuple[Estimate, Estimate] | str:
+    """Of models of the next event, else why there are none."""
+    schema, why, study = tables.schema, "", None
     if schema.target is None:
         why = "the schema names no target"
     elif schema.target in schema.constant_in_entity:
@@ -58,9 +65,9 @@ def measure(tables: Tables) -> MetricResult:
         else:
             study = study_of(steps, forms=(FORM,))
     if study is None or isinstance(study, str):
-        return MetricResult(failures=tuple(Failure(name, "skipped", study or why) for name in (TSTR, GAP)))
-    score, gap = scored(FORM, study, f"of the next row: {study_note(study, steps)}")
-    return MetricResult((replace(score, measure=TSTR), replace(gap, measure=GAP)))
+        return study or why
+    note = f"of the next row: {study_note(study, steps)}"
+    return score_of(FORM, study, note), replace(gap_of(FORM, study), note=f"TRTR - TSTR: {note}")
 
 
 def step_tables(tables: Tables) -> Tables:

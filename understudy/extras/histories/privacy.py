@@ -3,17 +3,20 @@
 The attacker knows the synthetic table, the complete history of every target, and a sample of other people's histories
 (the fresh half of the holdout). They win with a synthetic history that shares more with the target than chance
 explains, whole or with other rows around it. Two histories share rows that agree in every learned column but the order
-and what is constant in an entity; where single rows tell little, several rows in a row are taken together. A shared
-content counts once, by how few of the attacker's own rows hold it, in nats. The logarithm of how many pairs of rows
-were tried is taken off. The score of a target is that of the best synthetic history, so that a copy of one history
-stands out among any number of honest ones.
+and what is constant in an entity. A copy that was changed a little hides from this, so that rows are looked at in more
+ways: without some of the columns, and with numbers up to their quantile. Where single rows tell little, several rows in
+a row are taken together. A shared content counts once, by how few of the attacker's own rows hold it, in nats. The
+logarithm of how many pairs of rows were tried is taken off. The score of a target is that of the best look and
+synthetic history, so that a copy of one history stands out among any number of honest ones.
 
 Scores of held-out people say what chance comes to with this synthetic table (`evaluate.privacy.score_tail`). A person
 is copied where this leaves less than `CERTAIN` for all people of train together (Bonferroni). The scores are also a
 membership attack, which looks at all rows of a target together.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -22,13 +25,13 @@ from scipy import sparse
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, Metric
 from evaluate.privacy.coincidence import CERTAIN
-from evaluate.privacy.exact import exact_of
+from evaluate.privacy.exact import Exact, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods
 from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from synth.row_order import histories_of
+from synth.row_order import Histories, histories_of
 from understudy.extras.histories.samples import NO_ORDER
 
 NAME, COPIED = "privacy.histories", "privacy.histories.copied"
@@ -38,58 +41,67 @@ METRICS = (
            attack="always", criteria=("singling out", "linkability"), needs="order", ends=(0.0, 1.0)),
 )  # fmt: skip
 MOST_WIDE = 4  # Rows in a row that are taken together at most
+MOST_LEFT_OUT = 12  # Looks that leave out a column, or some where there are more
+N_QUANTILES = (100, 20)  # Of the attacker's own rows, up to which numbers are told apart where copies are not exact
 MOST_HOLDERS = 50  # Synthetic histories that hold what is shared, at most: what more of them hold tells nobody apart
 TELLING = 0.5  # Share of the attacker's own rows whose content at most `MOST_HOLDERS` synthetic histories hold
 _BLOCK = 4_096  # Targets whose synthetic histories are looked up together
+_FACTORS = np.array([3**40, 5**27, 7**22, 11**18], dtype=np.uint64)  # odd: of hashes of rows in a row
 _SIDES = ("train", "fresh", "control", "synthetic")
 
 
 @dataclass(frozen=True)
 class HistoryContents:
-    """Which histories hold which contents, each table of shape (n_histories, n_contents), zeros and ones. *Sensitive*.
-    `width`: rows in a row that make a content, as many as it takes to tell histories apart.
-    """
+    """Which histories hold which contents, zeros and ones, each table of shape (n_histories, n_contents)."""
 
-    width: int
+    width: int  # rows in a row that make a content, as many as it takes to tell histories apart
+    surprise: np.ndarray  # of each content in nats, were columns independent; shape (n_contents,)
+    collision: float  # nats of two rows being equal, likewise
     train: sparse.csr_matrix
     fresh: sparse.csr_matrix
     control: sparse.csr_matrix
     synthetic: sparse.csr_matrix
 
     @classmethod
-    def of(cls, tables: Tables) -> "HistoryContents | None":
-        """The contents of an evaluation, made once for the same tables; `None` where nothing tells histories apart."""
+    def of(cls, tables: Tables) -> "tuple[HistoryContents, ...]":
+        """By each look at the rows that tells histories apart (`_looks`), made once for the same tables."""
         return tables.kept.once("history contents", lambda: cls._made(tables))
 
     @classmethod
-    def _made(cls, tables: Tables) -> "HistoryContents | None":
-        exact, left_out = exact_of(tables), {tables.schema.order, *tables.schema.constant_in_entity}
-        used = [i for i, name in enumerate(exact.names) if name not in left_out]
-        if not used:
-            return None
+    def _made(cls, tables: Tables) -> "tuple[HistoryContents, ...]":
         histories = [histories_of(getattr(tables, side), tables.schema) for side in _SIDES]
-        codes = [getattr(exact, side)[used][:, own.rows] for side, own in zip(_SIDES, histories, strict=True)]
-        rows = _numbered(list(np.hstack(codes)))
         ends = np.cumsum([len(own.starts) for own in histories])
-        starts = (0, *ends[:-1])
+        starts, found = (0, *ends[:-1]), []
         owners = np.concatenate([own.owners + start for own, start in zip(histories, starts, strict=True)])
-        for width in range(1, MOST_WIDE + 1):
-            n = max(len(rows) - width + 1, 0)
-            inside = owners[:n] == owners[width - 1 :]
-            content = _numbered([rows[i : i + n][inside] for i in range(width)])
-            cells = (np.ones(len(content)), (owners[:n][inside], content))
-            held = sparse.csr_matrix(cells, shape=(ends[-1], int(content.max(initial=-1)) + 1))
-            held.data[:] = 1.0
-            contents = cls(width, *(held[start:end] for start, end in zip(starts, ends, strict=True)))
-            own = contents.fresh.indices
-            if len(own) and (contents.synthetic.getnnz(axis=0)[own] <= MOST_HOLDERS).mean() >= TELLING:
-                return contents
-        return None
+        for look in _looks(tables, histories):
+            for width in range(1, min(MOST_WIDE, len(owners)) + 1):
+                n = len(owners) - width + 1
+                inside = owners[:n] == owners[width - 1 :]
+                runs = [look.hashes[i : i + n][inside] * _FACTORS[i] for i in range(width)]
+                content = pd.factorize(np.sum(runs, axis=0, dtype=np.uint64))[0]
+                cells = (np.ones(len(content)), (owners[:n][inside], content))
+                held = sparse.csr_matrix(cells, shape=(ends[-1], int(content.max(initial=-1)) + 1))
+                held.data[:] = 1.0
+                nats = np.full(held.shape[1], np.inf)
+                of_runs = [look.surprise[i : i + n][inside] for i in range(width)]
+                np.minimum.at(nats, content, np.sum(of_runs, axis=0))
+                sides = (held[start:end] for start, end in zip(starts, ends, strict=True))
+                contents = cls(width, nats, look.collision, *sides)
+                own = contents.fresh.indices
+                if len(own) and (contents.synthetic.getnnz(axis=0)[own] <= MOST_HOLDERS).mean() >= TELLING:
+                    found.append(contents)
+                    break
+        return tuple(found)
 
-    @property
+    @cached_property
     def information(self) -> np.ndarray:
-        """The weight of each content in nats: how few of the attacker's own rows hold it; shape (n_contents,)."""
-        return np.asarray(np.log((self.fresh.nnz + 1) / (self.fresh.getnnz(axis=0) + 1)))
+        """The weight of each content in nats, shape (n_contents,): how few of the attacker's own rows hold it. Where it
+        is more, its surprise, as far as rows of two people are as seldom equal as those of independent columns.
+        """
+        fresh, others = self.fresh.getnnz(axis=0), self.control.getnnz(axis=0)
+        seldom = np.log((float(fresh.sum()) * others.sum() + 1) / (float(fresh @ others) + 1))
+        ratio = min(seldom / max(self.width * self.collision, 1e-9), 1.0)
+        return np.asarray(np.maximum(np.log((fresh.sum() + 1) / (fresh + 1)), ratio * self.surprise))
 
     def scores(self, targets: sparse.csr_matrix) -> np.ndarray:
         """Of each target the score of the synthetic history that shares most with it, else 0; shape (n,)."""
@@ -109,20 +121,72 @@ class HistoryContents:
         return np.asarray(targets @ self.information - 2 * np.log(np.maximum(targets.getnnz(axis=1), 1)))
 
 
-def _numbered(lines: list[np.ndarray]) -> np.ndarray:
-    """A number for every place, equal where all lines are; shape (n,)."""
-    return pd.DataFrame(dict(enumerate(lines))).groupby(list(range(len(lines))), sort=False).ngroup().to_numpy()
+@dataclass(frozen=True)
+class Look:
+    """Rows of all tables in the order of their histories, by some of what they hold. *Sensitive*."""
+
+    hashes: np.ndarray  # equal where that is, shape (n,)
+    surprise: np.ndarray  # nats of each row, were columns independent, by the attacker's own rows; shape (n,)
+    collision: float  # of two rows being equal, likewise
+
+    @classmethod
+    def joined(cls, parts: "list[Look]") -> "Look":
+        hashes, surprise = ([getattr(part, name) for part in parts] for name in ("hashes", "surprise"))
+        whole = np.asarray(np.sum(hashes, axis=0, dtype=np.uint64))
+        return cls(whole, np.asarray(np.sum(surprise, axis=0)), sum(part.collision for part in parts))
 
 
-def history_scores(tables: Tables) -> tuple[np.ndarray, np.ndarray, HistoryContents] | None:
-    """Scores of training people and of control people, and what they rest on, made once for the same tables. `None`
-    where the schema names no order, or nothing tells histories apart.
+def _looks(tables: Tables, histories: list[Histories]) -> Iterator[Look]:
+    """By all columns that are compared; by all but some; by all, numbers and times up to their quantile."""
+    exact, schema = exact_of(tables), tables.schema
+    names = [name for name in exact.names if name != schema.order and name not in schema.constant_in_entity]
+    if not names:
+        return
+    columns = {name: _hashed(name, tables, exact, histories) for name in names}
+    free = [name for name in names if name not in schema.nondecreasing_in_entity]
+    parts = np.array_split(np.array(names, dtype=object), min(len(names), MOST_LEFT_OUT))
+    kept = [names, free, *([name for name in of if name not in part] for of in (names, free) for part in parts)]
+    for among in dict.fromkeys(map(tuple, kept)):
+        if among:
+            yield Look.joined([columns[name][0] for name in among])
+    for level in range(1, 1 + len(N_QUANTILES)):
+        if any(len(columns[name]) > 1 for name in free):
+            yield Look.joined([columns[name][min(level, len(columns[name]) - 1)] for name in free])
+
+
+def _hashed(name: str, tables: Tables, exact: Exact, histories: list[Histories]) -> list[Look]:
+    """By the values of a column, and by its quantiles, coarser and coarser, where it is a number or time."""
+    column, at = tables.schema.columns[name], exact.names.index(name)
+    ways = [[getattr(exact, side)[at] for side in _SIDES]]
+    if not column.is_categorical:
+        lines = [column.positions(getattr(tables, side)[name]) for side in _SIDES]
+        known = lines[1][~np.isnan(lines[1])]
+        for n in N_QUANTILES if len(known) else ():
+            edges = np.unique(np.quantile(known, np.arange(1, n) / n))
+            ways.append([np.where(np.isnan(line), -1, np.searchsorted(edges, line)) for line in lines])
+    looks, starts = [], np.concatenate([own.places == 1 for own in histories])
+    for way in ways:
+        codes = np.concatenate([part[own.rows] for part, own in zip(way, histories, strict=True)]) + 1
+        size = codes.max(initial=0) + 1
+        hashes = np.random.default_rng([at, 25]).integers(2**64, size=size, dtype=np.uint64)
+        counts = np.bincount(way[1][histories[1].rows] + 1, minlength=size) + 1.0
+        shares = counts / counts.sum()
+        # What stays as in the row before, or grows, says nothing new of its person.
+        is_new = starts | (np.diff(codes, prepend=-1) != 0)
+        is_new &= name not in tables.schema.nondecreasing_in_entity
+        collision = -np.log((shares**2).sum()) if is_new.any() else 0.0
+        looks.append(Look(hashes[codes], np.where(is_new, -np.log(shares)[codes], 0.0), collision))
+    return looks
+
+
+def history_scores(tables: Tables) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+    """By look, scores of training people, of control people, and of whole copies of training people; made once for the
+    same tables. Nothing where the schema names no order, or nothing tells histories apart.
     """
-    if tables.schema.order is None or (contents := HistoryContents.of(tables)) is None:
-        return None
-    return tables.kept.once(
-        "history scores", lambda: (contents.scores(contents.train), contents.scores(contents.control), contents)
-    )
+    looks = () if tables.schema.order is None else HistoryContents.of(tables)
+    return tables.kept.once("history scores", lambda: tuple(
+        (each.scores(each.train), each.scores(each.control), each.own(each.train)) for each in looks
+    ))  # fmt: skip
 
 
 def membership(
@@ -130,10 +194,10 @@ def membership(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Scores of the whole histories of targets; 0 for a row without an entity, which has none."""
     scores = history_scores(tables)
-    if scores is None:
+    if not scores:
         return None
     sides = []
-    for frame, targets, of_side in ((tables.train, members, scores[0]), (tables.control, controls, scores[1])):
+    for frame, targets, of_side in ((tables.train, members, scores[0][0]), (tables.control, controls, scores[0][1])):
         numbers = pd.factorize(frame[tables.schema.entity])[0][targets.positions[targets.first]]
         sides.append(np.where(numbers < 0, 0.0, np.append(of_side, 0.0)[numbers]))
     return sides[0], sides[1]
@@ -147,22 +211,23 @@ def measure(tables: Tables) -> MetricResult:
     if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
     scores = history_scores(tables)
-    if scores is None:
+    if not scores:
         k, n = 0, len(np.unique(entity_codes(tables.train, tables.schema)))
         note = "nobody: no row, and no few rows in a row, are rare enough to tell one history from another"
     else:
-        members, controls, contents = scores
-        if len(controls) < LEAST_CONTROLS:
+        n, n_controls = len(scores[0][0]), len(scores[0][1])
+        if n_controls < LEAST_CONTROLS:
             why = f"it needs at least {LEAST_CONTROLS} held-out people in either half"
             return MetricResult(failures=(Failure(COPIED, "skipped", why),))
-        tail, n = ScoreTail.of(controls), len(members)
-        certain = n * tail.chance(members) <= CERTAIN
-        could = (n * tail.chance(contents.own(contents.train)) <= CERTAIN) | certain
+        certain, could = np.zeros((2, n), dtype=bool)
+        for members, controls, whole in scores:
+            tail, level = ScoreTail.of(controls), CERTAIN / len(scores) / n
+            certain |= tail.chance(members) <= level
+            could |= tail.chance(whole) <= level
         k = int(certain.sum())
-        rows = "rows" if contents.width == 1 else f"{contents.width} rows in a row"
         note = (
-            f"share of people whose history stands in one synthetic history beyond chance: {k:,} of {n:,}, by {rows} "
-            f"that both hold; of {int(could.sum()):,} people a whole copy would have been told from chance"
+            f"share of people whose history, or nearly so, stands in one synthetic history beyond chance: {k:,} of "
+            f"{n:,}; of {int((could | certain).sum()):,} people a whole copy would have been told from chance"
         )
     high = clopper_pearson(k, n)[1]
     return MetricResult((Estimate(COPIED, k / n, n, "lower", low=k / n, high=high, reference=0.0, note=note),))

@@ -137,6 +137,7 @@ class StepCodes:
     codes: tuple[np.ndarray, ...]
     labels: tuple[str, ...]
     is_number: bool
+    is_cut: bool  # whether a code is of many values, which lie between two quantiles
 
     @classmethod
     def of(cls, name: str, samples: HistorySamples, schema: Schema) -> "StepCodes":
@@ -149,19 +150,19 @@ class StepCodes:
             index = pd.Index(frequent, dtype=object)
             known = [index.get_indexer(pd.Index(each.astype(object))) for each in series]
             missing = [each.isna().to_numpy(dtype=bool) for each in series]
-            labels, n = [str(value) for value in frequent], len(frequent)
+            labels, n, is_cut = [str(value) for value in frequent], len(frequent), False
         else:
             positions = [column.positions(each) for each in series]
             missing = [np.isnan(each) for each in positions]
             values = positions[0][~missing[0]]
             edges = np.unique(values)[1:]  # between all values where these are few, else between quantiles
-            if len(edges) >= N_BINS:
+            if is_cut := len(edges) >= N_BINS:
                 edges = np.unique(np.quantile(values, np.arange(1, N_BINS) / N_BINS, method="lower"))
             known = [np.searchsorted(edges, each, side="right") for each in positions]
             n = len(edges) + 1
             labels = [f"part {i + 1} of {n}" for i in range(n)]
         codes = (np.where(gone, n + 1, np.where(code < 0, n, code)) for code, gone in zip(known, missing, strict=True))
-        return cls(tuple(codes), (*labels, "other", "missing"), not column.is_categorical)
+        return cls(tuple(codes), (*labels, "other", "missing"), not column.is_categorical, is_cut)
 
 
 def deal_rows(real: Real) -> pd.DataFrame:

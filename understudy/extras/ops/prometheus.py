@@ -20,7 +20,7 @@ from understudy.artifacts import Delivery
 
 PUBLIC_FILE, INTERNAL_FILE = "metrics.public.prom", "metrics.internal.prom"
 RULES = Path(__file__).with_name("understudy.rules.yml")
-GAPS = ("utility.gap.boosting", "utility.gap.linear")
+GAPS = ("utility.gap.boosting.without",)
 """The loss of a model by synthetic training rows: of the stronger model, where there are both."""
 NUMBERS = "published numbers"
 """The model's label of what was released beside a table; no label of a job's candidate has a space."""

@@ -1,4 +1,4 @@
-"""Free text of one synthetic table: figures, what texts tell of each column, repeated sentences, and examples.
+"""Free text of one synthetic table: figures, repeated sentences, and examples.
 
 Sentences of real texts stand in the internal report alone: nothing of this section is public.
 """
@@ -11,7 +11,6 @@ from reports.glossary import entry
 from reports.sections.extra import ExtraSection
 from synth.schema import Schema
 
-TSTR = "utility.texts.tstr"
 MOST_SENTENCES = 10
 
 
@@ -19,7 +18,7 @@ def read(candidate: Candidate, schema: Schema) -> dict[str, Any] | None:
     """The texts of a table; `None` where its schema keeps none. *Sensitive*: repeated sentences are of real people."""
     if not schema.texts:
         return None
-    whole = [each for each in candidate.estimates if not each.subject and entry(each.measure).anchor == "texts"]
+    whole = [each for each in candidate.estimates if entry(each.measure).anchor == "texts"]
     return {
         "rows": [each for each in whole if not entry(each.measure).attack],
         "attacks": [each for each in whole if entry(each.measure).attack],
@@ -39,16 +38,12 @@ def _absent(candidate: Candidate, families: tuple[str, ...]) -> list[tuple[str, 
 
 
 def _part(name: str, candidate: Candidate) -> dict[str, Any]:
-    """One column of texts: scores by column that is predicted from it, the largest loss first, sentences, examples."""
-    drawn, listed = (
-        candidate.figures.get("texts") or (),
-        (candidate.figures.get("text_copies") or {}).get("columns", ()),
-    )
-    scores = [each for each in candidate.estimates if each.measure == TSTR and each.subject[:1] == (name,)]
+    """One column of texts: sentences that are repeated, and examples."""
+    drawn = candidate.figures.get("texts") or ()
+    copied = (candidate.figures.get("text_copies") or {}).get("columns", ())
     return {
         "column": name,
-        "scores": sorted(scores, key=lambda each: each.value - (each.reference or 0.0)),
-        "sentences": [s for each in listed if each["column"] == name for s in each["sentences"]][:MOST_SENTENCES],
+        "sentences": [s for each in copied if each["column"] == name for s in each["sentences"]][:MOST_SENTENCES],
         "examples": [example for each in drawn if each["column"] == name for example in each["examples"]],
     }
 

@@ -74,6 +74,12 @@ def words_dealt(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{TEXT: [" ".join(next(words) for _ in text) for text in split]})
 
 
+def words_shuffled(table: pd.DataFrame) -> pd.DataFrame:
+    """The words of each text in another order, each with its signs."""
+    rng = np.random.default_rng(2)
+    return table.assign(**{TEXT: [" ".join(rng.permutation(text.split())) for text in table[TEXT]]})
+
+
 def garbage(table: pd.DataFrame) -> pd.DataFrame:
     """Words of random letters."""
     rng = np.random.default_rng(3)

@@ -20,10 +20,12 @@ from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.evaluation.fidelity import (
     AGREEMENT,
     GATED,
+    LENGTHS,
     MISSING,
     NAME,
     ORDER,
     REPEATED,
+    WORDS,
     compared,
     distances_of_lengths,
     distances_of_words,
@@ -35,7 +37,6 @@ from understudy.extras.text.evaluation.tokens import words
 from understudy.extras.text.evaluation.utility import NAME as UTILITY
 
 BOTH = [NAME, UTILITY]
-WORDS, LENGTHS = "texts.words.excess", "texts.lengths.excess"
 
 
 def shares(texts: pd.Series) -> Counter[str]:
@@ -61,7 +62,7 @@ def test_distances_are_those_that_one_counts_by_hand() -> None:
         (None, set()), (spoiled.dealt, {AGREEMENT}), (spoiled.words_dealt, {AGREEMENT, ORDER}),
         (spoiled.one_text, {AGREEMENT, REPEATED, WORDS, LENGTHS}),
         (spoiled.garbage, {AGREEMENT, ORDER, WORDS, LENGTHS}), (spoiled.twice, {REPEATED}),
-        (spoiled.often_missing, {MISSING}),
+        (spoiled.often_missing, {MISSING}), (spoiled.words_shuffled, {ORDER}),
     ],
 )  # fmt: skip
 def test_spoiled_texts_fail_the_rules_that_are_about_it_and_no_other(spoil: Spoil | None, broken: set[str]) -> None:
@@ -73,7 +74,8 @@ def test_spoiled_texts_fail_the_rules_that_are_about_it_and_no_other(spoil: Spoi
 
 
 def test_short_texts_fail_on_their_length() -> None:
-    assert outcomes(measured(NAME, spoiled.cut_short), "internal", NAME)[LENGTHS] == "FAIL"
+    for name in shipped():
+        assert outcomes(measured(NAME, spoiled.cut_short), name, NAME)[LENGTHS] == "FAIL"
 
 
 def reviews(n: int, seed: int) -> pd.DataFrame:

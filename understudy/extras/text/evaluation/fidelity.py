@@ -57,6 +57,7 @@ GATED = tuple(metric.name for metric in METRICS if metric.gateable)
 
 NAME = "fidelity.texts"
 MISSING, REPEATED = "texts.missing.worst", "texts.repeated.excess"
+LENGTHS, WORDS = "texts.lengths.excess", "texts.words.excess"
 ORDER, AGREEMENT = "texts.order.floor_share", "texts.agreement.floor_share"
 SIDES = 1 + SHUFFLED  # Training, synthetic and fresh rows: texts of shuffled ones are none of their rows
 MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
@@ -99,11 +100,10 @@ def measure(tables: Tables) -> MetricResult:
     names = tuple(n for n in names if min(len(np.unique(each.units)) for each in tokens[n][0]) >= MIN_TEXTS)
     if names:
         equal = [tokens_of(cut, name)[0] for name in names]
-        for kind, distances in (("lengths", distances_of_lengths), ("words", distances_of_words)):
+        for measure, distances in ((LENGTHS, distances_of_lengths), (WORDS, distances_of_words)):
             # Shuffled texts have the lengths and the words of real ones, so that they are no floor of either.
             replicates = np.array([[*each, each[FRESH]] for each in map(distances, equal)])
-            number = worst(f"texts.{kind}.excess", replicates, cut.n, [(name,) for name in names])
-            found.append(replace(number, floor=None))
+            found.append(replace(worst(measure, replicates, cut.n, [(name,) for name in names]), floor=None))
         found.append(largest([_repeated(whole, name, len(names)) for name in names]))
         found.append(_worst_share(ORDER, {name: Squares.of(ordered(*tokens[name])) for name in names}, whole))
         found.append(_agreement(names, EncodedSamples.of(tables, whole)))
@@ -180,7 +180,10 @@ def _repeated(samples: Samples, name: str, n_comparisons: int) -> Estimate:
 def ordered(tokens: Sequence[TextTokens], vocabulary: Sequence[str]) -> np.ndarray:
     """How much more probable words are after the two before them than by themselves, on average over the words of
     training, synthetic, fresh and shuffled texts, on all rows, half-samples and their complements; shape (4, 31, 1).
+    Signs are left out: they stay with their word where somebody shuffles what stands between blanks.
     """
+    is_word = np.array([any(map(str.isalnum, word)) for word in vocabulary], dtype=bool)
+    tokens = [each.among(is_word) for each in tokens]
     train, fresh = tokens[0], tokens[1 + FRESH]
     shuffled = replace(train, ids=np.random.default_rng(len(train.ids)).permutation(train.ids))
     sums = np.zeros((4, 2, N_GROUPS))

@@ -93,6 +93,11 @@ class TextTokens:
         """Some of the texts, by a mask."""
         return replace(self, ids=self.ids[texts[self.text]], sizes=self.sizes[texts], units=self.units[texts])
 
+    def among(self, words: np.ndarray) -> "TextTokens":
+        """The same texts of some words alone, by a mask of all words."""
+        kept = words[self.ids]
+        return replace(self, ids=self.ids[kept], sizes=np.bincount(self.text[kept], minlength=len(self)))
+
     def hashes(self, positions: np.ndarray, lengths: np.ndarray | int) -> np.ndarray:
         """Of runs of so many words, by where they begin: sums of words by powers of a factor, modulo 2^64."""
         sums, inverses = self._sums

@@ -24,49 +24,46 @@ from understudy.extras.text.evaluation.fidelity import SIDES, compared, largest,
 from understudy.extras.text.evaluation.tokens import NO_TEXTS
 
 NAME = "utility.texts"
-TSTR, WORST = "utility.texts.tstr", "utility.texts.gap.worst"
-_ONE = "it is of one text and one column; name 'utility.texts.gap.worst'"
+WORST = "utility.texts.gap.worst"
 _DIFFERENCE = (-2.0, 2.0)
-_DECLARED = (
-    Metric(TSTR, "higher", "Column predicted from text, trained on synthetic", "Share of what varies in a column of "
-           "real rows that a linear model tells from their texts, which learned from synthetic ones.", describes=_ONE,
-           ends=(-1.0, 1.0)),
+METRICS = (
     Metric(WORST, "lower", "Columns predicted from texts, worst loss", "The largest loss of a linear model that "
            "learned from synthetic texts to predict a column of their row.", key=True, ends=_DIFFERENCE,
-           counted=Counted("test rows with a text, which are half of the holdout", 2, 5_000)),
+           counted=Counted("test rows with a text, which are half of the holdout", 2, 5_000), needs="texts",
+           anchor="texts"),
 )  # fmt: skip
-METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
 
 N_SPLITS = 8  # Splits in halves of the rows learned from
-Loss = tuple[Estimate, np.ndarray, np.ndarray, float, float]  # as `_losses` gives it
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Score of each column predicted from each text, and the worst loss; else a reason."""
+    """The worst loss of a column that is predicted from a text; else a reason."""
     if not tables.schema.texts:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
-    whole = compared(tables)[1]
-    coded = EncodedSamples.of(tables, whole)
-    found: list[Loss] = []
-    for name in tables.schema.texts if coded.columns else ():
-        found += _losses(name, texts_of(whole, name), coded, tables.seed)
-    if not found:
+    losses = column_losses(tables)
+    if not losses:
         few = f"it needs at least {MIN_TEXTS // 2} texts in each table and in either half of the holdout"
         return MetricResult(failures=(Failure(WORST, "skipped", f"{few}, and a column that varies beside them"),))
-    losses = []
-    for score, drawn, halves, reference, floor in found:
-        low, high = interval(drawn, halves, bounds=_DIFFERENCE, n_comparisons=len(found))
-        text, target = score.subject
-        note = f"The worst is {target!r}, predicted from {text!r}; of {len(found)}. TRTR - TSTR: {score.note}"
-        value = float(drawn[0])
-        losses.append(Estimate(WORST, value, score.n, "lower", score.subject, low, high, reference, floor, note))
-    return MetricResult((*(score for score, *_ in found), largest(losses)))
+    return MetricResult((largest(losses),))
 
 
-def _losses(name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int) -> list[Loss]:
-    """Of each column that varies among the test rows its score, its loss and that of halves as `interval` takes them,
-    and the losses of fresh real rows and of dealt ones.
-    """
+def column_losses(tables: Tables) -> list[Estimate]:
+    """Of each text and each column that varies; their intervals hold all at once."""
+    whole = compared(tables)[1]
+    coded, losses = EncodedSamples.of(tables, whole), list[tuple[Estimate, np.ndarray, np.ndarray]]()
+    for name in tables.schema.texts if coded.columns else ():
+        losses += _losses(name, texts_of(whole, name), coded, tables.seed)
+    estimates = []
+    for loss, drawn, halves in losses:
+        low, high = interval(drawn, halves, bounds=_DIFFERENCE, n_comparisons=len(losses))
+        estimates.append(replace(loss, low=low, high=high, note=f"The worst of {len(losses)} is {loss.note}"))
+    return estimates
+
+
+def _losses(
+    name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed: int
+) -> list[tuple[Estimate, np.ndarray, np.ndarray]]:
+    """The loss of each column that varies among the test rows, and what `interval` takes of it and of halves."""
     counts, outputs, columns = encoded(texts, coded)
     units = [rows.rows.units for rows in coded.rows[:SIDES]]
     train, synthetic, held_out = (np.flatnonzero([text is not None for text in each]) for each in texts)
@@ -94,14 +91,15 @@ def _losses(name: str, texts: Sequence[np.ndarray], coded: EncodedSamples, seed:
     found = []
     for i, column in enumerate(coded.columns):
         if truth[:, columns == i].std(axis=0).max() > 0.0:
-            note = f"share of what varies in {column!r} that {name!r} tells, {n} texts learned from"
-            value, half = float(tstr[0, i]), 2 * float(np.std(tstr[1:, i]))
-            score_of = Estimate(
-                TSTR, value, len(test), "higher", (name, column), max(value - half, -1.0), min(value + half, 1.0),
-                float(trtr[0, i]), float(floor[0, i]), note,
+            note = (
+                f"{column!r}, predicted from {name!r}: {tstr[0, i]:.3f} of what varies by a model of synthetic texts, "
+                f"{trtr[0, i]:.3f} by one of {n} real texts"
+            )
+            loss = Estimate(
+                WORST, float((trtr - tstr)[0, i]), len(test), "lower", (name, column), None, None,
+                float(reference[0, i]), float((trtr - floor)[0, i]), note,
             )  # fmt: skip
-            dealt = float((trtr - floor)[0, i])
-            found.append((score_of, (trtr - tstr)[:, i], halves[:, :, :, i], float(reference[0, i]), dealt))
+            found.append((loss, (trtr - tstr)[:, i], halves[:, :, :, i]))
     return found
 
 
