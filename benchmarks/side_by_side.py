@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
     )
     print("\nfigures of the two synthetic tables")
     for candidate in evaluate.evaluate(train, made, holdout=holdout, schema=schema).candidates:
-        for measure in ("columns.tvd.mean", "pairs.tvd.mean", "utility.tstr.boosting", "privacy.membership.auc"):
+        for measure in ("columns.tvd.excess", "pairs.tvd.excess", "utility.tstr.boosting", "privacy.membership.auc"):
             found = candidate.find(measure)
             shown = f"{found.value:.4f}" if isinstance(found, evaluate.Estimate) else "not measured"
             print(f"  {candidate.name:22} {measure:26} {shown}")

@@ -26,7 +26,7 @@ from evaluate.real_facts import RealFacts, Shift
 from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import MetricResult, Real, Tables
-from evaluate.validity.shares import unjudged
+from evaluate.validity.validity import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown

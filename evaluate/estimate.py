@@ -28,7 +28,7 @@ class Estimate:
     """One number about one synthetic table, with what is needed to judge it.
 
     Attributes:
-        measure: name in the registry of measures, such as ``"columns.tvd.mean"``.
+        measure: name in the registry of measures, such as ``"columns.tvd.excess"``.
         subject: the columns it is about; empty for the whole table.
         value: the number itself; finite.
         low: lower end of the 95% interval; `None` where the measure has no interval.

@@ -37,12 +37,13 @@ class ColumnTest(FigurePart):
 
 
 class ColumnDescriptives(FigurePart):
-    """Difference of means, synthetic less real, ratio of standard deviations, how much of frequent values and of steps
-    is kept, the lattice of the real column, and which of these are plainly off.
+    """Share of values beyond nearly all real ones, difference of means, synthetic less real, ratio of standard
+    deviations, how much of frequent values and of steps is kept, the lattice of the real column, and what is off.
 
     The difference is in real standard deviations; a constant real column has neither.
     """
 
+    tail: Number | None = None
     mean: Number | None = None
     std: Number | None = None
     spikes: Number | None = None
@@ -93,6 +94,7 @@ class Clique(FigurePart):
 
 class Cliques(FigurePart):
     worst: list[Clique] = []
+    tvd: list[list[Number]] = []
 
 
 class ModelScores(FigurePart):
@@ -153,13 +155,11 @@ class GroupModels(FigurePart):
         boosting: "GroupModels.Loss" = Field(default=None, validate_default=False)  # type: ignore[assignment]
 
     class Level(FigurePart):
-        """Differences between groups, in predictions and in errors, of models trained on synthetic and real rows."""
+        """Differences between groups in predictions of models trained on synthetic and real rows."""
 
         model: str
         parity_tstr: Number
         parity_trtr: Number
-        odds_tstr: Number
-        odds_trtr: Number
 
     column: str
     groups: list[Group]

@@ -29,8 +29,8 @@ V = TypeVar("V")
 
 
 _SHARE = (
-    r"validity\..+|relations\.kept|columns\.(ks|tvd|missing|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
-    r"|joint\.(alpha_precision|beta_recall|coverage)|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
+    r"validity\..+|relations\.kept|columns\.(ks|tvd|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
+    r"|joint\.repeats|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
     r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column)?|nndr\.median)"
 )
 _RANGES: tuple[tuple[str, tuple[float, float]], ...] = (
@@ -141,7 +141,7 @@ _MODULES = {
     "fidelity.triples": "evaluate.fidelity.triples",
     "fidelity.relations": "evaluate.fidelity.relations",
     "fidelity.detection": "evaluate.fidelity.detection",
-    "fidelity.support": "evaluate.fidelity.support",
+    "fidelity.repeats": "evaluate.fidelity.repeats",
     "utility.tstr": "evaluate.utility.tstr",
     "utility.columns": "evaluate.utility.columns",
     "utility.queries": "evaluate.utility.queries",

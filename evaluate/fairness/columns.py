@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from evaluate.fairness.groups import MIN_ROWS, Groups
+from evaluate.fidelity.encoded import replicated
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
-from evaluate.intervals import HALVES, half_samples, replicate_groups
+from evaluate.intervals import HALVES, half_samples
 from evaluate.metrics import Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
@@ -30,72 +31,56 @@ N_BINS = 8  # Bins of a number: a group has fewer rows than the table
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Column distances within groups. Estimates, by sensitive column: `fairness.tvd.excess` (mean total variation in
-    the group where it is most beyond that of a fresh real sample, lower).
-    """
-    columns = [name for name in tables.schema.sensitive if name in tables.schema.learned]
-    if not columns or len(tables.schema.learned) < 2:
+    """Column distances in the worst group of each sensitive column, and the figure "fairness_columns"."""
+    names = [name for name in tables.schema.sensitive if name in tables.schema.learned]
+    if not names or len(tables.schema.learned) < 2:
         message = "the schema names no sensitive column that is learned, or has no other column"
         return MetricResult(failures=(Failure(NAME, "skipped", message),))
     samples = Samples.draw(tables)
     discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
     coded = [discretizer.encode(sample.rows).astype(np.int64) for sample in samples.all]
-    parts = [_of_column(name, tables, samples, discretizer, coded) for name in columns]
-    return MetricResult(
-        tuple(estimate for part in parts for estimate in part.estimates),
-        tuple(failure for part in parts for failure in part.failures),
-        {"fairness_columns": [part.figures for part in parts]},
-    )
+    estimates, failures, figures = list[Estimate](), list[Failure](), []
+    for name in names:
+        groups = Groups.of(name, tables.train, tables.schema)
+        members = [groups.codes(sample.rows, tables.schema) for sample in samples.all]
+        others = [(i, size) for i, (column, size) in enumerate(discretizer.sizes.items()) if column != name]
+        found, rows = list[np.ndarray](), list[dict[str, Any]]()
+        for group, label in enumerate(groups.labels):
+            inside = [of == group for of in members]
+            counts = [int(of.sum()) for of in inside]
+            row = {"group": label, "real": counts[0] / max(len(inside[0]), 1)}
+            row |= {"synthetic": counts[1] / max(len(inside[1]), 1), "few": min(counts) < MIN_ROWS}
+            if not row["few"]:
+                found.append(_excess(inside, coded, others, samples))
+                row["excess"] = float(found[-1][SYNTHETIC, 0])
+            rows += [row] * (counts[0] + counts[1] > 0)
+        figures.append({"column": name, "groups": rows})
+        if not found:
+            failures.append(Failure(NAME, "skipped", f"no group has {MIN_ROWS} rows in every table", (name,)))
+            continue
+        worst = max(found, key=lambda replicates: float(replicates[SYNTHETIC, 0]))
+        value, low, high = float(worst[SYNTHETIC, 0]), None, None
+        if worst.shape[1] > 1:
+            low, high = half_samples(value, worst[SYNTHETIC, HALVES], bounds=(-1.0, 1.0), n_comparisons=len(found))
+        floor = max(float(replicates[SHUFFLED, 0]) for replicates in found)
+        note = f"mean total variation beyond a fresh real sample in the worst of {len(found)} groups"
+        n = min(samples.n, len(members[1]))
+        estimates.append(Estimate(NAME, value, n, "lower", (name,), low, high, 0.0, floor, note))
+    return MetricResult(tuple(estimates), tuple(failures), {"fairness_columns": figures})
 
 
-def _of_column(
-    name: str, tables: Tables, samples: Samples, discretizer: Discretizer, coded: list[np.ndarray]
-) -> MetricResult:
-    groups = Groups.of(name, tables.train, tables.schema)
-    members = [groups.codes(sample.rows, tables.schema) for sample in samples.all]
-    others = [index for index, column in enumerate(discretizer.columns) if column != name]
-    sizes = [list(discretizer.sizes.values())[index] for index in others]
-    parts = [codes[:, others] for codes in coded]
-    found: dict[int, np.ndarray] = {}
-    rows = []
-    for group, label in enumerate(groups.labels):
-        counts = [int((of == group).sum()) for of in members]
-        shares = [count / max(len(of), 1) for count, of in zip(counts, members, strict=True)]
-        few = min(counts) < MIN_ROWS
-        if not few:
-            found[group] = _excess([of == group for of in members], parts, sizes, samples)
-        if counts[0] or counts[1]:
-            rows.append({"group": label, "real": shares[0], "synthetic": shares[1], "few": few})
-            rows[-1] |= {} if few else {"excess": float(found[group][SYNTHETIC, 0])}
-    figure = {"column": name, "groups": rows}
-    if not found:
-        message = f"no group has {MIN_ROWS} rows in every table"
-        return MetricResult(failures=(Failure(NAME, "skipped", message, (name,)),), figures=figure)
-    return MetricResult((_worst(name, found, min(samples.n, len(members[1]))),), figures=figure)
-
-
-def _worst(name: str, found: dict[int, np.ndarray], n: int) -> Estimate:
-    worst = max(found.values(), key=lambda replicates: float(replicates[SYNTHETIC, 0]))
-    value, low, high = float(worst[SYNTHETIC, 0]), None, None
-    if worst.shape[1] > 1:
-        low, high = half_samples(value, worst[SYNTHETIC, HALVES], bounds=(-1.0, 1.0), n_comparisons=len(found))
-    return Estimate(
-        NAME, value, n, "lower", subject=(name,), low=low, high=high, reference=0.0,
-        floor=max(float(replicates[SHUFFLED, 0]) for replicates in found.values()),
-        note=f"mean total variation beyond a fresh real sample in the worst of {len(found)} groups",
-    )  # fmt: skip
-
-
-def _excess(members: list[np.ndarray], parts: list[np.ndarray], sizes: list[int], samples: Samples) -> np.ndarray:
-    """Mean total variation within a group less that of fresh rows, shape (3, n_replicates)."""
-    n = min(int(of.sum()) for of in members[1:])
-    rows = [np.flatnonzero(members[0]), *(np.flatnonzero(of)[:n] for of in members[1:])]
-    replicates, total = replicate_groups(samples.n_groups), np.zeros(())
-    for column, size in enumerate(sizes):
-        shares: list[Any] = []
-        for chosen, codes, sample in zip(rows, parts, samples.all, strict=True):
+def _excess(
+    inside: list[np.ndarray], coded: list[np.ndarray], columns: list[tuple[int, int]], samples: Samples
+) -> np.ndarray:
+    """Mean total variation of columns within a group less that of fresh rows, shape (3, n_replicates)."""
+    n = min(int(of.sum()) for of in inside[1:])
+    rows = [np.flatnonzero(inside[0]), *(np.flatnonzero(of)[:n] for of in inside[1:])]
+    total = np.zeros(())
+    for column, size in columns:
+        counts = []
+        for chosen, codes, sample in zip(rows, coded, samples.all, strict=True):
             cells = sample.groups[chosen] * size + codes[chosen, column]
-            counts = replicates @ np.bincount(cells, minlength=samples.n_groups * size).reshape(-1, size)
-            shares.append(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
-        total = total + np.abs(np.array(shares[1:]) - shares[0]).sum(axis=2) / 2 / len(sizes)
+            counts.append(replicated(np.bincount(cells, minlength=samples.n_groups * size).reshape(-1, size)))
+        shares = [of / np.maximum(of.sum(axis=1, keepdims=True), 1) for of in counts]
+        total = total + np.abs(np.array(shares[1:]) - shares[0]).sum(axis=2) / 2 / len(columns)
     return np.asarray(total - total[FRESH])

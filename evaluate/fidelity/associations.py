@@ -5,9 +5,6 @@ Cramer's V and the correlation ratio are corrected for small-sample bias. So tab
 A missing category is a category; of numbers, rows are used where they are present.
 """
 
-from dataclasses import dataclass
-from typing import Self
-
 import numpy as np
 
 from evaluate.intervals import replicate_groups
@@ -107,67 +104,3 @@ def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray)
         unexplained = (1.0 - between / within) * (n - 1) / (n - n_codes)
         defined = (n_codes > 1) & (n > n_codes) & (within / n > LEAST_VARIANCE)
         return np.where(defined, np.sqrt(np.clip(1.0 - unexplained, 0.0, 1.0)), np.nan)
-
-
-@dataclass(frozen=True)
-class _Ranks:
-    places: np.ndarray  # the order of the values as whole numbers, equal for equal values, shape (n,)
-    ranks: np.ndarray  # middle ranks over n, centered; in (-1/2, 1/2), shape (n,)
-
-    @classmethod
-    def of(cls, places: np.ndarray) -> Self:
-        counts = np.bincount(places)
-        middle = np.cumsum(counts) - counts / 2
-        return cls(places, middle[places] / len(places) - 0.5)
-
-    def above(self, weights: np.ndarray) -> np.ndarray:
-        """For each row the mean over all rows of the weights of those above it, ties by half; shape (n,)."""
-        sums = np.bincount(self.places, weights=weights)
-        return np.asarray((sums.sum() - np.cumsum(sums) + sums / 2)[self.places] / len(weights))
-
-
-def spearman(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """The rank correlation of all pairs of columns, over the rows where both are present, ties by middle ranks.
-    `numbers`: shape (n, d); NaN where missing. `groups`: in [0, n_groups), shape (n,).
-
-    Replicates are taken to first order, by each row's influence on the correlation: exact ones would need ranks anew.
-
-    Source: Croux & Dehon 2010, "Influence functions of the Spearman and Kendall correlation measures", eq. 3, for
-    distributions with ties.
-    """
-    d = numbers.shape[1]
-    present = ~np.isnan(numbers)
-    places = np.column_stack([_places(column) for column in numbers.T]) if d else np.zeros((len(numbers), 0), int)
-    whole = {a: _Ranks.of(places[:, a]) for a in range(d) if present[:, a].all()}
-    found = np.full((len(replicate_groups(n_groups)), d, d), np.nan)
-    for a in range(d):
-        for b in range(a + 1, d):
-            if a in whole and b in whole:
-                pair, kept = (whole[a], whole[b]), groups
-            else:
-                rows = np.flatnonzero(present[:, a] & present[:, b])
-                pair, kept = (_Ranks.of(places[rows, a]), _Ranks.of(places[rows, b])), groups[rows]
-            found[:, a, b] = found[:, b, a] = _replicates(*pair, kept, n_groups)
-    return found
-
-
-def _places(column: np.ndarray) -> np.ndarray:
-    """The order of the values as whole numbers from 0; anything where missing."""
-    return np.asarray(np.unique(column, return_inverse=True)[1])
-
-
-def _replicates(first: _Ranks, second: _Ranks, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    u, v = first.ranks, second.ranks
-    n_replicates = len(replicate_groups(n_groups))
-    if len(u) == 0:
-        return np.full(n_replicates, np.nan)
-    own, other, both = float(u @ u) / len(u), float(v @ v) / len(v), float(u @ v) / len(u)
-    if min(own, other) <= LEAST_VARIANCE:
-        return np.full(n_replicates, np.nan)
-    correlation = both / np.sqrt(own * other)
-    joint = u * v + first.above(v) + second.above(u) - 3 * both
-    alone = [(rank.ranks**2 + 2 * rank.above(rank.ranks)) for rank in (first, second)]
-    influence = joint / np.sqrt(own * other) - correlation / 2 * (alone[0] / own + alone[1] / other - 6)
-    chosen = replicate_groups(n_groups)
-    counts, sums = (np.bincount(groups, weights, n_groups) for weights in (np.ones(len(u)), influence))
-    return np.asarray(np.clip(correlation + chosen @ sums / np.maximum(chosen @ counts, 1.0), -1.0, 1.0))

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluate.fidelity.joint_samples import JointSide
 from evaluate.intervals import placements
 from synth.schema import Schema
 from synth.schema.kinds.moments import DAY
 
 N_FOLDS = 5
+MIN_UNITS = 20  # Rows (entities, where the table has them) of each table that a comparison needs
 MAX_LEVELS = 252  # Levels of a category that are told apart, the most frequent ones; the others are one
 N_EDGES = 252  # Places where a column of numbers is cut at most; with fewer distinct numbers each has a code of its own
 MAX_DIGITS = 9  # Of a number that are looked at, on either side of the point; what lies beyond is rounding
@@ -50,12 +50,11 @@ class Skill:
 
 
 def coded(
-    sides: list[JointSide], schema: Schema, further: Sequence[np.ndarray] = ()
+    sides: Sequence[pd.DataFrame], schema: Schema, further: Sequence[np.ndarray] = ()
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """The rows of every table as small whole numbers, made without a look at which table a row is from. `sides`:
-    *Sensitive* where the tables are. `further`: more numbers of all rows, side after side, shape (n,) each. Returns:
-    Codes of each side, shape (n, d), and which of the d features are categories. Constant ones are left out. Missing is
-    a code of its own.
+    """The rows of every table as small whole numbers, made without a look at which table a row is from. `further`: more
+    numbers of all rows, side after side, shape (n,) each. Returns: Codes of each side, shape (n, d), and which of the d
+    features are categories. Constant ones are left out. Missing is a code of its own.
     """
     features, categories = [], []
     lines: dict[str, np.ndarray] = {}
@@ -64,22 +63,22 @@ def coded(
         is_category = column.is_categorical
         if column.is_ordered:
             known, is_category = pd.Index(column.categories, dtype=object), False
-            found = [_cut(np.concatenate([_ranks(side.rows[name], known) for side in sides]))]
+            found = [_cut(np.concatenate([_ranks(side[name], known) for side in sides]))]
         elif is_category:
-            found = [_levels(pd.concat([side.rows[name].astype(object) for side in sides], ignore_index=True))]
+            found = [_levels(pd.concat([side[name].astype(object) for side in sides], ignore_index=True))]
         else:
-            lines[name] = np.concatenate([column.positions(side.rows[name]) for side in sides])
+            lines[name] = np.concatenate([column.positions(side[name]) for side in sides])
             found = _of_line(lines[name], column)
         found = [codes for codes in found if (codes != codes[0]).any()]
         features += found
         categories += [is_category] * len(found)
-    found = [_cut(values) for values in (*_between(lines, schema, len(sides[0].rows)), *further)]
+    found = [_cut(values) for values in (*_between(lines, schema, len(sides[0])), *further)]
     found = [codes for codes in found if (codes != codes[0]).any()]
     features += found
     categories += [False] * len(found)
-    n_rows = sum(len(side.rows) for side in sides)
+    n_rows = sum(len(side) for side in sides)
     stacked = np.column_stack(features) if features else np.zeros((n_rows, 0), dtype=np.uint8)
-    ends = np.cumsum([len(side.rows) for side in sides])[:-1]
+    ends = np.cumsum([len(side) for side in sides])[:-1]
     return np.split(stacked, ends), np.array(categories, dtype=bool)
 
 

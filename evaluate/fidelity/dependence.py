@@ -13,7 +13,7 @@ function", eq. 1.1; Lyons 2013, "Distance covariance in metric spaces", for colu
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -95,54 +95,43 @@ class Squares:
 
 
 def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
-    """The share over all pairs, and the largest over the pairs of one column. `coded`: *Sensitive*. All rows of the
-    samples, at least two columns.
+    """The share over all pairs, and the largest over the pairs of one column, whose interval holds the shares of all
+    columns at once. `coded`: *Sensitive*. All rows of the samples, at least two columns.
     """
     samples, d = coded.samples, len(coded.columns)
     if samples.n_groups != N_GROUPS:
         return [Failure(name, "skipped", "there are too few rows for an interval") for name in (SHARE, WORST)]
     pairs = list(itertools.combinations(range(d), 2))
-    found = {
-        pair: Squares.of(_dependence(coded, *pair, counts))
-        for pair, counts in zip(pairs, coded.each(pairs), strict=True)
+    found = {}
+    for (a, b), counts in zip(pairs, coded.each(pairs), strict=True):
+        kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
+        found[a, b] = Squares.of(dependence_of(counts, *kinds))
+    ratio, total = samples.train.n_rows / samples.n, Squares.total(found.values())
+    why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
+    overall: Estimate | Failure = Failure(SHARE, "skipped", why)
+    if total.tells(ratio):
+        marks = total.share(FRESH), total.share(SHUFFLED)
+        overall = Estimate(SHARE, total.share(SYNTHETIC), samples.n, "lower", (), *total.interval(), *marks, _MEANING)
+    return [overall, _worst(found, coded, ratio)]
+
+
+def _worst(found: Mapping[tuple[int, int], Squares], coded: EncodedSamples, ratio: float) -> Estimate | Failure:
+    d = len(coded.columns)
+    by_column = {
+        name: Squares.total(part for pair, part in found.items() if column in pair)
+        for column, name in enumerate(coded.columns)
     }
-    ratio = samples.train.n_rows / samples.n
-    by_column = [Squares.total(part for pair, part in found.items() if column in pair) for column in range(d)]
-    return [_overall(Squares.total(found.values()), samples.n, ratio), _worst(by_column, coded, ratio)]
-
-
-def _overall(total: Squares, n: int, ratio: float) -> Estimate | Failure:
-    if not total.tells(ratio):
-        why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
-        return Failure(SHARE, "skipped", why)
-    low, high = total.interval()
-    return Estimate(
-        SHARE, total.share(SYNTHETIC), n, "lower", low=low, high=high,
-        reference=total.share(FRESH), floor=total.share(SHUFFLED), note=_MEANING,
-    )  # fmt: skip
-
-
-def _worst(by_column: list[Squares], coded: EncodedSamples, ratio: float) -> Estimate | Failure:
-    """The largest share of a column; its interval holds the shares of all columns at once."""
-    d = len(by_column)
-    telling = {coded.columns[i]: one for i, one in enumerate(by_column) if one.tells(ratio, d)}
+    telling = {name: one for name, one in by_column.items() if one.tells(ratio, d)}
     if not telling:
         why = "no column's relations are strong enough to be told from none: few rows, or columns hardly tied"
         return Failure(WORST, "skipped", why)
     n = len(telling)
-    intervals = np.array([one.interval(n) for one in telling.values()])
-    shares = {name: one.share(SYNTHETIC) for name, one in telling.items()}
-    name = max(shares, key=lambda name: shares[name])
+    low, high = np.array([one.interval(n) for one in telling.values()]).max(axis=0).tolist()
+    name = max(telling, key=lambda name: telling[name].share(SYNTHETIC))
     note = f"The worst is {name!r}." + (f" Of {n} of {d} columns; the relations of the others are weak." * (n < d))
-    return Estimate(
-        WORST, shares[name], coded.samples.n, "lower", low=float(intervals[:, 0].max()),
-        high=float(intervals[:, 1].max()), reference=max(one.share(FRESH) for one in telling.values()),
-        floor=max(one.share(SHUFFLED) for one in telling.values()), note=note,
-    )  # fmt: skip
-
-
-def _dependence(coded: EncodedSamples, a: int, b: int, counts: Four) -> np.ndarray:
-    return dependence_of(counts, (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b]))
+    fresh, shuffled = (max(one.share(of) for one in telling.values()) for of in (FRESH, SHUFFLED))
+    value = telling[name].share(SYNTHETIC)
+    return Estimate(WORST, value, coded.samples.n, "lower", (), low, high, fresh, shuffled, note)
 
 
 def dependence_of(counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool, bool]) -> np.ndarray:

@@ -6,7 +6,7 @@ of a sample, so that all rows count, up to as many as train has. Synthetic value
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,12 +35,13 @@ STEPS_OF_TIMES = tuple(float(10**6 * seconds) for seconds in (86_400, 3_600, 1_8
 LEAST_DISTINCT = 5  # Values that a lattice has at least
 LARGEST_LOG = float(np.log(1_000.0))  # Log ratio of standard deviations that a constant column counts as
 
-MEAN_TAIL = "columns.tail.excess.mean"
 CATEGORIES = "columns.categories.kept.worst"
-OF_THE_TABLE = (MEAN_TAIL, "columns.tail.excess.worst", "columns.spikes.kept.worst", "columns.lattice.kept.worst")
-PLAIN = {"mean": 0.1, "std": 0.22, "kept": 0.9}
+TAILS, SPIKES, LATTICE = OF_THE_TABLE = (
+    "columns.tail.excess.worst", "columns.spikes.kept.worst", "columns.lattice.kept.worst",
+)  # fmt: skip
+PLAIN = {"tail": 0.005, "mean": 0.1, "std": 0.22, "kept": 0.9}
 """Limits beyond which a picture says in bold that a column is off, where the favorable end of the interval breaks them:
-a tenth of a standard deviation, a quarter wider or narrower, a tenth lost."""
+one row in 200 in the tails, a tenth of a standard deviation, a quarter wider or narrower, a tenth lost."""
 _MOST_DRAWN = 1e15  # Standard deviations that a picture tells at most
 _FURTHEST = 1e100  # Standard deviations from train's mean that a value is taken to be off at most
 _NO_NUMBER = "the schema has no number or date with a value"
@@ -58,7 +59,7 @@ class ColumnValues:
         """Present values of each sample."""
         return tuple(int(of.counts.sum()) for of in self.lines)
 
-    @cached_property
+    @property
     def moments(self) -> np.ndarray:
         """Count, mean and standard deviation in units of train's, around train's mean, of training and synthetic rows;
         shape (2, 3, n_replicates).
@@ -76,21 +77,14 @@ class ColumnValues:
         mean = total / np.maximum(n, 1.0)
         return np.stack([n, mean, np.sqrt(np.maximum(squares / np.maximum(n, 1.0) - mean**2, 0.0))], axis=1)
 
-    @cached_property
-    def lattice(self) -> "Shares | None":
-        return lattice(self)
-
-    @cached_property
-    def spikes(self) -> "Shares | None":
-        return spikes(self)
-
-    @property
-    def drawn(self) -> dict[str, Any]:
-        """Numbers with their direction, the lattice in words, and which of them are plainly off, for the picture."""
-        kept = {"spikes": self.spikes, "steps": self.lattice}
+    def drawn(self, tail: "Shares", spikes: "Shares | None", lattice: "Shares | None") -> dict[str, Any]:
+        """Numbers, the lattice in words, and which of them are plainly off, for the picture."""
+        beyond, least, _ = tail.differences()[0]
+        kept = {"spikes": spikes, "steps": lattice}
         ratios = {name: shares.ratios()[0] for name, shares in kept.items() if shares is not None}
-        off = [name for name, (_, _, high) in ratios.items() if high < PLAIN["kept"]]
-        drawn = {name: ratio[0] for name, ratio in ratios.items()}
+        off = ["tail"] * (least > PLAIN["tail"])
+        off += [name for name, (_, _, high) in ratios.items() if high < PLAIN["kept"]]
+        drawn = {"tail": beyond, **{name: ratio[0] for name, ratio in ratios.items()}}
         train, synthetic = self.moments
         if train[2, 0] > 0:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +95,7 @@ class ColumnValues:
             for name, of in moved.items() if len(logs) > 1 else ():
                 low, high = jackknife(float(of[0]), of[WITHOUT])
                 off += [name] * (max(low, -high) > PLAIN[name])
-        return {**drawn, "lattice": "" if self.lattice is None else self.lattice.description, "off": off}
+        return {**drawn, "lattice": "" if lattice is None else lattice.description, "off": off}
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,52 +197,31 @@ def _worth(samples: Samples) -> np.ndarray:
 def measure(
     samples: Samples, columns: Mapping[str, Any], lines: Mapping[str, Sequence[OrderedValues]]
 ) -> tuple[list[Estimate | Failure], dict[str, dict[str, Any]]]:
-    """All numbers of each column, then of all of them; and by column what its picture tells of them. `samples`:
+    """The worst of all columns; and by column what its picture tells of them. `samples`:
     *Sensitive*. All their rows.
     """
     # A column that hardly any real row holds says nothing: where no fresh one does, honest rows cannot be measured.
     there = {name: of for name, of in lines.items() if not (of[0].is_empty or of[2].is_empty or of[3].is_empty)}
     empty = [name for name, of in there.items() if any(one.is_empty for one in of)]
     if empty:  # a column left out would improve what is said of all
-        why = "a table has no present value in this column"
-        failed = [Failure("columns.tail.excess", "skipped", why, (column,)) for column in empty]
-        of_all = f"it is undefined for column {empty[0]!r}: {why}"
-        return [*failed, *(Failure(name, "skipped", of_all) for name in OF_THE_TABLE)], {}
+        why = f"it is undefined for column {empty[0]!r}: a table has no present value in it"
+        return [Failure(name, "skipped", why) for name in OF_THE_TABLE], {}
     if not there:
-        nothing_out = Estimate(
-            MEAN_TAIL, 0.0, samples.n, "lower", low=0.0, high=0.0, reference=0.0, floor=0.0,
-            note=f"Nothing lies too far out: {_NO_NUMBER}.",
-        )  # fmt: skip
-        others = [name for name in OF_THE_TABLE if name != MEAN_TAIL]
-        return [nothing_out, *(Failure(name, "not applicable", _NO_NUMBER) for name in others)], {}
+        why = f"Nothing lies too far out: {_NO_NUMBER}."
+        nothing_out = Estimate(TAILS, 0.0, samples.n, "lower", (), 0.0, 0.0, 0.0, 0.0, why)
+        return [nothing_out, *(Failure(name, "not applicable", _NO_NUMBER) for name in (SPIKES, LATTICE))], {}
     worth = tuple(_worth(samples).tolist())
     found = [ColumnValues(name, columns[name], tuple(of), worth) for name, of in there.items()]
-    return [*_tails(found), *_kept(found)], {of.name: of.drawn for of in found}
-
-
-def _tails(columns: Sequence[ColumnValues]) -> list[Estimate]:
-    tails = [tail(of) for of in columns]
-    measured = []
-    for one in tails:
-        (value, low, high), fresh, shuffled = one.differences()
-        measured.append(Estimate(
-            "columns.tail.excess", value, one.values.sizes[1], "lower", subject=(one.values.name,), low=low, high=high,
-            reference=fresh[0], floor=shuffled[0], note=one.description,
-        ))  # fmt: skip
-    return [*measured, _mean_tail(tails), _worst_share("columns.tail.excess.worst", tails, Shares.differences, "lower")]
-
-
-def _kept(columns: Sequence[ColumnValues]) -> list[Estimate | Failure]:
-    measured: list[Estimate | Failure] = []
-    for name, found, without in (
-        ("columns.spikes.kept.worst", [of.spikes for of in columns], "no number or date has values that are frequent"),
-        ("columns.lattice.kept.worst", [of.lattice for of in columns],
-         "the values of no number lie mostly on multiples of a step"),
-    ):  # fmt: skip
-        shares = [one for one in found if one is not None]
+    shares = [(tail(of), spikes(of), lattice(of)) for of in found]
+    measured: list[Estimate | Failure] = [_worst_share(TAILS, [one for one, *_ in shares], Shares.differences, "lower")]
+    for name, part, without in (
+        (SPIKES, 1, "no number or date has values that are frequent"),
+        (LATTICE, 2, "the values of no number lie mostly on multiples of a step"),
+    ):
+        kept = [one for of in shares if (one := of[part]) is not None]
         nothing = Failure(name, "not applicable", without)
-        measured.append(_worst_share(name, shares, Shares.ratios, "higher") if shares else nothing)
-    return measured
+        measured.append(_worst_share(name, kept, Shares.ratios, "higher") if kept else nothing)
+    return measured, {of.name: of.drawn(*parts) for of, parts in zip(found, shares, strict=True)}
 
 
 def tail(of: ColumnValues) -> Shares:
@@ -262,9 +235,8 @@ def tail(of: ColumnValues) -> Shares:
     first = int(np.searchsorted(up_to - counts, most, side="right")) - 1  # the last place with so few below it
     last = int(np.searchsorted(up_to, n - most, side="left"))
     low, high = max(min(first, last), 0), min(max(first, last), len(counts) - 1)
-    description = f"Share of values beyond all but the outermost {most / n:.2%} of the real ones at either end."
     beyond = tuple((line.values < train.values[low]) | (line.values > train.values[high]) for line in of.lines)
-    return Shares(of, beyond, description, n_pseudo_hits=float((low > 0) + (high < len(counts) - 1)))
+    return Shares(of, beyond, n_pseudo_hits=float((low > 0) + (high < len(counts) - 1)))
 
 
 def spikes(of: ColumnValues) -> Shares | None:
@@ -311,36 +283,6 @@ def _multiples(values: np.ndarray, step: float) -> np.ndarray:
     return np.asarray((steps == np.round(steps)) & (np.abs(values) >= step / 2))
 
 
-def _mean_tail(tails: Sequence[Shares]) -> Estimate:
-    """The mean over columns; one row more in a tail is allowed for, so that no rows beyond are no certainty."""
-    found = np.array([[rate[0] for rate in one.differences()] for one in tails]).mean(axis=0)
-    moved, extra = np.zeros(len(replicate_groups(len(tails[0].values.lines[0].counts)))), 0.0
-    for one in tails:
-        for sign, of in ((-1.0, 0), (1.0, 1)):
-            lines = one.values.lines[of]
-            counted = np.array([lines.counts[:, one.hits[of]].sum(axis=1), lines.counts.sum(axis=1)])
-            hits, n = counted @ replicate_groups(counted.shape[1]).T
-            moved = moved + sign * hits / np.maximum(n, 1.0) / len(tails)
-            extra += 1 / one.values.sizes[of] ** 2 / len(tails) ** 2
-    n_rows = tails[0].values.sizes[1]
-    plain = Estimate(
-        MEAN_TAIL, float(found[0]), n_rows, "lower", reference=float(found[1]), floor=float(found[2]),
-        note=f"Over {len(tails)} numbers and dates.",
-    )  # fmt: skip
-    if len(moved) == 1:
-        return replace(plain, note=f"{plain.note} Too few rows for an interval.")
-    without = moved[WITHOUT] - moved[0]
-    spread = np.sqrt(extra / max((len(without) - 1) * without.var(), 1e-300) + 1.0)
-    low, high = jackknife(plain.value, plain.value + (without - without.mean()) * spread, bounds=(-1.0, 1.0))
-    return replace(plain, low=low, high=high)
-
-
-def _kept_note(shares: Shares) -> str:
-    train, synthetic, *_ = shares.rates()
-    called = shares.description[0].upper() + shares.description[1:]
-    return f"{called}: {train[0]:.3g} of the real values, {synthetic[0]:.3g} of the synthetic ones."
-
-
 def _worst_share(
     name: str, shares: Sequence[Shares], found: Callable[[Shares, int], list[Rate]], direction: Direction
 ) -> Estimate:
@@ -352,7 +294,9 @@ def _worst_share(
     low, high = (pick(synthetic[end] for synthetic, *_ in rates) for end in (1, 2))
     note = f"The worst is {shares[worst].values.name!r}."
     if direction == "higher":
-        note += f" {_kept_note(shares[worst])}"
+        train, synthetic, *_ = shares[worst].rates()
+        called = shares[worst].description[0].upper() + shares[worst].description[1:]
+        note += f" {called}: {train[0]:.3g} of the real values, {synthetic[0]:.3g} of the synthetic ones."
     return Estimate(
         name, rates[worst][0][0], shares[worst].values.sizes[1], direction, low=low, high=high,
         reference=pick(of[1][0] for of in rates), floor=pick(of[2][0] for of in rates), note=note,

@@ -10,17 +10,22 @@ Laan 2015 (the variance of a cross-fitted area under the curve).
 """
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
-from evaluate.fidelity.classifier import N_FOLDS, Skill, coded, skill
-from evaluate.fidelity.joint_samples import MIN_UNITS, JointSamples, JointSide, joint_samples
+from evaluate.fidelity.classifier import MIN_UNITS, N_FOLDS, coded, skill
 from evaluate.fidelity.relations import left_of_rows
 from evaluate.intervals import LEVEL
 from evaluate.metrics import THREE, Metric
 from evaluate.result import Estimate, Failure
+from evaluate.sampling import entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import listed
+from synth.row_hash import drawn_order
+from synth.schema import Schema
+from synth.split import row_keys
 
+MAX_ROWS = 5_000  # Rows of each table that are compared at most
 _LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess'"
 METRICS = (
     Metric("joint.c2st.auc", "lower", "Told from real rows, AUC", "How well gradient boosting tells synthetic rows "
@@ -43,50 +48,76 @@ rows are many and the difference is large. Intervals are on the wide side there.
 
 def measure(tables: Tables) -> MetricResult:
     """The area under the curve of a classifier, and its excess over that of real rows against real ones."""
-    samples = joint_samples(tables)
-    if samples.n_units < MIN_UNITS:
+    schema, (train, fresh, synthetic, shuffled) = tables.schema, sampled_rows(tables)
+    sides = (fresh, synthetic, train, shuffled)
+    units = [np.asarray(pd.factorize(entity_codes(rows, schema))[0]) for rows in sides]
+    if min(int(of.max()) + 1 for of in units[:3]) < MIN_UNITS:
         why = f"it needs at least {MIN_UNITS} rows (or entities) of each table"
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
-    sides = (samples.fresh, samples.synthetic, samples.train, samples.shuffled)
-    codes, categories = coded(list(sides), tables.schema, left_of_rows([side.rows for side in sides], tables))
-    held_out, *others = ((code, side.units) for code, side in zip(codes, sides, strict=True))
+    codes, categories = coded(sides, schema, left_of_rows(sides, tables))
     # Of shuffled columns one fold is enough: their number is a landmark, and has no interval.
-    n_folds = (N_FOLDS, N_FOLDS, 1)
-    synthetic, real, shuffled = (skill(held_out, *part) for part in zip(others, [categories] * 3, n_folds, strict=True))
+    made, real, floor = (
+        skill((codes[0], units[0]), (code, of), categories, n_folds)
+        for code, of, n_folds in zip(codes[1:], units[1:], (N_FOLDS, N_FOLDS, 1), strict=True)
+    )
     note = (
         "0.5 is a coin." if len(categories) else "All rows of all tables are equal: there is nothing to tell them by."
     )
-    if tables.schema.unlearned:
-        note = f"Without the columns {listed(tables.schema.unlearned)}. {note}"
-    low, high = _around(synthetic.auc, _error(synthetic, samples), (0.0, 1.0))
-    auc = Estimate(
-        "joint.c2st.auc", synthetic.auc, samples.n, "lower", low=low, high=high,
-        reference=real.auc, floor=shuffled.auc, note=note,
-    )  # fmt: skip
-    excess = synthetic.auc - real.auc
-    low, high = _around(excess, _error(synthetic, samples, real), (-1.0, 1.0))
-    beyond = Estimate(
-        "joint.c2st.excess", excess, samples.n, "lower", low=low, high=high,
-        reference=0.0, floor=shuffled.auc - real.auc, note="The AUC minus that of training rows.",
-    )  # fmt: skip
-    return MetricResult((auc, beyond))
+    if schema.unlearned:
+        note = f"Without the columns {listed(schema.unlearned)}. {note}"
+    n, excess = len(train), made.auc - real.auc
+    low, high = _around(made.auc, (0.0, 1.0), (made.losses, units[0]), (made.wins, units[1]))
+    auc = Estimate(NAMES[0], made.auc, n, "lower", (), low, high, real.auc, floor.auc, note)
+    parts = ((made.losses - real.losses, units[0]), (made.wins, units[1]), (real.wins, units[2]))
+    low, high = _around(excess, (-1.0, 1.0), *parts)
+    note = "The AUC minus that of training rows."
+    return MetricResult((auc, Estimate(NAMES[1], excess, n, "lower", (), low, high, 0.0, floor.auc - real.auc, note)))
 
 
-def _error(synthetic: Skill, samples: JointSamples, real: Skill | None = None) -> float:
-    """The standard error of an area under the curve, or of its difference from that of training rows."""
-    losses = synthetic.losses - (real.losses if real is not None else 0.0)
-    parts = [(losses, samples.fresh), (synthetic.wins, samples.synthetic)]
-    if real is not None:
-        parts.append((real.wins, samples.train))
-    return float(np.sqrt(TWICE * sum(_variance(*part) for part in parts)))
-
-
-def _variance(added: np.ndarray, side: JointSide) -> float:
-    """The variance of a mean over rows of whole units."""
-    sums = np.bincount(side.units, added)
-    return float(sums @ sums) / len(added) ** 2 * len(sums) / (len(sums) - 1)
-
-
-def _around(value: float, error: float, bounds: tuple[float, float]) -> tuple[float, float]:
-    half = float(special.ndtri(1 - (1 - LEVEL) / 2)) * error
+def _around(value: float, bounds: tuple[float, float], *parts: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
+    """The interval of an area, or of a difference of two, from what each row adds to it and the unit of each."""
+    variance = 0.0
+    for added, units in parts:
+        sums = np.bincount(units, added)
+        variance += float(sums @ sums) / len(added) ** 2 * len(sums) / (len(sums) - 1)
+    half = float(special.ndtri(1 - (1 - LEVEL) / 2)) * float(np.sqrt(TWICE * variance))
     return max(value - half, bounds[0]), min(value + half, bounds[1])
+
+
+def sampled_rows(tables: Tables) -> tuple[pd.DataFrame, ...]:
+    """Equally many training rows, rows of the holdout, synthetic rows and training rows with each column shuffled, by
+    the seed of an evaluation; they do not depend on the order of rows or columns. *Sensitive*.
+
+    Synthetic and training rows are drawn by one seed: a table that equals train gives the sample that train gives.
+    Shuffled rows are made of training rows that are not in the sample, as far as there are any.
+    """
+    schema, seed = tables.schema, tables.seed
+    n = min(len(tables.train), len(tables.synthetic), len(tables.fresh) + len(tables.control), MAX_ROWS)
+    order = drawn_order(_keys(tables.train, schema), 2 * seed)
+    shuffled = shuffle_columns(_rows(tables.train, order[-n:], schema), np.random.default_rng([seed, 8]))
+    synthetic = _rows(tables.synthetic, drawn_order(_keys(tables.synthetic, schema), 2 * seed)[:n], schema)
+    return _rows(tables.train, order[:n], schema), _fresh(tables, n), synthetic, shuffled
+
+
+def _columns(schema: Schema) -> list[str]:
+    return sorted({*schema.learned, *([schema.entity] if schema.entity is not None else [])})
+
+
+def _keys(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """A key for each row, equal for equal rows of one entity; shape (len(frame),), uint64."""
+    return row_keys(frame, _columns(schema))
+
+
+def _rows(frame: pd.DataFrame, positions: np.ndarray, schema: Schema) -> pd.DataFrame:
+    """The rows at some positions; columns in the order of their names."""
+    return pd.DataFrame({name: frame[name].take(positions).reset_index(drop=True) for name in _columns(schema)})
+
+
+def _fresh(tables: Tables, n: int) -> pd.DataFrame:
+    """A sample of the holdout, whose two parts are never joined as a whole."""
+    schema, parts = tables.schema, (tables.fresh, tables.control)
+    order = drawn_order(np.concatenate([_keys(part, schema) for part in parts]), 2 * tables.seed + 1)[:n]
+    second = order >= len(parts[0])
+    taken = [_rows(parts[0], order[~second], schema), _rows(parts[1], order[second] - len(parts[0]), schema)]
+    place = np.argsort(np.r_[np.flatnonzero(~second), np.flatnonzero(second)])
+    return pd.concat(taken, ignore_index=True).take(place).reset_index(drop=True)

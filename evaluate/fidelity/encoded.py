@@ -19,7 +19,7 @@ from evaluate.tables import Tables
 from synth.domain import Attribute, Discretizer
 from synth.schema import Schema
 
-MAX_CODES = {2: 50, 3: 12}  # Codes that a column has at most where so many columns are counted together
+MAX_CODES = {2: 50, 3: 12, 4: 8}  # Codes that a column has at most where so many columns are counted together
 
 
 def replicated(counts: np.ndarray) -> np.ndarray:
@@ -70,7 +70,8 @@ Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
 KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
 _KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")  # By how many of two columns are numbers
 ROWS_A_CELL = 5  # Held-out rows that a cell of numbers should hold
-N_BINS = {2: (4, 20), 3: (3, 10)}  # The least and the most bins of a number where so many columns are counted together
+N_BINS = {2: (4, 20), 3: (3, 10), 4: (3, 6)}
+"""The least and the most bins of a number where so many columns are counted together."""
 Four = tuple[np.ndarray, ...]
 """Counts of the training, synthetic, fresh and shuffled rows, each of shape (n_replicates, n_cells)."""
 
@@ -103,60 +104,34 @@ class EncodedSamples:
         for found in zip(*(rows.each(cliques) for rows in self.rows), strict=True):
             yield tuple(replicated(counts) for counts in found)
 
-    def tvd(self, *clique: int) -> np.ndarray:
-        """Total variation from the training table of a few columns together; shape (3, n_replicates)."""
-        return total_variations(next(self.each([clique])))
-
-    def tvds(self, cliques: Sequence[Clique]) -> np.ndarray:
-        """The same of many; shape (n_cliques, 3, n_replicates)."""
-        return np.array([total_variations(found) for found in self.each(cliques)])
-
     def kind(self, a: int, b: int) -> Kind:
         return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
 
-    def associations(self) -> np.ndarray:
-        """Of all pairs, NaN where undefined and on the diagonal; shape (4, n_replicates, d, d), symmetric."""
-        found, d = self._none(4, np.nan), range(len(self.columns))
-        pairs = [pair for pair in itertools.combinations(d, 2) if self.kind(*pair) == "cramers_v"]
-        for (a, b), counts in zip(pairs, self.each(pairs), strict=True):
-            found[:, :, a, b] = found[:, :, b, a] = self._cramers_v(a, b, counts)
-        self._fill_numbers(found)
-        return found
-
     def pairwise(self) -> tuple[np.ndarray, np.ndarray]:
-        """Total variation of all pairs, of a column alone on the diagonal, and associations. Returns: Of shape (3,
-        n_replicates, d, d), and as `associations` has them.
+        """Total variation of all pairs, of a column alone on the diagonal, and associations, NaN where undefined and on
+        the diagonal. Returns: Of shape (3, n_replicates, d, d) and (4, n_replicates, d, d), symmetric.
         """
-        tvd, found, d = self._none(3, 0.0), self._none(4, np.nan), range(len(self.columns))
+        d, n_replicates = range(len(self.columns)), len(replicate_groups(self.samples.n_groups))
+        tvd = np.zeros((3, n_replicates, len(d), len(d)))
+        found = np.full((4, *tvd.shape[1:]), np.nan)
         cliques = list(itertools.chain(((a,) for a in d), itertools.combinations(d, 2)))
         for clique, counts in zip(cliques, self.each(cliques), strict=True):
             a, b = clique[0], clique[-1]
             tvd[:, :, a, b] = tvd[:, :, b, a] = total_variations(counts)
             if a != b and self.kind(a, b) == "cramers_v":
-                found[:, :, a, b] = found[:, :, b, a] = self._cramers_v(a, b, counts)
-        self._fill_numbers(found)
-        return tvd, found
-
-    def _none(self, n: int, value: float) -> np.ndarray:
-        d = len(self.columns)
-        return np.full((n, len(replicate_groups(self.samples.n_groups)), d, d), value)
-
-    def _cramers_v(self, a: int, b: int, counts: Four) -> list[np.ndarray]:
-        shape = (-1, self.sizes[a], self.sizes[b])
-        return [associations.cramers_v(table.reshape(shape)) for table in counts]
-
-    def _fill_numbers(self, found: np.ndarray) -> None:
-        """Write Pearson's correlations and correlation ratios into the associations."""
+                shape = (-1, self.sizes[a], self.sizes[b])
+                found[:, :, a, b] = found[:, :, b, a] = [associations.cramers_v(of.reshape(shape)) for of in counts]
         numeric, categorical = np.flatnonzero(self.is_number), np.flatnonzero(~self.is_number)
-        if len(numeric) == 0:
-            return
-        for of, rows in zip(found, self.rows, strict=True):
-            correlations = associations.pearson(rows.products())
+        for of, rows in zip(found, self.rows if len(numeric) else (), strict=False):
+            numbers, groups, n_groups = rows.rows.numbers, rows.rows.groups, self.samples.n_groups
+            correlations = associations.pearson(associations.pair_moments(numbers, groups, n_groups))
             correlations[:, np.arange(len(numeric)), np.arange(len(numeric))] = np.nan
             of[:, numeric[:, None], numeric[None, :]] = correlations
-            for a, moments in zip(categorical, rows.moments(categorical.tolist()), strict=True):
-                for b, of_number in zip(numeric, moments, strict=True):
-                    of[:, a, b] = of[:, b, a] = associations.correlation_ratio(*of_number)
+            for x in categorical:
+                moments = associations.moments(rows.codes[:, x], self.sizes[x], numbers, groups, n_groups)
+                for y, of_number in zip(numeric, moments, strict=True):
+                    of[:, x, y] = of[:, y, x] = associations.correlation_ratio(*of_number)
+        return tvd, found
 
 
 def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:

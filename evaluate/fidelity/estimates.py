@@ -1,4 +1,4 @@
-"""Estimates from replicates: a distance as it is, beyond that of a fresh real sample, as a share of the way down.
+"""Estimates from replicates: a distance as it is, beyond that of a fresh real sample, and the worst of many.
 
 A distance of two samples is never zero, and the smaller they are, the larger it is. As it is, it only describes; what a
 rule may rest on is its difference to the same distance of a fresh real sample of the same size.
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
-from evaluate.intervals import HALVES, WITHOUT, blended, half_samples, jackknife
-from evaluate.result import Estimate, Failure
+from evaluate.intervals import WITHOUT, blended, jackknife
+from evaluate.result import Estimate
 
 NO_INTERVAL = "Too few rows for an interval."
 
@@ -22,7 +22,6 @@ def described(
     *,
     subject: tuple[str, ...] = (),
     bounds: tuple[float, float] = (0.0, 1.0),
-    n_comparisons: int = 1,
     note: str = "",
 ) -> Estimate:
     """An estimate, lower is better, of a figure as it is, with the jackknife's interval. `replicates`: the figure for
@@ -31,7 +30,7 @@ def described(
     value, without = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, WITHOUT]
     low, high = None, None
     if len(without):
-        low, high = jackknife(value, without, bounds=bounds, n_comparisons=n_comparisons)
+        low, high = jackknife(value, without, bounds=bounds)
     return Estimate(
         measure, value, n, "lower", subject=subject, low=low, high=high,
         reference=float(replicates[FRESH, 0]), floor=float(replicates[SHUFFLED, 0]),
@@ -45,45 +44,17 @@ class Distance:
     n: int
     n_distances: int = 1
     bound: float = 1.0
-    extra_variance: float = 0.0
 
     def plain(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
         return described(measure, self.replicates, self.n, subject=subject, bounds=(0.0, self.bound), note=note)
 
-    def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
-        """Its excess over that of a fresh real sample of the same size."""
-        return self._beyond(FRESH, measure, subject, note)
-
-    def floor_excess(self, measure: str, *, note: str = "") -> Estimate:
-        """Excess over shuffled columns of the same size; below 0 where it is nearer than these."""
-        return self._beyond(SHUFFLED, measure, (), note)
-
-    def _beyond(self, landmark: int, measure: str, subject: tuple[str, ...], note: str) -> Estimate:
+    def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "", landmark: int = FRESH) -> Estimate:
+        """Its excess over that of a fresh real sample of the same size, or of shuffled columns."""
         beyond, bounds = self.replicates - self.replicates[landmark], (-self.bound, self.bound)
         plain = described(measure, beyond, self.n, subject=subject, bounds=bounds, note=note)
         if plain.low is None:
             return plain
-        low, high = blended(
-            plain.value, beyond[SYNTHETIC], self.n_distances, bounds=bounds, extra_variance=self.extra_variance
-        )
-        return replace(plain, low=low, high=high)
-
-    def floor_share(self, measure: str) -> Estimate | Failure:
-        """Its place between a fresh real sample (0) and shuffled columns (1)."""
-        replicates = self.replicates
-        room = replicates[SHUFFLED] - replicates[FRESH]
-        if len(room) == 1:
-            return Failure(measure, "skipped", "there are too few rows for an interval")
-        if half_samples(room[0], room[HALVES])[0] <= 0.0:
-            why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
-            return Failure(measure, "skipped", why)
-        share = (replicates[:, :1] - replicates[FRESH, 0]) / room[0]
-        # The ratio to first order around all rows: the room of a half-sample is too small to divide by.
-        linear = share + (replicates - replicates[FRESH] - share * room) / room[0]
-        note = "0 is as good as a fresh real sample, 1 as bad as columns shuffled independently."
-        plain = described(measure, linear, self.n, bounds=(-np.inf, np.inf), note=note)
-        halves, extra = linear[SYNTHETIC, HALVES], self.extra_variance / room[0] ** 2
-        low, high = half_samples(plain.value, halves, extra_variance=extra)
+        low, high = blended(plain.value, beyond[SYNTHETIC], self.n_distances, bounds=bounds)
         return replace(plain, low=low, high=high)
 
 

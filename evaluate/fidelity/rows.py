@@ -1,7 +1,4 @@
-"""Rows of a table in a seeded order: each column is read once, then counted by group of the half-samples.
-
-Values of one column on a line, place by place, and missing ones: counts by group of the half-samples.
-"""
+"""Rows of a table in a seeded order: each column is read once, then counted by group of the half-samples."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.fidelity import associations
-from evaluate.intervals import Rate, design_effect_of_sums, replicate_groups, wilson
+from evaluate.intervals import replicate_groups
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
 from synth.domain import Attribute
@@ -30,7 +27,8 @@ class OrderedValues:
         """The present ones of positions that are NaN where missing; both of shape (n,)."""
         present = ~np.isnan(positions)
         values, places = np.unique(positions[present], return_inverse=True)
-        return cls(values, _by_group(groups[present], places, len(values), n_groups))
+        cells = groups[present] * np.int64(len(values)) + places
+        return cls(values, np.bincount(cells, minlength=n_groups * len(values)).reshape(n_groups, len(values)))
 
     @property
     def is_empty(self) -> bool:
@@ -43,40 +41,10 @@ class OrderedValues:
         scale = max(-float(self.values[0]), float(self.values[-1]))
         scaled = self.values / scale
         centered = scaled - np.average(scaled, weights=self.counts.sum(axis=0))
-        return scale * _deviation(np.array([self.counts @ centered**power for power in range(3)]))
-
-
-def _by_group(groups: np.ndarray, places: np.ndarray, n_places: int, n_groups: int) -> np.ndarray:
-    cells = groups * np.int64(n_places) + places
-    return np.bincount(cells, minlength=n_groups * n_places).reshape(n_groups, n_places)
-
-
-def _deviation(moments: np.ndarray) -> np.ndarray:
-    """From counts, sums and sums of squares by group, shape (3, n_groups)."""
-    n, total, squares = moments @ replicate_groups(moments.shape[1]).T
-    n = np.maximum(n, 1.0)
-    return np.asarray(np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0)))
-
-
-@dataclass(frozen=True)
-class MissingCounts:
-    n: int
-    missing: int
-    sizes_squared: float
-    missing_squared: float
-    products: float
-
-    @classmethod
-    def of(cls, missing: np.ndarray, units: np.ndarray) -> Self:
-        """From which rows miss it, and the entity of each as a code from 0; both of shape (n,)."""
-        sizes = np.bincount(units).astype(np.float64)
-        gone = np.bincount(units, weights=missing)
-        return cls(len(units), int(missing.sum()), float(sizes @ sizes), float(gone @ gone), float(sizes @ gone))
-
-    def rate(self) -> Rate:
-        """The share with its score interval, on as many rows as tell as much, as `intervals.clustered` does."""
-        sums = self.sizes_squared, self.missing_squared, self.products
-        return wilson(self.missing / self.n, self.n / design_effect_of_sums(self.n, self.missing, *sums))
+        moments = np.array([self.counts @ centered**power for power in range(3)])
+        n, total, squares = moments @ replicate_groups(len(self.counts)).T
+        n = np.maximum(n, 1.0)
+        return np.asarray(scale * np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0.0)))
 
 
 Clique = tuple[int, ...]  # Columns that are counted together, by their number among the attributes
@@ -196,14 +164,6 @@ class SampledRows:
         """The distinct places of each number or time, and how many values each holds."""
         return {name: self.table.counted(name, self.n_rows) for name in self.table.numbers}
 
-    def missing(self) -> Mapping[str, Rate]:
-        found = {}
-        for name in self.table.schema.learned:
-            read, column = self._read(name), self.table.schema.columns[name]
-            gone = np.isnan(read) if _on_the_line(column) else read == len(column.levels) + 1
-            found[name] = MissingCounts.of(gone, self.units).rate()
-        return found
-
     def coded(self, attributes: Sequence[Attribute]) -> "EncodedRows":
         codes = np.empty((self.n_rows, len(attributes)), dtype=np.int64, order="F")
         for index, attribute in enumerate(attributes):
@@ -234,11 +194,3 @@ class EncodedRows:
             for i in clique:
                 cells = cells * self.attributes[i].size + self.codes[:, i]
             yield np.bincount(cells, minlength=n_groups * n_cells).reshape(n_groups, n_cells)
-
-    def products(self) -> np.ndarray:
-        return associations.pair_moments(self.rows.numbers, self.rows.groups, self.rows.n_groups)
-
-    def moments(self, columns: Sequence[int]) -> Iterator[np.ndarray]:
-        for column in columns:
-            codes, size = self.codes[:, column], self.attributes[column].size
-            yield associations.moments(codes, size, self.rows.numbers, self.rows.groups, self.rows.n_groups)

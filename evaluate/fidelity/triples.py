@@ -11,50 +11,39 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.encoded import EncodedSamples
-from evaluate.fidelity.estimates import Distance, described, worst
-from evaluate.fidelity.pairs import BEYOND, N_WORST
+from evaluate.fidelity.encoded import EncodedSamples, total_variations
+from evaluate.fidelity.estimates import worst
+from evaluate.fidelity.pairs import N_WORST
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
-from evaluate.metrics import COMPARED, Metric, biased
-from evaluate.result import Estimate, Failure
+from evaluate.metrics import COMPARED, Metric
+from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
 
-EXCESS, WORST = NAMES = ("triples.tvd.excess", "triples.tvd.excess.worst")
+WORST = "triples.tvd.excess.worst"
 METRICS = (
-    Metric("triples.tvd", "lower", "Triple distance", "Total variation of three columns taken together.",
-           describes=biased(WORST)),
-    Metric(EXCESS, "lower", "Triple distance beyond noise",
-           "Mean triple distance minus a fresh real sample's.", counted=COMPARED),
     Metric(WORST, "lower", "Worst triple",
            "The largest triple distance beyond that of a fresh real sample, and the columns it belongs to.",
            counted=COMPARED, key=True),
 )  # fmt: skip
 
-MAX_TRIPLES = 1_000  # More triples than this are sampled; what that costs is in the intervals
+MAX_TRIPLES = 1_000  # More triples than this are sampled
 
 Triple = tuple[int, int, int]
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Total variation of triples, the worst ten of them, and the figure "triples"."""
+    """The worst triple, and the figure "triples"."""
     if len(tables.schema.learned) < 3:
         why = "the schema has fewer than three columns that are learned, so there is no triple"
-        return MetricResult(failures=tuple(Failure(name, "not applicable", why) for name in NAMES))
+        return MetricResult(failures=(Failure(WORST, "not applicable", why),))
     coded = EncodedSamples.of(tables, Samples.draw(tables), together=3)
     triples, share = _chosen(coded.columns, tables.seed)
-    tvd, n = coded.tvds(triples), coded.samples.n
-    beyond = tvd[:, SYNTHETIC, 0] - tvd[:, FRESH, 0]
-    extra = float(beyond.var(ddof=1) / len(triples) * (1 - share)) if len(triples) > 1 else 0.0
-    mean = Distance(tvd.mean(axis=0), n, len(triples), extra_variance=extra)
+    tvd = np.array([total_variations(counts) for counts in coded.each(triples)])
     names = [tuple(coded.columns[i] for i in triple) for triple in triples]
-    order = np.argsort(-beyond, kind="stable")[:N_WORST]
+    order = np.argsort(tvd[:, FRESH, 0] - tvd[:, SYNTHETIC, 0], kind="stable")[:N_WORST]
     return MetricResult(
-        (
-            mean.excess(EXCESS, note=BEYOND), worst(WORST, tvd, n, names),
-            *(_worst_triple(names[i], tvd[i], n, len(triples)) for i in order),
-        ),
-        figures={"triples": _figure(names, tvd, order, share)},
-    )  # fmt: skip
+        (worst(WORST, tvd, coded.samples.n, names),), figures={"triples": _figure(names, tvd, order, share)}
+    )
 
 
 def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:
@@ -69,11 +58,6 @@ def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:
         if a < b < c:
             chosen.add((by_name[a], by_name[b], by_name[c]))
     return sorted(chosen), MAX_TRIPLES / n_triples
-
-
-def _worst_triple(names: tuple[str, ...], tvd: np.ndarray, n: int, n_triples: int) -> Estimate:
-    note = "One of the worst triples; its interval allows for the choice."
-    return described("triples.tvd", tvd, n, subject=names, n_comparisons=n_triples, note=note)
 
 
 def _figure(names: list[tuple[str, ...]], tvd: np.ndarray, order: np.ndarray, share: float) -> dict[str, Any]:

@@ -25,8 +25,7 @@ import pandas as pd
 from scipy import special, stats
 
 from evaluate.all_rows import RowHashes
-from evaluate.fidelity.classifier import coded, scores
-from evaluate.fidelity.joint_samples import MIN_UNITS, JointSide
+from evaluate.fidelity.classifier import MIN_UNITS, coded, scores
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import placements
 from evaluate.multiple_testing import holm
@@ -51,29 +50,30 @@ def shift_of(real: Real) -> Shift:
     """The tests of one real table. The same rows and seed give the same numbers. `real`: *Sensitive*. Its rows are in a
     seeded random order.
     """
-    train = _units(real.train, real)
-    fresh, control = (_units(part, real) for part in (real.fresh, real.control))
+    schema = real.schema
+    train, fresh, control = (_units(part, real) for part in (real.train, real.fresh, real.control))
     holdout = pd.concat([fresh, control], ignore_index=True)
     if min(len(train), len(holdout)) < MIN_UNITS:
         return Shift(untested=f"it takes at least {MIN_UNITS} rows (or entities) of each")
-    auc, error, p_value = _told_apart(train, _in_turn(fresh, control), real.schema)
+    # Rows of both parts in turn, so that the first ones are a sample of the holdout.
+    in_turn = np.argsort(np.concatenate([np.arange(len(fresh)), np.arange(len(control)) + 0.5]), kind="stable")
+    auc, error, p_value = _told_apart(train, holdout.iloc[in_turn].reset_index(drop=True), schema)
     half = float(special.ndtri(1 - (1 - CONFIDENCE) / 2)) * error
     least = max(0.5 + float(special.ndtri(1 - LEVEL / 2)) * error, LEAST_AUC + half)
-    columns, twins = _apart(train, holdout, _counted(real, train, holdout), real.schema)
+    sides = real.hashes("train"), real.hashes("holdout")
+    shared, units = 0.0, sides
+    trained, held = (side.entities for side in sides)
+    if trained is not None and held is not None:
+        # Sampling rows breaks up pairs of equal ones, so that all count; but of an entity one row.
+        units = RowHashes.of([train], schema), RowHashes.of([holdout], schema)
+        known = np.unique(held[held != ABSENT])
+        shared = float(np.isin(known, trained).mean()) if len(known) else 0.0
+    columns, twins = _apart(train, holdout, counted(units[0].keys, units[1].keys, _strata(*units)), schema)
     return Shift(
         n_train=len(train), n_holdout=len(holdout), auc=auc, low=max(0.0, auc - half), high=min(1.0, auc + half),
         p_value=p_value, detectable=min(1.0, least + float(special.ndtri(POWER)) * error), columns=columns, twins=twins,
-        entities=_shared_entities(real),
+        entities=shared,
     )  # fmt: skip
-
-
-def _counted(real: Real, train: pd.DataFrame, holdout: pd.DataFrame) -> np.ndarray:
-    """Distinct rows by their counts on both sides, as `counted`: of one row of each entity, or of all rows."""
-    if real.schema.entity is None:  # sampling rows breaks up pairs of equal ones
-        sides = real.hashes("train"), real.hashes("holdout")
-    else:
-        sides = RowHashes.of([train], real.schema), RowHashes.of([holdout], real.schema)
-    return counted(sides[0].keys, sides[1].keys, _strata(*sides))
 
 
 def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.ndarray:
@@ -87,32 +87,15 @@ def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.nd
     return np.stack([strata[first], *n, np.ones(len(first), dtype=np.int64)], axis=1)
 
 
-def _shared_entities(real: Real) -> float:
-    """The share of the holdout's entities that stand in train, too; 0 where a row is a unit."""
-    train, holdout = (real.hashes(side).entities for side in ("train", "holdout"))
-    if train is None or holdout is None:
-        return 0.0
-    known = np.unique(holdout[holdout != ABSENT])
-    return float(np.isin(known, train).mean()) if len(known) else 0.0
-
-
 def _units(rows: pd.DataFrame, real: Real) -> pd.DataFrame:
     """One row of each entity, or the rows, as many as marginal fidelity compares."""
     return rows.iloc[one_per_entity(np.arange(len(rows)), rows, real.schema)[: real.n_rows]].reset_index(drop=True)
 
 
-def _in_turn(fresh: pd.DataFrame, control: pd.DataFrame) -> pd.DataFrame:
-    """The rows of both parts in turn, so that the first ones are a sample of the holdout."""
-    place = np.argsort(np.concatenate([np.arange(len(fresh)), np.arange(len(control)) + 0.5]), kind="stable")
-    return pd.concat([fresh, control], ignore_index=True).iloc[place].reset_index(drop=True)
-
-
 def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> tuple[float, float, float]:
     """The area under the curve, its standard error in one population, and how likely it is to be as large there."""
     parts = [rows.head(MAX_ROWS) for rows in (train, holdout)]
-    codes, categories = coded(
-        [JointSide(rows, np.zeros((len(rows), 0)), np.arange(len(rows))) for rows in parts], schema
-    )
+    codes, categories = coded(parts, schema)
     turns = np.concatenate([np.arange(len(rows)) for rows in parts])
     labels, stacked = np.repeat([0, 1], [len(rows) for rows in parts]), np.concatenate(codes)
     scored = turns % 2 == 1
@@ -231,15 +214,10 @@ def _compared(train: pd.Series, holdout: pd.Series, column: Any) -> Iterator[Tes
     places = [column.positions(side) for side in (train, holdout)]
     there = [side[~np.isnan(side)] for side in places]
     if min(map(len, there)) > 0:
-        yield _kolmogorov_smirnov(*there)
+        found = stats.ks_2samp(there[0], there[1], method="asymp")  # ties can only raise its p-value
+        yield TestResult("D", float(found.statistic), float(min(found.pvalue, 1.0)))
         yield from _of_levels(*map(pd.Series, there))
     yield from _of_levels(*(pd.Series(np.isnan(side)) for side in places))
-
-
-def _kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> TestResult:
-    """The largest difference of two cumulative shares, and its p-value, which ties can only raise."""
-    found = stats.ks_2samp(first, second, method="asymp")
-    return TestResult("D", float(found.statistic), float(min(found.pvalue, 1.0)))
 
 
 def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[TestResult]:
@@ -254,10 +232,16 @@ def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[TestResult]:
     if cells.shape[1] < 2:
         return
     yield _chi_square(cells)
-    merged = np.column_stack([cells[:, :n_frequent], cells[:, n_frequent:].sum(axis=1)])
     if 0 < n_frequent < cells.shape[1] - 1:
-        yield _chi_square(merged)
-    yield _furthest(cells)
+        yield _chi_square(np.column_stack([cells[:, :n_frequent], cells[:, n_frequent:].sum(axis=1)]))
+    # The cell whose share differs the most for its size, against all others, with a p-value for the choice. Binomial
+    # where hypergeometric is exact: never too small a p-value, and fast.
+    share, rows = cells[0].sum() / cells.sum(), cells.sum(axis=0)
+    fewer, more = stats.binom.cdf(cells[0], rows, share), stats.binom.sf(cells[0] - 1, rows, share)
+    p_values = np.minimum(1.0, 2 * np.minimum(fewer, more))
+    one = int(p_values.argmin())
+    pair = np.column_stack([cells[:, one], cells.sum(axis=1) - cells[:, one]])
+    yield TestResult("V", _cramer(pair), float(min(1.0, p_values[one] * cells.shape[1])))
 
 
 def _cells(counts: np.ndarray) -> tuple[np.ndarray, int]:
@@ -283,17 +267,6 @@ def _chi_square(counts: np.ndarray) -> TestResult:
     """
     found = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
     return TestResult("V", _cramer(counts), float(max(found)))
-
-
-def _furthest(counts: np.ndarray) -> TestResult:
-    """The cell whose share differs the most for its size, against all others: V, and p-value for the choice."""
-    # Binomial where hypergeometric is exact: never too small a p-value, and fast.
-    share, rows = counts[0].sum() / counts.sum(), counts.sum(axis=0)
-    fewer, more = stats.binom.cdf(counts[0], rows, share), stats.binom.sf(counts[0] - 1, rows, share)
-    p_values = np.minimum(1.0, 2 * np.minimum(fewer, more))
-    one = int(p_values.argmin())
-    pair = np.column_stack([counts[:, one], counts.sum(axis=1) - counts[:, one]])
-    return TestResult("V", _cramer(pair), float(min(1.0, p_values[one] * counts.shape[1])))
 
 
 def _cramer(counts: np.ndarray) -> float:

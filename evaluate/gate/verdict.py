@@ -43,7 +43,8 @@ WHERE_THERE = (AUDITED,)
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
 WHERE_ANYTHING_HOLDS = (
-    "relations.lost.worst", "triples.tvd.excess.worst", "columns.categories.kept.worst", "privacy.reconstruction",
+    "relations.lost.worst", "pairs.dependence.within.worst", "triples.tvd.excess.worst",
+    "columns.categories.kept.worst", "columns.ks.excess.worst", "privacy.reconstruction",
 )  # fmt: skip
 """Measures of what a real table may not have: relations, three columns, frequent categories. Then none can be lost."""
 

@@ -14,7 +14,6 @@ import pandas as pd
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique
 from synth.domain.constraint_checks import compares_days, exact_positions, on_one_line
 from synth.schema import Schema
-from synth.schema.kinds import Column
 
 MOST = 3  # Shapes of one constraint at most
 _LONGEST = 24
@@ -44,16 +43,13 @@ def form(text: str) -> str:
     >>> form("😀")
     '?'
     """
-    masked = "".join(map(_masked, text[:_LONGEST]))
+    masked = "".join(
+        "9" if character.isnumeric()
+        else ("A" if character.isupper() else "a") if character.isalnum()
+        else character if character.isascii() else "?"
+        for character in text[:_LONGEST]
+    )  # fmt: skip
     return masked if len(text) <= _LONGEST else f"{masked}..."
-
-
-def _masked(character: str) -> str:
-    if character.isnumeric():
-        return "9"
-    if character.isalnum():
-        return "A" if character.isupper() else "a"
-    return character if character.isascii() else "?"
 
 
 def _first_digit(number: float) -> str:
@@ -66,27 +62,20 @@ def _coarse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(np.round(values / size) * size, return_counts=True)
 
 
-def _shape(value: Any, name: str, column: Column, levels: Mapping[Any, int]) -> str:
-    if column.is_boolean:
-        return f"{name!r} true or false"
-    if value in levels:
-        return f"level {levels[value]} of {name!r}"
-    if column.is_time:
-        return f"a time of {name!r}"
-    return f"{form(str(value))} of {name!r}"
-
-
-def _levels(column: Column) -> dict[Any, int]:
-    """The number of each category in the schema, from 1."""
-    return {} if column.is_boolean else {value: i for i, value in enumerate(column.levels, 1)}
-
-
 def _distinct(broken: pd.DataFrame, names: Sequence[str], schema: Schema) -> Iterator[tuple[str, int]]:
     """The shape of each distinct tuple of values, and how many rows hold it."""
-    columns = [(name, schema.columns[name], _levels(schema.columns[name])) for name in names]
+    columns: list[Any] = [schema.columns[name] for name in names]
+    levels = [{} if of.is_boolean else {value: i for i, value in enumerate(of.levels, 1)} for of in columns]
+
+    def shape(value: Any, name: str, column: Any, known: Mapping[Any, int]) -> str:
+        if column.is_boolean:
+            return f"{name!r} true or false"
+        if value in known:
+            return f"level {known[value]} of {name!r}"
+        return f"a time of {name!r}" if column.is_time else f"{form(str(value))} of {name!r}"
+
     for values, n in Counter(zip(*(broken[name].tolist() for name in names), strict=True)).items():
-        parts = [_shape(value, *column) for value, column in zip(values, columns, strict=True)]
-        yield ", ".join(parts), n
+        yield ", ".join(map(shape, values, names, columns, levels)), n
 
 
 def _combinations(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:

@@ -6,27 +6,29 @@ identifier that is not the entity count against the rows that repeat them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 
 from evaluate.all_rows import CellFaults, repeated, units_of
-from evaluate.metrics import SYNTHETIC, Metric
+from evaluate.intervals import clopper_pearson, design_effect
+from evaluate.metrics import SYNTHETIC, UNJUDGED, Metric
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
+from evaluate.text import MOST_NAMED, listed
 from evaluate.validity.masking import shapes
-from evaluate.validity.shares import Judged, Landmarks, Law, ViolationCounts, rules_of_personal, share
 from synth.constraints import Constraint, Unique
 from synth.observed import observe
-from synth.personal.formats import ill_formed
+from synth.personal.formats import form_of, ill_formed
 from synth.row_hash import entity_hashes
 from synth.row_order import broken_in
 from synth.schema import Schema
 from synth.table.faults import words
 from synth.table.restore_dtypes import dtype_trouble
 from synth.table.rows import Rows
+from synth.table.translating import in_words
 
 SHOWN_ROWS = 100_000  # Rows that break a constraint, of which shapes are told, at most
 
@@ -39,12 +41,74 @@ METRICS = (
            "Share of synthetic rows that keep a constraint between columns.", counted=SYNTHETIC),
 )  # fmt: skip
 
+Marks = tuple[float, float]
+"""The share of rows without a violation among fresh real rows, and among rows with shuffled columns."""
+ALL: Marks = (1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class ViolationCounts:
+    n: int
+    n_broken: int
+    effect: float
+
+    @classmethod
+    def of(cls, flags: np.ndarray, units: np.ndarray) -> Self:
+        """Of flagged rows, shape (n,), and the unit of each, a code from 0."""
+        return cls(len(flags), int(flags.sum()), design_effect(flags, units))
+
+
+class Law(NamedTuple):
+    """A constraint, how many rows break it, and how many of these by a value that cannot be read."""
+
+    constraint: Constraint
+    tally: ViolationCounts
+    n_unread: int
+    shapes: Sequence[tuple[str, int]]
+
+
+class Judged(NamedTuple):
+    """What breaks the rules: of rows, of each column with the rules that it breaks, and of each constraint."""
+
+    rows: ViolationCounts
+    columns: Mapping[str, ViolationCounts]
+    rules: Mapping[str, Sequence[str]]
+    laws: Sequence[Law]
+
 
 def measure(tables: Tables) -> MetricResult:
     """The share of rows without a violation, of valid values in each column, and of rows that keep each constraint."""
     rows = tables.offered if tables.offered is not None else Rows.of(tables.synthetic, tables.declared)
-    judged = replace(_judged(rows, tables.declared, tables.schema, tables.ranks), translated=tables.translated)
-    return judged.measurement(Landmarks.of(tables))
+    judged = _judged(rows, tables.declared, tables.schema, tables.ranks)
+    of_rows, of_laws, of_columns = _landmarks(tables)
+    notes = [f"Columns that break a rule: {', '.join(map(repr, judged.rules))}."] if judged.rules else []
+    other_form = "Cells in another form than the schema's, taken for what they mean:"
+    if tables.translated:
+        named = ", ".join(f"{name!r} ({in_words(counted)})" for name, counted in tables.translated.items())
+        notes.append(f"{other_form} {named}.")
+    columns, wrong = [], []
+    for name, tally in judged.columns.items():
+        said = []
+        if tally.n_broken:
+            rules = ", and ".join(judged.rules[name])
+            said.append(f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}.")
+        if name in tables.translated:
+            said.append(f"{other_form} {in_words(tables.translated[name])}.")
+        note = " ".join(said)
+        columns.append(share("validity.column", tally, (name,), note, marks=of_columns.get(name, ALL)))
+        if note:
+            wrong.append({"column": name, "n": tally.n, "n_broken": tally.n_broken, "note": note})
+    constraints, laws = [], []
+    for law, marks in zip(judged.laws, of_laws, strict=True):
+        constraints.append(_constraint(law, marks))
+        laws.append({
+            "rule": str(law.constraint), "n": law.tally.n, "n_broken": law.tally.n_broken,
+            "n_unreadable": law.n_unread, "reference": marks[0], "floor": marks[1],
+            "shapes": [{"shape": shape, "n": n} for shape, n in law.shapes],
+        })  # fmt: skip
+    figures = {"validity": {"constraints": laws, "columns": wrong}} if laws or wrong else {}
+    whole = share("validity.rows", judged.rows, (), " ".join(notes), marks=of_rows)
+    return MetricResult((whole, *columns, *constraints), figures=figures)
 
 
 def valid_rows(offered: Any, schema: Schema) -> Estimate:
@@ -56,11 +120,74 @@ def valid_rows(offered: Any, schema: Schema) -> Estimate:
     return replace(share("validity.rows", judged.rows, (), ""), reference=None, floor=None)
 
 
+def share(
+    measure: str,
+    tally: ViolationCounts,
+    subject: tuple[str, ...],
+    note: str,
+    *,
+    marks: Marks = ALL,
+    least: float = 1.0,
+) -> Estimate:
+    found = float(1 - tally.n_broken / tally.n)
+    worth = tally.n / max(least, tally.effect)
+    low, high = clopper_pearson(found * worth, worth)
+    return Estimate(measure, found, tally.n, "higher", subject, low, high, *marks, note)
+
+
+def _constraint(law: Law, marks: Marks) -> Estimate:
+    n_broken, notes = law.tally.n_broken, []
+    if n_broken:
+        notes.append(
+            f"{n_broken:,} of {law.tally.n:,} rows break the constraint that {law.constraint}, or hold a value in its "
+            "columns that the schema does not allow."
+        )
+    if marks[0] < 1:
+        notes.append("Fresh real rows break it, too: the constraint, or a limit of its columns, is wrong.")
+    # Rows that repeat each other come in pairs at least.
+    least = 2.0 if isinstance(law.constraint, Unique) else 1.0
+    return share("validity.constraint", law.tally, law.constraint.columns, " ".join(notes), marks=marks, least=least)
+
+
+def _landmarks(tables: Tables) -> tuple[Marks, Sequence[Marks], Mapping[str, Marks]]:
+    """Of all rules together, of each constraint and of each column: of real rows as they were before any clamping."""
+    rows, of_laws, of_columns = [], [], []
+    for frame, faulty in zip((tables.holdout, tables.shuffled), tables.faulty or (None, None), strict=True):
+        cells = {} if faulty is None else {name: faulty[name].to_numpy() for name in faulty.columns}
+        laws = [
+            np.logical_or.reduce([broken_in(frame, law, tables.schema), *(cells[n] for n in law.columns if n in cells)])
+            for law in tables.declared.constraints
+        ]
+        rows.append(float(1 - np.logical_or.reduce([np.zeros(len(frame), bool), *cells.values(), *laws]).mean()))
+        of_laws.append([float(1 - law.mean()) for law in laws])
+        of_columns.append({name: float(1 - flags.mean()) for name, flags in cells.items()})
+    by_column = {name: (valid, of_columns[1][name]) for name, valid in of_columns[0].items()}
+    return (rows[0], rows[1]), list(zip(*of_laws, strict=True)), by_column
+
+
+def unjudged(tables: Tables) -> tuple[Estimate, ...]:
+    """The columns of the offered table that no measure compares, as one number; none where there are none."""
+    from synth.infer.personal import kind_of  # slow to import
+
+    names = list(tables.unjudged.columns)
+    if not names:
+        return ()
+    what = "a column" if len(names) == 1 else f"{len(names):,} columns"
+    kinds = {name: kind_of(str(name), tables.unjudged[name].dropna().tolist()) for name in names[:MOST_NAMED]}
+    personal = [f"{listed([name])} looks like {kind}" for name, kind in kinds.items() if kind is not None]
+    note = "; ".join([f"the file holds {what} that nobody judged: {listed(names)}", *personal])
+    n_columns = len(names) + len(tables.schema.kept)
+    share = len(names) / n_columns
+    return (Estimate(UNJUDGED, share, n_columns, "lower", (), share, share, 0.0, note=note),)
+
+
 def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None = None) -> Judged:
     """The violations of all rows. `schema`: under which the rows were read. `seen`: the same with the domains that were
     observed.
     """
-    faults, units = CellFaults.of(rows, schema, ranks), _units(rows, schema)
+    faults, units = CellFaults.of(rows, schema, ranks), np.arange(len(rows))
+    if schema.entity is not None:  # a row without one is its own unit
+        units = units_of(np.concatenate([entity_hashes(chunk, schema.entity, schema) for chunk in rows.chunks()]))
     faulty = {name: flags | _misshapen(rows, schema, name, ranks) for name, flags in faults.flags.items()}
     laws = [_law(rows, constraint, seen, faulty, units) for constraint in schema.constraints]
     flags = np.logical_or.reduce([np.zeros(len(rows), dtype=bool), *faulty.values(), *(broken for _, broken in laws)])
@@ -70,13 +197,6 @@ def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None =
         {name: _rules(rows, schema, name, faults) for name, flags in faulty.items() if flags.any()},
         tuple(law for law, _ in laws),
     )
-
-
-def _units(rows: Rows, schema: Schema) -> np.ndarray:
-    """The entity of each row as a code from 0; a row without one is its own; shape (n,)."""
-    if schema.entity is None:
-        return np.arange(len(rows))
-    return units_of(np.concatenate([entity_hashes(chunk, schema.entity, schema) for chunk in rows.chunks()]))
 
 
 def _law(
@@ -89,32 +209,19 @@ def _law(
     names = tuple(dict.fromkeys(constraint.columns))
     if isinstance(constraint, Unique):
         flags = repeated(rows, names, schema)
-        units = _alike(rows, flags, names)  # rows that repeat each other go wrong together; rows of an entity otherwise
+        # Rows that repeat each other go wrong together, as one unit; all others are a unit of their own.
+        units, positions = np.arange(len(flags)), np.flatnonzero(flags)
+        if len(positions):
+            units[positions] = len(flags) + rows.where(flags).frame(*names).groupby(list(names), sort=False).ngroup()
+        units = np.unique(units, return_inverse=True)[1]
     else:
         frames = [rows.frame()] if constraint.looks_back else rows.frames(*names)
         flags = np.concatenate([broken_in(frame, constraint, schema) for frame in frames])
-    tally = ViolationCounts.of(flags | unread, units)
-    shown = _shapes(rows, flags & ~unread, constraint, schema)
-    return Law(constraint, tally, int(unread.sum()), tuple(shown)), flags | unread
-
-
-def _shapes(rows: Rows, flags: np.ndarray, constraint: Constraint, schema: Schema) -> Sequence[tuple[str, int]]:
-    """The shapes of rows that break a constraint with values that columns allow, of many only some."""
-    positions = np.flatnonzero(flags)
-    if not len(positions):
-        return []
-    among = f"among {SHOWN_ROWS:,} of them: " if len(positions) > SHOWN_ROWS else ""
-    broken_rows = rows.take(positions[:SHOWN_ROWS])
-    return [(among + shape, n) for shape, n in shapes(broken_rows, constraint, schema)]
-
-
-def _alike(rows: Rows, flags: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Each row as a unit of its own, but rows that repeat each other as one."""
-    units, positions = np.arange(len(flags)), np.flatnonzero(flags)
+    positions, shown = np.flatnonzero(flags & ~unread), list[tuple[str, int]]()
     if len(positions):
-        groups = rows.where(flags).frame(*names).groupby(list(names), sort=False).ngroup()
-        units[positions] = len(flags) + groups.to_numpy()
-    return np.unique(units, return_inverse=True)[1]
+        among = f"among {SHOWN_ROWS:,} of them: " if len(positions) > SHOWN_ROWS else ""
+        shown = [(among + shape, n) for shape, n in shapes(rows.take(positions[:SHOWN_ROWS]), constraint, schema)]
+    return Law(constraint, ViolationCounts.of(flags | unread, units), int(unread.sum()), shown), flags | unread
 
 
 def _misshapen(rows: Rows, schema: Schema, name: str, ranks: np.ndarray | None) -> np.ndarray:
@@ -132,7 +239,7 @@ def _n_values(rows: Rows, name: str) -> int:
 
 
 def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[str]:
-    column = schema.columns[name]
+    column: Any = schema.columns[name]
     found = [words(kind, column, declared=schema.status == "declared")[0] for kind in faults.kinds[name]]
     known_empty = column.is_categorical and not (column.levels or column.is_measured)
     if name in faults.empty and not known_empty:
@@ -145,4 +252,7 @@ def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[st
         n_units = len(rows) if schema.entity is None else _n_values(rows, name)
         what = "rows" if schema.entity is None else "entities"
         found += [f"has more {what} than n_units={schema.n_units}"] if n_units > schema.n_units else []
-    return [*found, *rules_of_personal(column)]
+    if column.is_personal:
+        once = ", or repeats them" if column.unique else ""
+        found.append(f"holds values that have not the form of its kind ({form_of(column)}){once}")
+    return found

@@ -15,8 +15,6 @@ MOST_COLUMNS = 20  # Columns that a triangle of associations shows at most, the 
 MOST_CLIQUES = 10
 MINUS = "\u2212"
 MARKED = 0.1  # Total variation up to which a column whose details are marked comes before others
-TAIL = "columns.tail.excess"
-MOST_TAIL = 0.005  # Share of rows in tails beyond which they are marked, by the low end of the interval
 
 
 @dataclass(frozen=True)
@@ -65,30 +63,26 @@ class WorstClique:
 def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
     found = [{f["column"]: f for f in c.figures.get("columns", ())} for c in candidates]
     names = list(dict.fromkeys(name for figures in found for name in figures))
-    tails = [{e.subject[0]: e for e in c.estimates if e.measure == TAIL} for c in candidates]
     rows = []
     for name in names:
         figures = tuple(of.get(name) for of in found)
-        details = tuple(_details(of.get(name), figure) for of, figure in zip(tails, figures, strict=True))
-        rows.append(_column_row(name, figures, details))
+        rows.append(_column_row(name, figures, tuple(map(_details, figures))))
     return tuple(sorted(rows, key=lambda row: (-row.order, -row.worst)))
 
 
-def _details(tail: Estimate | None, figure: Mapping[str, Any] | None) -> tuple[Detail, ...]:
+def _details(figure: Mapping[str, Any] | None) -> tuple[Detail, ...]:
     """Tails, moments, frequent values and steps of one column, each where it was measured."""
     details, drawn = [], (figure or {}).get("descriptives") or {}
-    if tail is not None:
-        value = finite(tail.value)
-        beyond = f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
-        words = "tails as real" if abs(value) < 0.0005 else beyond
-        details.append(Detail(words, tail.low is not None and tail.low > MOST_TAIL))
-    for name in ("mean", "std", "spikes", "steps"):
+    for name in ("tail", "mean", "std", "spikes", "steps"):
         if drawn.get(name) is not None:
             details.append(Detail(_words(name, finite(drawn[name]), drawn), name in drawn.get("off", ())))
     return tuple(details)
 
 
 def _words(name: str, value: float, drawn: Mapping[str, Any]) -> str:
+    if name == "tail":
+        beyond = f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
+        return "tails as real" if abs(value) < 0.0005 else beyond
     if name == "mean":
         return f"mean {MINUS if value < 0 else '+'}{number(abs(value), 2)} SD"
     if name == "std":
@@ -182,7 +176,6 @@ def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:
 
 
 DASH = "\u2014"
-COLUMNS, PAIRS = "columns.tvd.mean", "pairs.tvd.mean"
 
 
 @dataclass(frozen=True)
@@ -197,20 +190,22 @@ class ExpectationLine:
 
 def expectations(candidate: Candidate) -> tuple[ExpectationLine, ...]:
     """The lines of one candidate; empty where nothing was expected."""
-    expected = candidate.expected or Expectation()
+    expected, figures = candidate.expected or Expectation(), candidate.figures
     column, tree, pair = expected.column, expected.tree, expected.pair
     lines = []
     if column is not None:
         note = "mean total variation, against the training rows"
-        lines.append(ExpectationLine("A column", note, number(column), _measured(candidate, COLUMNS)))
+        each = [figure["tvd"] for figure in figures.get("columns", ())]
+        lines.append(ExpectationLine("A column", note, number(column), _mean(each)))
     if tree is not None and pair is not None:
         note = "a small pair to a typical one; measured: mean over all pairs"
         low, high = sorted((tree, pair))
+        matrix = figures.get("pairs", {}).get("tvd", ())
+        each = [row[j] for i, row in enumerate(matrix) for j in range(i)]
         shown = number(low) if low == high else f"{number(low)} to {number(high)}"
-        lines.append(ExpectationLine("A pair of columns", note, shown, _measured(candidate, PAIRS)))
+        lines.append(ExpectationLine("A pair of columns", note, shown, _mean(each)))
     return tuple(lines)
 
 
-def _measured(candidate: Candidate, measure: str) -> str:
-    found = candidate.find(measure)
-    return number(found.value) if isinstance(found, Estimate) else DASH
+def _mean(distances: Sequence[Any]) -> str:
+    return number(sum(map(finite, distances)) / len(distances)) if distances else DASH

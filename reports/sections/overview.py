@@ -18,7 +18,7 @@ Anchor = Literal["utility", "comparison", "attacks", "guarantee"]
 WITHOUT = "utility.gap.boosting.without"
 MEASURES: Mapping[Anchor, tuple[str, ...]] = {
     "utility": (WITHOUT, "utility.tstr.boosting", "utility.tstr.linear"),
-    "comparison": ("joint.c2st.auc", "pairs.tvd.mean", "columns.tvd.mean"),
+    "comparison": ("joint.c2st.auc", "pairs.tvd.excess", "columns.tvd.excess"),
     "attacks": ("privacy.membership.auc",),
 }
 """The number of each line: the first of them that any table has. Without columns that give the target away only where
@@ -37,8 +37,14 @@ READINGS: Mapping[str, tuple[str, str]] = {
         "Told apart",
         f"fidelity, as the success of a program in telling this table's rows from real ones; {_AUC}",
     ),
-    "pairs.tvd.mean": ("Pairs off", "fidelity, as the mean distance of pairs of columns from the real ones"),
-    "columns.tvd.mean": ("Columns off", "fidelity, as the mean distance of columns from the real ones"),
+    "pairs.tvd.excess": (
+        "Pairs off",
+        "fidelity, as the mean distance of pairs of columns from the real ones beyond noise",
+    ),
+    "columns.tvd.excess": (
+        "Columns off",
+        "fidelity, as the mean distance of columns from the real ones beyond noise",
+    ),
     "privacy.membership.auc": ("Attack", f"the success of an attacker in telling who was in the real table; {_AUC}"),
 }
 """The title of a line by its number, and a reading of it."""

@@ -83,7 +83,7 @@ def test_a_measure_that_crashes_takes_no_other_down_and_tells_no_cell_value(tabl
 
 def test_every_number_that_a_failed_measure_owes_is_listed_as_failed(tables: Tables, broken: None) -> None:
     candidate = engine.measure_candidate("a", tables, measures=FIDELITY)
-    for measure, subject in (("columns.tvd.excess", ()), ("columns.tail.excess", ("age",))):
+    for measure, subject in (("columns.tvd.excess", ()), ("columns.tvd.excess", ("age",))):
         found = candidate.find(measure, subject)
         assert isinstance(found, Failure)
         assert found.reason == "failed"

@@ -176,7 +176,7 @@ def drawn() -> dict[str, Any]:
     """Each figure that is drawn as a whole."""
     losses = {"gap": 0.1, "low": 0.0, "high": 0.2}
     scores = {"model": "linear", "tstr": 0.7, "trtr": 0.8, "fresh": 0.8, "matched": 0.8, "floor": None, **losses}
-    levels = {"model": "linear", "parity_tstr": 0.1, "parity_trtr": 0.1, "odds_tstr": 0.1, "odds_trtr": 0.1}
+    levels = {"model": "linear", "parity_tstr": 0.1, "parity_trtr": 0.1}
     clique = {"columns": ["a", "b"], "tvd": 0.1, "reference": 0.1, "floor": 0.2}
     law = {
         "rule": "a <= b", "n": 90, "n_broken": 1, "n_unreadable": 0, "reference": 1.0, "floor": 0.5,

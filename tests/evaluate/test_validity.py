@@ -9,9 +9,8 @@ import pytest
 from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
 from evaluate.tables import Tables
-from evaluate.validity import shares as validity_shares
 from evaluate.validity import validity
-from evaluate.validity.shares import ViolationCounts
+from evaluate.validity.validity import ViolationCounts
 from synth.schema import build_schema
 from synth.table import conform
 from synth.table.rows import Rows
@@ -292,7 +291,7 @@ def _held(share: float, n_replicates: int) -> float:
         rng = np.random.default_rng(seed)
         units = np.repeat(np.arange(300), rng.integers(1, 8, 300))
         flags = (rng.random(300) < share)[units]
-        estimate = validity_shares.share("validity.rows", ViolationCounts.of(flags, units), (), "")
+        estimate = validity.share("validity.rows", ViolationCounts.of(flags, units), (), "")
         held += estimate.low <= 1 - share <= estimate.high  # type: ignore[operator]
     return held / n_replicates
 
@@ -317,7 +316,7 @@ def test_intervals_of_repeated_values_are_rather_too_wide(n: int, n_values: int)
         values = np.random.default_rng(seed).integers(0, n_values, n)
         units = np.unique(values, return_inverse=True)[1]
         repeats = np.bincount(units)[units] > 1
-        estimate = validity_shares.share("validity.constraint", ViolationCounts.of(repeats, units), (), "", least=2.0)
+        estimate = validity.share("validity.constraint", ViolationCounts.of(repeats, units), (), "", least=2.0)
         held += estimate.low <= expected <= estimate.high  # type: ignore[operator]
     assert held >= 950
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Expectation
+from evaluate.result import Candidate, Evaluation, EvaluationError, Expectation
 from evaluate.result_io import evaluation_from
 from reports.html import render_html
 from reports.sections.fidelity import expectations
@@ -14,8 +14,8 @@ HEADING = "Expected from public facts, beside what was measured"
 
 
 def candidate(expected: Expectation | None) -> Candidate:
-    estimates = (Estimate("columns.tvd.mean", 0.017, 800, "lower"), Estimate("pairs.tvd.mean", 0.09, 800, "lower"))
-    return Candidate("mst", estimates, expected=expected)
+    pairs = {"tvd": [[0.014, 0.09], [0.09, 0.02]], "worst": []}
+    return Candidate("mst", (), figures={"columns": [{"tvd": 0.014}, {"tvd": 0.02}], "pairs": pairs}, expected=expected)
 
 
 def test_expected_and_measured_stand_side_by_side() -> None:
@@ -35,7 +35,7 @@ def test_nothing_usable_shows_nothing(expected: Expectation | None) -> None:
 
 
 def test_what_was_not_measured_is_a_dash() -> None:
-    bare = replace(candidate(EXPECTED), estimates=())
+    bare = replace(candidate(EXPECTED), figures={})
     assert {line.measured for line in expectations(bare)} == {"\u2014"}
 
 

@@ -204,7 +204,7 @@ def test_a_statement_with_injected_noise_is_called_void(evaluation: Evaluation) 
 
 
 def test_a_candidate_of_which_nothing_was_measured_still_has_a_report(evaluation: Evaluation) -> None:
-    bare = Candidate("bare", (), (Failure("columns.tvd.mean", "timed out", "the time limit was reached"),))
+    bare = Candidate("bare", (), (Failure("columns.tvd.excess", "timed out", "the time limit was reached"),))
     text = Page(render_html(evaluation_of(bare))).text
     assert "timed out" in text
     assert "the time limit was reached" in text

@@ -12,37 +12,21 @@ from reports.glossary import better, reading, shown
 
 
 def lost(value: float, low: float | None = None, high: float | None = None) -> Estimate:
-    return Estimate("pairs.tvd.floor_share", value, 100, "lower", low=low, high=high, reference=0.0, floor=1.0)
+    return Estimate("pairs.dependence.floor_share", value, 100, "lower", low=low, high=high, reference=0.0, floor=1.0)
 
 
-@pytest.mark.parametrize(
-    ("estimate", "begins"),
-    [
-        (lost(3.5, 2.9, 4.1), "Above 1, pairs are farther"),
-        (lost(3.5), "Above 1, pairs are farther"),
-        (lost(1.1, 0.4, 1.9), "Above 1 would be"),
-        (lost(-0.4, -0.6, -0.2), "Below 0"),
-        (lost(-0.1, -0.3, 0.2), "Around 0"),
-        (lost(0.1, -0.1, 0.3), "Around 0"),
-        (lost(0.0), "Around 0"),
-    ],
-)
-def test_a_share_outside_its_landmarks_is_explained(estimate: Estimate, begins: str) -> None:
-    assert reading(estimate).startswith(begins)
-
-
-@pytest.mark.parametrize("measure", ["pairs.association.kept", "privacy.multiset"])
-def test_more_than_all_is_not_called_better(measure: str) -> None:
-    most = Estimate(measure, 1.458, 100, "higher", low=1.4, high=1.5)
+def test_more_than_all_is_not_called_better() -> None:
+    most = Estimate("privacy.multiset", 1.458, 100, "higher", low=1.4, high=1.5)
     assert reading(most).startswith("Above 1 is not better than 1")
-    assert reading(Estimate(measure, 1.01, 100, "higher", low=0.98, high=1.04)) == ""
-    assert "higher is better" not in better(measure, "higher")
-    assert reading(Estimate("pairs.tvd.floor_share", 1.4, 9, "lower", low=1.2, high=1.6)).startswith("Above 1, pairs")
+    assert reading(Estimate("privacy.multiset", 1.01, 100, "higher", low=0.98, high=1.04)) == ""
+    assert "higher is better" not in better("privacy.multiset", "higher")
+    assert reading(lost(1.4, 1.2, 1.6)).startswith("Above 1, relations are made up")
+    assert reading(lost(1.1, 0.4, 1.9)) == ""
 
 
 def test_what_reads_itself_is_left_alone() -> None:
     assert reading(lost(0.4, 0.3, 0.5)) == ""
-    assert reading(Estimate("columns.tvd.mean", 2.0, 10, "lower")) == ""
+    assert reading(Estimate("columns.tvd.excess", 2.0, 10, "lower")) == ""
     assert reading(None) == ""
 
 
@@ -62,4 +46,4 @@ def test_a_privacy_loss_as_text(value: object, text: str) -> None:
 
 def test_a_claimed_epsilon_is_rounded_up_and_a_measured_number_to_the_nearest() -> None:
     assert shown(Estimate("statement.epsilon", 1.0724, 0, "lower")) == "1.08"
-    assert shown(Estimate("columns.tvd.mean", 0.1724, 10, "lower")) == "0.172"
+    assert shown(Estimate("columns.tvd.excess", 0.1724, 10, "lower")) == "0.172"

@@ -31,9 +31,7 @@ FIGURES: dict[str, Any] = {
                 {"group": "men", "n": 200, "few": False, "boosting": {"gap": 0.07, "low": 0.0, "high": 0.1}},
                 {"group": "rare", "n": 3, "few": True},
             ],
-            "levels": [
-                {"model": "boosting", "parity_tstr": 0.3, "parity_trtr": 0.2, "odds_tstr": 0.1, "odds_trtr": 0.05}
-            ],
+            "levels": [{"model": "boosting", "parity_tstr": 0.3, "parity_trtr": 0.2}],
         }
     ],
 }

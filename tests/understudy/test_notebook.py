@@ -76,7 +76,7 @@ def test_a_statement_is_one_line_and_a_table_of_its_events_and_never_understates
 
 
 def test_an_evaluation_shows_key_figures_beside_its_landmarks() -> None:
-    found = Estimate("columns.tvd.mean", 0.021, 900, "lower", low=0.02, high=0.03, reference=0.01, floor=0.5)
+    found = Estimate("columns.tvd.excess", 0.021, 900, "lower", low=0.02, high=0.03, reference=0.01, floor=0.5)
     evaluation = evaluation_of(Candidate(HOSTILE, (found,)), Candidate("b", ()))
     assert len(repr(evaluation)) < 120
     page = evaluation._repr_html_()
@@ -127,7 +127,7 @@ def test_a_private_fit_without_a_schema_says_how_to_declare_one(
 
 
 def test_a_printed_evaluation_shows_key_figures_in_80_columns_and_what_failed() -> None:
-    measured = Estimate("columns.tvd.mean", 0.021, 900, "lower", low=0.02, high=0.03, reference=0.01, floor=0.5)
+    measured = Estimate("columns.tvd.excess", 0.021, 900, "lower", low=0.02, high=0.03, reference=0.01, floor=0.5)
     failed = Failure("privacy.membership.auc", "failed", "because")
     skipped = Failure("privacy.texts.copied", "skipped", "because")
     several = [Candidate(f"t{i}", (measured,), (failed, skipped)) for i in range(12)]

@@ -132,7 +132,7 @@ def test_a_careless_package_fails_alone_and_the_evaluation_can_be_read(result: o
     found = spoilt(result)
     assert isinstance(found.find(NAME), Failure)
     assert found.figures["columns"]
-    assert isinstance(found.find("columns.tvd.mean"), Estimate)
+    assert isinstance(found.find("columns.tvd.excess"), Estimate)
     assert evaluation_from(evaluation_of(found).to_json())
 
 
@@ -149,7 +149,7 @@ def test_a_package_that_ends_the_process_on_import_ends_nothing(
         return real(name, *more)
 
     monkeypatch.setattr("evaluate.metrics.importlib.import_module", imported)
-    assert "columns.tvd.mean" in CATALOG
+    assert "columns.tvd.excess" in CATALOG
     assert NAME not in CATALOG
     with pytest.raises(EvaluationError, match="mend that package"):
         metrics.measure_of("order")

@@ -142,8 +142,8 @@ def test_the_csv_holds_every_number_of_the_evaluation(paid: Any) -> None:
 def test_the_summary_is_the_mean_over_seeds_with_its_interval(paid: Any) -> None:
     workspace, _ = paid
     summary = pd.read_csv(workspace.folder / "out" / "sweep_summary.csv", keep_default_na=False)
-    (line,) = summary[(summary.measure == "columns.tvd.mean") & (summary.epsilon == "0.5")].to_dict("records")
-    found = [c.find("columns.tvd.mean") for c in evaluation_of(workspace).candidates[:2]]
+    (line,) = summary[(summary.measure == "columns.tvd.excess") & (summary.epsilon == "0.5")].to_dict("records")
+    found = [c.find("columns.tvd.excess") for c in evaluation_of(workspace).candidates[:2]]
     first, second = (e.value for e in found if isinstance(e, Estimate))
     assert line["mean"] == pytest.approx((first + second) / 2)
     half = 12.7062047 * abs(first - second) / 2  # Student's t at one degree of freedom
@@ -154,7 +154,7 @@ def test_all_points_share_one_split_and_seeds_differ(paid: Any) -> None:
     workspace, _ = paid
     made = {path.stem: path.read_bytes() for path in (workspace.folder / "out" / "synthetic").iterdir()}
     assert made["independent-none-seed0"] != made["independent-none-seed1"]
-    references = {c.find("columns.tvd.mean").reference for c in evaluation_of(workspace).candidates[:4]}  # type: ignore[union-attr]
+    references = {c.find("columns.tvd.excess").reference for c in evaluation_of(workspace).candidates[:4]}  # type: ignore[union-attr]
     assert len(references) == 1
 
 

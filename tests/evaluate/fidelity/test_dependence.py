@@ -112,7 +112,8 @@ def test_it_is_the_squared_difference_of_joint_less_independent_shares_without_i
     coded = EncodedSamples.of(tables, Samples.draw(tables).whole())
     a, b = coded.columns.index("color"), coded.columns.index("length")
     counts = next(coded.each([(a, b)]))
-    found = dependence._dependence(coded, a, b, counts)
+    kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
+    found = dependence.dependence_of(counts, *kinds)
     cells = [table[0].reshape(coded.sizes[a], coded.sizes[b]) for table in counts[:2]]
     parts = []
     for cell in cells:

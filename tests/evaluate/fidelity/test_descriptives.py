@@ -82,7 +82,7 @@ def test_a_spike_stands_out_among_its_neighbors() -> None:
 def test_a_column_without_a_value_is_a_failure_of_the_table(tables: Tables) -> None:
     gone = columns.measure(replace(tables, synthetic=tables.synthetic.assign(length=np.nan)))
     failed = {(f.measure, f.subject): f.message for f in gone.failures}
-    assert "'length'" in failed["columns.tail.excess.mean", ()]
+    assert "'length'" in failed[descriptives.TAILS, ()]
 
 
 def one_column(tables_of: Callable[..., Tables], *frames: np.ndarray) -> MetricResult:
@@ -98,20 +98,15 @@ def test_the_numbers_of_a_ruined_column_are_off_and_those_of_a_fresh_one_are_not
     train, fresh, honest = (np.round(rng.lognormal(8, 1, n), -2) for n in (2_000, 1_000, 2_000))
     moved = spoiled_table("tails tripled", pd.DataFrame({"x": honest}), rng)["x"].to_numpy() + rng.uniform(0, 99, 2_000)
     bad, good = one_column(tables_of, train, fresh, moved), one_column(tables_of, train, fresh, honest)
-    for measure, limit in (("columns.tail.excess.mean", 0.01), ("columns.tail.excess.worst", 0.03)):
-        assert (found(bad, measure).low or 0) > limit > (found(good, measure).high or 1)
-    assert (
-        (found(bad, "columns.lattice.kept.worst").high or 1)
-        < 0.5
-        < (found(good, "columns.lattice.kept.worst").low or 0)
-    )
+    assert (found(bad, descriptives.TAILS).low or 0) > 0.03 > (found(good, descriptives.TAILS).high or 1)
+    assert (found(bad, descriptives.LATTICE).high or 1) < 0.5 < (found(good, descriptives.LATTICE).low or 0)
     (column,), (honest_column,) = bad.figures["columns"], good.figures["columns"]
     figure = ColumnShares.model_validate(column).descriptives
     assert figure is not None
     assert figure.mean == pytest.approx((moved.mean() - train.mean()) / train.std())
     assert figure.std == pytest.approx(moved.std() / train.std())
     assert figure.lattice == "multiples of 100"
-    assert {"std", "steps"} <= {*figure.off}
+    assert {"tail", "std", "steps"} <= {*figure.off} and figure.tail == found(bad, descriptives.TAILS).value
     assert honest_column["descriptives"]["off"] == []
     (lower,) = one_column(tables_of, train, fresh, honest / 2).figures["columns"]
     assert lower["descriptives"]["mean"] < 0 < figure.mean
@@ -145,34 +140,31 @@ def test_intervals_of_tails_hold_what_lies_beyond_a_training_quantile(inflated: 
     assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 300)
 
 
-def test_the_mean_of_tails_holds_its_expectation_and_the_worst_allows_for_the_choice() -> None:
+def test_the_worst_of_tails_allows_for_the_choice() -> None:
     rng, covered = np.random.default_rng(7), []
     for _ in range(150):
         trains, others = rng.normal(size=(6, 800)), rng.normal(size=(6, 400)) * 1.3
         tails: list[Shares] = [descriptives.tail(values_of(*both)) for both in zip(trains, others, strict=True)]
         ends = np.sort(trains, axis=1)[:, [3, -4]]
         there = [stats.norm.cdf(ends[:, 0] / s) + stats.norm.sf(ends[:, 1] / s) for s in (1.3, 1.0)]
-        mean = descriptives._mean_tail(tails)
-        worst = descriptives._worst_share("columns.tail.excess.worst", tails, Shares.differences, "lower")
-        truths = (there[0] - there[1]).mean(), (there[0] - there[1]).max()
-        covered.append([(e.low or 0) <= truth <= (e.high or 0) for e, truth in zip((mean, worst), truths, strict=True)])
-    assert (np.mean(covered, axis=0) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 150)).all()
+        worst = descriptives._worst_share(descriptives.TAILS, tails, Shares.differences, "lower")
+        covered.append((worst.low or 0) <= (there[0] - there[1]).max() <= (worst.high or 0))
+    assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 150)
 
 
 def test_rows_of_an_entity_count_as_one_piece_of_evidence(tables_with_entities: Tables) -> None:
-    measured = columns.measure(tables_with_entities)
-    tail = found(measured, "columns.tail.excess", "size")
+    tail = found(columns.measure(tables_with_entities), descriptives.TAILS)
     assert tail.low is not None
     assert tail.high is not None
-    as_rows = newcombe(wilson(tail.value + 0.02, tail.n), wilson(0.02, tail.n))
+    as_rows = newcombe(wilson(tail.value + 0.02, tail.n, 2), wilson(0.02, tail.n, 2))
     assert tail.high - tail.low > 1.8 * (as_rows[2] - as_rows[1])
 
 
 def test_a_table_without_numbers_says_so(tables: Tables) -> None:
     schema = build_schema({"status": "declared", "columns": {"flag": {"kind": "boolean"}}})
     measured = columns.measure(replace(tables, schema=schema))
-    assert {f.measure for f in measured.failures} >= {*descriptives.OF_THE_TABLE} - {descriptives.MEAN_TAIL}
-    (tail,) = (e for e in measured.estimates if e.measure == descriptives.MEAN_TAIL)
+    assert {f.measure for f in measured.failures} >= {descriptives.SPIKES, descriptives.LATTICE}
+    (tail,) = (e for e in measured.estimates if e.measure == descriptives.TAILS)
     assert (tail.low, tail.value, tail.high) == (0.0, 0.0, 0.0) and "no number or date" in tail.note
     assert all(isinstance(f, Failure) for f in measured.failures)
 

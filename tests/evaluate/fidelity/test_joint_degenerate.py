@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.fidelity import detection, support
+from evaluate.fidelity import detection, repeats
 from evaluate.tables import Tables
 from synth.schema import build_schema
 from synth.table import conform
@@ -36,10 +36,10 @@ def test_odd_tables_give_finite_numbers_or_a_sentence(name: str, tables_of: Call
     rng = np.random.default_rng(0)
     train, holdout, synthetic = (conform(pd.DataFrame(make(40, rng)), schema, part=True) for _ in range(3))
     tables = tables_of(train, holdout, synthetic, schema)
-    for module in (detection, support):
+    for module in (detection, repeats):
         measurement = module.measure(tables)
         told = {e.measure for e in measurement.estimates} | {f.measure for f in measurement.failures}
-        assert told == set(module.NAMES)
+        assert told == {metric.name for metric in module.METRICS}
         for estimate in measurement.estimates:
             assert estimate.low is not None and estimate.high is not None
             assert estimate.low <= estimate.value <= estimate.high

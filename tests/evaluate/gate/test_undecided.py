@@ -8,7 +8,7 @@ import pytest
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.estimate import NO_HOLDOUT, UNASKED
-from evaluate.fidelity import joint_samples
+from evaluate.fidelity import detection
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import Policy, Rule, build_waivers
 from evaluate.gate.undecided import CANNOT, DELTA, most_of, proving_epsilons
@@ -98,7 +98,7 @@ def test_of_a_number_on_samples_larger_ones_are_the_remedy_where_the_table_has_t
 
 
 def test_what_measures_take_at_most_is_what_they_take() -> None:
-    most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: joint_samples.MAX_ROWS, TEST: task.MAX_ROWS}
+    most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: detection.MAX_ROWS, TEST: task.MAX_ROWS}
     assert {counted: counted.most for counted in most} == most
 
 

@@ -159,11 +159,11 @@ def test_a_waiver_of_something_else_waives_nothing(changed: dict[str, object]) -
 
 
 def test_a_waiver_of_one_column_leaves_the_others_binding() -> None:
-    rules = [Rule(measure="columns.missing", limit=0.1, why="w", subject=(name,)) for name in ("age", "sex")]
+    rules = [Rule(measure="columns.tvd.excess", limit=0.1, why="w", subject=(name,)) for name in ("age", "sex")]
     found = [
-        Estimate("columns.missing", 0.9, 100, "lower", subject=(name,), low=0.8, high=1.0) for name in ("age", "sex")
+        Estimate("columns.tvd.excess", 0.9, 100, "lower", subject=(name,), low=0.8, high=1.0) for name in ("age", "sex")
     ]
-    of = waiver("columns.missing", LAST, subject=("age",))
+    of = waiver("columns.tvd.excess", LAST, subject=("age",))
     verdict = judge_candidate(table(*found), policy_of(*rules), today=TODAY, waivers=[of])
     assert [finding.waived for finding in verdict.findings] == [True, False]
     assert verdict.verdict == "FAIL"

@@ -23,7 +23,7 @@ from understudy.artifacts import Delivery
 from understudy.extras.ops.mlflow_record import Mlflow, Run, runs_of
 from understudy.job.spec import JobError, build_job
 
-AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.mean"
+AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.excess"
 MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
 KEY = Estimate(COLUMNS, 0.0671, 900, "lower")
 PLACE = "http://127.0.0.1:9"

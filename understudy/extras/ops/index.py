@@ -35,7 +35,7 @@ from understudy.run.released_numbers import REPORT as REPORT_TO_HAND_ON
 
 MARK = Markup('<meta name="generator" content="understudy index">')  # the line that tells this page from every other
 FIGURES = (
-    "utility.tstr.boosting", "joint.c2st.auc", "pairs.tvd.floor_share", "privacy.copies.people",
+    "utility.tstr.boosting", "joint.c2st.auc", "pairs.dependence.floor_share", "privacy.copies.people",
     "privacy.membership.auc",
 )  # fmt: skip
 """Key figures that a row has room for: use, fidelity of rows and of pairs, copies, and the attack on membership."""

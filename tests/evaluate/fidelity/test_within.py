@@ -1,0 +1,180 @@
+"""Relations within groups: against their definition, and what is turned round in a part of the rows alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.fidelity import dependence, within
+from evaluate.fidelity.encoded import EncodedSamples
+from evaluate.fidelity.samples import Samples
+from evaluate.gate.policy import load_policy, shipped
+from evaluate.intervals import jackknife
+from evaluate.result import Estimate, Failure
+from evaluate.tables import Tables
+from synth.schema import build_schema
+
+SCHEMA = build_schema(
+    {
+        "status": "declared",
+        "target": "y",
+        "columns": {
+            "group": {"kind": "categorical", "categories": list("abc")},
+            "x": {"kind": "real", "bounds": [-9, 9]},
+            "z": {"kind": "real", "bounds": [-9, 9]},
+            "free": {"kind": "real", "bounds": [-9, 9]},
+            "y": {"kind": "boolean"},
+        },
+    }
+)
+SHARES = {"a": 0.6, "b": 0.25, "c": 0.15}
+LIMITS = {name: next(r for r in load_policy(name).rules if r.measure == within.NAME) for name in shipped()}
+
+
+def rows(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    x, noise, free = rng.standard_normal((3, n))
+    frame = pd.DataFrame({"group": rng.choice(list(SHARES), n, p=list(SHARES.values())), "x": x, "free": free})
+    return frame.assign(z=x + noise / 2, y=x + rng.standard_normal(n) > 0)[list(SCHEMA.columns)]
+
+
+def turned(frame: pd.DataFrame, group: str) -> pd.DataFrame:
+    """The rows with `z` in the opposite order in one group."""
+    inside = (frame["group"] == group).to_numpy()
+    z, order = frame["z"].to_numpy(copy=True), np.flatnonzero(inside)[np.argsort(frame["z"].to_numpy()[inside])]
+    z[order] = z[order[::-1]].copy()
+    return frame.assign(z=z)
+
+
+def coded(synthetic: pd.DataFrame, seed: int = 0, n: int = 2_000) -> EncodedSamples:
+    rng = np.random.default_rng([seed, 3])
+    tables = Tables.prepare(rows(n, rng), rows(n // 2, rng), synthetic, SCHEMA, seed=seed)
+    return EncodedSamples.of(tables, Samples.draw(tables).whole(), together=4)
+
+
+def measured(synthetic: pd.DataFrame, seed: int = 0) -> Estimate:
+    found = within.measure(coded(synthetic, seed), SCHEMA.target)
+    assert isinstance(found, Estimate)
+    return found
+
+
+def shares_of(codes: EncodedSamples, level: within.Level) -> np.ndarray:
+    starts = np.r_[0, np.cumsum(codes.sizes)[:-1]]
+    inside, whole = (np.add.reduceat(within._squares(codes, of), starts, axis=2) for of in (level, None))
+    return within._shares(inside, np.maximum(inside[:, 2], whole[:, 2]))[0]
+
+
+@pytest.mark.parametrize("group", ["b", "c"])
+def test_a_relation_turned_round_in_one_group_breaks_the_rule_and_on_average_it_is_there(group: str) -> None:
+    honest = rows(2_000, np.random.default_rng(1))
+    bad = turned(honest, group)
+    found = measured(bad)
+    assert found.low is not None
+    assert all(rule.fails_beyond is not None and found.low > rule.fails_beyond for rule in LIMITS.values()), found
+    assert f"'z' where 'group' is '{group}'" in found.note
+    (overall, _) = dependence.measure(coded(bad))
+    assert isinstance(overall, Estimate) and overall.value < 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fresh_rows_keep_the_rule_and_rows_shuffled_in_one_group_are_merely_lost(seed: int) -> None:
+    rng = np.random.default_rng([seed, 2])
+    honest = rows(2_000, rng)
+    fresh = measured(honest, seed)
+    assert fresh.high is not None and all(fresh.high < rule.limit for rule in LIMITS.values()), fresh
+    inside = (honest["group"] == "b").to_numpy()
+    lost = honest.assign(z=np.where(inside, rng.permutation(honest["z"]), honest["z"]))
+    found = measured(lost, seed)
+    assert found.high is not None and 0.5 < found.value < 1.25
+    assert all(found.high < rule.limit for rule in LIMITS.values()), found
+
+
+def test_two_labels_that_were_exchanged_in_all_rows_break_the_rule(tables_of: Callable[..., Tables]) -> None:
+    column = {"kind": "categorical", "categories": list("abcdef")}
+    schema = build_schema({"status": "declared", "columns": {"x": {"kind": "real", "bounds": [-9, 9]}, "kind": column}})
+    rng = np.random.default_rng(6)
+
+    def made(n: int) -> pd.DataFrame:
+        x = rng.standard_normal(n)
+        return pd.DataFrame(
+            {"x": x, "kind": np.array(list("abcdef"))[np.clip((x + rng.normal(size=n) + 3).astype(int), 0, 5)]}
+        )
+
+    train, holdout, fresh = made(2_000), made(1_000), made(2_000)
+    swapped = fresh.assign(kind=fresh["kind"].map(lambda kind: {"c": "d", "d": "c"}.get(kind, kind)))
+    for rows_, is_swapped in ((fresh, False), (swapped, True)):
+        drawn = tables_of(train, holdout, rows_, schema)
+        found = within.measure(EncodedSamples.of(drawn, Samples.draw(drawn).whole(), together=4), None)
+        assert isinstance(found, Estimate) and found.low is not None
+        assert all((found.low > (rule.fails_beyond or 0.0)) == is_swapped for rule in LIMITS.values()), found
+        assert not is_swapped or "of 'kind'" in found.note
+
+
+def test_it_is_the_squared_difference_of_dependence_over_that_of_train_without_its_noise() -> None:
+    codes = coded(turned(rows(2_000, np.random.default_rng(1)), "b"))
+    group, z = codes.columns.index("group"), codes.columns.index("z")
+    level = next(level for level in within._levels(codes, None) if "'b'" in level.words)
+
+    def covariances(table: int, kept: np.ndarray) -> list[np.ndarray]:
+        inside = codes.rows[table].codes[kept]
+        flags = [
+            np.column_stack([
+                inside[:, i] <= code if is_number and code < size - 2 else inside[:, i] == code for code in range(size)
+            ]).astype(float)
+            for i, (size, is_number) in enumerate(zip(codes.sizes, codes.is_number, strict=True))
+        ]  # fmt: skip
+        flags = [each - each.mean(axis=0) for each in flags]
+        others = [i for i in range(len(flags)) if i != z]
+        return [flags[i].T @ flags[z] / len(inside) / np.sqrt(scale[i] * scale[z]) for i in others]
+
+    def spread(column: np.ndarray, size: int, is_number: bool) -> float:
+        shares = [np.mean(column <= c if is_number and c < size - 2 else column == c) for c in range(size)]
+        return float(sum(share * (1 - share) for share in shares))
+
+    kinds = zip(codes.rows[0].codes.T, codes.sizes, codes.is_number, strict=True)
+    scale = [spread(column, size, bool(is_number)) for column, size, is_number in kinds]
+    found: dict[str, np.ndarray] = {}
+    for name, table, members in (("train", 0, True), ("synthetic", 1, True), ("all", 0, False)):
+        rows_of = codes.rows[table]
+        inside = (rows_of.codes[:, group] == level.codes[0]) | (not members)
+        masks = [inside, *(inside & (rows_of.rows.groups != k) for k in range(16))]
+        found[name] = np.array([np.concatenate([c.ravel() for c in covariances(table, mask)]) for mask in masks])
+    noise = {name: 15 / 16 * ((of[1:] - of[1:].mean(axis=0)) ** 2).sum() for name, of in found.items()}
+    apart = ((found["synthetic"][0] - found["train"][0]) ** 2).sum() - noise["synthetic"] - noise["train"]
+    own = max((found[name][0] ** 2).sum() - noise[name] for name in ("train", "all"))
+    shares = shares_of(codes, level)
+    assert shares[z, 0, 0] == pytest.approx(apart / own, rel=1e-4)
+
+
+def test_groups_are_of_the_target_first_and_of_values_of_coarse_numbers(tables: Tables) -> None:
+    codes = EncodedSamples.of(tables, Samples.draw(tables).whole(), together=4)
+    columns = [codes.columns[level.column] for level in within._levels(codes, "length")]
+    assert columns[0] == "length" and "length" not in columns[columns.count("length") :]
+    assert 0 < columns.count("length") <= 4 and "count" in columns
+    assert "length" not in [codes.columns[level.column] for level in within._levels(codes, None)]
+
+
+def test_independent_columns_and_few_rows_say_nothing(tables: Tables) -> None:
+    rng = np.random.default_rng(5)
+    loose = rows(2_000, rng).apply(lambda column: rng.permutation(column.to_numpy()))
+    few = replace(tables, synthetic=tables.synthetic.head(15))
+    for codes, reason in (
+        (coded(loose), "not applicable"),
+        (EncodedSamples.of(few, Samples.draw(few).whole(), together=4), "skipped"),
+    ):
+        found = within.measure(replace(codes, rows=(codes.rows[1], *codes.rows[1:])), None)
+        assert isinstance(found, Failure) and found.reason == reason
+
+
+@pytest.mark.statistical
+def test_the_interval_of_a_share_holds_its_expectation() -> None:
+    for spoil in (lambda frame: frame, lambda frame: turned(frame, "c")):
+        found = []
+        for seed in range(60):
+            codes = coded(spoil(rows(400, np.random.default_rng([seed, 7]))), seed, 800)
+            level = next(level for level in within._levels(codes, None) if "'c'" in level.words)
+            shares = shares_of(codes, level)[codes.columns.index("z"), 0]
+            found.append((shares[0], *jackknife(float(shares[0]), shares[1:])))
+        value, low, high = np.array(found).T
+        assert np.mean((low <= value.mean()) & (value.mean() <= high)) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 60)
