@@ -183,7 +183,7 @@ def a_claim_proves_only_what_it_allows() -> None:
 
 
 AGAINST = Audit(
-    1.0, 1e-6, bound=9.0, distribution_free=0.9, strongest=36.0, confidence=0.99, n_trials=900,
+    epsilon=1.0, delta=1e-6, bound=9.0, distribution_free=0.9, strongest=36.0, confidence=0.99, n_trials=900,
     false_positives=(0.3, 0.2, 0.4), false_negatives=(0.3, 0.2, 0.4), ran_on="a public stand-in of 5 columns",
 )  # fmt: skip
 
