@@ -18,7 +18,7 @@ LEAST_EFFECT = 0.04
 """D or V from which a column matters. With V = v no test gains more than v over its false alarms. By that column no
 area under a curve exceeds .5 + v. A test with 1% or .1% false alarms then finds at most 1.97% or .56%: the strictest
 shipped policy allows .55, 2% and .6%. A level that only one side has, with a share s there, has V = sqrt(s / 2)."""
-LEAST_TWINS = 0.01
+LEAST_TWINS = 0.002
 """Share of the holdout from which missing or surplus twins in train matter: the least excess of copies from which a
 shipped policy says FAIL."""
 MOST_UNSEEN = 0.55
