@@ -268,8 +268,10 @@ def is_ours(measure: str) -> bool:
 
 
 def needs_holdout(measure: str) -> bool:
-    """True for attacks and for models, which tell nothing by rows that the generator saw."""
-    return measure.startswith(("privacy.", "utility.", "fairness.models"))
+    """True for attacks and for models, which tell nothing by rows that the generator saw, and for what other packages
+    measure: whether that compares with such rows is theirs to declare.
+    """
+    return measure.startswith(("privacy.", "utility.", "fairness.models")) or not is_ours(measure)
 
 
 def measure_of(name: str) -> Callable[[Any], Any]:

@@ -149,7 +149,10 @@ def _dependence(name: str, tables: Tables) -> ReplicatedFigure | Failure:
         return Failure(name, "not applicable", "the schema has fewer than two columns that are learned")
     samples = Samples.draw(tables).whole()
     if samples.n_groups != N_GROUPS:
-        return Failure(name, "not applicable", "there are too few rows for an interval")
+        sides = (samples.tables[0], samples.train), (samples.tables[1 + FRESH], samples.others[FRESH])
+        # Of a table whose rows are all of a few units, that is its own doing.
+        is_real = min(table.n_units(cut.n_rows) for table, cut in sides) < N_GROUPS
+        return Failure(name, "not applicable" if is_real else "skipped", "there are too few rows for an interval")
     coded = EncodedSamples.of(tables, samples)
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
     sizes, are_numbers = coded.sizes, coded.is_number

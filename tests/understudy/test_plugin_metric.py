@@ -12,6 +12,7 @@ import pytest
 import synth
 from evaluate import metrics
 from evaluate.engine import evaluate, isolated
+from evaluate.estimate import NO_HOLDOUT
 from evaluate.gate.policy import Policy, build_policy
 from evaluate.gate.verdict import judge
 from evaluate.metrics import CATALOG, GATEABLE, MODULES
@@ -64,6 +65,18 @@ def test_it_is_measured_judged_by_a_policy_and_shown_in_the_report() -> None:
     figures = page.split('id="comparison"')[1].split('id="columns"')[0]
     assert "Rows that repeat" in figures and "<svg" in figures.split("Rows that repeat")[-1].split("</tr>")[0]
     assert "Share of synthetic rows equal to the row above them." in page.split('id="glossary"')[1]
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("declared", [True, False])
+def test_without_a_holdout_it_is_measured_only_where_it_declares_that_it_needs_none(
+    declared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module(MODULES["order"])
+    monkeypatch.setattr(module, "METRICS", tuple(replace(one, without_holdout=declared) for one in module.METRICS))
+    metrics.forget()
+    found = evaluate(table(300, 1), table(300, 3), measures="order").candidates[0].find(NAME)
+    assert isinstance(found, Estimate) if declared else isinstance(found, Failure) and found.message == NO_HOLDOUT
 
 
 @pytest.mark.usefixtures("plugin")

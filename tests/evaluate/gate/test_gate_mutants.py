@@ -92,7 +92,7 @@ def the_worst_of_the_binding_rules_counts() -> None:
         assert judge_candidate(both, warned).verdict == "PASS"
     assert judge_candidate(table(LEAKY, number(VALID, 0.9, 0.95, 1.0)), RULES).verdict == "FAIL"
     assert judge_candidate(table(QUIET), policy_of()).verdict == "INCONCLUSIVE"
-    for reason in ("failed", "timed out", "skipped"):
+    for reason in ("failed", "timed out", "skipped", "not applicable"):
         assert judge_candidate(table(WHOLE, Failure(AUC, reason, "why")), RULES).verdict == "INCONCLUSIVE"  # type: ignore[arg-type]
 
 
@@ -310,6 +310,8 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
     ("warnings bind", finding.Finding, "binding", '== "fail"', '!= "none"', WORST),
     ("what was not run is no matter", verdict, "_applies", "return candidate.statement is not None or",
      "return found is not None and", WORST),
+    ("what applies to no table is no matter", verdict, "_applies", "rule.measure not in WHERE_ANYTHING_HOLDS", "False",
+     WORST),
     ("broken self-tests are no matter", verdict, "judge_candidate", "check.outcome == BROKEN", "False", TESTS),
     ("a self-test is skipped", checks, "checks_of", "(*CASES,", "(*CASES[:-1],", TESTS),
     ("the honest one is skipped", checks, "checks_of", "(*CASES,", "(*CASES[1:],", TESTS),

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from evaluate.comparison import ComparisonTerms, PairResult, VendorRanking
@@ -17,7 +18,7 @@ from evaluate.result import Candidate, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Real
-from synth.schema import Schema
+from synth.schema import Schema, build_schema
 from tests.evaluations import evaluation_of
 
 FIDELITY = {SHARE: FIGURES[SHARE]}
@@ -179,6 +180,20 @@ def test_too_few_rows_tell_nothing(
     content = ranked(found)
     assert {one.better for one in content.comparisons} <= {None}
     json.dumps(asdict(content), allow_nan=False)
+
+
+def test_a_table_of_few_entities_is_behind_one_that_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    fidelity_alone(monkeypatch)
+    columns = {"who": {"kind": "identifier", "bounds": [0, 9999]}, **{x: {"kind": "boolean"} for x in "ab"}}
+    content = {"status": "declared", "entity": "who", "max_rows_per_unit": 500, "columns": columns}
+
+    def rows(seed: int, first: int, n_entities: int) -> pd.DataFrame:
+        a = np.random.default_rng(seed).random(400) < 0.5
+        return pd.DataFrame({"who": first + np.arange(400) * n_entities // 400, "a": a, "b": a})
+
+    real = Real.prepare(rows(1, 0, 200), rows(2, 1000, 200), build_schema(content))
+    found = {name: ReplicatedFigures.of(real.beside(rows(3, 5000, n))) for name, n in (("many", 200), ("few", 2))}
+    assert [one.better for one in compared(found)] == ["many"]
 
 
 def test_a_ranking_survives_its_file(figures_of: dict[str, ReplicatedFigures], schema: Schema) -> None:
