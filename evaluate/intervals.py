@@ -187,11 +187,11 @@ def design_effect_of_sums(n: float, n_hits: float, squares: float, squared_hits:
     return max(1.0, residuals / (n * share * (1 - share)))
 
 
-def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> Rate:
+def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer], n_comparisons: int = 1) -> Rate:
     """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike. `hits`: which
     rows it counts, shape (n,). `units`: codes from 0 of the unit of each row, shape (n,).
     """
-    return wilson(float(hits.mean()), len(hits) / design_effect(hits, units))
+    return wilson(float(hits.mean()), len(hits) / design_effect(hits, units), n_comparisons)
 
 
 def newcombe(first: Rate, second: Rate) -> Rate:

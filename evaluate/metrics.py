@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 
 _SHARE = (
-    r"validity\..+|relations\.kept|columns\.(ks|tvd|tail)|(pairs|triples|fairness)\.tvd"
+    r"validity\..+|relations\.kept|columns\.(ks|tvd|tail)|(pairs|triples|fairness)\.tvd|pairs\.tvd\.floor"
     r"|joint\.repeats|.+\.c2st|.+\.(auc|tpr_at_0\.\d+)"
     r"|privacy\.(copies(\.(?!excess)\w+)?|personal(\.column)?|nndr\.median)"
 )

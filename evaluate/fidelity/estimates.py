@@ -48,9 +48,9 @@ class Distance:
     def plain(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
         return described(measure, self.replicates, self.n, subject=subject, bounds=(0.0, self.bound), note=note)
 
-    def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
-        """Its excess over that of a fresh real sample of the same size."""
-        beyond, bounds = self.replicates - self.replicates[FRESH], (-self.bound, self.bound)
+    def excess(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "", landmark: int = FRESH) -> Estimate:
+        """Its excess over that of a fresh real sample of the same size, or of shuffled columns."""
+        beyond, bounds = self.replicates - self.replicates[landmark], (-self.bound, self.bound)
         plain = described(measure, beyond, self.n, subject=subject, bounds=bounds, note=note)
         if plain.low is None:
             return plain

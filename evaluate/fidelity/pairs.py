@@ -18,6 +18,7 @@ from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 
+FLOOR_EXCESS = "pairs.tvd.floor_excess"
 _INSTEAD = biased("pairs.dependence.floor_share")
 METRICS = (
     Metric("pairs.tvd.excess", "lower", "Pair distance beyond noise",
@@ -25,6 +26,8 @@ METRICS = (
     Metric("pairs.tvd.excess.worst", "lower", "Worst pair",
            "The largest pair distance beyond that of a fresh real sample, and the columns it belongs to.",
            counted=COMPARED),
+    Metric(FLOOR_EXCESS, "lower", "Pair distance beyond shuffled columns", "Mean pair distance minus that of the real "
+           "table's own columns shuffled independently; a table that holds any relation is below 0.", counted=COMPARED),
     Metric("pairs.dependence.floor_share", "lower", "Relations lost or made up", "0 is as close to the relations of "
            "the real columns as a fresh real sample, 1 as far as columns shuffled independently. Above 1, relations "
            "are made up that the real table does not have.", counted=KEPT, key=True,
@@ -46,6 +49,7 @@ METRICS = (
 
 N_WORST = 10
 BEYOND = "The mean total variation minus that of a fresh real sample."
+NEARER = "The mean total variation minus that of columns shuffled independently."
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -61,9 +65,11 @@ def measure(tables: Tables) -> MetricResult:
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
     names = [tuple(coded.columns[i] for i in pair) for pair in pairs]
     each, n = np.array([tvd[:, :, a, b] for a, b in pairs]), samples.n
+    mean = Distance(each.mean(axis=0), n, len(pairs))
     measured = [
         *_associations(coded, found, pairs), *dependent, in_groups,
-        Distance(each.mean(axis=0), n, len(pairs)).excess("pairs.tvd.excess", note=BEYOND),
+        mean.excess("pairs.tvd.excess", note=BEYOND),
+        mean.excess(FLOOR_EXCESS, note=NEARER, landmark=SHUFFLED),
         worst("pairs.tvd.excess.worst", each, n, names),
     ]  # fmt: skip
     return MetricResult(

@@ -24,6 +24,7 @@ NAME = "pairs.dependence.within.worst"
 LEAST_SHARE, MAX_LEVELS, COARSE = 0.1, 24, 20
 """Share of the training rows that a group has, and that it lacks, at least; groups at most, the largest ones; values of
 a number at most whose bins are groups like categories."""
+WIDE = 30  # Columns of a table beyond which fewer groups are looked at
 FREQUENT = 0.05  # Share of the training rows that a category has at least whose own relations are looked at
 TELLING = 0.5
 """A column of a group, or a category, takes part where the interval of a fresh real sample reaches no further than this
@@ -94,7 +95,12 @@ def _levels(coded: EncodedSamples, target: str | None) -> list[Level]:
                 labels = attribute.labels()[low:high]
                 words = f"{name!r} is {labels[0]!r}" + (f" to {labels[-1]!r}" if len(labels) > 1 else "")
                 found.append((name != target, -share, Level(column, range(low, high), words)))
-    return [level for *_, level in sorted(found, key=lambda each: each[:2])[:MAX_LEVELS]]
+    return [
+        level
+        for *_, level in sorted(found, key=lambda each: each[:2])[
+            : max(MAX_LEVELS * WIDE // max(len(coded.columns), WIDE), 6)
+        ]
+    ]
 
 
 def _squares(coded: EncodedSamples, level: Level | None) -> np.ndarray:
@@ -112,7 +118,8 @@ def _squares(coded: EncodedSamples, level: Level | None) -> np.ndarray:
     scale = np.where(variances > 1e-9, 1 / np.maximum(variances, 1e-9), 0.0)[owner]
     weights = np.outer(scale, scale) * (owner[:, None] != owner)
     tables = [_Ties.of(rows, level, coded.is_number) for rows in coded.rows[: FRESH + 2]]
-    means = [np.mean([of.without(group) for group in range(N_GROUPS)], axis=0) for of in tables]
+    # Summed one by one: of a wide table, sixteen of them at once would be large.
+    means = [sum(of.without(group) for group in range(N_GROUPS)) / N_GROUPS for of in tables]
     noise, found = np.zeros((3, len(owner))), np.empty((N_GROUPS + 1, 3, len(owner)))
     for replicate, left_out in enumerate((None, *range(N_GROUPS))):
         train, *others = (of.without(left_out) for of in tables)

@@ -98,7 +98,7 @@ def test_a_self_test_keeps_numbers_that_a_rule_may_name_and_nothing_to_draw(ordi
     [
         (population, (60, 45), None, {"honest", "some copies"}),
         (answers, (400, 200), None, {"copy", "some copies", "shuffled"}),
-        (noise, (800, 400), None, {"some copies", "shuffled"}),
+        (noise, (800, 400), None, {"shuffled"}),
         (visits, (2000, 1000), "id", set()),
     ],
 )

@@ -146,6 +146,7 @@ def _estimates(
     for column in columns:
         yield one("columns.tvd", column["tvd"], 0.004, 0.011, 0.011, subject=(column["column"],))
     yield one("pairs.tvd.excess", q["tv2"] - 0.031, 0.004, 0.0, 0.053)
+    yield one("pairs.tvd.floor_excess", 0.053 * (q["share"] - 1.0), 0.004, -0.053, 0.0)
     yield one("relations.lost.worst", 0.0002, 0.0008, 0.0, 0.81, note="The worst is 'a' is at most 'b'.")
     yield one("pairs.dependence.floor_share", q["share"] ** 3, 0.0202, 0.0, 1.0, n=39074)
     yield one("pairs.dependence.floor_share.worst", min(q["share"] + 0.1, 1.0), 0.06, 0.05, 1.0, n=39074)

@@ -384,7 +384,7 @@ HONEST = {
     "privacy.inference": (-0.03, 0.0, 0.03), "privacy.reconstruction": (-0.03, 0.0, 0.2),
     "columns.tvd.excess": (-0.002, 0.0, 0.002), "columns.tvd.excess.worst": (-0.004, 0.01, 0.02),
     "columns.ks.excess.worst": (-0.01, 0.004, 0.02), "columns.tail.excess.worst": (-0.001, 0.0, 0.002),
-    "pairs.dependence.within.worst": (0.0, 0.2, 0.9),
+    "pairs.dependence.within.worst": (0.0, 0.2, 0.9), "pairs.tvd.floor_excess": (-0.2, -0.18, -0.16),
     "columns.categories.kept.worst": (0.6, 0.9, 1.0), "triples.tvd.excess.worst": (-0.03, 0.02, 0.07),
     "joint.repeats.excess": (-0.01, 0.0, 0.01),
     "columns.spikes.kept.worst": (0.9, 1.0, 1.1), "columns.lattice.kept.worst": (0.9, 1.0, 1.1),
@@ -446,6 +446,12 @@ def test_shuffled_and_sorted_columns_fail_on_fidelity(name: str) -> None:
         spoiled = known(PROMISE, pairs__dependence__floor_share=shares)
         assert failed(spoiled, name) == {"pairs.dependence.floor_share"}
         assert judge_candidate(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pairs_further_off_than_shuffled_columns_fail(name: str) -> None:
+    spoiled = known(PROMISE, pairs__tvd__floor_excess=(0.02, 0.03, 0.04))
+    assert judge_candidate(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -72,6 +72,7 @@ def fresh_rows_copy_nobody() -> None:
     for name in (PEOPLE, HELD_OUT, "privacy.copies.values", "privacy.copies.parts", "privacy.copies.near"):
         assert fresh[name].interval[0] == 0, name
         assert fresh[name].interval[1] < 0.1, name
+    assert fresh["privacy.copies.near"].interval[1] < 0.05
 
 
 def values_parts_and_near_rows_are_found() -> None:
@@ -82,6 +83,13 @@ def values_parts_and_near_rows_are_found() -> None:
     joined = pd.concat([train[left], train[right].sample(frac=1.0, random_state=1).reset_index(drop=True)], axis=1)
     assert low(joined[fresh.columns], "privacy.copies.parts", PARTS) > 0.02
     assert low(leaked(1.0, noise=0.0013), "privacy.copies.near", PARTS) > 0.02
+
+
+def weights_on_one_side_are_found() -> None:
+    many, few = np.r_[np.ones(20), np.zeros(80)], np.r_[np.full(8, 5.0), np.full(40, 0.1), np.zeros(52)]
+    assert 5 < coincidence.fewest_copied(many, np.zeros(100), 1e-3) <= 20
+    assert coincidence.fewest_copied(many, many, 1e-3) == 0
+    assert 0 < coincidence.fewest_copied(few, np.minimum(few, 0.1), 0.02) <= 8  # the eight who weigh much
 
 
 def members_are_told_from_outsiders() -> None:
@@ -121,9 +129,13 @@ MUTANTS: list[tuple[str, Any, str, str, str, Callable[[], None]]] = [
      values_parts_and_near_rows_are_found),
     ("everything is hit", coincidence.Alone, "hit_by", "== self.content", "<= self.content.max()",
      fresh_rows_copy_nobody),
-    ("a near row is a row beside", copied_parts, "_n_near", "< nearness *", "> nearness *",
-     values_parts_and_near_rows_are_found),
-    ("every row is near", copied_parts, "_n_near", "< nearness *", "< 1e9 *", values_parts_and_near_rows_are_found),
+    ("a near row is a row beside", copied_parts, "_n_near", "< nearness *", "> nearness *", fresh_rows_copy_nobody),
+    ("every row is near", copied_parts, "_n_near", "< nearness *", "< 1e9 *", fresh_rows_copy_nobody),
+    ("weights of members and outsiders are exchanged", coincidence, "fewest_copied", "(ranked[n:], others, odds)",
+     "(others, ranked[n:], odds)", weights_on_one_side_are_found),
+    ("members are met at any odds", coincidence, "fewest_copied", "FITTED * len(train)", "9 * len(train)",
+     weights_on_one_side_are_found),
+    ("whoever weighs little was copied", coincidence, "fewest_copied", "[::-1]", "", weights_on_one_side_are_found),
     ("no part is drawn", copied_parts, "_content", "in part", "in part[:0]", values_parts_and_near_rows_are_found),
     ("members and outsiders are exchanged in an attack", membership.Scores, "of", "np.sort(members), np.sort(controls)",
      "np.sort(controls), np.sort(members)", members_are_told_from_outsiders),

@@ -24,7 +24,7 @@ def test_copies_show_as_excess_where_rows_do_not_repeat(draw, make):
     for name in ("all numeric", "mixed", "one column"):
         found = by_name(copies.measure(draw(make[name], (1000, 500, 500, 1000), seed=1, leak=0.05)))
         assert found["privacy.copies.excess"].low > 0.03, name
-        assert found["privacy.copies.unique.excess"].low > 0.03, name
+        assert found["privacy.copies.unique.excess"].low > 0.02, name
 
 
 @pytest.mark.statistical

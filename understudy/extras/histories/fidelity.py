@@ -114,7 +114,6 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def length_distance(samples: HistorySamples) -> Distance:
-    """Of rows per entity."""
     return _distance([(each.lengths * 1.0, each.groups) for each in samples.equal_entities().all])
 
 
@@ -178,8 +177,8 @@ def _worst(telling: dict[str, Squares], samples: HistorySamples, n_columns: int)
     place = int(shares[:, 0].argmax())
     weak = f" Of {len(telling)} of {n_columns} columns; the dependence of the others is weak."
     note = f"The worst is {list(telling)[place]!r}.{weak if len(telling) < n_columns else ''}"
-    low, high = intervals.max(axis=0)
-    value, reference, floor = shares.max(axis=0)
+    low, high = intervals.max(axis=0).tolist()
+    value, reference, floor = shares.max(axis=0).tolist()
     n = samples.others[SYNTHETIC].n_steps
     return Estimate(WORST, value, n, "lower", low=low, high=high, reference=reference, floor=floor, note=note)
 
@@ -209,7 +208,7 @@ def impossible_steps(samples: HistorySamples, codes: dict[str, StepCodes], schem
             are_enough = counts[SYNTHETIC][1] >= LEAST_AT_RISK and counts[FRESH][1] >= LEAST_FRESH
             what = f"{column.labels[code]!r} of {name!r}, followed by what hardly ever follows it in training histories"
             tried.append((name, what, counts, are_enough))
-    is_open = not any(are_enough for *_, are_enough in tried) and bool(tried or not are_told)
+    is_open = bool(tried or not are_told) and not any(are_enough for *_, are_enough in tried)
     for name in (*schema.constant_in_entity, *schema.nondecreasing_in_entity):
         if name in schema.kept:
             verb = "varies though it is constant" if name in schema.constant_in_entity else "falls though it never does"

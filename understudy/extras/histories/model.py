@@ -30,10 +30,7 @@ from synth.table.restore_dtypes import shown_column
 from understudy.extras.histories.layout import LATER, HistoryLayout, step_codes, whole_numbers
 
 STEPS = "steps"  # key of the columns whose steps are kept by chance, and first part of the names of their arrays
-
-
-TRIES = 60
-"""Draws of a row at most, before its history ends; after half of them, a value beyond its bound is put there."""
+TRIES = 60  # draws of a row, before its history ends; after half of them, a value beyond its bound is put there
 MOST_CUT = 0.1  # share of histories that may end early for want of a lawful row
 MOST_AT_ONCE = 200_000  # histories that are simulated at a time
 
@@ -320,10 +317,8 @@ class HistoryModel(ModelDisplay):
         arrays = {f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}
         if self.later is not None:
             own, of_later = self.later.taken_apart()
-            content[LATER], arrays = (
-                {**own, "schema": self.later.schema.model_dump(mode="json")},
-                {**of_later, **arrays},
-            )
+            content[LATER] = {**own, "schema": self.later.schema.model_dump(mode="json")}
+            arrays = {**of_later, **arrays}
         save_around(path, "histories", self.first, content, arrays, self.schema, self.statement)
 
     @classmethod

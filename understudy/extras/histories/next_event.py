@@ -51,21 +51,19 @@ def measure(tables: Tables) -> MetricResult:
 
 def score_and_loss(tables: Tables) -> tuple[Estimate, Estimate] | str:
     """Of models of the next event, else why there are none."""
-    schema, why, study = tables.schema, "", None
+    schema = tables.schema
     if schema.target is None:
-        why = "the schema names no target"
-    elif schema.target in schema.constant_in_entity:
-        why = f"the target {schema.target!r} is constant in an entity, so that nothing of it follows"
-    elif schema.target not in varying(schema):
-        why = f"the target {schema.target!r} is the order, or computed from other columns"
-    else:
-        steps = step_tables(tables)
-        if min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
-            why = f"it needs at least {MIN_STEPS} rows that follow another one in each table"
-        else:
-            study = study_of(steps, forms=(FORM,))
-    if study is None or isinstance(study, str):
-        return study or why
+        return "the schema names no target"
+    if schema.target in schema.constant_in_entity:
+        return f"the target {schema.target!r} is constant in an entity, so that nothing of it follows"
+    if schema.target not in varying(schema):
+        return f"the target {schema.target!r} is the order, or computed from other columns"
+    steps = step_tables(tables)
+    if min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
+        return f"it needs at least {MIN_STEPS} rows that follow another one in each table"
+    study = study_of(steps, forms=(FORM,))
+    if isinstance(study, str):
+        return study
     note = f"of the next row: {study_note(study, steps)}"
     return score_of(FORM, study, note), replace(gap_of(FORM, study), note=f"TRTR - TSTR: {note}")
 

@@ -47,6 +47,9 @@ MOST_HOLDERS = 50  # Synthetic histories that hold what is shared, at most: what
 TELLING = 0.5  # Share of the attacker's own rows whose content at most `MOST_HOLDERS` synthetic histories hold
 _BLOCK = 4_096  # Targets whose synthetic histories are looked up together
 _FACTORS = np.array([3**40, 5**27, 7**22, 11**18], dtype=np.uint64)  # odd: of hashes of rows in a row
+# Of rows of all tables in the order of their histories, by some of what they hold: hashes; the nats of each row, were
+# columns independent, by the attacker's own rows; and the nats of two being equal, likewise.
+Look = tuple[np.ndarray, np.ndarray, float]
 _SIDES = ("train", "fresh", "control", "synthetic")
 
 
@@ -63,35 +66,30 @@ class HistoryContents:
     synthetic: sparse.csr_matrix
 
     @classmethod
-    def of(cls, tables: Tables) -> "tuple[HistoryContents, ...]":
-        """By each look at the rows that tells histories apart (`_looks`), made once for the same tables."""
-        return tables.kept.once("history contents", lambda: cls._made(tables))
-
-    @classmethod
-    def _made(cls, tables: Tables) -> "tuple[HistoryContents, ...]":
+    def of(cls, tables: Tables) -> "list[HistoryContents]":
+        """By each look at the rows that tells histories apart (`_looks`)."""
         histories = [histories_of(getattr(tables, side), tables.schema) for side in _SIDES]
         ends = np.cumsum([len(own.starts) for own in histories])
         starts, found = (0, *ends[:-1]), []
         owners = np.concatenate([own.owners + start for own, start in zip(histories, starts, strict=True)])
-        for look in _looks(tables, histories):
+        for hashes, surprise, collision in _looks(tables, histories):
             for width in range(1, min(MOST_WIDE, len(owners)) + 1):
                 n = len(owners) - width + 1
                 inside = owners[:n] == owners[width - 1 :]
-                runs = [look.hashes[i : i + n][inside] * _FACTORS[i] for i in range(width)]
+                runs = [hashes[i : i + n][inside] * _FACTORS[i] for i in range(width)]
                 content = pd.factorize(np.sum(runs, axis=0, dtype=np.uint64))[0]
                 cells = (np.ones(len(content)), (owners[:n][inside], content))
                 held = sparse.csr_matrix(cells, shape=(ends[-1], int(content.max(initial=-1)) + 1))
                 held.data[:] = 1.0
                 nats = np.full(held.shape[1], np.inf)
-                of_runs = [look.surprise[i : i + n][inside] for i in range(width)]
-                np.minimum.at(nats, content, np.sum(of_runs, axis=0))
+                np.minimum.at(nats, content, np.sum([surprise[i : i + n][inside] for i in range(width)], axis=0))
                 sides = (held[start:end] for start, end in zip(starts, ends, strict=True))
-                contents = cls(width, nats, look.collision, *sides)
+                contents = cls(width, nats, collision, *sides)
                 own = contents.fresh.indices
                 if len(own) and (contents.synthetic.getnnz(axis=0)[own] <= MOST_HOLDERS).mean() >= TELLING:
                     found.append(contents)
                     break
-        return tuple(found)
+        return found
 
     @cached_property
     def information(self) -> np.ndarray:
@@ -121,49 +119,30 @@ class HistoryContents:
         return np.asarray(targets @ self.information - 2 * np.log(np.maximum(targets.getnnz(axis=1), 1)))
 
 
-@dataclass(frozen=True)
-class Look:
-    """Rows of all tables in the order of their histories, by some of what they hold. *Sensitive*."""
-
-    hashes: np.ndarray  # equal where that is, shape (n,)
-    surprise: np.ndarray  # nats of each row, were columns independent, by the attacker's own rows; shape (n,)
-    collision: float  # of two rows being equal, likewise
-
-    @classmethod
-    def joined(cls, parts: "list[Look]") -> "Look":
-        hashes, surprise = ([getattr(part, name) for part in parts] for name in ("hashes", "surprise"))
-        whole = np.asarray(np.sum(hashes, axis=0, dtype=np.uint64))
-        return cls(whole, np.asarray(np.sum(surprise, axis=0)), sum(part.collision for part in parts))
-
-
 def _looks(tables: Tables, histories: list[Histories]) -> Iterator[Look]:
     """By all columns that are compared; by all but some; by all, numbers and times up to their quantile."""
     exact, schema = exact_of(tables), tables.schema
     names = [name for name in exact.names if name != schema.order and name not in schema.constant_in_entity]
-    if not names:
-        return
     columns = {name: _hashed(name, tables, exact, histories) for name in names}
     free = [name for name in names if name not in schema.nondecreasing_in_entity]
-    parts = np.array_split(np.array(names, dtype=object), min(len(names), MOST_LEFT_OUT))
+    parts = np.array_split(np.array(names, dtype=object), max(min(len(names), MOST_LEFT_OUT), 1))
     kept = [names, free, *([name for name in of if name not in part] for of in (names, free) for part in parts)]
-    for among in dict.fromkeys(map(tuple, kept)):
-        if among:
-            yield Look.joined([columns[name][0] for name in among])
-    for level in range(1, 1 + len(N_QUANTILES)):
-        if any(len(columns[name]) > 1 for name in free):
-            yield Look.joined([columns[name][min(level, len(columns[name]) - 1)] for name in free])
+    looks = [[columns[name][0] for name in among] for among in dict.fromkeys(map(tuple, kept))]
+    for of_columns in (*looks, *([columns[name][-level] for name in free] for level in range(len(N_QUANTILES), 0, -1))):
+        if of_columns:
+            hashes, surprise, collisions = zip(*of_columns, strict=True)
+            yield np.asarray(np.sum(hashes, axis=0, dtype=np.uint64)), np.sum(surprise, axis=0), sum(collisions)
 
 
 def _hashed(name: str, tables: Tables, exact: Exact, histories: list[Histories]) -> list[Look]:
-    """By the values of a column, and by its quantiles, coarser and coarser, where it is a number or time."""
+    """By the values of a column, and by its quantiles, coarser and coarser; those of a category are its values."""
     column, at = tables.schema.columns[name], exact.names.index(name)
-    ways = [[getattr(exact, side)[at] for side in _SIDES]]
+    ways = [[getattr(exact, side)[at] for side in _SIDES]] * (1 + len(N_QUANTILES))
     if not column.is_categorical:
         lines = [column.positions(getattr(tables, side)[name]) for side in _SIDES]
-        known = lines[1][~np.isnan(lines[1])]
-        for n in N_QUANTILES if len(known) else ():
-            edges = np.unique(np.quantile(known, np.arange(1, n) / n))
-            ways.append([np.where(np.isnan(line), -1, np.searchsorted(edges, line)) for line in lines])
+        for level, n in enumerate(N_QUANTILES, 1):
+            edges = np.nanquantile(lines[1], np.arange(1, n) / n) if np.isfinite(lines[1]).any() else np.zeros(0)
+            ways[level] = [np.where(np.isnan(line), -1, np.searchsorted(edges, line)) for line in lines]
     looks, starts = [], np.concatenate([own.places == 1 for own in histories])
     for way in ways:
         codes = np.concatenate([part[own.rows] for part, own in zip(way, histories, strict=True)]) + 1
@@ -174,8 +153,8 @@ def _hashed(name: str, tables: Tables, exact: Exact, histories: list[Histories])
         # What stays as in the row before, or grows, says nothing new of its person.
         is_new = starts | (np.diff(codes, prepend=-1) != 0)
         is_new &= name not in tables.schema.nondecreasing_in_entity
-        collision = -np.log((shares**2).sum()) if is_new.any() else 0.0
-        looks.append(Look(hashes[codes], np.where(is_new, -np.log(shares)[codes], 0.0), collision))
+        collision = -float(np.log((shares**2).sum())) if is_new.any() else 0.0
+        looks.append((hashes[codes], np.where(is_new, -np.log(shares)[codes], 0.0), collision))
     return looks
 
 
@@ -183,9 +162,9 @@ def history_scores(tables: Tables) -> tuple[tuple[np.ndarray, np.ndarray, np.nda
     """By look, scores of training people, of control people, and of whole copies of training people; made once for the
     same tables. Nothing where the schema names no order, or nothing tells histories apart.
     """
-    looks = () if tables.schema.order is None else HistoryContents.of(tables)
     return tables.kept.once("history scores", lambda: tuple(
-        (each.scores(each.train), each.scores(each.control), each.own(each.train)) for each in looks
+        (each.scores(each.train), each.scores(each.control), each.own(each.train))
+        for each in (HistoryContents.of(tables) if tables.schema.order is not None else ())
     ))  # fmt: skip
 
 

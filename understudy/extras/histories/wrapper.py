@@ -47,20 +47,15 @@ from understudy.extras.histories.model import HistoryModel
 
 MOST_STEPS, PRIOR = 50_000, 0.1  # rows that steps are counted in at most, and what is added to each count
 SURE = 2.0  # standard errors by which a step is drawn more often than it happens, where it happens
-KEPT_ROWS = 0.9
-"""Share of the rows that a synthetic table of as many entities has at least, else a fit says what was merged."""
-LATER_SHARE = 0.5
-"""Share of the cost for later rows."""
-PILOT_ROWS = 20_000
-"""Later rows that are simulated from released numbers, for about how frequent the codes of known columns are."""
-MOST_PLACES = 12
-"""Codes of the place of a row in its history, and of the rows that are left, about."""
+KEPT_ROWS = 0.9  # share of the rows that a table of as many entities has at least, else a fit says what was merged
+LATER_SHARE = 0.5  # of the cost, for later rows
+PILOT_ROWS = 20_000  # later rows that are simulated from released numbers, for about how frequent codes are
+MOST_PLACES = 12  # codes of the place of a row in its history, and of the rows that are left, about
 LEAST_SIGNAL = 1.0
 """Units in standard deviations of the noise of a pair of columns, below which pairs of rows are noise.
 
 A judgment, tried by hand on made-up tables of 300 to 3,000 entities: pairs of rows helped wherever they were told."""
-LEAST_ASSOCIATION = 0.1
-"""Cramer's V of a column and the row before it in a released model, below which that dependence counts as lost."""
+LEAST_ASSOCIATION = 0.1  # Cramer's V of a column and the row before it, below which that dependence counts as lost
 
 
 @dataclass(frozen=True)

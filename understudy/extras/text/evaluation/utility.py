@@ -37,13 +37,12 @@ N_SPLITS = 8  # Splits in halves of the rows learned from
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The worst loss of a column that is predicted from a text; else a reason."""
     if not tables.schema.texts:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
     losses = column_losses(tables)
     if not losses:
-        few = f"it needs at least {MIN_TEXTS // 2} texts in each table and in either half of the holdout"
-        return MetricResult(failures=(Failure(WORST, "skipped", f"{few}, and a column that varies beside them"),))
+        few = f"it needs {MIN_TEXTS // 2} texts in each table and either half of the holdout, and a column that varies"
+        return MetricResult(failures=(Failure(WORST, "skipped", few),))
     return MetricResult((largest(losses),))
 
 
