@@ -174,15 +174,6 @@ def draw(rows: Rows, hashes: RowHashes, schema: Schema, seed: int, limit: int) -
     return chosen[order], frame.iloc[order].reset_index(drop=True)
 
 
-def one_of_each(hashes: RowHashes, seed: int) -> np.ndarray:
-    """Positions of the rows, one of each entity, in a seeded order that depends on what they hold alone."""
-    order = np.argsort(tickets(hashes, seed), kind="stable")
-    if hashes.entities is None:
-        return order
-    _, first = np.unique(hashes.units[order], return_index=True)
-    return order[np.sort(first)]
-
-
 def tickets(hashes: RowHashes, seed: int) -> np.ndarray:
     """A number for each row that looks random, equal rows told apart by their turn; shape (n,), uint64."""
     return mix(mix(hashes.keys + np.uint64(seed + 1)) + turns(hashes.keys).astype(np.uint64))

@@ -60,7 +60,7 @@ from evaluate.tables import MetricResult, Tables
 from synth.row_hash import cell_hashes, mix
 
 SMALL = 0.01
-"""Share of people copied for which the weights are the best. Of 2,817 training rows of 20 answers, 2% copied at random
+"""Share of people copied for which the weights are the best. Of 2,817 training rows of 18 answers, 2% copied at random
 were found in 7 of 8 splits, and in none by groups of people with rare rows."""
 RAREST = (0.1, 0.05, 0.02, 0.01)
 """Shares of all people that are tested apart, those with the rarest rows. Of 1,910 training rows of Fair's survey, 19

@@ -133,7 +133,8 @@ def test_a_printed_evaluation_shows_key_figures_in_80_columns_and_what_failed() 
     several = [Candidate(f"t{i}", (measured,), (failed, skipped)) for i in range(12)]
     text = str(evaluation_of(*several))
     assert re.search(
-        r"Column distance, mean +0.021 \(0.020 to 0.030\) +0.010 +0.500\n +Membership attack, AUC +failed\n", text
+        r"Column distance beyond noise +0.021 \(0.020 to 0.030\) +0.010 +0.500\n +Membership attack, AUC +failed\n",
+        text,
     )
     assert "Sentences copied" not in text
     assert text.count("no formal guarantee") == 10
@@ -179,5 +180,5 @@ def test_the_python_of_the_readme_runs(
     people()[["age", "ill"]].to_csv("patients.csv", index=False)
     exec(compile(block, "README.md", "exec"), {})
     out = capsys.readouterr().out
-    assert "Column distance, mean" in out
+    assert "Column distance beyond noise" in out
     assert re.search("^synthetic: (PASS|FAIL|INCONCLUSIVE) under policy internal", out, re.MULTILINE)

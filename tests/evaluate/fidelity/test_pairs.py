@@ -120,6 +120,19 @@ def test_independent_real_columns_leave_no_room_for_a_floor_share(tables: Tables
     assert {dependence.SHARE, within.NAME} <= {f.measure for f in pairs.measure(loose).failures}
 
 
+def test_fresh_rows_of_independent_columns_are_not_beyond_shuffled_ones(tables_of: Callable[..., Tables]) -> None:
+    rng = np.random.default_rng(0)
+    schema = build_schema(
+        {"status": "declared", "columns": {n: {"kind": "integer", "bounds": [0, 19]} for n in ("a", "b", "c")}}
+    )
+    train, fresh, other = (pd.DataFrame({name: rng.integers(0, 20, 400) for name in schema.columns}) for _ in range(3))
+    estimate = find(pairs.measure(tables_of(train, fresh, other, schema)), pairs.FLOOR_EXCESS)
+    assert estimate.reference is not None
+    assert estimate.low is not None
+    assert estimate.low < 0.01
+    assert estimate.reference == 0.0 > (estimate.floor or 0.0)
+
+
 @pytest.mark.parametrize("n_rows", [1, 2, 15])
 def test_a_handful_of_rows_is_measured_without_an_interval(tables: Tables, offer: Offer, n_rows: int) -> None:
     measurement = pairs.measure(offer(tables.synthetic.head(n_rows)))
