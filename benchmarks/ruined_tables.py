@@ -146,7 +146,7 @@ def tails_cut(sides: Sides, rng: np.random.Generator) -> pd.DataFrame | str:
     """Fresh rows whose numbers are clipped at the 5% and 95% quantiles."""
     spoiled = sides.fresh.copy()
     for name in numbers(sides.train, COARSE):
-        spoiled[name] = spoiled[name].clip(*sides.train[name].quantile([0.05, 0.95]))
+        spoiled[name] = spoiled[name].astype(np.float64).clip(*sides.train[name].quantile([0.05, 0.95]))
     return NO_NUMBER if spoiled.equals(sides.fresh) else spoiled
 
 
