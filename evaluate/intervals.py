@@ -38,7 +38,6 @@ def half_samples(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     n_comparisons: int = 1,
-    extra_variance: float = 0.0,
 ) -> tuple[float, float]:
     """The interval of a number by balanced half-samples, with Student's t on as many degrees of freedom as halves.
     `halves`: the number on each half-sample, then on their complements in the same order; shape (2 n_halves,).
@@ -55,7 +54,7 @@ def half_samples(
     [-4.353, 8.353]
     """
     variance, degrees = _half_sample_variance(halves)
-    return _around(value, variance + extra_variance, degrees, bounds, n_comparisons)
+    return _around(value, variance, degrees, bounds, n_comparisons)
 
 
 def _half_sample_variance(halves: ArrayLike) -> tuple[float, int]:
@@ -96,7 +95,6 @@ def blended(
     *,
     bounds: tuple[float, float] = (-np.inf, np.inf),
     n_comparisons: int = 1,
-    extra_variance: float = 0.0,
 ) -> tuple[float, float]:
     """The interval of a distance, a mean of distances, or their excess over others, by a blend of two variances.
     `replicates`: the number on all rows and on parts of them, in the order of `replicate_groups`; shape (47,).
@@ -105,16 +103,11 @@ def blended(
     come out small; the jackknife is too large near zero, and steady. A blend covers 93 to 97 of 100 for a mean of many
     distances, and 93 to 99 for few; the most where equal distributions on two values are compared.
     """
-    variance, degrees = blended_variance(replicates, n_distances)
-    return _around(value, variance + extra_variance, degrees, bounds, n_comparisons)
-
-
-def blended_variance(replicates: ArrayLike, n_distances: int) -> tuple[float, int]:
-    """The variance that `blended` rests on, and its degrees of freedom; arguments as there."""
     numbers = np.asarray(replicates, dtype=np.float64)
     by_halves, degrees = _half_sample_variance(numbers[HALVES])
     share = JACKKNIFE_SHARES[int(n_distances >= FEW_DISTANCES)]
-    return (1 - share) * by_halves + share * _jackknife_variance(numbers[WITHOUT]), degrees
+    variance = (1 - share) * by_halves + share * _jackknife_variance(numbers[WITHOUT])
+    return _around(value, variance, degrees, bounds, n_comparisons)
 
 
 def _around(

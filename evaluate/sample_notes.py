@@ -13,7 +13,6 @@ Nothing is ruled out, and the upper end is 1, where a share of the rows says not
   somebody out (`privacy.singling_out`) may be few among those tried.
 """
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from evaluate.gate.undecided import SAMPLED, UNSEARCHED
@@ -55,9 +54,9 @@ def _keeps_personal(tables: Tables) -> bool:
 _NAMES: dict[Side, str] = {"train": "training", "holdout": "held-out", "synthetic": "synthetic"}
 
 
-def sampled_rows(tables: Tables, sides: Collection[Side] = tuple(_NAMES)) -> str:
+def sampled_rows(tables: Tables) -> str:
     """Of which tables only a sample was looked at, as a sentence; empty where of none."""
-    whole = {side: tables.whole[side] for side in _NAMES if side in sides and side in tables.whole}
+    whole = {side: tables.whole[side] for side in _NAMES if side in tables.whole}
     names = _NAMES if tables.held_out else {**_NAMES, "train": "real", "holdout": "other real"}
     cut = [f"{rows.n_sampled:,} of {len(rows):,} {names[side]}" for side, rows in whole.items()]
     return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""

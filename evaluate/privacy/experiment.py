@@ -91,7 +91,7 @@ def detectable_advantage(control: float, n_attack: float, n_control: float, n_co
     return float(optimize.brentq(low, 0.0, 1 - control, xtol=1e-5))
 
 
-def detectable_auc(n_members: int, n_controls: int, n_comparisons: int = 1) -> float:
+def detectable_auc(n_members: int, n_controls: int) -> float:
     """The area under the curve whose interval lies above 1/2 in 80 of 100 repetitions.
 
     Of scores that are normal with the same variance, by the variance of Hanley & McNeil 1982 at 1/2.
@@ -100,7 +100,7 @@ def detectable_auc(n_members: int, n_controls: int, n_comparisons: int = 1) -> f
     0.5157
     """
     spread = float(np.sqrt((n_members + n_controls + 1) / (12 * n_members * n_controls)))
-    return min(1.0, 0.5 + float(special.ndtri(1 - (1 - LEVEL) / 2 / n_comparisons) + special.ndtri(POWER)) * spread)
+    return min(1.0, 0.5 + float(special.ndtri(1 - (1 - LEVEL) / 2) + special.ndtri(POWER)) * spread)
 
 
 def detectable_rate(rate: float, allowed: int, n_members: int, n_controls: int) -> float:

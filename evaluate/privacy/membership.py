@@ -69,7 +69,7 @@ class Scores:
         return len(self.members) - int(np.searchsorted(self.members, threshold, "right"))
 
 
-def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
+def area(parts: Sequence[Scores]) -> Rate:
     """The area under the ROC curve, the mean over the parts by their members, with its interval (DeLong). A perfect
     separation has no estimated variance: its interval is that of a rate of all of the smaller class.
     """
@@ -80,7 +80,7 @@ def area(parts: Sequence[Scores], n_comparisons: int = 1) -> Rate:
         share = len(part.members) / n_members
         value += share * float(wins.mean())
         variance += share**2 * float(wins.var(ddof=1) / len(wins) + losses.var(ddof=1) / len(losses))
-    tail = (1 - LEVEL) / 2 / n_comparisons
+    tail = (1 - LEVEL) / 2
     if variance == 0.0 and value in (0.0, 1.0):
         n = min(n_members, n_controls)
         return value, *clopper_pearson(n * value, n, level=1 - 2 * tail)
@@ -238,14 +238,12 @@ AUC_NOTE = "how often a training row looks more like one than a row that was not
 RATE_NOTE = "share of attacked training rows that are recognized while {:.1%} of the other rows are taken for one"
 
 
-def area_estimate(
-    name: str, parts: Sequence[Scores], *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
-) -> Estimate:
-    value, low, high = area(parts, n_comparisons)
+def area_estimate(name: str, parts: Sequence[Scores], *, note: str) -> Estimate:
+    value, low, high = area(parts)
     n_members, n_controls = n_targets(parts)
     return Estimate(
-        name, value, n_members + n_controls, "lower", subject=subject, low=low, high=high, reference=0.5, note=note,
-        detectable=detectable_auc(n_members, n_controls, n_comparisons),
+        name, value, n_members + n_controls, "lower", low=low, high=high, reference=0.5, note=note,
+        detectable=detectable_auc(n_members, n_controls),
     )  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def _codes(series: pd.Series, synthetic: pd.Series, column: Any) -> np.ndarray:
 
 
 def multivariate(
-    table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator, most: int | None = None
+    table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator
 ) -> Predicates:  # fmt: skip
     """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
     `records`: their positions, shape (n_predicates,).
@@ -144,7 +144,7 @@ def multivariate(
         for way, rows in ((_narrow, narrow), (_half_line, ~narrow)):
             low[rows, i], high[rows, i] = way(codes[rows, i], table.ranked[i])
     # DEVIATES: the paper leaves the number of columns to the user, and which of them works depends on the table.
-    return _limited(low, high, _some_columns(len(records), len(numbers), 2, most or len(numbers), rng))
+    return _limited(low, high, _some_columns(len(records), len(numbers), 2, len(numbers), rng))
 
 
 def _limited(low: np.ndarray, high: np.ndarray, columns: np.ndarray) -> Predicates:
