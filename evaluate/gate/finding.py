@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.estimate import NO_HOLDOUT, UNASKED
+from evaluate.estimate import NO_HOLDOUT
 from evaluate.gate.claim import Claims
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
 from evaluate.gate.undecided import CANNOT, SAMPLED, left_open, most_of, sampled
@@ -39,6 +39,7 @@ NEVER_WAIVED: Mapping[str, str] = {
 ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
 """What a finding asks where its rule is not kept, by its measure."""
 HOLD_OUT = "Hold out rows that the generator does not see, as `understudy split` does, and evaluate again."
+FEW = ("few ", "at least", "control rows", "strongly enough")  # In messages of what more rows alone would mend
 HALTED = {
     "failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured",
     "not applicable": "does not apply",
@@ -111,7 +112,7 @@ def _measured(found: Estimate | Failure | None, rule: Rule, real: RealFacts | No
     if found is None:
         return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
     if isinstance(found, Failure):
-        of_rows = found.reason == "skipped" and found.message not in (UNASKED, NO_HOLDOUT)
+        of_rows = found.reason == "skipped" and any(word in found.message for word in FEW)
         remedy = f" {HOLD_OUT}" if found.message == NO_HOLDOUT else ""
         why = f"{HALTED[found.reason]}: {found.message.rstrip('.')}.{remedy}"
         return Finding(rule, "INCONCLUSIVE", f"{CANNOT}: it {why}" if of_rows else f"It {why}")
