@@ -39,7 +39,7 @@ NEVER_WAIVED: Mapping[str, str] = {
 ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
 """What a finding asks where its rule is not kept, by its measure."""
 HOLD_OUT = "Hold out rows that the generator does not see, as `understudy split` does, and evaluate again."
-FEW = ("few ", "at least", "control rows", "strongly enough")  # In messages of what more rows alone would mend
+FEW = ("rows", "few ", "at least")  # In messages of what more rows alone would mend
 HALTED = {
     "failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured",
     "not applicable": "does not apply",
