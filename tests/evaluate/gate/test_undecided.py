@@ -197,6 +197,7 @@ def test_nothing_is_said_of_a_verdict_that_rows_decide_or_that_fails() -> None:
         ("skipped", "it needs 1,000 held-out rows", True),
         ("skipped", UNASKED, False),
         ("skipped", NO_HOLDOUT, False),
+        ("skipped", "the schema names no column to predict", False),
         ("failed", "it broke down", False),
         ("timed out", "it was late", False),
     ],
