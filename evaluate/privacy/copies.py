@@ -60,7 +60,7 @@ from evaluate.tables import MetricResult, Tables
 from synth.row_hash import cell_hashes, mix
 
 SMALL = 0.01
-"""Share of people copied for which the weights are the best: of fewer nothing is seen, and more show without weights."""
+"""Share of people copied for which the weights are the best: fewer show in nothing, and more show without weights."""
 RAREST = (0.1, 0.05, 0.02, 0.01)
 """Shares of all people that are tested apart, those with the rarest rows: copies of these drown among common rows."""
 HALF = 0.5
