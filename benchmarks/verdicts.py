@@ -215,7 +215,8 @@ def _room(finding: Finding) -> float:
 
 def _finding_text(finding: Finding) -> str:
     one = finding.estimate
-    return finding.rule.measure + ("" if one is None else f" {one.value:.4g} [{one.low:.4g}, {one.high:.4g}]")
+    interval = "" if one is None or one.low is None else f" [{one.low:.4g}, {one.high:.4g}]"
+    return finding.rule.measure + ("" if one is None else f" {one.value:.4g}{interval}")
 
 
 def _about(options: argparse.Namespace) -> dict[str, Any]:
