@@ -14,7 +14,7 @@ LOCK := uv --config-file requirements/uv.toml pip compile --quiet --universal --
 
 define INSTALL
 $(PIP) install --require-hashes --no-deps --requirement requirements/$(1).txt
-$(PIP) install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) --requirement requirements/torch.txt
+$(if $(filter dev,$(1)),$(PIP) install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) --requirement requirements/torch.txt)
 $(PIP) install --no-deps --no-build-isolation --editable .
 $(PIP) check
 @touch $(2)
@@ -87,7 +87,7 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml requirements/demo.txt requirements/torch.txt | $(BIN)/python
+$(VENV)/.demo: pyproject.toml requirements/demo.txt | $(BIN)/python
 	$(call INSTALL,demo,$@)
 
 $(VENV)/.dev: pyproject.toml requirements/dev.txt requirements/torch.txt | $(BIN)/python
