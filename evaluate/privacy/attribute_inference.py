@@ -25,9 +25,8 @@ import pandas as pd
 
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
-from evaluate.privacy.experiment import Experiment, largest, standing_out
+from evaluate.privacy.experiment import Experiment, largest, not_measured, standing_out, too_few
 from evaluate.privacy.match_scores import Cells
-from evaluate.result import Failure
 from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
 
@@ -135,7 +134,6 @@ def _varies(*parts: pd.Series) -> bool:
     return False
 
 
-MIN_TARGETS = 10
 WORST = "privacy.inference"
 MIN_RARE = 20  # Attempts on rare values, of members and of controls, that make a rate
 
@@ -152,9 +150,13 @@ class _Tried:
 def measure(tables: Tables) -> MetricResult:
     """The advantage of the attack on the column that stands out most: the estimate `privacy.inference`."""
     attacked, secrets = Attacked.of(tables), secrets_among(tables)
-    why = _nothing(tables, attacked, secrets)
+    why = too_few(len(attacked.members), len(attacked.controls))
+    if len(tables.schema.learned) < 2:
+        why = "the table has one column, so that an attacker knows nothing to infer it from"
+    elif not secrets:
+        why = "no column varies, so that there is no secret"
     if why:
-        return MetricResult(failures=(Failure(WORST, "skipped", why),))
+        return not_measured(why, WORST)
     tried = _attack_by_nearest_row(tables, attacked, secrets)
     n = len(tried)
     columns = [one.by_all.estimate(WORST, note=_rates(one), n_comparisons=n) for one in tried]
@@ -166,17 +168,6 @@ def measure(tables: Tables) -> MetricResult:
         estimates=(largest(WORST, columns, note),),
         figures={"inference": {"columns": [_drawn(one, n) for one in tried]}},
     )
-
-
-def _nothing(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> str:
-    """The reason why there is nothing to attack; else empty."""
-    if len(tables.schema.learned) < 2:
-        return "the table has one column, so that an attacker knows nothing to infer it from"
-    if not secrets:
-        return "no column varies, so that there is no secret"
-    if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
-        return f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-    return ""
 
 
 def _attack_by_nearest_row(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> list[_Tried]:

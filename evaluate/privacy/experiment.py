@@ -14,8 +14,10 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from evaluate.intervals import LEVEL, Rate, newcombe, wilson
-from evaluate.result import Estimate
+from evaluate.result import Estimate, Failure
+from evaluate.tables import MetricResult
 
+MIN_TARGETS = 10  # Members, and as many controls, that an attack needs
 POWER = 0.8  # Statistical power: share of repetitions in which a detectable advantage comes out above chance
 
 
@@ -31,7 +33,8 @@ class Experiment:
         return len(self.attack) + len(self.control)
 
     def rates(self, n_comparisons: int = 1) -> tuple[Rate, Rate]:
-        sides = ((float(np.mean(hits)), len(hits) / self.dependence) for hits in (self.attack, self.control))
+        # A mean of weighed hits may come to 1 and a last digit.
+        sides = ((min(float(np.mean(hits)), 1.0), len(hits) / self.dependence) for hits in (self.attack, self.control))
         members, controls = (wilson(*side, n_comparisons) for side in sides)
         return members, controls
 
@@ -42,11 +45,9 @@ class Experiment:
     def detectable(self, n_comparisons: int = 1) -> float:
         """The advantage that would have been told from none in 80 of 100 repetitions."""
         members, controls = (len(hits) / self.dependence for hits in (self.attack, self.control))
-        return detectable_advantage(float(self.control.mean()), members, controls, n_comparisons)
+        return detectable_advantage(self.rates()[1][0], members, controls, n_comparisons)
 
-    def estimate(
-        self, measure: str, *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
-    ) -> Estimate:  # fmt: skip
+    def estimate(self, measure: str, *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1) -> Estimate:
         """The advantage as a number of an evaluation; a table that tells nothing has none."""
         value, low, high = self.advantage(n_comparisons)
         return Estimate(
@@ -59,6 +60,17 @@ class Experiment:
         attack, control = self.rates()
         numbers = {"attack": list(attack), "control": list(control), "baseline": self.baseline}
         return {**numbers, "n_attack": len(self.attack), "n_control": len(self.control)}
+
+
+def not_measured(why: str, *names: str) -> MetricResult:
+    """The result of an attack that there is no ground for."""
+    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in names))
+
+
+def too_few(n_members: int, n_controls: int) -> str:
+    """The reason why so few cannot be attacked; else empty."""
+    few = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
+    return few if min(n_members, n_controls) < MIN_TARGETS else ""
 
 
 def standing_out(each: Sequence[Estimate]) -> int:

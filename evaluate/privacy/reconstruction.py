@@ -21,8 +21,8 @@ from scipy import sparse
 
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import SpaceRows, space_of
-from evaluate.privacy.attribute_inference import MIN_TARGETS, Attacked, secrets_among
-from evaluate.privacy.experiment import Experiment, largest, standing_out
+from evaluate.privacy.attribute_inference import Attacked, secrets_among
+from evaluate.privacy.experiment import Experiment, largest, not_measured, standing_out, too_few
 from evaluate.privacy.membership_attacks import cells_of
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
@@ -49,9 +49,8 @@ def measure(tables: Tables) -> MetricResult:
     if not known or not unknown:
         message = "the schema names no quasi-identifiers, or no column that varies beside them; name them"
         return MetricResult(failures=(Failure(NAME, "not applicable", message),))
-    if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
-        message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        return MetricResult(failures=(Failure(NAME, "skipped", message),))
+    if why := too_few(len(attacked.members), len(attacked.controls)):
+        return not_measured(why, NAME)
     space, n_members = space_of(tables), len(attacked.members)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pools = space.synthetic.take(attacked.pool[:MAX_LEARNED]), space.fresh.take(attacked.own[:MAX_LEARNED])
