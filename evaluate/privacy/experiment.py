@@ -6,7 +6,7 @@ a good synthetic table is meant to give.
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,10 +28,6 @@ class Experiment:
     baseline: float | None = None
     dependence: float = 1.0
 
-    @property
-    def n(self) -> int:
-        return len(self.attack) + len(self.control)
-
     def rates(self, n_comparisons: int = 1) -> tuple[Rate, Rate]:
         # A mean of weighed hits may come to 1 and a last digit.
         sides = ((min(float(np.mean(hits)), 1.0), len(hits) / self.dependence) for hits in (self.attack, self.control))
@@ -47,19 +43,24 @@ class Experiment:
         members, controls = (len(hits) / self.dependence for hits in (self.attack, self.control))
         return detectable_advantage(self.rates()[1][0], members, controls, n_comparisons)
 
-    def estimate(self, measure: str, *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1) -> Estimate:
+    def estimate(self, measure: str, *, note: str, n_comparisons: int = 1) -> Estimate:
         """The advantage as a number of an evaluation; a table that tells nothing has none."""
         value, low, high = self.advantage(n_comparisons)
         return Estimate(
-            measure, value, self.n, "lower", subject=subject, low=low, high=high, reference=0.0, note=note,
+            measure, value, len(self.attack) + len(self.control), "lower", low=low, high=high, reference=0.0, note=note,
             detectable=self.detectable(n_comparisons),
         )  # fmt: skip
 
-    def figure(self) -> Mapping[str, Any]:
-        """The rates as plain data: what a report draws."""
+    def figure(self, n_comparisons: int | None = None) -> dict[str, Any]:
+        """The rates as plain data: what a report draws; of several experiments with the advantage, too."""
         attack, control = self.rates()
         numbers = {"attack": list(attack), "control": list(control), "baseline": self.baseline}
+        numbers |= {"advantage": list(self.advantage(n_comparisons))} if n_comparisons else {}
         return {**numbers, "n_attack": len(self.attack), "n_control": len(self.control)}
+
+    @property
+    def words(self) -> str:
+        return f"{self.attack.mean():.1%} of members and {self.control.mean():.1%} of controls"
 
 
 def not_measured(why: str, *names: str) -> MetricResult:
@@ -77,11 +78,13 @@ def standing_out(each: Sequence[Estimate]) -> int:
     return max(range(len(each)), key=lambda i: (each[i].interval[0], each[i].value))
 
 
-def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
-    """The advantage that stands out most from chance, with the interval of the largest of all of them."""
-    worst = each[standing_out(each)]
-    high = max(one.interval[1] for one in each)
-    return replace(worst, measure=measure, subject=(), high=high, note=note)
+def largest(measure: str, tried: Sequence[Experiment], note: Callable[[int], str]) -> Estimate:
+    """The advantage that stands out most from chance, with the interval of the largest of all of them. `note`: by the
+    number of the experiment that does.
+    """
+    each = [experiment.estimate(measure, note="", n_comparisons=len(tried)) for experiment in tried]
+    worst = standing_out(each)
+    return replace(each[worst], high=max(estimate.interval[1] for estimate in each), note=note(worst))
 
 
 def detectable_advantage(control: float, n_attack: float, n_control: float, n_comparisons: int = 1) -> float:

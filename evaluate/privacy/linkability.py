@@ -26,7 +26,7 @@ import numpy as np
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, space_of
 from evaluate.privacy.attribute_inference import Attacked
-from evaluate.privacy.experiment import Experiment, largest, not_measured, standing_out, too_few
+from evaluate.privacy.experiment import Experiment, largest, not_measured, too_few
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
@@ -65,24 +65,25 @@ def measure(tables: Tables) -> MetricResult:
     space = space_of(tables)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pool = space.synthetic.take(attacked.pool)
-    n, each, drawn = len(splits), [], []
+    n, tried, drawn = len(splits), [], []
     for split in splits:
         # Whose two parts lead to one synthetic row; two rows drawn at random are the same one time in len(pool).
         rows = [gower_nearest(targets, pool, columns)[:, 0] for columns in (split.columns, split.others)]
         linked = rows[0] == rows[1]
-        tried = Experiment(linked[:n_members], linked[n_members:], 1 / len(pool))
-        rates = f"{tried.attack.mean():.1%} of members and {tried.control.mean():.1%} of controls"
-        note = f"the two parts of {rates} are linked"
-        each.append(tried.estimate(WORST, note=note, subject=split.columns, n_comparisons=n))
+        tried.append(Experiment(linked[:n_members], linked[n_members:], 1 / len(pool)))
         sides = {"columns": list(split.columns), "others": list(split.others)}
-        drawn.append({**sides, **tried.figure(), "advantage": list(tried.advantage(n))})
-    worst = each[standing_out(each)]
-    names, more = [repr(name) for name in worst.subject[:MOST_NAMED]], len(worst.subject) - MOST_NAMED
-    listed = ", ".join(names) + (f" and {more} more" if more > 0 else "")
-    note = f"by {listed} against the others, which stands out most of {n} splits: {worst.note}"
-    if len(pool) < len(tables.synthetic):
-        note += "; the attacker looks at a sample of the synthetic rows"
-    return MetricResult((largest(WORST, each, note),), figures={"linkability": drawn})
+        drawn.append({**sides, **tried[-1].figure(n)})
+
+    def note(worst: int) -> str:
+        columns = splits[worst].columns
+        more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+        sampled = "; the attacker looks at a sample of the synthetic rows" if len(pool) < len(tables.synthetic) else ""
+        return (
+            f"by {', '.join(map(repr, columns[:MOST_NAMED]))}{more} against the others, which stands out most of {n} "
+            f"splits: the two parts of {tried[worst].words} are linked{sampled}"
+        )
+
+    return MetricResult((largest(WORST, tried, note),), figures={"linkability": drawn})
 
 
 def splits_of(schema: Schema, seed: int) -> list[ColumnSplit]:
