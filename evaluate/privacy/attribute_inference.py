@@ -16,18 +16,15 @@ DEVIATES: the attacker knows all other columns, the most that anybody can, not a
 Gower's by ranks, not by ranges, which one outlier stretches; and a missing value is a value to be found.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
-from evaluate.privacy.experiment import Experiment, largest, standing_out
+from evaluate.privacy.experiment import Experiment, largest, not_measured, too_few
 from evaluate.privacy.match_scores import Cells
-from evaluate.result import Failure
 from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
 
@@ -39,7 +36,6 @@ METRICS = (
 
 N_TARGETS = 2_000
 MAX_POOL = 50_000
-FEW = 1_000
 RARE = 0.1  # Share of rows that hold the rarest values
 
 
@@ -78,6 +74,10 @@ class Secret:
         """Mask of the right guesses: a missing value is guessed like any other."""
         return np.asarray((np.abs(guesses - truth) <= self.width) | (np.isnan(guesses) & np.isnan(truth)))
 
+    def tried(self, guesses: np.ndarray, baseline: float | None = None) -> Experiment:
+        n = len(self.members)
+        return Experiment(self.found(guesses[:n], self.members), self.found(guesses[n:], self.controls), baseline)
+
     @property
     def usual(self) -> float:
         """The value of most synthetic rows, or the median among numbers and times."""
@@ -111,75 +111,31 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
         codes = pd.factorize(pd.concat([part.astype(object) for part in parts]))[0].astype(np.float64)
         codes[codes < 0] = np.nan
         ends = np.cumsum([len(part) for part in parts])[:-1]
-        members, controls, pool, fresh = np.split(codes, ends)
-        return Secret(members, controls, pool, fresh, width=0.0, is_line=False)
-    members, controls, pool, fresh = (column.positions(part) for part in parts)
-    return Secret(members, controls, pool, fresh, width=_widths(tables)[name], is_line=True)
-
-
-def _widths(tables: Tables) -> dict[str, float]:
-    return tables.kept_of_real.once("widths", lambda: dict(Cells.of(tables.fresh, tables.schema).widths))
+        return Secret(*np.split(codes, ends), width=0.0, is_line=False)
+    widths = tables.kept_of_real.once("widths", lambda: dict(Cells.of(tables.fresh, tables.schema).widths))
+    return Secret(*(column.positions(part) for part in parts), width=widths[name], is_line=True)
 
 
 def secrets_among(tables: Tables) -> list[str]:
     """The learned columns that hold more than one value in the real rows: what never varies is no secret."""
-    return [name for name in sorted(tables.schema.learned) if _varies(tables.train[name], tables.control[name])]
+    columns = {name: pd.concat([tables.train[name], tables.control[name]]) for name in sorted(tables.schema.learned)}
+    return [name for name, real in columns.items() if real.nunique() + real.hasnans > 1]
 
 
-def _varies(*parts: pd.Series) -> bool:
-    """True where the parts hold two values together; the first few rows mostly settle it."""
-    for n in (FEW, None):
-        series = pd.concat([part.iloc[:n].astype(object) for part in parts])
-        if series.nunique() + int(series.hasnans) > 1:
-            return True
-    return False
-
-
-MIN_TARGETS = 10
 WORST = "privacy.inference"
 MIN_RARE = 20  # Attempts on rare values, of members and of controls, that make a rate
-
-
-@dataclass(frozen=True)
-class _Tried:
-    column: str
-    by_all: Experiment
-    by_quasi: Experiment | None
-    rare: Experiment | None
-    majority: float
 
 
 def measure(tables: Tables) -> MetricResult:
     """The advantage of the attack on the column that stands out most: the estimate `privacy.inference`."""
     attacked, secrets = Attacked.of(tables), secrets_among(tables)
-    why = _nothing(tables, attacked, secrets)
-    if why:
-        return MetricResult(failures=(Failure(WORST, "skipped", why),))
-    tried = _attack_by_nearest_row(tables, attacked, secrets)
-    n = len(tried)
-    columns = [one.by_all.estimate(WORST, note=_rates(one), n_comparisons=n) for one in tried]
-    worst = tried[standing_out(columns)]
-    note = f"{worst.column!r} stands out most of {n} columns: {_rates(worst)}"
-    if len(attacked.pool) < len(tables.synthetic):
-        note += f"; the attacker looks at {MAX_POOL} of the synthetic rows"
-    return MetricResult(
-        estimates=(largest(WORST, columns, note),),
-        figures={"inference": {"columns": [_drawn(one, n) for one in tried]}},
-    )
-
-
-def _nothing(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> str:
-    """The reason why there is nothing to attack; else empty."""
+    why = too_few(len(attacked.members), len(attacked.controls))
     if len(tables.schema.learned) < 2:
-        return "the table has one column, so that an attacker knows nothing to infer it from"
-    if not secrets:
-        return "no column varies, so that there is no secret"
-    if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
-        return f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-    return ""
-
-
-def _attack_by_nearest_row(tables: Tables, attacked: Attacked, secrets: Sequence[str]) -> list[_Tried]:
+        why = "the table has one column, so that an attacker knows nothing to infer it from"
+    elif not secrets:
+        why = "no column varies, so that there is no secret"
+    if why:
+        return not_measured(why, WORST)
     space = space_of(tables)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pool = space.synthetic.take(attacked.pool)
@@ -187,44 +143,24 @@ def _attack_by_nearest_row(tables: Tables, attacked: Attacked, secrets: Sequence
     alone = gower_without_each(targets, space.fresh.take(attacked.own), secrets)
     known = [name for name in tables.schema.quasi_identifiers if name in tables.schema.learned]
     by_quasi = gower_nearest(targets, pool, known)[:, 0] if known else None
-    found = []
+    n, tried, drawn = len(secrets), [], []
     for name in secrets:
         secret = secret_of(name, tables, attacked)
-        quasi = None if by_quasi is None or name in known else _experiment(secret, secret.pool[by_quasi])
-        blind = _experiment(secret, secret.fresh[alone[name]])
-        full = _experiment(secret, secret.pool[by_all[name]], baseline=float(blind.attack.mean()))
+        blind = secret.tried(secret.fresh[alone[name]])
+        tried.append(secret.tried(secret.pool[by_all[name]], baseline=float(blind.attack.mean())))
+        quasi = None if by_quasi is None or name in known else secret.tried(secret.pool[by_quasi])
+        rare = Experiment(
+            tried[-1].attack[secret.is_rare(secret.members)], tried[-1].control[secret.is_rare(secret.controls)]
+        )
         usual = secret.found(np.full(len(secret.members), secret.usual), secret.members)
-        found.append(_Tried(name, full, quasi, _among_rare(secret, full), float(usual.mean())))
-    return found
-
-
-def _experiment(secret: Secret, guesses: np.ndarray, baseline: float | None = None) -> Experiment:
-    n = len(secret.members)
-    hits = secret.found(guesses[:n], secret.members), secret.found(guesses[n:], secret.controls)
-    return Experiment(*hits, baseline)
-
-
-def _among_rare(secret: Secret, full: Experiment) -> Experiment | None:
-    attack, control = full.attack[secret.is_rare(secret.members)], full.control[secret.is_rare(secret.controls)]
-    return Experiment(attack, control) if min(len(attack), len(control)) >= MIN_RARE else None
-
-
-def _rates(one: _Tried) -> str:
-    attack, control = float(one.by_all.attack.mean()), float(one.by_all.control.mean())
-    return f"its value is found for {attack:.1%} of members and {control:.1%} of controls"
-
-
-def _drawn(one: _Tried, n: int) -> Mapping[str, Any]:
-    """One column as plain data; intervals of advantages allow for all columns, and rare values and others alike."""
-    return {
-        "column": one.column,
-        **one.by_all.figure(),
-        "majority": one.majority,
-        "advantage": list(one.by_all.advantage(n)),
-        "quasi_identifiers": _beside(one.by_quasi, n),
-        "rare": _beside(one.rare, n),
-    }
-
-
-def _beside(one: Experiment | None, n: int) -> Mapping[str, Any] | None:
-    return None if one is None else {**one.figure(), "advantage": list(one.advantage(n))}
+        # Intervals of advantages allow for all columns, and rare values and others alike.
+        drawn.append({
+            "column": name, **tried[-1].figure(n), "majority": float(usual.mean()),
+            "quasi_identifiers": None if quasi is None else quasi.figure(n),
+            "rare": rare.figure(n) if min(len(rare.attack), len(rare.control)) >= MIN_RARE else None,
+        })  # fmt: skip
+    sampled = f"; the attacker looks at {MAX_POOL} of the synthetic rows" if len(pool) < len(tables.synthetic) else ""
+    worst = largest(WORST, tried, lambda worst: (
+        f"{secrets[worst]!r} stands out most of {n} columns: its value is found for {tried[worst].words}{sampled}"
+    ))  # fmt: skip
+    return MetricResult((worst,), figures={"inference": {"columns": drawn}})

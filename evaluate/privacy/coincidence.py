@@ -54,6 +54,11 @@ class Coincidences:
             self, train=self.holdout, holdout=self.train, n_train=self.n_holdout, n_holdout=self.n_train
         )  # fmt: skip
 
+    @property
+    def hit_ratio(self) -> float:
+        """Where held-out units are seldom met, chance repeats nothing that a model could fit."""
+        return FITTED if self.holdout > COMMON * self.n_holdout else 1.0
+
     def copied(self, n_comparisons: int = 1, hit_ratio: float = 1.0) -> Rate:
         """Units of train hit beyond coincidence, with an interval; never below zero.
 
@@ -66,31 +71,22 @@ class Coincidences:
         """
         if self.n_train == 0:
             return 0.0, 0.0, 0.0
-        share = hit_ratio * self.n_train / (hit_ratio * self.n_train + self.n_holdout)
+        share, certain = hit_ratio * self.n_train / (hit_ratio * self.n_train + self.n_holdout), CERTAIN / n_comparisons
         expected = self.holdout * share / (1 - share) if share < 1 else self.train
-        most = min(_most(share, self.holdout, CERTAIN / n_comparisons), self._most_by_twins(share, n_comparisons))
-        least = _least(share, self.holdout, (1 - LEVEL) / 2 / n_comparisons)
+        most = _most(share, self.holdout, certain)
+        if self.holdout == 0 and self.n_known and self.twins >= 1:  # else twins say nothing
+            known = min(self.n_known / (2 * self.n_drawn * self.twins), MOST_TWINS)
+            most = min(most, _most(share / (1 + known), 1.0, certain))
+        least = 0.0
+        if self.holdout > 0 and share < 1:  # the fewest hits on train that happen by chance, likewise
+            least = max(0.0, float(special.btdtrib(self.holdout, (1 - LEVEL) / 2 / n_comparisons, 1 - share)) - 1)
         value, low, high = (max(0.0, self.train - chance) for chance in (expected, most, least))
         return value, min(low, value), max(high, value)
-
-    def _most_by_twins(self, share: float, n_comparisons: int) -> float:
-        """Hits on train that twins leave likely; infinite where they say nothing."""
-        if self.holdout > 0 or not self.n_known or self.twins < 1:
-            return np.inf
-        known = min(self.n_known / (2 * self.n_drawn * max(self.twins, 1.0)), MOST_TWINS)
-        return _most(share / (1 + known), min(self.twins, 1.0), CERTAIN / n_comparisons)
 
 
 def _most(share: float, others: float, tail: float) -> float:
     """The most hits on train beside so many others that happen by chance more often than in `tail` of tables."""
     return float(special.btdtria(tail, others + 1, share)) if share < 1 else np.inf
-
-
-def _least(share: float, others: float, tail: float) -> float:
-    """The fewest hits on train, likewise."""
-    if others == 0 or share == 1:
-        return 0.0
-    return max(0.0, float(special.btdtrib(others, tail, 1 - share)) - 1)
 
 
 def chance_of_sides(train: np.ndarray, holdout: np.ndarray, odds: float) -> float:
@@ -169,13 +165,6 @@ class Alone:
     def coincidences(self, hit: np.ndarray, n_drawn: int) -> Coincidences:
         """The units that are hit, each once. `hit`: which content is, shape (k,), boolean."""
         train, holdout = self.in_train, ~self.in_train
-        return Coincidences(
-            _n_distinct(self.units[train & hit]), _n_distinct(self.units[holdout & hit]),
-            _n_distinct(self.units[train]), _n_distinct(self.units[holdout]), self.twins, self.n_known, n_drawn,
-        )  # fmt: skip
-
-
-def _n_distinct(codes: np.ndarray) -> int:
-    met = np.zeros(int(codes.max(initial=-1)) + 1, dtype=bool)
-    met[codes] = True
-    return int(met.sum())
+        masks = (train & hit, holdout & hit, train, holdout)
+        counts = (np.count_nonzero(np.bincount(self.units[rows])) for rows in masks)
+        return Coincidences(*counts, self.twins, self.n_known, n_drawn)

@@ -16,7 +16,9 @@ at, they are a sample, and the intervals are those of a sample.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from evaluate.intervals import Rate, clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, MEMBERS, Metric
 from evaluate.neighbors import LEAST
 from evaluate.privacy.coincidence import CERTAIN, FITTED, Alone, Coincidences, fewest_copied
-from evaluate.privacy.copies import weighed_people
+from evaluate.privacy.copies import share_of_people, weighed_people
 from evaluate.privacy.exact import Exact, RealCodes, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods, targets_of
 from evaluate.result import Estimate
@@ -43,6 +45,7 @@ METRICS = (
            sampled="copied"),
 )  # fmt: skip
 
+K = TypeVar("K")
 VALUES, PARTS, NEAR = "privacy.copies.values", "privacy.copies.parts", "privacy.copies.near"
 SIZES = {4: 48, 8: 24}
 """Number of parts drawn, by their number of columns. Short ones lie within what was copied, long ones tell people
@@ -84,10 +87,15 @@ def _values(exact: Exact) -> Estimate:
     comparisons = len(each) + 1
     ends = {f"column {name!r}": found.copied(comparisons) for name, found in each.items()}
     ends["all columns on average"] = _on_average(hits, could, real, len(each), comparisons)
-    worst = max(ends, key=lambda name: (ends[name][1], ends[name][0]))
-    high = max(end[2] for end in ends.values())
+    worst, people = _worst(ends)
     note = f"share of people whose own value, to the last digit, stands in the table beyond chance; {worst}"
-    return _share(VALUES, (*ends[worst][:2], high), real.n_people(n), note)
+    return share_of_people(VALUES, people, real.n_people(n), note)
+
+
+def _worst(ends: Mapping[K, Rate]) -> tuple[K, Rate]:
+    """Where most people are certain, with the upper end of all."""
+    worst = max(ends, key=lambda name: (ends[name][1], ends[name][0]))
+    return worst, (*ends[worst][:2], max(high for *_, high in ends.values()))
 
 
 def _on_average(hits: np.ndarray, could: np.ndarray, real: RealCodes, n_columns: int, n_comparisons: int) -> Rate:
@@ -107,20 +115,18 @@ def _parts(exact: Exact, seed: int) -> Estimate:
     if not parts:
         return _nobody(PARTS, f"a row of {len(exact.names)} learned columns has no part of several", real.n_people(n))
     factors = np.random.default_rng([seed, 7]).integers(1, 2**63, len(exact.names), dtype=np.uint64) | np.uint64(1)
-    value = low = high = 0.0
+    ends = {}
     for part in parts:
         alone = Alone.of(_content(real.codes, part, factors), real.units, real.in_train)
-        found = alone.coincidences(alone.hit_by(_content(exact.synthetic, part, factors)), n)
-        ends = found.copied(len(parts), FITTED)
-        if (ends[1], ends[0]) > (low, value):
-            value, low = ends[0], ends[1]
-        high = max(high, ends[2])
+        hit = alone.hit_by(_content(exact.synthetic, part, factors))
+        ends[part] = alone.coincidences(hit, n).copied(len(parts), FITTED)
+    people = _worst(ends)[1]
     note = (
         "share of people of whom a part of their row that nobody else has stands in the table beyond chance; the worst "
         f"of {len(parts)} parts"
     )
-    people = (value, low, high) if real.share == 1.0 else _of_all(real.n_units, (value, low, high))
-    return _share(PARTS, people, real.n_people(n), note)
+    people = people if real.share == 1.0 else _of_all(real.n_units, people)
+    return share_of_people(PARTS, people, real.n_people(n), note)
 
 
 def _with_coarse(parts: Estimate, exact: Exact, tables: Tables) -> Estimate:
@@ -151,15 +157,15 @@ def _near(tables: Tables) -> Estimate:
     for nearness in NEARNESS:
         train, holdout = (_n_near(side, nearness) for side in (members, controls))
         ends[nearness] = Coincidences(train, holdout, len(members), len(controls)).copied(2 * len(NEARNESS), FITTED)
-    nearest = max(ends, key=lambda nearness: (ends[nearness][1], ends[nearness][0]))
-    value, low, high = (*ends[nearest][:2], max(end[2] for end in ends.values()))
+    nearest, (value, low, high) = _worst(ends)
     low = max(low, fewest_copied(_surprises(members), _surprises(controls), CERTAIN / 2))
     people = max(value, low), low, max(high, low)
     note = (
         f"{len(members):,} people were looked at; share of those who could be copied to whom a synthetic row is at "
         f"least {1 / nearest:g} times nearer, beyond chance, than the nearest of held-out people"
     )
-    return _share(NEAR, people if len(members) == n_people else _of_all(len(members), people), n_most, note)
+    people = people if len(members) == n_people else _of_all(len(members), people)
+    return share_of_people(NEAR, people, n_most, note)
 
 
 def _of_all(n: int, people: Rate) -> Rate:
@@ -198,9 +204,3 @@ def _content(codes: np.ndarray, part: tuple[int, ...], factors: np.ndarray) -> n
 def _nobody(name: str, why: str, n: int) -> Estimate:
     """The number where there is nothing to copy in this way."""
     return Estimate(name, 0.0, n, "lower", low=0.0, high=0.0, reference=0.0, note=f"nobody: {why}")
-
-
-def _share(name: str, people: Rate, n_most: int, note: str) -> Estimate:
-    value, low, high = (min(number / n_most, 1.0) for number in people)
-    note = f"{note}; about {round(people[0]):,} people, at least {int(np.ceil(people[1])):,}"
-    return Estimate(name, value, n_most, "lower", low=low, high=high, reference=0.0, note=note)

@@ -43,7 +43,7 @@ function on a contingency table" (mean and variance under fixed margins).
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,33 +53,21 @@ from scipy import optimize, special, stats
 from evaluate.all_rows import RowHashes
 from evaluate.intervals import Rate, clustered, newcombe
 from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
-from evaluate.privacy.coincidence import CERTAIN, COMMON, FITTED, Alone, Coincidences, fewest_copied
+from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences, fewest_copied
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
 from synth.row_hash import cell_hashes, mix
+from synth.table.rows import Rows
 
 SMALL = 0.01
 """Share of people copied for which the weights are the best: fewer show in nothing, and more show without weights."""
 RAREST = (0.1, 0.05, 0.02, 0.01)
 """Shares of all people that are tested apart, those with the rarest rows: copies of these drown among common rows."""
-HALF = 0.5
+HALF = 0.5  # Share of people, the rarer ones, by whom the most copies are told
 CERTAINLY = 25  # Comparisons for which a 95% interval errs on either side as seldom as `CERTAIN`
 LEAST_CHANCE, MOST_SURPRISE = 1e-6, 600.0  # So that no weight is infinite
 CHANCE = 1e-3  # Nothing is told where an independent sample matches the training counts with at least this probability
-
-
-@dataclass(frozen=True)
-class StratumCounts:
-    """Counts of each distinct row in two tables; one stratum."""
-
-    train: np.ndarray  # *Sensitive*. Counts among the n training rows, shape (K,)
-    other: np.ndarray  # counts among the m rows of the other table, shape (K,); no row has both counts zero
-
-    @property
-    def both(self) -> np.ndarray:
-        """Counts in the two tables together, shape (K,)."""
-        return np.asarray(self.train + self.other)
 
 
 @dataclass(frozen=True)
@@ -114,25 +102,20 @@ def measure_multiset(tables: Tables) -> MetricResult:
         message = "too few different rows: an independent sample may match the training table's row counts by chance"
         return MetricResult(failures=(Failure(name, "skipped", message),))
     value, low, high = synthetic.dispersion
-    fresh, shuffled = (compare(tables, side) for side in ("fresh", "shuffled"))
-    drawn = n_train / (n_train + n_synthetic)
     note = (
         "distance of the row counts from the training table's: 1 as an independent sample, 0 an exact copy, "
-        f"{drawn:.2f} rows drawn at random from the training table"
+        f"{n_train / (n_train + n_synthetic):.2f} rows drawn at random from the training table"
     )
     # Where every row repeats, nothing else sees a copy of the other side.
     if not holdout.told_by_chance and holdout.dispersion[2] < low:
         value, low, high = holdout.dispersion
         note = f"distance of the row counts from the holdout's, to which they are nearer. {SWAPPED}"
-    return MetricResult(
-        estimates=(
-            Estimate(
-                name, value, n_synthetic, "higher", low=low, high=high, note=note,
-                reference=fresh.statistic / fresh.mean if fresh.mean > 0 else None,
-                floor=shuffled.statistic / shuffled.mean if shuffled.mean > 0 else None,
-            ),
-        )
-    )  # fmt: skip
+    marks = (compare(tables, side) for side in ("fresh", "shuffled"))
+    fresh, shuffled = (mark.statistic / mark.mean if mark.mean > 0 else None for mark in marks)
+    estimate = Estimate(
+        name, value, n_synthetic, "higher", low=low, high=high, note=note, reference=fresh, floor=shuffled
+    )
+    return MetricResult((estimate,))
 
 
 def compare(tables: Tables, other: Side, side: Side = "train") -> TwoSampleChiSquare:
@@ -146,44 +129,36 @@ def compare(tables: Tables, other: Side, side: Side = "train") -> TwoSampleChiSq
     )
     target = tables.schema.target
     if target is None or not tables.schema.columns[target].is_categorical:
-        return chi_square([StratumCounts(counts[0], counts[1])])
+        return chi_square([counts])
     strata = np.append(first.strata, second.strata[is_new])
-    return chi_square([StratumCounts(*counts[:, strata == stratum]) for stratum in np.unique(strata)])
+    return chi_square([counts[:, strata == stratum] for stratum in np.unique(strata)])
 
 
-def chi_square(strata: list[StratumCounts]) -> TwoSampleChiSquare:
-    """The two-sample chi-square, summed over strata; strata that one table lacks do not count."""
-    parts = [_one(counts) for counts in strata if counts.train.any() and counts.other.any()]
-    sums = np.array(parts).reshape(-1, 4).sum(axis=0)
+def chi_square(strata: list[np.ndarray]) -> TwoSampleChiSquare:
+    """The two-sample chi-square, summed over strata; strata that one table lacks do not count. `strata`: *Sensitive*.
+    Of each stratum the counts of its K distinct rows in the two tables, shape (2, K).
+    """
+    sums = np.array([_terms(counts) for counts in strata if counts.any(axis=1).all()]).reshape(-1, 4).sum(axis=0)
     return TwoSampleChiSquare(*(float(number) for number in sums))
 
 
-def _one(counts: StratumCounts) -> tuple[float, float, float, float]:
-    both = counts.both.astype(np.float64)
-    n, m, K = float(counts.train.sum()), float(counts.other.sum()), float(len(both))
-    N = n + m
-    statistic = float((((counts.train - both * n / N) ** 2) / both).sum() * N * N / (n * m))
-    mean = (K - 1) * N / (N - 1)
-    return statistic, mean, _variance(n, m, both), _log_chance(n, m, both)
-
-
-def _variance(n: float, m: float, both: np.ndarray) -> float:
-    """The exact variance of the chi-square given all margins; 0 for tables too small for the formula."""
+def _terms(counts: np.ndarray) -> tuple[float, float, float, float]:
+    """The statistic, its mean, its exact variance given all margins (0 for tables too small for the formula), and the
+    logarithm of the probability of the most even split of the counts (multivariate hypergeometric).
+    """
+    both, (n, m) = counts.sum(axis=0).astype(np.float64), counts.sum(axis=1).astype(np.float64)
     N, K = n + m, float(len(both))
-    if N <= 3 or K < 2:
-        return 0.0
-    rows = (N * (1 / n + 1 / m) - 4) / (N - 2)
-    columns = (N * float((1 / both).sum()) - K * K) / (N - 2)
-    first, second = (N - 2) / (N - 1), (N - K) * (K - 1) / (N - 1)
-    return max(0.0, 2 * N / (N - 3) * (first - rows) * (second - columns) + N * N / (N - 1) * rows * columns)
-
-
-def _log_chance(n: float, m: float, both: np.ndarray) -> float:
-    """Logarithm of the probability of the most even split of the counts (multivariate hypergeometric)."""
-    share = np.round(both * n / (n + m))
+    statistic = (((counts[0] - both * n / N) ** 2) / both).sum() * N * N / (n * m)
+    variance = 0.0
+    if N > 3 and K >= 2:
+        rows = (N * (1 / n + 1 / m) - 4) / (N - 2)
+        columns = (N * (1 / both).sum() - K * K) / (N - 2)
+        first, second = (N - 2) / (N - 1), (N - K) * (K - 1) / (N - 1)
+        variance = max(0.0, 2 * N / (N - 3) * (first - rows) * (second - columns) + N * N / (N - 1) * rows * columns)
+    share = np.round(both * n / N)
     ways = special.gammaln(both + 1) - special.gammaln(share + 1) - special.gammaln(both - share + 1)
-    all_ways = special.gammaln(n + m + 1) - special.gammaln(n + 1) - special.gammaln(m + 1)
-    return min(0.0, float(ways.sum() - all_ways))
+    all_ways = special.gammaln(N + 1) - special.gammaln(n + 1) - special.gammaln(m + 1)
+    return statistic, (K - 1) * N / (N - 1), variance, min(0.0, ways.sum() - all_ways)
 
 
 METRICS = (
@@ -226,12 +201,12 @@ def measure(tables: Tables) -> MetricResult:
     ):
         copied, fresh = (clustered(hit, side.units) for hit, side in zip(hits, sides, strict=True))
         excess = newcombe(copied, fresh)
-        if name == "privacy.copies.unique":  # its lower end is that of certain copies, one honest table in a thousand
-            sure = (clustered(hit, side.units, CERTAINLY) for hit, side in zip(hits, sides, strict=True))
-            excess = excess[0], newcombe(*sure)[1], excess[2]
         numbers = [(f"{name}.excess", excess, 0.0, ", less the same share of fresh real rows")]
         if name == "privacy.copies":
             numbers.insert(0, (name, copied, fresh[0], " in every learned column"))
+        else:  # its lower end is that of certain copies, one honest table in a thousand
+            sure = (clustered(hit, side.units, CERTAINLY) for hit, side in zip(hits, sides, strict=True))
+            numbers[0] = (f"{name}.excess", (excess[0], newcombe(*sure)[1], excess[2]), *numbers[0][2:])
         for number, (value, low, high), reference, end in numbers:
             note = f"share of synthetic rows equal to {among}{end}"
             estimates.append(
@@ -244,55 +219,40 @@ def measure(tables: Tables) -> MetricResult:
 def _people(tables: Tables, synthetic: RowHashes) -> Iterator[Estimate]:
     """People of train, and of the holdout, whose own row stands in the table beyond coincidence."""
     train, holdout = tables.hashes("train"), tables.hashes("holdout")
-    content = np.concatenate([train.keys, holdout.keys])
     units = np.concatenate([train.units, holdout.units + train.n_units])
     order = np.argsort(units, kind="stable")
-    alone = Alone.of(content[order], units[order], order < len(train))
-    found, n = alone.coincidences(alone.hit_by(synthetic.distinct[0]), len(synthetic)), len(synthetic)
-    of_alone, least, most = found.copied(hit_ratio=_hit_ratio(found)), 0.0, np.inf
+    alone = Alone.of(np.concatenate([train.keys, holdout.keys])[order], units[order], order < len(train))
+    coincidences = alone.coincidences(alone.hit_by(synthetic.distinct[0]), len(synthetic))
+    value, low, high = coincidences.copied(hit_ratio=coincidences.hit_ratio)
     if tables.schema.learned:
         least, most = weighed_people(tables, tables.schema.learned)
-    n = min(train.n_units, len(synthetic))
-    low = max(of_alone[1], least) / n
-    # Among common rows chance hides any number of copies, so that the rarer half may be all that can be decided on.
-    high = max(min(of_alone[2], most) / n, low)
-    value = min(max(of_alone[0] / n, low), high)
-    yield _share_of_people("privacy.copies.people", "people whose row", (value, low, min(high, 1.0)), n)
+        # Among common rows chance hides any number of copies, so that the rarer half may be all that can be decided on.
+        low, high = max(low, least), min(high, most)
+    high = max(high, low)
+    people, n = (min(max(value, low), high), low, high), min(train.n_units, len(synthetic))
+    note = "share of people whose row stands in the table beyond chance"
+    yield share_of_people("privacy.copies.people", people, n, note)
     n = min(holdout.n_units, len(synthetic))
-    value, low, high = (min(number / n, 1.0) for number in found.swapped.copied())
-    yield _share_of_people(
-        "privacy.copies.holdout", "held-out people whose row, which nobody else has,", (value, low, high), n
-    )
+    note = "share of held-out people whose row, which nobody else has, stands in the table beyond chance"
+    yield share_of_people("privacy.copies.holdout", coincidences.swapped.copied(), n, note)
+
+
+def share_of_people(name: str, people: Rate, n: int, note: str) -> Estimate:
+    """Copied people as a share of those who could be."""
+    value, low, high = (min(number / n, 1.0) for number in people)
+    note = f"{note}; about {round(people[0]):,} people, at least {math.ceil(people[1] - 1e-9):,}"
+    return Estimate(name, value, n, "lower", low=low, high=high, reference=0.0, note=note)
 
 
 def weighed_people(tables: Tables, columns: Sequence[str]) -> tuple[float, float]:
     """The fewest people of train whom the synthetic table certainly copied in these columns, as those who are met are
     weighed, and as those who are rare are tested apart; and the most, by the rarer half of all people.
     """
-    units = np.concatenate(
-        [tables.hashes("train").units, tables.hashes("holdout").units + tables.hashes("train").n_units]
-    )
-    n_train, rows = tables.hashes("train").n_units, _Rows.of(tables, columns)
-    certain = []
-    for share in RAREST:
-        group = rows.rarest(share, units, n_train)
-        certain.append(group.copied(2 * len(RAREST), _hit_ratio(group))[1])
-    half = rows.rarest(HALF, units, n_train)
-    return max(rows.weighed(units, n_train), *certain, 0.0), half.copied(hit_ratio=_hit_ratio(half))[2] / HALF
-
-
-def _share_of_people(name: str, who: str, copied: Rate, n: int) -> Estimate:
-    value, low, high = copied
-    note = (
-        f"share of {who} stands in the table beyond chance; about {round(value * n):,} people, at least "
-        f"{math.ceil(low * n - 1e-9):,}"
-    )
-    return Estimate(name, value, n, "lower", low=low, high=high, reference=0.0, note=note)
-
-
-def _hit_ratio(found: Coincidences) -> float:
-    """Where held-out people's rows are seldom met, chance repeats no rows that a model could fit."""
-    return FITTED if found.holdout > COMMON * found.n_holdout else 1.0
+    train, rows = tables.hashes("train"), _Rows.of(tables, columns)
+    units, n_train = np.concatenate([train.units, tables.hashes("holdout").units + train.n_units]), train.n_units
+    rarest, half = ([rows.rarest(share, units, n_train) for share in shares] for shares in (RAREST, [HALF]))
+    certain = [group.copied(2 * len(RAREST), group.hit_ratio)[1] for group in rarest]
+    return max(rows.weighed(units, n_train), *certain, 0.0), half[0].copied(hit_ratio=half[0].hit_ratio)[2] / HALF
 
 
 @dataclass(frozen=True)
@@ -307,9 +267,11 @@ class _Rows:
     def of(cls, tables: Tables, columns: Sequence[str]) -> "_Rows":
         sides: tuple[Side, ...] = ("train", "holdout", "synthetic")
         n_real = tables.n_all("train") + tables.n_all("holdout")
+        sources = [tables.whole[side].rows if side in tables.whole else getattr(tables, side) for side in sides]
 
         def hashes(index: int, name: str) -> np.ndarray:
-            cells = [cell_hashes(part, name, tables.schema) for side in sides for part in _parts(tables, side, name)]
+            parts = (part for rows in sources for part in (rows.frames(name) if isinstance(rows, Rows) else [rows]))
+            cells = [cell_hashes(part, name, tables.schema) for part in parts]
             return mix(np.concatenate(cells) + np.uint64(index))
 
         rows = sum((hashes(*each) for each in enumerate(columns)), start=np.zeros(1, dtype=np.uint64))
@@ -353,7 +315,3 @@ def _times_met(keys: np.ndarray) -> np.ndarray:
     """How many of some keys equal each of them."""
     codes = pd.factorize(keys)[0]
     return np.bincount(codes)[codes]
-
-
-def _parts(tables: Tables, side: Side, name: str) -> Iterable[pd.DataFrame]:
-    return tables.whole[side].rows.frames(name) if side in tables.whole else [getattr(tables, side)]

@@ -77,20 +77,15 @@ def exact_of(tables: Tables) -> Exact:
 
 def _exact(tables: Tables) -> Exact:
     frames = [tables.train, tables.fresh, tables.control, tables.synthetic]
-    names = tuple(sorted(tables.schema.learned))
+    names, ends = tuple(sorted(tables.schema.learned)), np.cumsum([len(frame) for frame in frames])
     together = (pd.concat([frame[name] for frame in frames], ignore_index=True) for name in names)
     columns = [_codes(part, tables.schema.columns[name]) for name, part in zip(names, together, strict=True)]
-    codes = np.array([part for part, _ in columns], dtype=np.int32).reshape(len(names), sum(map(len, frames)))
-    train, fresh, control, synthetic = np.split(codes, np.cumsum([len(frame) for frame in frames])[:-1], axis=1)
-    free = tuple(free for _, free in columns)
-    return Exact(names, train, fresh, control, synthetic, free, _units(tables))
-
-
-def _units(tables: Tables) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The units of train, fresh and control, all different between train and the holdout."""
-    train, holdout = (entity_codes(frame, tables.schema) for frame in (tables.train, tables.holdout))
-    fresh, control = np.split(holdout + int(train.max(initial=-1)) + 1, [len(tables.fresh)])
-    return train, fresh, control
+    codes = np.array([part for part, _ in columns], dtype=np.int32).reshape(len(names), ends[-1])
+    units, holdout = (entity_codes(frame, tables.schema) for frame in (tables.train, tables.holdout))
+    # Units are all different between train and the holdout.
+    fresh, control = np.split(holdout + int(units.max(initial=-1)) + 1, [len(tables.fresh)])
+    sides = np.split(codes, ends[:-1], axis=1)
+    return Exact(names, *sides, free=tuple(free for _, free in columns), units=(units, fresh, control))
 
 
 def _codes(values: pd.Series, column: Any) -> tuple[np.ndarray, np.ndarray | None]:

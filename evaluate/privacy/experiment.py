@@ -6,7 +6,7 @@ a good synthetic table is meant to give.
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,10 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from evaluate.intervals import LEVEL, Rate, newcombe, wilson
-from evaluate.result import Estimate
+from evaluate.result import Estimate, Failure
+from evaluate.tables import MetricResult
 
+MIN_TARGETS = 10  # Members, and as many controls, that an attack needs
 POWER = 0.8  # Statistical power: share of repetitions in which a detectable advantage comes out above chance
 
 
@@ -26,12 +28,9 @@ class Experiment:
     baseline: float | None = None
     dependence: float = 1.0
 
-    @property
-    def n(self) -> int:
-        return len(self.attack) + len(self.control)
-
     def rates(self, n_comparisons: int = 1) -> tuple[Rate, Rate]:
-        sides = ((float(np.mean(hits)), len(hits) / self.dependence) for hits in (self.attack, self.control))
+        # A mean of weighed hits may come to 1 and a last digit.
+        sides = ((min(float(np.mean(hits)), 1.0), len(hits) / self.dependence) for hits in (self.attack, self.control))
         members, controls = (wilson(*side, n_comparisons) for side in sides)
         return members, controls
 
@@ -42,34 +41,50 @@ class Experiment:
     def detectable(self, n_comparisons: int = 1) -> float:
         """The advantage that would have been told from none in 80 of 100 repetitions."""
         members, controls = (len(hits) / self.dependence for hits in (self.attack, self.control))
-        return detectable_advantage(float(self.control.mean()), members, controls, n_comparisons)
+        return detectable_advantage(self.rates()[1][0], members, controls, n_comparisons)
 
-    def estimate(
-        self, measure: str, *, note: str, subject: tuple[str, ...] = (), n_comparisons: int = 1
-    ) -> Estimate:  # fmt: skip
+    def estimate(self, measure: str, *, note: str, n_comparisons: int = 1) -> Estimate:
         """The advantage as a number of an evaluation; a table that tells nothing has none."""
         value, low, high = self.advantage(n_comparisons)
         return Estimate(
-            measure, value, self.n, "lower", subject=subject, low=low, high=high, reference=0.0, note=note,
+            measure, value, len(self.attack) + len(self.control), "lower", low=low, high=high, reference=0.0, note=note,
             detectable=self.detectable(n_comparisons),
         )  # fmt: skip
 
-    def figure(self) -> Mapping[str, Any]:
-        """The rates as plain data: what a report draws."""
+    def figure(self, n_comparisons: int | None = None) -> dict[str, Any]:
+        """The rates as plain data: what a report draws; of several experiments with the advantage, too."""
         attack, control = self.rates()
         numbers = {"attack": list(attack), "control": list(control), "baseline": self.baseline}
+        numbers |= {"advantage": list(self.advantage(n_comparisons))} if n_comparisons else {}
         return {**numbers, "n_attack": len(self.attack), "n_control": len(self.control)}
+
+    @property
+    def words(self) -> str:
+        return f"{self.attack.mean():.1%} of members and {self.control.mean():.1%} of controls"
+
+
+def not_measured(why: str, *names: str) -> MetricResult:
+    """The result of an attack that there is no ground for."""
+    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in names))
+
+
+def too_few(n_members: int, n_controls: int) -> str:
+    """The reason why so few cannot be attacked; else empty."""
+    few = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
+    return few if min(n_members, n_controls) < MIN_TARGETS else ""
 
 
 def standing_out(each: Sequence[Estimate]) -> int:
     return max(range(len(each)), key=lambda i: (each[i].interval[0], each[i].value))
 
 
-def largest(measure: str, each: Sequence[Estimate], note: str) -> Estimate:
-    """The advantage that stands out most from chance, with the interval of the largest of all of them."""
-    worst = each[standing_out(each)]
-    high = max(one.interval[1] for one in each)
-    return replace(worst, measure=measure, subject=(), high=high, note=note)
+def largest(measure: str, tried: Sequence[Experiment], note: Callable[[int], str]) -> Estimate:
+    """The advantage that stands out most from chance, with the interval of the largest of all of them. `note`: by the
+    number of the experiment that does.
+    """
+    each = [experiment.estimate(measure, note="", n_comparisons=len(tried)) for experiment in tried]
+    worst = standing_out(each)
+    return replace(each[worst], high=max(estimate.interval[1] for estimate in each), note=note(worst))
 
 
 def detectable_advantage(control: float, n_attack: float, n_control: float, n_comparisons: int = 1) -> float:

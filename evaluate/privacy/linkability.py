@@ -17,7 +17,7 @@ Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in 
 section 5.2.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -26,8 +26,7 @@ import numpy as np
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, space_of
 from evaluate.privacy.attribute_inference import Attacked
-from evaluate.privacy.experiment import Experiment, largest, standing_out
-from evaluate.result import Failure
+from evaluate.privacy.experiment import Experiment, largest, not_measured, too_few
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
@@ -39,7 +38,7 @@ METRICS = (
 
 WORST = "privacy.linkability"
 N_SAMPLED = 3  # Splits that are drawn
-MIN_TARGETS = 10
+MOST_NAMED = 4  # Columns that a note names
 _STREAM = 0x11  # Tells this module's random numbers from those of others with the same seed
 
 
@@ -57,60 +56,42 @@ class ColumnSplit:
 
 def measure(tables: Tables) -> MetricResult:
     """The advantage with the split of the columns that stands out most: the estimate `privacy.linkability`."""
-    attacked, splits = Attacked.of(tables), list(splits_of(tables.schema, tables.seed))
-    why = _nothing(attacked, splits)
+    attacked, splits = Attacked.of(tables), splits_of(tables.schema, tables.seed)
+    n_members, why = len(attacked.members), too_few(len(attacked.members), len(attacked.controls))
+    if not splits:
+        why = "two sources need a column each, and the table has fewer than two columns that are learned"
     if why:
-        return MetricResult(failures=(Failure(WORST, "skipped", why),))
-    space, n_members = space_of(tables), len(attacked.members)
+        return not_measured(why, WORST)
+    space = space_of(tables)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pool = space.synthetic.take(attacked.pool)
-    n, each, drawn = len(splits), [], []
+    n, tried, drawn = len(splits), [], []
     for split in splits:
         # Whose two parts lead to one synthetic row; two rows drawn at random are the same one time in len(pool).
         rows = [gower_nearest(targets, pool, columns)[:, 0] for columns in (split.columns, split.others)]
         linked = rows[0] == rows[1]
-        tried = Experiment(linked[:n_members], linked[n_members:], 1 / len(pool))
-        each.append(tried.estimate(WORST, note=_rates(tried), subject=split.columns, n_comparisons=n))
+        tried.append(Experiment(linked[:n_members], linked[n_members:], 1 / len(pool)))
         sides = {"columns": list(split.columns), "others": list(split.others)}
-        drawn.append({**sides, **tried.figure(), "advantage": list(tried.advantage(n))})
-    worst = each[standing_out(each)]
-    note = f"by {_listed(worst.subject)} against the others, which stands out most of {n} splits: {worst.note}"
-    if len(pool) < len(tables.synthetic):
-        note += "; the attacker looks at a sample of the synthetic rows"
-    return MetricResult((largest(WORST, each, note),), figures={"linkability": drawn})
+        drawn.append({**sides, **tried[-1].figure(n)})
+
+    def note(worst: int) -> str:
+        columns = splits[worst].columns
+        more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+        sampled = "; the attacker looks at a sample of the synthetic rows" if len(pool) < len(tables.synthetic) else ""
+        return (
+            f"by {', '.join(map(repr, columns[:MOST_NAMED]))}{more} against the others, which stands out most of {n} "
+            f"splits: the two parts of {tried[worst].words} are linked{sampled}"
+        )
+
+    return MetricResult((largest(WORST, tried, note),), figures={"linkability": drawn})
 
 
-def splits_of(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
+def splits_of(schema: Schema, seed: int) -> list[ColumnSplit]:
     """Every split that is tried, each once: random halves of the learned columns, then those that the schema names."""
-    yield from dict.fromkeys(split for split in _every_split(schema, seed) if split.columns)
-
-
-def _every_split(schema: Schema, seed: int) -> Iterator[ColumnSplit]:
-    learned = sorted(schema.learned)
-    rng = np.random.default_rng([seed, _STREAM])
-    for _ in range(N_SAMPLED):
-        names = [learned[i] for i in rng.permutation(len(learned))]
-        yield ColumnSplit.of(names[: len(names) // 2], names[len(names) // 2 :])
+    learned, rng = sorted(schema.learned), np.random.default_rng([seed, _STREAM])
+    orders = [[learned[i] for i in rng.permutation(len(learned))] for _ in range(N_SAMPLED)]
+    pairs = [(set(names[: len(names) // 2]), set(names[len(names) // 2 :])) for names in orders]
     known = set(schema.quasi_identifiers) & set(learned)
-    yield ColumnSplit.of(known, set(learned) - known)
-    for one, other in combinations([set(held) & set(learned) for held in schema.parties], 2):
-        if not one & other:
-            yield ColumnSplit.of(one, other)
-
-
-def _nothing(attacked: Attacked, splits: Sequence[ColumnSplit]) -> str:
-    """The reason why there is nothing to attack; else empty."""
-    if not splits:
-        return "two sources need a column each, and the table has fewer than two columns that are learned"
-    if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
-        return f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-    return ""
-
-
-def _listed(columns: Sequence[str], most: int = 4) -> str:
-    names = [repr(name) for name in columns[:most]]
-    return ", ".join(names) + (f" and {len(columns) - most} more" if len(columns) > most else "")
-
-
-def _rates(one: Experiment) -> str:
-    return f"the two parts of {one.attack.mean():.1%} of members and {one.control.mean():.1%} of controls are linked"
+    parties = combinations([set(columns) & set(learned) for columns in schema.parties], 2)
+    pairs += [(known, set(learned) - known), *(pair for pair in parties if not pair[0] & pair[1])]
+    return [split for split in dict.fromkeys(ColumnSplit.of(*pair) for pair in pairs) if split.columns]

@@ -25,7 +25,7 @@ from scipy import special, stats
 
 from evaluate.intervals import LEVEL, Rate, clopper_pearson, placements
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
-from evaluate.privacy.experiment import detectable_auc, detectable_rate
+from evaluate.privacy.experiment import detectable_auc, detectable_rate, not_measured, too_few
 from evaluate.privacy.membership_attacks import FOCAL, SET_SIZES, scored
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
@@ -196,7 +196,6 @@ def _caught(scores: Scores, rate: float) -> float:
     return sum(scores.n_above(scores.n_allowed(rate * times)) / times for times in AROUND)
 
 
-MIN_TARGETS = 10
 BACKWARD = 0.4
 """An area under the curve below this, with its interval, says that the holdout was used and train was not."""
 RATES = (0.001, 0.01)
@@ -209,12 +208,11 @@ def measure(tables: Tables) -> MetricResult:
     `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
     """
     if not tables.schema.learned:
-        return MetricResult(failures=tuple(Failure(name, "skipped", NOTHING) for name in NAMES))
+        return not_measured(NOTHING, *NAMES)
     of = scored(tables)
     members, controls = next(iter(of.values()))
-    if min(len(members), len(controls)) < MIN_TARGETS:
-        message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        return MetricResult(failures=tuple(Failure(name, "skipped", message) for name in NAMES))
+    if why := too_few(len(members), len(controls)):
+        return not_measured(why, *NAMES)
     # Over all targets, small leaks show in cells before they show in rows, where there are many sets of columns.
     halves = parts_for(AREA, of, FOCAL if len(tables.schema.learned) > max(SET_SIZES) else "")
     parts = [half.scores(of) for half in halves]

@@ -29,6 +29,7 @@ Fellegi & Sunter 1969, "A Theory for Record Linkage".
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ import pandas as pd
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.neighbors.space import MISSING
 from evaluate.privacy.exact import exact_of
-from evaluate.sampling import entity_codes
+from evaluate.sampling import Side, entity_codes
 from evaluate.tables import Tables
 from synth import extras
 from synth.schema import Schema
@@ -79,23 +80,28 @@ class TargetNeighborhoods:
 
 def targets_of(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
     """Members and controls, with their neighbors. `tables`: *Sensitive*. As `Tables.prepare` gives them."""
-
-    def find() -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
-        space, exact = space_of(tables), exact_of(tables)
-        each = min(ROWS_EACH, *(_most_rows(frame, tables.schema) for frame in (tables.train, tables.control)))
-        return (
-            _side("train", tables.train, space.train, exact.train, each, tables),
-            _side("control", tables.control, space.control, exact.control, each, tables),
-        )
-
-    return tables.kept.once("targets", find)
+    return tables.kept.once("targets", lambda: _targets(tables))
 
 
-def n_targets_of(tables: Tables) -> int:
-    """The largest number of targets of a side: all that were asked for, fewer beside millions of rows."""
-    if tables.n_targets is None:
-        return max(len(tables.train), len(tables.control))
-    return affordable_targets(tables.n_targets, len(tables.synthetic))
+def _targets(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
+    space, exact, schema = space_of(tables), exact_of(tables), tables.schema
+    sides: dict[Side, pd.DataFrame] = {"train": tables.train, "control": tables.control}
+    n = max(map(len, sides.values()))
+    if tables.n_targets is not None:
+        n = affordable_targets(tables.n_targets, len(tables.synthetic))
+    each = ROWS_EACH
+    if schema.entity is not None:
+        each = min(each, *(np.bincount(entity_codes(frame, schema)).max(initial=1) for frame in sides.values()))
+    found = []
+    for name, frame in sides.items():
+        positions, first = _of_entities(tables.drawn(frame), frame, schema, n, each)
+        rows = getattr(space, name).take(positions)
+        synthetic = search(rows, space.synthetic, min(N_SYNTHETIC, len(space.synthetic)))
+        near = partial(search, rows, space.fresh, min(N_FRESH, len(space.fresh)))
+        fresh = kept_search(tables, (name, "fresh", n), near)
+        codes = getattr(exact, name)[:, positions]
+        found.append(TargetNeighborhoods(positions, rows, codes, synthetic, fresh, first))
+    return found[0], found[1]
 
 
 def affordable_targets(n_targets: int, n_synthetic: int) -> int:
@@ -107,25 +113,10 @@ def affordable_targets(n_targets: int, n_synthetic: int) -> int:
     return min(n_targets, max(int(MANY_PAIRS / (2 * n_synthetic)), LEAST_TARGETS))
 
 
-def _side(
-    name: str, frame: pd.DataFrame, rows: SpaceRows, exact: np.ndarray, each: int, tables: Tables
-) -> TargetNeighborhoods:
-    space, n = space_of(tables), n_targets_of(tables)
-    order = tables.drawn(frame)
-    positions, first = _of_entities(order, frame, tables.schema, n, each)
-    chosen = rows.take(positions)
-    k_synthetic, k_fresh = min(N_SYNTHETIC, len(space.synthetic)), min(N_FRESH, len(space.fresh))
-    synthetic = search(chosen, space.synthetic, k_synthetic)
-    fresh = kept_search(tables, (name, "fresh", n), lambda: search(chosen, space.fresh, k_fresh))
-    return TargetNeighborhoods(positions, chosen, exact[:, positions], synthetic, fresh, first)
-
-
 def _of_entities(
     order: np.ndarray, frame: pd.DataFrame, schema: Schema, n: int, each: int
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Rows of the first targets of an order, side by side, and where those of each begin. `frame`: *Sensitive*. The
-    table.
-    """
+    """Rows of the first targets of an order, side by side, and where those of each begin. *Sensitive*."""
     if schema.entity is None:
         return order[:n], np.arange(min(n, len(order)))
     targets = pd.factorize(entity_codes(frame, schema)[order])[0]  # numbered as they come
@@ -136,11 +127,6 @@ def _of_entities(
     first = np.cumsum(sizes) - sizes
     of_target = np.arange(sizes.sum()) - np.repeat(first, sizes)
     return order[rows[np.repeat(starts[: len(sizes)], sizes) + of_target]], first
-
-
-def _most_rows(frame: pd.DataFrame, schema: Schema) -> int:
-    """The most rows that one entity has; 1 where rows have none."""
-    return 1 if schema.entity is None else int(np.bincount(entity_codes(frame, schema)).max(initial=1))
 
 
 MAX_KEYS = 12  # Columns that rows are looked up by at most: those of most different values, which tell rows apart best
@@ -335,16 +321,15 @@ def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     """Scores of members and of controls by every attack, made once for the same tables; one score for each target.
     `tables`: *Sensitive*. As `Tables.prepare` gives them.
     """
+    return tables.kept.once("membership scores", lambda: _scored(tables))
 
-    def score() -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        members, controls = targets_of(tables)
-        both, n = members.joined(controls), len(members)
-        scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
-        found = {name: (of[:n], of[n:]) for name, of in scores.items()}
-        brought = {name: attack(tables, members, controls) for name, attack in extras.load("membership").items()}
-        return found | {name: of for name, of in brought.items() if of is not None}
 
-    return tables.kept.once("membership scores", score)
+def _scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    members, controls = targets_of(tables)
+    both, n = members.joined(controls), len(members)
+    scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
+    brought = {name: attack(tables, members, controls) for name, attack in extras.load("membership").items()}
+    return {name: (of[:n], of[n:]) for name, of in scores.items()} | {k: v for k, v in brought.items() if v is not None}
 
 
 def _features(rows: SpaceRows) -> np.ndarray:

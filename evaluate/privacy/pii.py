@@ -5,8 +5,7 @@ draw of as many values gives, made just as the table's were meant to be: a commo
 not (`expected`, `too_many`).
 
 Values are normalized before they are compared: no case, spaces or punctuation, numbers by their digits (`likeness`).
-Real values are looked for where they do not belong as well, in other columns and amid longer texts (`formed`,
-`readable`, `amid`).
+Real values are looked for where they do not belong as well, in other columns and amid longer texts.
 """
 
 import math
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from evaluate.intervals import clustered
 from evaluate.metrics import SYNTHETIC, Metric
@@ -33,7 +33,6 @@ from synth.locales import IBAN_LENGTHS
 from synth.personal.formats import CARD_DIGITS, as_text
 from synth.personal.replacement import templates_of
 from synth.schema import Schema
-from synth.schema.kinds import Column
 
 METRICS = (
     Metric("privacy.personal", "lower", "Real personal data", "Share of synthetic rows with a real e-mail, telephone, "
@@ -54,28 +53,14 @@ _SIGNS = re.compile(r"[\W_]+", re.ASCII)
 N_PHONE = 10  # Last digits of a telephone number that are compared: what comes before says where one calls from
 
 
-def likenesses(values: pd.Series, personal: str) -> np.ndarray:
-    """Normalized forms by which values are compared, shape (n,), texts as objects; `None` where nothing is left.
-    `values`: *Sensitive*. As a canonical table holds them.
-    """
-    known: dict[object, str | None] = {}
-    made = np.full(len(values), None, dtype=object)
-    for index, value in enumerate(values.tolist()):
-        if value is None or pd.isna(value):
-            continue
-        if value not in known:
-            known[value] = likeness(as_text(value), personal) or None
-        made[index] = known[value]
-    return made
+def likenesses(values: pd.Series, kind: str) -> np.ndarray:
+    """*Sensitive* where real. Normalized forms of values, shape (n,); `None` where missing or nothing is left."""
+    codes, distinct = pd.factorize(values.astype(object))
+    forms = [likeness(as_text(value), kind) or None for value in distinct]
+    return np.array([*forms, None], dtype=object)[codes]
 
 
-def compared_alike(one: str, other: str) -> bool:
-    """True where values of two kinds are compared in the same way."""
-    apart = (*_DIGITS_ONLY, "email")
-    return one == other or (one not in apart and other not in apart)
-
-
-def likeness(text: str, personal: str) -> str:
+def likeness(text: str, kind: str) -> str:
     """The normalized form of a value; empty where nothing is left to compare.
 
     >>> likeness("+1 (555) 010-0123", "phone") == likeness("555.010.0123", "phone")
@@ -86,25 +71,21 @@ def likeness(text: str, personal: str) -> str:
     ('émileobrien', '7a')
     """
     plain = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    plain = _TAG.sub("", plain) if personal == "email" else plain
-    if personal not in _DIGITS_ONLY and plain.isascii():
-        kept = _SIGNS.sub("", plain)
-        return kept.lstrip("0") or kept[:1]
-    if personal in _DIGITS_ONLY:
-        plain = _nationally(plain) if personal == "phone" else _AS_FLOAT.sub("", plain)
-        plain = _BETWEEN_DIGITS.sub("", plain)
+    if kind == "phone":  # without its extension and the code of its country
+        plain = _EXTENSION.sub("", plain).lstrip(" (")
+        abroad = CALLING_CODE.match(plain)
+        plain = plain if abroad is None else plain[abroad.end() :]
+    if kind in _DIGITS_ONLY:
+        plain = _BETWEEN_DIGITS.sub("", plain if kind == "phone" else _AS_FLOAT.sub("", plain))
         digits = plain if plain.isascii() else "".join(str(unicodedata.decimal(c)) for c in plain)
-        return digits[-N_PHONE:].lstrip("0") if personal == "phone" else digits.lstrip("0")
-    kept = "".join(c for c in plain if c.isalnum() or unicodedata.category(c)[0] == "M")
+        return (digits[-N_PHONE:] if kind == "phone" else digits).lstrip("0")
+    plain = _TAG.sub("", plain) if kind == "email" else plain
+    if plain.isascii():
+        kept = _SIGNS.sub("", plain)
+    else:
+        kept = "".join(c for c in plain if c.isalnum() or unicodedata.category(c)[0] == "M")
     # Whoever keeps a number as a number loses its zeros.
     return kept.lstrip("0") or kept[:1]
-
-
-def _nationally(plain: str) -> str:
-    """A telephone number without its extension and the code of its country."""
-    number = _EXTENSION.sub("", plain).lstrip(" (")
-    abroad = CALLING_CODE.match(number)
-    return number if abroad is None else number[abroad.end() :]
 
 
 RARE = 1e-3  # Matches by chance, expected in the whole table, below which a match is no chance
@@ -128,12 +109,12 @@ def expected(column: Any, real: frozenset[str], n: int, rng: np.random.Generator
         return n * len(real) / identifiers.capacity(column)
     if column.personal not in _NUMBERS:
         return 0.0
-    plain = column.model_copy(update={"unique": False, "missing_share": 0.0})
-    forms = [plain.model_copy(update={"template": template}) for template in templates_of(column)] or [plain]
-    drawn = [
-        likenesses(pd.Series(personal.generate(form, _DRAWS, rng), dtype=object), column.personal) for form in forms
-    ]
-    return n * float(np.mean([_chance([text for text in texts if text], real) for texts in drawn]))
+    chances = []
+    for template in templates_of(column) or [column.template]:
+        form = column.model_copy(update={"unique": False, "missing_share": 0.0, "template": template})
+        values = likenesses(pd.Series(personal.generate(form, _DRAWS, rng), dtype=object), column.personal)
+        chances.append(_chance([text for text in values if text], real))
+    return n * float(np.mean(chances))
 
 
 def too_many(hits: int, by_chance: float) -> bool:
@@ -144,9 +125,7 @@ def too_many(hits: int, by_chance: float) -> bool:
     """
     if by_chance < RARE or hits == 0:
         return hits > 0
-    from scipy.stats import poisson
-
-    return bool(poisson.sf(hits - 1, _WIDE * by_chance) < RARE**2)
+    return bool(stats.poisson.sf(hits - 1, _WIDE * by_chance) < RARE**2)
 
 
 def _chance(drawn: Sequence[str], real: frozenset[str]) -> float:
@@ -174,47 +153,13 @@ ANYWHERE: Mapping[str, Callable[[str], bool]] = {
 _BETWEEN_WORDS = re.compile(r"[\s<>,;:()\"']+")
 _CARD = re.compile(r"\d(?:[ -]?\d){12,18}")
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d\d(?: ?[A-Za-z0-9]){11,30}")
-
-
-def formed(real: pd.Series, personal: str) -> frozenset[str]:
-    """Normalized forms of the real values that have the form of their kind. `real`: *Sensitive*. All values, missing
-    ones among them.
-
-    >>> formed(pd.Series(["ann@example.org", "unknown", None]), "email")
-    frozenset({'annexampleorg'})
-    """
-    fits = real.map(lambda value: not pd.isna(value) and ANYWHERE[personal](as_text(value)))
-    return frozenset(value for value in likenesses(real[fits.astype(bool)], personal) if value is not None)
-
-
-def readable(values: pd.Series, personal: str) -> bool:
-    """True where a column could hold such values: one of text, and for cards one of numbers as long."""
-    if values.dtype == object or personal != "card_number" or not pd.api.types.is_numeric_dtype(values):
-        return values.dtype == object
-    return bool((values.dropna() >= 10 ** (CARD_DIGITS[0] - 1)).any())
-
-
-def amid(values: pd.Series, personal: str, real: frozenset[str]) -> np.ndarray:
-    """Mask of texts that hold a real e-mail address, card number or IBAN among other words; shape (n,). `real`:
-    *Sensitive*. What the real values are compared by.
-
-    >>> amid(pd.Series(["write to <ann@example.org>.", "or not"]), "email", frozenset({"annexampleorg"})).tolist()
-    [True, False]
-    """
-    if personal not in ("email", "card_number", "iban") or values.dtype != object:
-        return np.zeros(len(values), dtype=bool)
-    known = {value: _holds(str(value), personal, real) for value in values.dropna().unique()}
-    return np.array([known.get(value, False) for value in values.tolist()], dtype=bool)
-
-
-def _holds(text: str, personal: str, real: frozenset[str]) -> bool:
-    if personal == "iban":  # words may follow it: its country says where it ends
-        parts = [part.replace(" ", "")[: IBAN_LENGTHS.get(part[:2].upper())] for part in _IBAN.findall(text)]
-    else:
-        parts = _CARD.findall(text) if personal == "card_number" else _BETWEEN_WORDS.split(text)
-    return any(likeness(part, personal) in real for part in parts if ANYWHERE[personal](part))
-
-
+_AMID: Mapping[str, Callable[[str], list[str]]] = {
+    "email": _BETWEEN_WORDS.split,
+    "card_number": _CARD.findall,
+    # Words may follow it: its country says where it ends.
+    "iban": lambda text: [part.replace(" ", "")[: IBAN_LENGTHS.get(part[:2].upper())] for part in _IBAN.findall(text)],
+}
+"""Parts of a text that may be a value of a kind which is looked for among other words, too."""
 WHOLE = ("email", "phone", "address", "card_number", "iban", "account_number", "national_id", "url", "text")
 """Personal data that points to one person or household by itself."""
 _NAMES = ("name", "first_name", "last_name")
@@ -223,17 +168,35 @@ LONG = 20  # Letters and digits of a text below which it is anybody's
 
 @dataclass(frozen=True)
 class _Compared:
-    """*Sensitive*. A column's values, made comparable: `None` where missing."""
+    """*Sensitive*. A column that is replaced, its values made comparable: `None` where missing."""
 
     name: str
     column: Any
+    kind: str
     synthetic: np.ndarray
     train: frozenset[str]
     holdout: frozenset[str]
 
+    @classmethod
+    def of(cls, name: str, tables: Tables, holdout: pd.DataFrame) -> "_Compared":
+        column: Any = tables.schema.columns[name]
+        kind = column.personal if column.is_personal else "identifier"
+        synthetic, *real = (likenesses(rows[name], kind) for rows in (tables.synthetic, tables.train, holdout))
+        return cls(name, column, kind, synthetic, *(frozenset(values) - {None} for values in real))
+
     @property
-    def real(self) -> frozenset[str]:
-        return self.train | self.holdout
+    def telling(self) -> frozenset[str]:
+        """Real values that say whose they are: a text of a word or two is anybody's."""
+        real = self.train | self.holdout
+        return frozenset(value for value in real if len(value) >= LONG) if self.kind == "text" else real
+
+    def is_counted(self, seed: int) -> bool:
+        """True where chance does not repeat a real value, or not as many as there are."""
+        if self.kind not in (*WHOLE, "identifier"):
+            return False
+        rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), 7])
+        by_chance = expected(self.column, self.train | self.holdout, len(self.synthetic), rng)
+        return by_chance < RARE or too_many(len(self.telling & set(self.synthetic.tolist())), by_chance)
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -242,46 +205,36 @@ def measure(tables: Tables) -> MetricResult:
     Estimates: `privacy.personal` (rows; counted in this very table, so that its interval is the number itself), and by
     column `privacy.personal.column` (share of values that stand in the training rows).
     """
-    holdout = tables.holdout
-    compared = [_compare(name, column, tables, holdout) for name, column in _unlearned(tables).items()]
+    holdout, columns = tables.holdout, tables.schema.columns
+    compared = [_Compared.of(name, tables, holdout) for name in tables.schema.kept if columns[name].is_replaced]
     estimates, failures = [_rows(compared, tables, holdout)], []
-    for one in compared:
-        if any(value is not None for value in one.synthetic):
-            estimates.append(_of_column(one, tables))
+    for each in compared:
+        if any(value is not None for value in each.synthetic):
+            estimates.append(_of_column(each, tables))
         else:
             message = "the synthetic column has missing values only"
-            failures.append(Failure("privacy.personal.column", "skipped", message, (one.name,)))
+            failures.append(Failure("privacy.personal.column", "skipped", message, (each.name,)))
     return MetricResult(tuple(estimates), tuple(failures))
 
 
-def _unlearned(tables: Tables) -> dict[str, Any]:
-    columns = {name: tables.schema.columns[name] for name in tables.schema.kept}
-    return {name: one for name, one in columns.items() if one.is_replaced}
-
-
-def _compare(
-    name: str, column: Any, tables: Tables, holdout: pd.DataFrame
-) -> _Compared:  # fmt: skip
-    train, held = (
-        frozenset(value for value in likenesses(frame[name], _held(column)) if value is not None)
-        for frame in (tables.train, holdout)
-    )
-    return _Compared(name, column, likenesses(tables.synthetic[name], _held(column)), train, held)
-
-
-def _held(column: Column) -> str:
-    return column.personal if column.is_personal else "identifier"
-
-
-def _of_column(one: _Compared, tables: Tables) -> Estimate:
-    present = np.array([value is not None for value in one.synthetic])
-    groups = entity_codes(tables.synthetic, tables.schema)
-    fresh = likenesses(pd.Series(_drawn(one, groups, tables), dtype=object), _held(one.column))
+def _of_column(each: _Compared, tables: Tables) -> Estimate:
+    present = np.array([value is not None for value in each.synthetic])
+    groups, schema = entity_codes(tables.synthetic, tables.schema), tables.schema
+    # By chance: as many values, drawn anew; one for each entity where an entity has one.
+    shared = schema.entity is not None and each.name in (schema.entity, *schema.constant_in_entity)
+    owners = groups if shared else np.arange(len(groups))
+    rng, n_drawn = np.random.default_rng([tables.seed, zlib.crc32(each.name.encode()), 6]), int(owners.max()) + 1
+    if each.column.is_identifier:
+        drawn = identifiers.draw(each.column, n_drawn, rng)
+    else:
+        plain = each.column.model_copy(update={"unique": False, "missing_share": 0.0})
+        drawn = personal.generate(plain, n_drawn, rng)
+    fresh = likenesses(pd.Series(np.asarray(drawn[owners], dtype=object)), each.kind)
     n = int(present.sum())
-    value, low, high = clustered(_among(one.synthetic, one.train)[present], groups[present])
+    value, low, high = clustered(_among(each.synthetic, each.train)[present], groups[present])
     return Estimate(
-        "privacy.personal.column", value, n, "lower", (one.name,), low, high,
-        float(_among(fresh, one.train)[present].mean()), 1.0 if one.train else 0.0,
+        "privacy.personal.column", value, n, "lower", (each.name,), low, high,
+        float(_among(fresh, each.train)[present].mean()), 1.0 if each.train else 0.0,
         f"share of values of this column that stand in the training rows, of {n:,}; the reference is chance",
     )  # fmt: skip
 
@@ -290,43 +243,23 @@ def _among(values: np.ndarray, real: frozenset[str]) -> np.ndarray:
     return np.fromiter((value is not None and value in real for value in values), dtype=bool, count=len(values))
 
 
-def _drawn(one: _Compared, groups: np.ndarray, tables: Tables) -> np.ndarray:
-    """As many values as the table has, made anew; one for each entity where an entity has one."""
-    rng = np.random.default_rng([tables.seed, zlib.crc32(one.name.encode()), 6])
-    schema = tables.schema
-    shared = schema.entity is not None and one.name in (schema.entity, *schema.constant_in_entity)
-    owners = groups if shared else np.arange(len(groups))
-    n = int(owners.max()) + 1
-    if one.column.is_identifier:
-        values = identifiers.draw(one.column, n, rng)
-    else:
-        values = personal.generate(one.column.model_copy(update={"unique": False, "missing_share": 0.0}), n, rng)
-    return np.asarray(values[owners], dtype=object)
-
-
 def _rows(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> Estimate:
     """Rows with a real value that chance does not repeat: in its own column, in another, or by name and street."""
-    by_chance = {one.name: _expected(one, tables) for one in compared if _is_whole(one)}
-    counted = [
-        one
-        for one in compared
-        if one.name in by_chance and (by_chance[one.name] < RARE or too_many(_n_real(one), by_chance[one.name]))
-    ]
-    n, found = len(tables.synthetic), {"names and streets together": _by_name_and_street(compared, tables, holdout)}
-    for one in counted:
-        flags = _among(one.synthetic, _telling(one))
-        if _held(one.column) in ANYWHERE:
-            flags |= _elsewhere(one, compared, tables, holdout)
-        found[repr(one.name)] = flags
+    counted = [each for each in compared if each.is_counted(tables.seed)]
+    n, flags = len(tables.synthetic), {"names and streets together": _by_name_and_street(compared, tables, holdout)}
+    for each in counted:
+        flags[repr(each.name)] = _among(each.synthetic, each.telling)
+        if each.kind in ANYWHERE:
+            flags[repr(each.name)] |= _elsewhere(each, compared, tables, holdout)
     whole = np.zeros(n, dtype=bool)
     for name, series in _columns_written(tables):
         if name not in tables.schema.learned:
             whole |= _with_whole_rows(series, tables)
-    rows = np.logical_or.reduce([*found.values(), whole])
-    share, hit = float(rows.mean()), [name for name, flags in found.items() if flags.any()]
+    rows = np.logical_or.reduce([*flags.values(), whole])
+    share, hit = float(rows.mean()), [name for name, found in flags.items() if found.any()]
     note = "the schema keeps no column of personal data whose values chance does not repeat"
     if counted or hit:
-        named = ", ".join(hit or [repr(one.name) for one in counted])
+        named = ", ".join(hit or [repr(each.name) for each in counted])
         note = f"{int(rows.sum()):,} of {n:,} rows hold a value of {named} that is real and that chance does not repeat"
     if whole.any():
         note = f"{int(whole.sum()):,} of {n:,} rows hold all values of a training row in one text; {note}"
@@ -335,33 +268,26 @@ def _rows(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> E
     return Estimate("privacy.personal", share, n, "lower", (), share, share, 0.0, floor, note)
 
 
-def _telling(one: _Compared) -> frozenset[str]:
-    """Real values that say whose they are: a text of a word or two is anybody's."""
-    return frozenset(v for v in one.real if len(v) >= LONG) if _held(one.column) == "text" else one.real
-
-
-def _n_real(one: _Compared) -> int:
-    return len(_telling(one) & set(one.synthetic.tolist()))
-
-
-def _is_whole(one: _Compared) -> bool:
-    return _held(one.column) in (*WHOLE, "identifier")
-
-
-def _expected(one: _Compared, tables: Tables) -> float:
-    rng = np.random.default_rng([tables.seed, zlib.crc32(one.name.encode()), 7])
-    return expected(one.column, one.real, len(one.synthetic), rng)
-
-
-def _elsewhere(one: _Compared, compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> np.ndarray:
+def _elsewhere(each: _Compared, compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> np.ndarray:
     """Rows that hold a real value of this column in another one, or amid a text."""
-    flags, held = np.zeros(len(tables.synthetic), dtype=bool), _held(one.column)
-    real = formed(pd.concat([tables.train[one.name], holdout[one.name]]), held)
-    known = {other.name: other.synthetic for other in compared if compared_alike(held, _held(other.column))}
+    flags, kind = np.zeros(len(tables.synthetic), dtype=bool), each.kind
+    real = pd.concat([tables.train[each.name], holdout[each.name]])
+    has_form = real.map(lambda value: not pd.isna(value) and ANYWHERE[kind](as_text(value))).astype(bool)
+    formed = frozenset(likenesses(real[has_form], kind)) - {None}
+    apart = (*_DIGITS_ONLY, "email")
+    alike = {o.name: o.synthetic for o in compared if o.kind == kind or (o.kind not in apart and kind not in apart)}
     for name, series in _columns_written(tables):
-        flags |= amid(series, held, real)
-        if name != one.name and readable(series, held):
-            flags |= _among(known[name] if name in known else likenesses(series, held), real)
+        is_text = series.dtype == object
+        if is_text and kind in _AMID:
+            texts = series.dropna().unique()
+            parts = ([part for part in _AMID[kind](str(text)) if ANYWHERE[kind](part)] for text in texts)
+            is_holding = [any(likeness(part, kind) in formed for part in each_text) for each_text in parts]
+            flags |= series.isin(texts[is_holding]).to_numpy()
+        # A column could hold such values: one of text, and for cards one of numbers as long.
+        if not is_text and kind == "card_number" and pd.api.types.is_numeric_dtype(series):
+            is_text = bool((series.dropna() >= 10 ** (CARD_DIGITS[0] - 1)).any())
+        if name != each.name and is_text:
+            flags |= _among(alike[name] if name in alike else likenesses(series, kind), formed)
     return flags
 
 
@@ -383,16 +309,14 @@ def _with_whole_rows(texts: pd.Series, tables: Tables) -> np.ndarray:
     """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often. A text
     may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
     """
-    from scipy.stats import binom
-
     cells = {text: _tokens(text) for text in texts[texts.map(lambda value: isinstance(value, str))].unique()}
     cells = {text: tokens for text, tokens in islice(cells.items(), _MOST_CELLS) if len(tokens) >= _LEAST_VALUES}
     hits: list[str] = []
     if cells:
         train, holdout = (_rows_as_tokens(side, tables.schema) for side in (tables.train, tables.holdout))
-        hits, by_chance = (_holding(cells, one - other) for one, other in ((train, holdout), (holdout, train)))
+        hits, by_chance = (_holding(cells, side - other) for side, other in ((train, holdout), (holdout, train)))
         share = len(train) / max(len(train) + len(holdout), 1)
-        if binom.sf(len(hits) - 1, len(hits) + len(by_chance), share) >= RARE**2:
+        if stats.binom.sf(len(hits) - 1, len(hits) + len(by_chance), share) >= RARE**2:
             hits = []
     return np.asarray(texts.isin(hits))
 
@@ -405,8 +329,7 @@ def _rows_as_tokens(side: pd.DataFrame, schema: Schema) -> set[frozenset[str]]:
     """*Sensitive*. The words and numbers of each row that has several, rows of one side alone."""
     kept = side.loc[: _MOST_ROWS - 1, list(schema.learned)].astype(object)
     texts = (" ".join(as_text(value) for value in row if not pd.isna(value)) for row in kept.itertuples(index=False))
-    rows = map(_tokens, texts)
-    return {row for row in rows if len(row) >= _LEAST_VALUES}
+    return {row for row in map(_tokens, texts) if len(row) >= _LEAST_VALUES}
 
 
 def _holding(cells: Mapping[str, frozenset[str]], rows: set[frozenset[str]]) -> list[str]:
@@ -424,12 +347,11 @@ def _holding(cells: Mapping[str, frozenset[str]], rows: set[frozenset[str]]) -> 
 
 def _by_name_and_street(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> np.ndarray:
     """Rows whose names and streets, taken together, are those of a real row."""
-    held: Mapping[str, str] = {one.name: _held(one.column) for one in compared}
-    names = [name for name, what in held.items() if what in (*_NAMES, "street")]
-    if "street" not in held.values() or len(names) < 2:
+    kinds = {each.name: each.kind for each in compared if each.kind in (*_NAMES, "street")}
+    if "street" not in kinds.values() or len(kinds) < 2:
         return np.zeros(len(tables.synthetic), dtype=bool)
     synthetic, *real = (
-        list(zip(*(likenesses(frame[name], held[name]) for name in names), strict=True))
+        list(zip(*(likenesses(frame[name], kind) for name, kind in kinds.items()), strict=True))
         for frame in (tables.synthetic, tables.train, holdout)
     )
     known = {row for rows in real for row in rows if None not in row}

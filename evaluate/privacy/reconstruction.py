@@ -21,8 +21,8 @@ from scipy import sparse
 
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import SpaceRows, space_of
-from evaluate.privacy.attribute_inference import MIN_TARGETS, Attacked, secrets_among
-from evaluate.privacy.experiment import Experiment, largest, standing_out
+from evaluate.privacy.attribute_inference import Attacked, secrets_among
+from evaluate.privacy.experiment import Experiment, largest, not_measured, too_few
 from evaluate.privacy.membership_attacks import cells_of
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
@@ -49,9 +49,8 @@ def measure(tables: Tables) -> MetricResult:
     if not known or not unknown:
         message = "the schema names no quasi-identifiers, or no column that varies beside them; name them"
         return MetricResult(failures=(Failure(NAME, "not applicable", message),))
-    if min(len(attacked.members), len(attacked.controls)) < MIN_TARGETS:
-        message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        return MetricResult(failures=(Failure(NAME, "skipped", message),))
+    if why := too_few(len(attacked.members), len(attacked.controls)):
+        return not_measured(why, NAME)
     space, n_members = space_of(tables), len(attacked.members)
     targets = space.train.take(attacked.members).joined(space.control.take(attacked.controls))
     pools = space.synthetic.take(attacked.pool[:MAX_LEARNED]), space.fresh.take(attacked.own[:MAX_LEARNED])
@@ -61,7 +60,7 @@ def measure(tables: Tables) -> MetricResult:
         _guesses(pool, targets, known, {name: of[i] for name, of in cells.items()}, tables.seed)
         for i, pool in enumerate(pools)
     )
-    n, each, drawn = len(unknown), [], []
+    tried, drawn = [], []
     for name, (_, _, truth, of_real) in cells.items():
         counts = np.bincount(of_real, minlength=int(truth.max()) + 1)
         weights = 1 / np.maximum(counts, LEAST_SHARE * len(of_real))[truth]
@@ -71,15 +70,13 @@ def measure(tables: Tables) -> MetricResult:
         weighed = [weights[part] / weights[part].mean() for part in parts]
         hits = [(guessed[name] == truth)[part] * weight for part, weight in zip(parts, weighed, strict=True)]
         baseline = float(((alone[name] == truth)[parts[0]] * weighed[0]).mean())
-        tried = Experiment(hits[0], hits[1], min(baseline, 1.0), dependence)
-        each.append(tried.estimate(NAME, note=name, n_comparisons=n))
-        drawn.append({"column": name, **tried.figure(), "advantage": list(tried.advantage(n))})
-    worst = each[standing_out(each)]
-    note = (
-        f"{worst.note!r} stands out most of {n} columns, guessed from {', '.join(map(repr, known))}; rare values count "
-        "as much as common ones"
-    )
-    return MetricResult((largest(NAME, each, note),), figures={"reconstruction": drawn})
+        tried.append(Experiment(*hits, min(baseline, 1.0), dependence))
+        drawn.append({"column": name, **tried[-1].figure(len(unknown))})
+    worst = largest(NAME, tried, lambda worst: (
+        f"{unknown[worst]!r} stands out most of {len(unknown)} columns, guessed from {', '.join(map(repr, known))}; "
+        "rare values count as much as common ones"
+    ))  # fmt: skip
+    return MetricResult((worst,), figures={"reconstruction": drawn})
 
 
 def _guesses(

@@ -10,7 +10,7 @@ sure they are of it. A table that tells nothing has an AUC of 1/2.
 Two scores are made of each table and target: how near its nearest row is, and how likely the target is by each column
 alone. The first sees rows that are repeated, the second sees a rare value that moves a marginal.
 
-Shadow models (`Refits`) are fitted on real rows, a private generator's with noise from the operating system, as an
+Shadow models (`refits`) are fitted on real rows, a private generator's with noise from the operating system, as an
 attacker would fit them, so that their noise has no seed. They are evaluation, and outside any guarantee as all
 evaluation is: they are made to be thrown away, none of them is saved or released, and no ledger hears of them.
 
@@ -18,22 +18,21 @@ Source: Carlini et al. 2022 (2112.03570), algorithm 1 (likelihood ratios); Stadl
 and Meeus et al. 2023 (2306.10308) (shadow models of generators of tables).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from evaluate.metrics import Metric
 from evaluate.neighbors import SpaceRows, embed, nearest
+from evaluate.privacy.experiment import not_measured, too_few
 from evaluate.privacy.match_scores import Cells
 from evaluate.privacy.membership import Scores, area_estimate
 from evaluate.privacy.membership_attacks import contrasts
-from evaluate.result import Failure
 from evaluate.sampling import one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.dp.budget import Budget
-from synth.dp.schedule import Schedule
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
@@ -47,32 +46,8 @@ METRICS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Refits:
-    """Fits of one generator under one schema. Their models are never saved, and no statement of theirs is given on."""
-
-    generator: Generator
-    schema: Schema
-    schedule: Schedule | None
-
-    @classmethod
-    def of(cls, generator: Generator, schema: Schema) -> "Refits":
-        """Fits under a schema, each private one with a budget of its own outside any ledger."""
-        schedule = generator.schedule(schema) if isinstance(generator, PrivateGenerator) else None
-        if schedule is None:
-            generator.check(schema)
-        return cls(generator, schema, schedule)
-
-    def model(self, table: pd.DataFrame, *, seed: int) -> Model:
-        """One fit. `table`: *Sensitive* where it is real."""
-        if isinstance(self.generator, PrivateGenerator) and self.schedule is not None:
-            return self.generator.fit(table, self.schema, seed=seed, budget=Budget(self.schedule))
-        return self.generator.fit(table, self.schema, seed=seed)
-
-
 AUC = "privacy.shadow.auc"
 N_TARGETS = 500  # Members, and as many non-members at most
-MIN_TARGETS = 10
 MANY_MODELS = 64  # From so many on, a target's own spread is estimated; below, all targets share one
 MOST_ROWS = 10_000  # Synthetic rows that a table is scored by
 LEAST_SPREAD = 1e-3  # Of a score: where all shadow tables agree, a table that does not is no proof
@@ -97,22 +72,14 @@ class Targets:
             counts.append(len(records[-1]))
         return cls(pd.concat(records, ignore_index=True), tuple(units), counts[0])
 
-    @property
-    def n_controls(self) -> int:
-        """Number of targets that were not in."""
-        return len(self.records) - self.n_members
 
-
-def measure(
-    tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet
-) -> MetricResult:  # fmt: skip
+def measure(tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet) -> MetricResult:
     """AUC of the shadow-model attack: the estimate `privacy.shadow.auc`. `tables`: *Sensitive*. The real rows and the
     synthetic table that the generator made.
     """
     targets = Targets.of(tables)
-    if min(targets.n_members, targets.n_controls) < MIN_TARGETS:
-        message = f"an attack needs at least {MIN_TARGETS} members and as many non-members; give a larger holdout"
-        return MetricResult(failures=(Failure(AUC, "skipped", message),))
+    if why := too_few(targets.n_members, len(targets.records) - targets.n_members):
+        return not_measured(why, AUC)
     scores = attack(tables, targets, generator, n_models, progress)
     note = (
         f"how often a training row looks more like one than a row that was not used does, by {n_models} shadow models; "
@@ -121,26 +88,39 @@ def measure(
     return MetricResult((area_estimate(AUC, [scores], note=note),))
 
 
+def refits(generator: Generator, schema: Schema) -> Callable[[pd.DataFrame, int], Model]:
+    """Fits of a table by a seed, each private one with a budget of its own outside any ledger. Their models are never
+    saved, and no statement of theirs is given on.
+    """
+    schedule = generator.schedule(schema) if isinstance(generator, PrivateGenerator) else None
+    if schedule is None:
+        generator.check(schema)
+
+    def fit(table: pd.DataFrame, seed: int) -> Model:
+        if isinstance(generator, PrivateGenerator) and schedule is not None:
+            return generator.fit(table, schema, seed=seed, budget=Budget(schedule))
+        return generator.fit(table, schema, seed=seed)
+
+    return fit
+
+
 def attack(
     tables: Tables, targets: Targets, generator: Generator, n_models: int, progress: Progress = quiet
 ) -> Scores:  # fmt: skip
-    """The log-likelihood ratio of each target. `tables`: *Sensitive*. As in `measure`, like the others. `targets`:
-    *Sensitive*. Whom to ask about.
-    """
+    """The log-likelihood ratio of each target."""
     rng = np.random.default_rng([tables.seed, n_models])
     # DEVIATES: each target is in half of the shadow tables exactly, not with probability 1/2: none is in all of them.
     inside = rng.permuted(np.tile(np.arange(n_models) % 2 == 0, (len(targets.records), 1)), axis=1)
     judged = tables.synthetic.iloc[tables.order("synthetic")[:MOST_ROWS]]
-    scorer = _Scorer(tables, targets.records)
-    refits, shadows = Refits.of(generator, tables.declared), []
+    known = targets.records, Cells.of(tables.fresh, tables.schema), tables
+    fit, shadows = refits(generator, tables.declared), []
     for index in range(n_models):
         progress(f"shadow models of {generator.name}", index / n_models)
         joined = [unit for unit, there in zip(targets.units, inside[:, index], strict=True) if there]
         train = pd.concat([tables.fresh, *joined], ignore_index=True)
         fit_seed, sample_seed = (int(number) for number in rng.integers(0, 2**31, 2))
-        table = refits.model(train, seed=fit_seed).sample(len(judged), seed=sample_seed)
-        shadows.append(scorer.scores(table))
-    ratios = likelihood_ratios(np.stack(shadows, axis=1), inside, scorer.scores(judged))
+        shadows.append(_scores(fit(train, fit_seed).sample(len(judged), seed=sample_seed), *known))
+    ratios = likelihood_ratios(np.stack(shadows, axis=1), inside, _scores(judged, *known))
     return Scores.of(ratios[: targets.n_members], ratios[targets.n_members :])
 
 
@@ -161,28 +141,13 @@ def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndar
     return np.asarray(logs[0] - logs[1])
 
 
-@dataclass(frozen=True)
-class _Scorer:
-    """Two scores of a table for each target: nearness of a row, and likelihood of the target by columns."""
-
-    tables: Tables
-    records: pd.DataFrame
-
-    def scores(self, table: pd.DataFrame) -> np.ndarray:
-        """Scores of one table, shape (n_targets, 2)."""
-        fresh, targets, pool = self._points(table)
-        contrast = contrasts(nearest(targets, pool)[:, 0], nearest(targets, fresh)[:, 0])
-        counts = self._cells.counts(table, self.records)
-        return np.column_stack([contrast, np.log((counts + 0.5) / (len(table) + 1)).sum(axis=1)])
-
-    @cached_property
-    def _cells(self) -> Cells:
-        return Cells.of(self.tables.fresh, self.tables.schema)
-
-    def _points(self, table: pd.DataFrame) -> list[SpaceRows]:
-        frames, schema = [self.tables.fresh, self.records, table], self.tables.schema
-        points = zip(frames, embed(frames, schema), strict=True)
-        return [SpaceRows(content_hashes(frame, schema), place, {}) for frame, place in points]
+def _scores(table: pd.DataFrame, records: pd.DataFrame, cells: Cells, tables: Tables) -> np.ndarray:
+    """Scores of a table, shape (n_targets, 2): nearness of a row, and likelihood of each target by columns."""
+    frames, schema = [tables.fresh, records, table], tables.schema
+    points = zip(frames, embed(frames, schema), strict=True)
+    fresh, targets, pool = (SpaceRows(content_hashes(frame, schema), place, {}) for frame, place in points)
+    contrast = contrasts(nearest(targets, pool)[:, 0], nearest(targets, fresh)[:, 0])
+    return np.column_stack([contrast, np.log((cells.counts(table, records) + 0.5) / (len(table) + 1)).sum(axis=1)])
 
 
 def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:

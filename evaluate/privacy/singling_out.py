@@ -27,9 +27,8 @@ import numpy as np
 import pandas as pd
 
 from evaluate.metrics import ATTEMPTS, Metric
-from evaluate.privacy.experiment import Experiment
-from evaluate.result import Estimate, Failure
-from evaluate.sampling import Side, one_per_entity
+from evaluate.privacy.experiment import Experiment, not_measured
+from evaluate.sampling import one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
@@ -51,10 +50,6 @@ class Predicates:
 
     low: np.ndarray  # codes from which each column may go, shape (n_predicates, d); `LEAST` where anything goes
     high: np.ndarray  # codes to which it may go, shape (n_predicates, d); `MOST` where anything goes
-
-    @classmethod
-    def none(cls, d: int) -> "Predicates":
-        return cls(np.zeros((0, d), dtype=np.int32), np.zeros((0, d), dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.low)
@@ -79,24 +74,19 @@ class IndexedRows:
     ranked: np.ndarray  # codes in that order, shape (d, n)
 
     def matching(self, predicates: Predicates) -> list[np.ndarray]:
-        columns = range(len(self.codes))
+        columns, found = range(len(self.codes)), []
         starts = np.column_stack([self.ranked[i].searchsorted(predicates.low[:, i], "left") for i in columns])
         ends = np.column_stack([self.ranked[i].searchsorted(predicates.high[:, i], "right") for i in columns])
-        return [
-            self._where(start, end, low, high)
-            for start, end, low, high in zip(starts, ends, predicates.low, predicates.high, strict=True)
-        ]
-
-    def _where(self, starts: np.ndarray, ends: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        widths = ends - starts
-        first, *others = np.argsort(widths, kind="stable")
-        rows = self.order[first, starts[first] : ends[first]]
-        for i in others:
-            if not len(rows) or widths[i] == self.codes.shape[1]:
-                break
-            codes = self.codes[i, rows]
-            rows = rows[(codes >= low[i]) & (codes <= high[i])]
-        return rows
+        for start, width, low, high in zip(starts, ends - starts, predicates.low, predicates.high, strict=True):
+            first, *others = np.argsort(width, kind="stable")  # the column that leaves the fewest rows
+            rows = self.order[first, start[first] : start[first] + width[first]]
+            for i in others:
+                if not len(rows) or width[i] == self.codes.shape[1]:
+                    break
+                codes = self.codes[i, rows]
+                rows = rows[(codes >= low[i]) & (codes <= high[i])]
+            found.append(rows)
+        return found
 
 
 def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> IndexedRows:
@@ -127,9 +117,7 @@ def _codes(series: pd.Series, synthetic: pd.Series, column: Any) -> np.ndarray:
     return np.where(np.isnan(values), MISSING, codes).astype(np.int32)
 
 
-def multivariate(
-    table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator
-) -> Predicates:  # fmt: skip
+def multivariate(table: IndexedRows, records: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> Predicates:
     """A predicate made of each of some synthetic records; whether it holds of others, too, is for the caller to see.
     `records`: their positions, shape (n_predicates,).
 
@@ -144,17 +132,15 @@ def multivariate(
         for way, rows in ((_narrow, narrow), (_half_line, ~narrow)):
             low[rows, i], high[rows, i] = way(codes[rows, i], table.ranked[i])
     # DEVIATES: the paper leaves the number of columns to the user, and which of them works depends on the table.
-    return _limited(low, high, _some_columns(len(records), len(numbers), 2, len(numbers), rng))
+    return _of_some_columns(low, high, 2, rng)
 
 
-def _limited(low: np.ndarray, high: np.ndarray, columns: np.ndarray) -> Predicates:
+def _of_some_columns(low: np.ndarray, high: np.ndarray, least: int, rng: np.random.Generator) -> Predicates:
+    """The predicates, each on some of its columns, as many as chance has it."""
+    n, d = low.shape
+    wanted = rng.integers(least, d + 1, n)
+    columns = rng.random((n, d)).argsort(axis=1).argsort(axis=1) < wanted[:, None]
     return Predicates(np.where(columns, low, LEAST), np.where(columns, high, MOST))
-
-
-def _some_columns(n: int, d: int, least: int, most: int, rng: np.random.Generator) -> np.ndarray:
-    """For each of n predicates some of the d columns, as many as chance has it; shape (n, d), boolean."""
-    wanted = rng.integers(least, most + 1, n)
-    return np.asarray(rng.random((n, d)).argsort(axis=1).argsort(axis=1) < wanted[:, None])
 
 
 def _half_line(codes: np.ndarray, ranked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -188,7 +174,7 @@ def guesses(table: IndexedRows, numbers: np.ndarray, n: int, rng: np.random.Gene
             # DEVIATES: between two values and not at one, which may be somebody's.
             between, above = 2 * rng.integers(0, max(ranked[-1] + 1, 0) // 2 + 1, n), rng.random(n) < 0.5
             low[:, i], high[:, i] = np.where(above, between, 0), np.where(above, MOST, between)
-    return _limited(low, high, _some_columns(n, len(numbers), -(-len(numbers) // 2), len(numbers), rng))
+    return _of_some_columns(low, high, -(-len(numbers) // 2), rng)
 
 
 NAME = "privacy.singling_out.multivariate"
@@ -201,7 +187,8 @@ _STREAM = 0x51  # Tells this module's random numbers from those of others with t
 
 def alone(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int) -> Predicates:
     """Predicates on several columns that hold of exactly one synthetic row, each once."""
-    found, n_rows = Predicates.none(len(numbers)), table.codes.shape[1]
+    nothing, n_rows = np.zeros((0, len(numbers)), dtype=np.int32), table.codes.shape[1]
+    found = Predicates(nothing, nothing)
     for batch in range(MAX_BATCHES):
         tried = multivariate(table, (np.arange(n) + batch * n) % n_rows, numbers, rng)
         one = [len(rows) == 1 for rows in table.matching(tried)]
@@ -211,88 +198,41 @@ def alone(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: 
     return found.take(np.arange(min(n, len(found))))
 
 
-@dataclass(frozen=True)
-class PredicateOutcomes:
-    hits: np.ndarray  # which predicates held of exactly one row of each block, shape (n_predicates, n_blocks), boolean
-    singled_out: np.ndarray  # *Sensitive*. That row's position, for each hit
-
-
 def measure(tables: Tables) -> MetricResult:
     """The advantage of predicates on several columns: the estimate `privacy.singling_out.multivariate`."""
-    if len(tables.schema.learned) < 2:
-        return _skipped("a combination of values takes two columns, and fewer are learned")
-    attack = _Attack.on(tables)
-    rng = np.random.default_rng([tables.seed, _STREAM])
-    predicates = alone(attack.synthetic, attack.numbers, rng, N_PREDICATES)
+    schema, rng = tables.schema, np.random.default_rng([tables.seed, _STREAM])
+    if len(schema.learned) < 2:
+        return not_measured("a combination of values takes two columns, and fewer are learned", NAME)
+    # One row of each entity, in seeded order.
+    orders = tables.order("synthetic"), tables.order("train"), tables.drawn(tables.control)
+    frames = zip((tables.synthetic, tables.train, tables.control), orders, strict=True)
+    people = [frame.iloc[one_per_entity(order, frame, schema)] for frame, order in frames]
+    synthetic, *sides = (coded(frame, people[0], schema) for frame in people)
+    numbers = are_numbers(schema)
+    predicates = alone(synthetic, numbers, rng, N_PREDICATES)
     if len(predicates) < MIN_PREDICATES:
-        return _skipped(
-            "hardly any combination of values is alone in the synthetic table, so that there is nothing to single "
-            "anybody out by"
-        )
-    experiment = attack.experiment(predicates, rng)
+        message = "hardly any combination of values is alone in the synthetic table, so that there is nothing to single"
+        return not_measured(f"{message} anybody out by", NAME)
+    n_train, n_control = (rows.codes.shape[1] for rows in sides)
+    n = min(n_train, n_control)
+    (train, of_train), (control, of_control) = (attempts(rows, predicates, n) for rows in sides)
+    guessed, _ = attempts(sides[0], guesses(synthetic, numbers, N_GUESSES, rng), n)
+    tried = Experiment(train.ravel(), control.ravel(), float(guessed.mean()), dependence(of_train, of_control))
     note = (
         "how much more often a combination of values that one synthetic row has is true of exactly one training row "
         "than of exactly one of as many other rows, added up over all training rows"
     )
-    return MetricResult(
-        (added_up(experiment.estimate(NAME, note=note), attack.n_blocks),),
-        figures={"singling_out": {"multivariate": experiment.figure()}},
-    )
+    mean, n_blocks = tried.estimate(NAME, note=note), max(1, n_train // n_control)
+    # Over all blocks at most one person in every attempt.
+    ends = (mean.value, *mean.interval, tried.detectable())
+    value, low, high, detectable = (float(np.clip(n_blocks * end, -1.0, 1.0)) for end in ends)
+    estimate = replace(mean, value=value, low=low, high=high, detectable=detectable)
+    return MetricResult((estimate,), figures={"singling_out": {"multivariate": tried.figure()}})
 
 
-def _skipped(message: str) -> MetricResult:
-    return MetricResult(failures=(Failure(NAME, "skipped", message),))
-
-
-def added_up(mean: Estimate, n_blocks: int) -> Estimate:
-    """The advantage over all blocks of training rows; at most one person in every attempt."""
-    value, low, high = (float(np.clip(n_blocks * part, -1.0, 1.0)) for part in (mean.value, *mean.interval))
-    detectable = None if mean.detectable is None else float(np.clip(n_blocks * mean.detectable, -1.0, 1.0))
-    return replace(mean, value=value, low=low, high=high, detectable=detectable)
-
-
-@dataclass(frozen=True)
-class _Attack:
-    """The synthetic rows and the people of either side, in seeded order; *Sensitive*."""
-
-    synthetic: IndexedRows
-    train: IndexedRows
-    control: IndexedRows
-    numbers: np.ndarray
-
-    @classmethod
-    def on(cls, tables: Tables) -> "_Attack":
-        schema = tables.schema
-        synthetic = _people(tables, "synthetic")
-        order = tables.drawn(tables.control)
-        control = tables.control.iloc[one_per_entity(order, tables.control, schema)]
-        frames = (synthetic, _people(tables, "train"), control)
-        made, train, others = (coded(frame, synthetic, schema) for frame in frames)
-        return cls(made, train, others, are_numbers(schema))
-
-    @property
-    def n_blocks(self) -> int:
-        """Ratio of members to controls, as whole blocks of rows."""
-        return max(1, int(self.train.codes.shape[1] // self.control.codes.shape[1]))
-
-    def experiment(self, predicates: Predicates, rng: np.random.Generator) -> Experiment:
-        n = min(self.train.codes.shape[1], self.control.codes.shape[1])
-        train, control = (attempts(rows, predicates, n) for rows in (self.train, self.control))
-        guessed = attempts(self.train, guesses(self.synthetic, self.numbers, N_GUESSES, rng), n)
-        return Experiment(
-            train.hits.ravel(), control.hits.ravel(), float(guessed.hits.mean()), dependence(train, control)
-        )
-
-
-def _people(tables: Tables, side: Side) -> pd.DataFrame:
-    """One row of each entity of a table, in seeded order."""
-    frame: pd.DataFrame = getattr(tables, side)
-    return frame.iloc[one_per_entity(tables.order(side), frame, tables.schema)]
-
-
-def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutcomes:
-    """Outcomes of predicates on each block of n rows; rows after the last whole block are not used. `rows`:
-    *Sensitive*. In seeded order.
+def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which predicates hold of exactly one row of each block of n rows, shape (n_predicates, n_blocks), and that row's
+    position for each hit. *Sensitive*. Rows in seeded order; those after the last whole block are not used.
     """
     n_blocks = rows.codes.shape[1] // n
     hits = np.zeros((len(predicates), n_blocks), dtype=bool)
@@ -301,12 +241,12 @@ def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> PredicateOutc
         used = matching[matching < n * n_blocks]
         hits[i] = np.bincount(used // n, minlength=n_blocks) == 1
         singled_out.append(used[hits[i, used // n]])
-    return PredicateOutcomes(hits, np.concatenate(singled_out))
+    return hits, np.concatenate(singled_out)
 
 
-def dependence(*sides: PredicateOutcomes) -> float:
+def dependence(*singled_out: np.ndarray) -> float:
     """Design effect of attempts, since several may single out the same person. Successes come in bundles, one for each
     person: the variance of their sum is that of a compound Poisson count, the sum of squares of the bundles' sizes.
     """
-    sizes = np.concatenate([np.unique(side.singled_out, return_counts=True)[1] for side in sides])
+    sizes = np.concatenate([np.unique(side, return_counts=True)[1] for side in singled_out])
     return float((sizes**2).sum() / sizes.sum()) if len(sizes) else 1.0

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.privacy import reconstruction
+from evaluate.privacy import experiment, reconstruction
 from evaluate.result import Failure
 from synth.schema import build_schema
 
@@ -99,3 +99,10 @@ def test_without_quasi_identifiers_or_anything_beside_them_it_says_so(draw, make
         assert "quasi-identifiers" in found(one).message
     few = named(draw(make["mixed"], (60, 40, 6, 60), seed=1))
     assert "give a larger holdout" in found(few).message
+
+
+def test_what_everybody_is_guessed_right_of_gives_nobody_away():
+    """A mean of weighed hits is then 1, and a last digit."""
+    hits = np.full(300, np.nextafter(1, 2))
+    found = experiment.Experiment(hits, hits, 1.0, 1.5).estimate("", note="")
+    assert found.value == 0 and found.low < 0 < found.high and found.detectable == 1.0

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from evaluate.privacy import shadow_models
-from evaluate.privacy.shadow_models import AUC, Refits, Targets, likelihood_ratios, measure
+from evaluate.privacy.shadow_models import AUC, Targets, likelihood_ratios, measure, refits
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from synth.generators.base import Generator
@@ -98,7 +98,7 @@ def test_a_target_brings_all_rows_of_its_entity() -> None:
     sides = [part.reset_index(drop=True) for part in (whole[:120], whole[120:200], whole[200:260], whole[260:])]
     tables = Tables(schema, schema, sides[0], sides[1], sides[2], sides[0], 0, synthetic=sides[3])
     targets = Targets.of(tables)
-    assert (targets.n_members, targets.n_controls) == (60, 30)
+    assert (targets.n_members, len(targets.records)) == (60, 90)
     assert targets.records["who"].is_unique
     assert all(len(unit) == 2 for unit in targets.units)
     assert [unit["who"].iloc[0] for unit in targets.units] == targets.records["who"].tolist()
@@ -131,7 +131,7 @@ def test_too_few_targets_are_said(draw: Draw, make: Any) -> None:
 def test_fits_under_an_epsilon_are_outside_any_ledger(draw: Draw, make: Any) -> None:
     tables = draw(make["many duplicates"], (60, 40, 40, 40), seed=0)
     declared = build_schema({**tables.declared.model_dump(), "status": "declared", "n_units": 1_000})
-    model = Refits.of(Independent(epsilon=1.0), declared).model(tables.fresh, seed=0)
+    model = refits(Independent(epsilon=1.0), declared)(tables.fresh, 0)
     assert model.statement is not None
     assert model.statement.ledger is None
     assert model.statement.private

@@ -10,7 +10,6 @@ from evaluate.privacy.singling_out import (
     LEAST,
     MISSING,
     MOST,
-    PredicateOutcomes,
     Predicates,
     are_numbers,
     attempts,
@@ -153,16 +152,14 @@ def test_a_hit_is_exactly_one_row_of_a_block(evaluate_frames, make, draw):
     frame = pd.DataFrame({"x": [1.0, 2.0, 2.0, 3.0, 1.0, 9.0, 1.0]})
     rows = coded(frame, pd.DataFrame({"x": [1.0, 2.0, 3.0]}), tables.schema)
     predicates = Predicates(np.array([[1], [3], [0]]), np.array([[1], [3], [MOST]]))
-    found = attempts(rows, predicates, 3)
-    assert found.hits.tolist() == [[True, True], [False, False], [False, False]]
-    assert sorted(found.singled_out) == [0, 4]
+    hits, singled_out = attempts(rows, predicates, 3)
+    assert hits.tolist() == [[True, True], [False, False], [False, False]]
+    assert sorted(singled_out) == [0, 4]
 
 
 def test_attempts_that_single_out_the_same_person_count_as_few():
-    hits = np.zeros((4, 1), dtype=bool)
-    assert dependence(PredicateOutcomes(hits, np.array([3, 3, 3, 3]))) == 4.0
-    assert dependence(PredicateOutcomes(hits, np.array([1, 2, 3]))) == 1.0
-    assert dependence(PredicateOutcomes(hits, np.zeros(0, dtype=int))) == 1.0
+    for singled_out, effect in (([3, 3, 3, 3], 4.0), ([1, 2, 3], 1.0), ([], 1.0)):
+        assert dependence(np.array(singled_out, dtype=int)) == effect
 
 
 def alarms(population, sizes, draw, n_seeds):

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
-from evaluate.privacy.membership import AREA, AUC_NOTE, MIN_TARGETS, Both, area_estimate, parts_for, rate_estimate
+from evaluate.privacy.experiment import MIN_TARGETS
+from evaluate.privacy.membership import AREA, AUC_NOTE, Both, area_estimate, parts_for, rate_estimate
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides, shared_windows

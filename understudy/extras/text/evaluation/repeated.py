@@ -31,7 +31,7 @@ import pandas as pd
 from evaluate.figures import Count, FigurePart
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, SYNTHETIC, Metric
-from evaluate.privacy.coincidence import CERTAIN, COMMON, FITTED, Alone, Coincidences
+from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences
 from evaluate.privacy.pii import N_PHONE, likeness, too_many
 from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
@@ -154,7 +154,7 @@ def _many(sides: TokenSides, real: TextTokens, n_drawn: int) -> tuple[float, flo
     found = alone.coincidences(alone.hit_by(sides.synthetic.windows(N_RUN)[1]), n_drawn)
     # `Alone` counts twins by the run, of which a text has many, so that they say nothing of units.
     units = Coincidences(found.train, found.holdout, found.n_train, found.n_holdout)
-    return units.copied(N_RULES, FITTED if found.holdout > COMMON * found.n_holdout else 1.0)
+    return units.copied(N_RULES, units.hit_ratio)
 
 
 def _located(texts: Texts, sides: TokenSides, position: int, length: int) -> Place:
