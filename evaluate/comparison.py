@@ -35,40 +35,23 @@ class ComparisonTerms(Record):
 
 
 @dataclass(frozen=True)
-class RuleRecord(Record):
-    """A rule of a policy, as it was applied."""
-
-    measure: str
-    """The number that it limits."""
-    limit: Number
-    """The most, or the least, that passes."""
-    why: str
-    """The reason for it."""
-    fails_beyond: Number | None
-    """The number beyond which the favorable end fails; `None`: the limit."""
-    severity: Literal["fail", "warn"]
-    """"warn" changes no verdict."""
-    subject: tuple[str, ...]
-    """The columns that it is about; empty for the whole table."""
-
-    @property
-    def failing(self) -> float:
-        """The number beyond which the favorable end of an interval fails."""
-        return self.limit if self.fails_beyond is None else self.fails_beyond
-
-
-@dataclass(frozen=True)
 class BarringFinding(Record):
-    """A finding that bars a table."""
+    """A rule that a table breaks, so that it is barred."""
 
     name: str
     """Of the measure, or of what a comparison measures for itself alone."""
-    rule: RuleRecord
-    """That was broken."""
-    outcome: Literal["PASS", "FAIL", "INCONCLUSIVE"]
-    """Of the rule."""
+    measure: str
+    """The number that the rule limits."""
+    limit: Number
+    """The most, or the least, that passes."""
+    fails_beyond: Number
+    """The number beyond which the favorable end of an interval fails."""
+    why: str
+    """The reason for the rule."""
+    subject: tuple[str, ...]
+    """The columns that it is about; empty for the whole table."""
     reason: str
-    """One sentence or more that say why."""
+    """One sentence or more that say what was found."""
     estimate: Estimate | None
     """The number it rests on; `None` where there is none."""
     beyond_policy: bool

@@ -268,7 +268,10 @@ def _barring(candidate: Candidate, ranking: VendorRanking | None) -> Iterable[Fi
     for found in ours[0].evidence:
         if found.beyond_policy:
             try:
-                rule = Rule(**asdict(found.rule))
+                rule = Rule(
+                    measure=found.measure, limit=found.limit, why=found.why, subject=found.subject,
+                    fails_beyond=None if found.fails_beyond == found.limit else found.fails_beyond,
+                )  # fmt: skip
             except ValueError:
                 raise EvaluationError("the ranking is damaged: it names no rule that there is; compare again") from None
-            yield Finding(rule, found.outcome, found.reason, found.estimate)
+            yield Finding(rule, "FAIL", found.reason, found.estimate)
