@@ -7,13 +7,13 @@ The audits themselves are in `evaluate.privacy.audit` and fit generators. Their 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from evaluate.estimate import Estimate, EvaluationError
 from evaluate.metrics import Metric
-from synth.dp.statement import CLOSED
+from evaluate.record import Record
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -55,79 +55,67 @@ def in_ten(power: float) -> int:
 
 
 @dataclass(frozen=True)
-class AuditCheck:
-    """A check beside the attack.
-
-    Attributes:
-        what: that was checked.
-        looked_at: what it saw.
-        would_show: the faults that it finds.
-        power: the probability to show half the noise.
-        fault: in words, where there is one.
-        bound: the epsilon that the fault proves, above the claim; 0 without one.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class AuditCheck(Record):
+    """A check beside the attack."""
 
     what: str
+    """That was checked."""
     looked_at: str
+    """What it saw."""
     would_show: str = ""
+    """The faults that it finds."""
     power: Share | None = None
+    """The probability to show half the noise."""
     fault: str | None = None
+    """In words, where there is one."""
     bound: Number = 0.0
+    """The epsilon that the fault proves, above the claim; 0 without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditPart:
-    """The attack on one part of a schedule.
-
-    Attributes:
-        what: the events that it attacks; empty for all.
-        bound: epsilon is at least this, if the noise is of the stated kind, of any size; of reports, if each answer of
-            a respondent is randomized on its own.
-        distribution_free: the same without that assumption; lower.
-        strongest: the bound that as many trials would have given an attacker who never errs.
-        n_trials: guesses, about half of them with the canary in.
-        false_positives: "in" where the canary was out, with the interval that the bounds rest on.
-        false_negatives: "out" where it was in.
-        ran_on: the table, in words.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class AuditPart(Record):
+    """The attack on one part of a schedule."""
 
     what: str = ""
+    """The events that it attacks; empty for all."""
     bound: Number
+    """Epsilon is at least this, if the noise is of the stated kind, of any size; of reports, if each answer of a
+    respondent is randomized on its own.
+    """
     distribution_free: Number
+    """The same without that assumption; lower."""
     strongest: Number
+    """The bound that as many trials would have given an attacker who never errs."""
     n_trials: Annotated[int, Field(ge=0)]
+    """Guesses, about half of them with the canary in."""
     false_positives: Rate
+    """"in" where the canary was out, with the interval that the bounds rest on."""
     false_negatives: Rate
+    """"out" where it was in."""
     ran_on: str
+    """The table, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(AuditPart):
-    """A claim, the attack on it, and what was checked beside it.
-
-    Attributes:
-        epsilon: as it is claimed.
-        delta: of the claim.
-        confidence: of all bounds together.
-        parts: each with its share of the error; empty where all was attacked at once.
-        checks: beside the attack.
-        covered: events of the statement that were attacked or checked.
-        not_covered: events that were not, and what no audit looks at.
-        attacked: the noise, or the reports of respondents.
-    """
+    """A claim, the attack on it, and what was checked beside it."""
 
     epsilon: Number
+    """As it is claimed."""
     delta: Number
+    """Of the claim."""
     confidence: Number
+    """Of all bounds together."""
     parts: tuple[AuditPart, ...] = ()
+    """Each with its share of the error; empty where all was attacked at once."""
     checks: tuple[AuditCheck, ...] = ()
+    """Beside the attack."""
     covered: tuple[str, ...] = ()
+    """Events of the statement that were attacked or checked."""
     not_covered: tuple[str, ...] = ()
+    """Events that were not, and what no audit looks at."""
     attacked: Literal["noise", "reports"] = "noise"
+    """The noise, or the reports of respondents."""
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":

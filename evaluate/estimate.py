@@ -5,11 +5,11 @@ Nothing here computes. `evaluate.result` holds these for each synthetic table, a
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from synth.dp.statement import CLOSED
+from evaluate.record import Record
 from synth.errors import BadInput
 
 Direction = Literal["lower", "higher", "none"]
@@ -24,37 +24,33 @@ class EvaluationError(BadInput):
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate:
-    """One number about one synthetic table, with what is needed to judge it.
-
-    Attributes:
-        measure: name in the registry of measures, such as ``"columns.tvd.excess"``.
-        subject: the columns it is about; empty for the whole table.
-        value: the number itself; finite.
-        low: lower end of the 95% interval; `None` where the measure has no interval.
-        high: upper end of the 95% interval; `None` where the measure has no interval.
-        n: rows (or targets, or test rows) the number rests on.
-        direction: which way is better; "none" for a number that only describes.
-        reference: the same figure for a fresh real sample; `None` where it makes no sense.
-        floor: the same figure for columns shuffled independently; `None` where it makes no sense.
-        note: one sentence that a reader needs beside the number.
-        detectable: of an attack, the smallest value that it would have told from chance in 80 of 100 repetitions at
-            this sample size; `None` for all others.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class Estimate(Record):
+    """One number about one synthetic table, with what is needed to judge it."""
 
     measure: str
+    """Name in the registry of measures, such as ``"columns.tvd.excess"``."""
     value: float
+    """The number itself; finite."""
     n: Annotated[int, Field(ge=0)]
+    """Rows (or targets, or test rows) the number rests on."""
     direction: Direction
+    """Which way is better; "none" for a number that only describes."""
     subject: tuple[str, ...] = ()
+    """The columns it is about; empty for the whole table."""
     low: float | None = None
+    """Lower end of the 95% interval; `None` where the measure has no interval."""
     high: float | None = None
+    """Upper end of the 95% interval; `None` where the measure has no interval."""
     reference: float | None = None
+    """The same figure for a fresh real sample; `None` where it makes no sense."""
     floor: float | None = None
+    """The same figure for columns shuffled independently; `None` where it makes no sense."""
     note: str = ""
+    """One sentence that a reader needs beside the number."""
     detectable: float | None = None
+    """Of an attack, the smallest value that it would have told from chance in 80 of 100 repetitions at this sample
+    size; `None` for all others.
+    """
 
     def __post_init__(self) -> None:
         for name in ("value", "low", "high", "reference", "floor", "detectable"):
@@ -85,20 +81,16 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A measure that did not give a number, and why. A rule about it is INCONCLUSIVE.
-
-    Attributes:
-        measure: name of the number, or of the measure that would have given several.
-        reason: "failed", "timed out", "not applicable" where the real table has nothing that it is about, or
-            "skipped" where it could not be measured or was not asked for.
-        message: why, in a sentence that holds no value of a table.
-        subject: the columns it is about; empty for the whole table, or for all columns.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class Failure(Record):
+    """A measure that did not give a number, and why. A rule about it is INCONCLUSIVE."""
 
     measure: str
+    """Name of the number, or of the measure that would have given several."""
     reason: Reason
+    """"failed", "timed out", "not applicable" where the real table has nothing that it is about, or "skipped" where it
+    could not be measured or was not asked for.
+    """
     message: str
+    """Why, in a sentence that holds no value of a table."""
     subject: tuple[str, ...] = ()
+    """The columns it is about; empty for the whole table, or for all columns."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
+from evaluate.record import Record
 from evaluate.released import Released
-from synth.dp.statement import CLOSED, LARGEST, PrivacyStatement
+from synth.dp.statement import LARGEST, PrivacyStatement
 from synth.notebook import brief_repr
 
 Loss = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
@@ -15,182 +16,144 @@ Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
-class ComposedClaim:
-    """The claim of several private releases together.
-
-    Attributes:
-        epsilon: by PLD, at `delta`.
-        delta: the largest of any of them, or twice what mechanisms have themselves where that is more.
-        n_fits: releases.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class ComposedClaim(Record):
+    """The claim of several private releases together."""
 
     epsilon: Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
+    """By PLD, at `delta`."""
     delta: Annotated[float, Field(ge=0, lt=1)]
+    """The largest of any of them, or twice what mechanisms have themselves where that is more."""
     n_fits: Annotated[int, Field(ge=1)]
+    """Releases."""
 
 
 @dataclass(frozen=True)
-class SweepEntry:
-    """One point of a sweep.
-
-    Attributes:
-        label: the candidate's name.
-        generator: its label in the job.
-        epsilon: as the job asks for it; `None`: no formal guarantee.
-        seed: tells repeated fits apart.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class SweepEntry(Record):
+    """One point of a sweep."""
 
     label: str
+    """The candidate's name."""
     generator: str
+    """Its label in the job."""
     epsilon: Loss | None
+    """As the job asks for it; `None`: no formal guarantee."""
     seed: Count
+    """Tells repeated fits apart."""
 
 
 @dataclass(frozen=True)
-class SweepRecord:
-    """A sweep.
-
-    Attributes:
-        releasable: its private fits are paid for, so that something of it may be released.
-        composed: claim of all its private fits; `None` where it has none.
-        points: its candidates.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class SweepRecord(Record):
+    """A sweep."""
 
     releasable: bool
+    """Its private fits are paid for, so that something of it may be released."""
     composed: ComposedClaim | None
+    """Claim of all its private fits; `None` where it has none."""
     points: tuple[SweepEntry, ...]
+    """Its candidates."""
 
 
 @dataclass(frozen=True)
-class LedgerStanding:
-    """The standing of a dataset in its ledger, after all that a run drew.
-
-    Attributes:
-        dataset: its declared name.
-        unit: of privacy.
-        reserved_epsilon: by label, of each release.
-        spent_epsilon: of all releases.
-        left_epsilon: below the total.
-        total_epsilon: that releases may come to.
-        total_delta: the delta of all of them.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class LedgerStanding(Record):
+    """The standing of a dataset in its ledger, after all that a run drew."""
 
     dataset: str
+    """Its declared name."""
     unit: str
+    """Of privacy."""
     reserved_epsilon: Mapping[str, Loss]
+    """By label, of each release."""
     spent_epsilon: Loss
+    """Of all releases."""
     left_epsilon: Loss
+    """Below the total."""
     total_epsilon: Loss
+    """That releases may come to."""
     total_delta: Loss
+    """The delta of all of them."""
 
 
 @dataclass(frozen=True)
-class EvaluationCounts:
-    """Evaluations of one real table, or of one dataset by its name.
-
-    Attributes:
-        evaluations: runs, evaluations and comparisons, this one included.
-        tables: synthetic tables that were measured in them.
-        since: the day of the first, as ISO 8601 has it.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class EvaluationCounts(Record):
+    """Evaluations of one real table, or of one dataset by its name."""
 
     evaluations: Annotated[int, Field(ge=1)]
+    """Runs, evaluations and comparisons, this one included."""
     tables: Count
+    """Synthetic tables that were measured in them."""
     since: str
+    """The day of the first, as ISO 8601 has it."""
 
 
 @dataclass(frozen=True)
 class CountedAttempts(EvaluationCounts):
-    """Evaluations of one real table, with those of its dataset by name.
-
-    Attributes:
-        by_name: of all versions of the dataset, as it and its unit are declared; `None` where the schema names none.
-    """
+    """Evaluations of one real table, with those of its dataset by name."""
 
     by_name: EvaluationCounts | None = None
+    """Of all versions of the dataset, as it and its unit are declared; `None` where the schema names none."""
 
 
 @dataclass(frozen=True)
-class PublishedNumbers:
-    """Numbers that were released about a table.
-
-    Attributes:
-        table: the candidate's name.
-        numbers: as they were released.
-        statement: of the numbers.
-        together: of table and numbers; of a sweep, of all its private fits and the numbers.
-        n_fits: private fits that `together` holds.
-        every: claim of all private fits of the job and the numbers; `None` where that is no more.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class PublishedNumbers(Record):
+    """Numbers that were released about a table."""
 
     table: str
+    """The candidate's name."""
     numbers: tuple[Released, ...]
+    """As they were released."""
     statement: PrivacyStatement
+    """Of the numbers."""
     together: PrivacyStatement
+    """Of table and numbers; of a sweep, of all its private fits and the numbers."""
     n_fits: Annotated[int, Field(ge=1)]
+    """Private fits that `together` holds."""
     every: ComposedClaim | None
+    """Claim of all private fits of the job and the numbers; `None` where that is no more."""
 
 
 @dataclass(frozen=True, repr=False)
-class Provenance:
-    """The origin of an evaluation; `None` or empty where there is no such thing.
-
-    Attributes:
-        run_id: tells this run from others.
-        evaluated_at: the moment, in UTC as ISO 8601 has it.
-        job: the job's title.
-        release: the candidate that the job names for release.
-        seed: of every draw.
-        split: the way in which the two sides came about; `None` where they were given.
-        warnings: *Sensitive*. Sentences that were said before and during the work; some are read off real rows.
-        ledger: its standing after all that the run drew.
-        sweep: its points, and whether any may be released.
-        composed: claim of all private fits, and of the numbers published beside them; `None` where there are not two.
-        both_tables: by label, the claim of the private fits of both of two related tables; of others there is none.
-        attempts: evaluations of this real table that were counted on this machine.
-        fingerprints: keyed, of the real table and its sides.
-        job_sha256: hash of the job file.
-        schema_sha256: hash of the schema file.
-        policy_sha256: hash of the policy file.
-        waivers_sha256: hash of the waivers file.
-        files_sha256: hashes of synthetic tables and models, by name.
-        versions: of what was installed.
-        released_numbers: numbers that were released about a table.
-    """
+class Provenance(Record):
+    """The origin of an evaluation; `None` or empty where there is no such thing."""
 
     __repr__ = brief_repr
 
-    __pydantic_config__: ClassVar = CLOSED
-
     run_id: str | None = None
+    """Tells this run from others."""
     evaluated_at: str | None = None
+    """The moment, in UTC as ISO 8601 has it."""
     job: str | None = None
+    """The job's title."""
     release: str | None = None
+    """The candidate that the job names for release."""
     seed: Count | None = None
+    """Of every draw."""
     split: str | None = None
+    """The way in which the two sides came about; `None` where they were given."""
     warnings: tuple[str, ...] = ()
+    """*Sensitive*. Sentences that were said before and during the work; some are read off real rows."""
     ledger: LedgerStanding | None = None
+    """Its standing after all that the run drew."""
     sweep: SweepRecord | None = None
+    """Its points, and whether any may be released."""
     composed: ComposedClaim | None = None
+    """Claim of all private fits, and of the numbers published beside them; `None` where there are not two."""
     both_tables: Mapping[str, ComposedClaim] = field(default_factory=dict)
+    """By label, the claim of the private fits of both of two related tables; of others there is none."""
     attempts: CountedAttempts | None = None
+    """Evaluations of this real table that were counted on this machine."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """Keyed, of the real table and its sides."""
     job_sha256: str | None = None
+    """Hash of the job file."""
     schema_sha256: str | None = None
+    """Hash of the schema file."""
     policy_sha256: str | None = None
+    """Hash of the policy file."""
     waivers_sha256: str | None = None
+    """Hash of the waivers file."""
     files_sha256: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of synthetic tables and models, by name."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    """Of what was installed."""
     released_numbers: PublishedNumbers | None = None
+    """Numbers that were released about a table."""

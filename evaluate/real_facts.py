@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from synth.dp.statement import CLOSED
+from evaluate.record import Record
 from synth.notebook import brief_repr
 
 LEVEL = 5e-4  # Significance level of all tests together
@@ -35,59 +35,55 @@ NONE_HELD_OUT = (
 )
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-_CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True)
+_CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class ShiftedColumn(BaseModel):
-    """A column that differs between train and holdout.
-
-    Attributes:
-        column: its name.
-        statistic: Kolmogorov-Smirnov's D of numbers and times; Cramer's V of categories, single values and missing
-            ones. In V both sides weigh the same, and noise is taken off.
-        value: by how much, from 0 (alike) to 1.
-        p_value: Holm-Bonferroni adjusted.
-    """
+    """A column that differs between train and holdout."""
 
     model_config = _CLOSED
 
     column: str
+    """Its name."""
     statistic: Literal["D", "V"]
+    """Kolmogorov-Smirnov's D of numbers and times; Cramer's V of categories, single values and missing ones. In V both
+    sides weigh the same, and noise is taken off.
+    """
     value: Share
+    """By how much, from 0 (alike) to 1."""
     p_value: Share
+    """Holm-Bonferroni adjusted."""
 
 
 class Shift(BaseModel):
-    """Two-sample tests of the holdout against the training rows.
-
-    Attributes:
-        n_train: training rows (entities, where there are some) that are compared; 0 where nothing was tested.
-        n_holdout: the same of the holdout.
-        auc: the area under the ROC curve of a classifier that tells them apart, on rows it has not seen.
-        low: the lower end of its 95% interval.
-        high: the upper end.
-        p_value: of that area, if both were samples of one population.
-        detectable: the area that would have been seen in 80 of 100 repetitions.
-        columns: those that differ by as much as matters, the furthest first.
-        twins: pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows. It is 0 where
-            the test does not reject, or where it does not matter. Content of three rows or more is not looked at.
-        entities: share of the holdout's entities that stand in train, too.
-        untested: why nothing was tested; empty where it was.
-    """
+    """Two-sample tests of the holdout against the training rows."""
 
     model_config = _CLOSED
 
     n_train: Annotated[int, Field(ge=0)] = 0
+    """Training rows (entities, where there are some) that are compared; 0 where nothing was tested."""
     n_holdout: Annotated[int, Field(ge=0)] = 0
+    """The same of the holdout."""
     auc: Share = 0.5
+    """The area under the ROC curve of a classifier that tells them apart, on rows it has not seen."""
     low: Share = 0.5
+    """The lower end of its 95% interval."""
     high: Share = 0.5
+    """The upper end."""
     p_value: Share = 1.0
+    """Of that area, if both were samples of one population."""
     detectable: Share = 1.0
+    """The area that would have been seen in 80 of 100 repetitions."""
     columns: list[ShiftedColumn] = []
+    """Those that differ by as much as matters, the furthest first."""
     twins: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = 0.0
+    """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows. It is 0 where the test
+    does not reject, or where it does not matter. Content of three rows or more is not looked at.
+    """
     entities: Share = 0.0
+    """Share of the holdout's entities that stand in train, too."""
     untested: str = ""
+    """Why nothing was tested; empty where it was."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -175,40 +171,35 @@ Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True, repr=False)
-class RealFacts:
-    """Facts about the real table.
-
-    Attributes:
-        train_rows: rows of train.
-        holdout_rows: rows of the holdout; 0 where nothing was held out.
-        duplicates_across: rows of the holdout that equal a training row.
-        duplicate_share_train: share of training rows that equal another one.
-        columns: columns that the schema keeps.
-        target: the column that models predict; `None` where the schema names none.
-        entity: the column of the unit of privacy; `None` where that is a row.
-        shift: of train against holdout.
-        train_rows_sampled: rows of train that measures had; `None` where they had all.
-        holdout_rows_sampled: the same of the holdout; of halves of one table where nothing was held out.
-        order: the column by which rows of an entity follow each other; `None` where they make no history.
-        texts: columns of free text.
-    """
+class RealFacts(Record):
+    """Facts about the real table."""
 
     __repr__ = brief_repr
 
-    __pydantic_config__: ClassVar = CLOSED
-
     train_rows: Count
+    """Rows of train."""
     holdout_rows: Count
+    """Rows of the holdout; 0 where nothing was held out."""
     duplicates_across: Count
+    """Rows of the holdout that equal a training row."""
     duplicate_share_train: Share
+    """Share of training rows that equal another one."""
     columns: Count
+    """Columns that the schema keeps."""
     target: str | None = None
+    """The column that models predict; `None` where the schema names none."""
     entity: str | None = None
+    """The column of the unit of privacy; `None` where that is a row."""
     shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
+    """Of train against holdout."""
     train_rows_sampled: Count | None = None
+    """Rows of train that measures had; `None` where they had all."""
     holdout_rows_sampled: Count | None = None
+    """The same of the holdout; of halves of one table where nothing was held out."""
     order: str | None = None
+    """The column by which rows of an entity follow each other; `None` where they make no history."""
     texts: tuple[str, ...] = ()
+    """Columns of free text."""
 
     @property
     def rows_in_words(self) -> str:

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from evaluate.estimate import Direction, Estimate
-from synth.dp.statement import CLOSED
+from evaluate.record import Record
 
 N_ROWS, COLUMN, COLUMN_MEAN = "rows.released", "columns.tvd.released", "columns.tvd.released.mean"
 PAIR_MEAN, RIGHT = "pairs.tvd.released.mean", "utility.accuracy.released"
@@ -17,44 +17,41 @@ MEASURES: Mapping[str, Direction] = {
 
 
 @dataclass(frozen=True)
-class Released:
-    """One published number.
-
-    Attributes:
-        measure: its name, one of `MEASURES`.
-        subject: the columns it is about; empty for the whole table.
-        value: the number, held within its range.
-        low: lower end of the 95% interval for the noise.
-        high: upper end.
-        drawn: the noisy whole numbers that it is made of, as they were drawn: they may be negative.
-        counts: what the drawn numbers count, in words.
-        denominator: what they are divided by; `None` where they are not. Noisy or declared, never an exact count.
-        expected: what two tables of these sizes show by chance alone, though both are drawn from the synthetic one's
-            distribution; `None` where that makes no sense.
-        what: the event of the statement that paid for it.
-        mechanism: how it was released.
-        sigma: of the noise in each drawn number.
-        sensitivity: how far one unit moves them together, in L2.
-        epsilon: of this number alone, at the delta of the statement; the numbers compose to less than the sum, and a
-            mean is made of draws that other numbers show, too.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class Released(Record):
+    """One published number."""
 
     measure: str
+    """Its name, one of `MEASURES`."""
     value: float
+    """The number, held within its range."""
     low: float
+    """Lower end of the 95% interval for the noise."""
     high: float
+    """Upper end."""
     drawn: tuple[int, ...]
+    """The noisy whole numbers that it is made of, as they were drawn: they may be negative."""
     counts: str
+    """What the drawn numbers count, in words."""
     what: str
+    """The event of the statement that paid for it."""
     sigma: float
+    """Of the noise in each drawn number."""
     sensitivity: int
+    """How far one unit moves them together, in L2."""
     epsilon: float
+    """Of this number alone, at the delta of the statement; the numbers compose to less than the sum, and a mean is made
+    of draws that other numbers show, too.
+    """
     subject: tuple[str, ...] = ()
+    """The columns it is about; empty for the whole table."""
     denominator: int | None = None
+    """What they are divided by; `None` where they are not. Noisy or declared, never an exact count."""
     expected: float | None = None
+    """What two tables of these sizes show by chance alone, though both are drawn from the synthetic one's distribution;
+    `None` where that makes no sense.
+    """
     mechanism: Literal["discrete Gaussian"] = "discrete Gaussian"
+    """How it was released."""
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or not -math.inf < self.low <= self.value <= self.high < math.inf:

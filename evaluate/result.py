@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -19,8 +19,9 @@ from evaluate.estimate import NO_HOLDOUT, UNASKED, Direction, Estimate, Evaluati
 from evaluate.metrics import CATALOG, MODULES, is_ours
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
+from evaluate.record import Record
 from evaluate.text import number, plain
-from synth.dp.statement import CLOSED, NO_GUARANTEE, PrivacyStatement, guarantee_words
+from synth.dp.statement import NO_GUARANTEE, PrivacyStatement, guarantee_words
 from synth.errors import nearest
 from synth.notebook import WIDTH, html_table, text_table
 from synth.schema import Schema
@@ -44,18 +45,13 @@ CASES: tuple[Case, ...] = ("honest", "copy", "some copies", "shuffled", "sorted"
 
 
 @dataclass(frozen=True)
-class GeneratorRecord:
-    """The generator of a table.
-
-    Attributes:
-        name: in the registry, or of a vendor.
-        parameters: as the job gives them, by name.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class GeneratorRecord(Record):
+    """The generator of a table."""
 
     name: str
+    """In the registry, or of a vendor."""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict)
+    """As the job gives them, by name."""
 
     @classmethod
     def of(cls, name: str, parameters: Mapping[str, object]) -> "GeneratorRecord":
@@ -69,54 +65,45 @@ class GeneratorRecord:
 
 
 @dataclass(frozen=True)
-class Expectation:
-    """The error of a private fit that public facts let one expect; `None` where nothing was worked out.
-
-    Attributes:
-        column: mean total variation of a column that noise adds.
-        tree: the same of a small pair of columns.
-        pair: the same of a typical pair.
-        n_rows: training rows that this rests on.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class Expectation(Record):
+    """The error of a private fit that public facts let one expect; `None` where nothing was worked out."""
 
     column: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Mean total variation of a column that noise adds."""
     tree: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """The same of a small pair of columns."""
     pair: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """The same of a typical pair."""
     n_rows: Annotated[int, Field(ge=0)] | None = None
+    """Training rows that this rests on."""
 
 
 @dataclass(frozen=True, repr=False)
-class Candidate:
-    """The evaluation of one synthetic table.
-
-    Attributes:
-        name: what the job or the user calls it.
-        estimates: every number measured.
-        failures: every measure that gave none.
-        figures: to draw, by name; plain JSON data.
-        statement: the privacy statement; `None`: no formal guarantee.
-        generator: with its parameters; `None` for a table of unknown origin.
-        seconds: wall seconds by stage ("fit", "sample", and one per measure).
-        audit: of the claim; `None` where none ran.
-        expected: of a private fit, by public facts; `None` where nothing was worked out.
-        n_rejected_rows: rows that were drawn and rejected for breaking a constraint; `None` where that is not known, or
-            there are no constraints.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class Candidate(Record):
+    """The evaluation of one synthetic table."""
 
     name: str
+    """What the job or the user calls it."""
     estimates: tuple[Estimate, ...]
+    """Every number measured."""
     failures: tuple[Failure, ...] = ()
+    """Every measure that gave none."""
     figures: Mapping[str, Any] = field(default_factory=dict)
+    """To draw, by name; plain JSON data."""
     statement: PrivacyStatement | None = None
+    """The privacy statement; `None`: no formal guarantee."""
     generator: GeneratorRecord | None = None
+    """With its parameters; `None` for a table of unknown origin."""
     seconds: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = field(default_factory=dict)
+    """Wall seconds by stage ("fit", "sample", and one per measure)."""
     audit: Audit | None = None
+    """Of the claim; `None` where none ran."""
     expected: Expectation | None = None
+    """Of a private fit, by public facts; `None` where nothing was worked out."""
     n_rejected_rows: Annotated[int, Field(ge=0)] | None = None
+    """Rows that were drawn and rejected for breaking a constraint; `None` where that is not known, or there are no
+    constraints.
+    """
 
     def __repr__(self) -> str:
         """The candidate in one line; printed, it shows its key figures."""
@@ -175,22 +162,18 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class SelfTest:
-    """One table of which it is known what a policy must say of it, made of the same real rows and measured like others.
-
-    Attributes:
-        case: "honest" is a half of the holdout, "copy" is train itself, "some copies" are honest rows with a few of
-            train among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise;
-            or a case that an extra brings.
-        candidate: what was measured of it; `None` where the case says nothing about this table.
-        absent: why it says nothing, as a sentence; empty where there is a candidate.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class SelfTest(Record):
+    """One table, made of the same real rows, of which it is known what a policy must say."""
 
     case: Case
+    """"honest" is a half of the holdout, "copy" is train itself, "some copies" are honest rows with a few of train
+    among them, "shuffled" are train's columns, each shuffled on its own, and "sorted" likewise; or a case that an extra
+    brings.
+    """
     candidate: Candidate | None = None
+    """What was measured of it; `None` where the case says nothing about this table."""
     absent: str = ""
+    """Why it says nothing, as a sentence; empty where there is a candidate."""
 
     def __post_init__(self) -> None:
         if (self.candidate is None) != bool(self.absent):
@@ -198,26 +181,21 @@ class SelfTest:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
-    """One real table's evaluation of one or more synthetic tables. It reads real data: outside any guarantee.
-
-    Attributes:
-        candidates: one for each synthetic table, at least one in a file, and each of a name of its own.
-        real: facts about the real table.
-        schema: of the real table, as it was given.
-        provenance: seed, versions, keyed fingerprints; filled in by the application.
-        self_tests: tables of which it is known what a policy must say; empty where none was tried.
-        ranking: of a comparison of vendors; `None` where they were not compared.
-    """
-
-    __pydantic_config__: ClassVar = CLOSED
+class Evaluation(Record):
+    """One real table's evaluation of one or more synthetic tables. It reads real data: outside any guarantee."""
 
     candidates: Annotated[tuple[Candidate, ...], Field(min_length=1)]
+    """One for each synthetic table, at least one in a file, and each of a name of its own."""
     real: RealFacts
+    """Facts about the real table."""
     schema: Schema
+    """Of the real table, as it was given."""
     provenance: Provenance = field(default_factory=Provenance)
+    """Seed, versions, keyed fingerprints; filled in by the application."""
     self_tests: tuple[SelfTest, ...] = ()
+    """Tables of which it is known what a policy must say; empty where none was tried."""
     ranking: VendorRanking | None = None
+    """Of a comparison of vendors; `None` where they were not compared."""
 
     def __repr__(self) -> str:
         """The evaluation in one line; printed, it shows its key figures."""
@@ -241,6 +219,25 @@ class Evaluation:
     def _left_out(self) -> list[str]:
         n_more = len(self.candidates) - MOST_SHOWN
         return [f"{n_more:,} more tables are in its candidates"] if n_more > 0 else []
+
+    def verdict(self, policy: Any = "internal", name: str | None = None) -> Any:
+        """The verdict of a policy on one table: PASS, FAIL or INCONCLUSIVE, with the reasons when printed.
+
+        Args:
+            policy: as `evaluate.judge` takes it, which gives the verdicts of several tables.
+            name: of the candidate; `None`: the only one.
+
+        Raises:
+            EvaluationError: there are several candidates, or none of that name.
+            JobError: there is no such policy.
+        """
+        if name is None and len(self.candidates) != 1:
+            known = ", ".join(repr(one.name) for one in self.candidates)
+            raise EvaluationError(
+                f"a verdict is on one table, and there are {known}; name one, or let evaluate.judge judge each"
+            )
+        (verdict,) = importlib.import_module("evaluate.gate.verdict").judge(self, [policy], name)
+        return verdict
 
     @property
     def plot(self) -> Any:

@@ -4,18 +4,15 @@ A gate judges from this file alone, so that whatever no evaluation writes is dam
 are those of the dataclasses in `evaluate.result`, without any conversion. Beyond them a file says everything once, and
 nothing that its other parts contradict.
 
-The schema is read off the same dataclasses: every key is there, explained by its docstring, and no other is allowed.
+The schema is read off the same dataclasses: every key is there, explained, and no other is allowed.
 """
 
-import inspect
 import json
 import math
-import re
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from evaluate.figures import check_figures
 from evaluate.metrics import CATALOG
@@ -116,10 +113,6 @@ def _check(candidate: Candidate) -> None:
             raise _DamagedError(f"{one.measure} lies beyond {least:g} to {most:g}")
 
 
-_ENTRY = re.compile(r"^    (\w+): (.+(?:\n      .+)*)", re.MULTILINE)
-"""A line of the section "Attributes" of a docstring, with the lines that go on from it."""
-
-
 _ONCE = ("candidates", "estimates", "self_tests")  # Lists that hold nothing twice
 _EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "SelfTest": (
@@ -142,10 +135,16 @@ def evaluation_json() -> dict[str, Any]:
     for name in ("epsilon", "epsilon_rdp"):
         stated[name]["exclusiveMinimum"] = 0
     stated["delta"].update(minimum=0, exclusiveMaximum=1)
-    classes = _classes(Evaluation, {})
+    for name, base in (("Audit", "AuditPart"), ("CountedAttempts", "EvaluationCounts")):
+        definitions[name]["properties"] |= definitions[base]["properties"]  # explained where they are declared
     for name, definition in {**definitions, "Evaluation": made}.items():
         if "properties" in definition:
-            _close(definition, classes.get(name))
+            definition["required"] = list(definition["properties"])
+            definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
+        for key, found in definition.get("properties", {}).items():
+            found.pop("default", None)
+            if key in _ONCE:
+                found["uniqueItems"] = True
         if name in _EITHER:
             definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
     head = {
@@ -158,31 +157,3 @@ def evaluation_json() -> dict[str, Any]:
     made["properties"] = {**head, **made["properties"]}
     made["required"] = list(made["properties"])
     return {**made, "$defs": definitions}
-
-
-def _classes(hint: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """Every dataclass and model in a type, by its name."""
-    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, BaseModel)) and hint.__name__ not in found:
-        found[hint.__name__] = hint
-        for part in get_type_hints(hint).values():
-            _classes(part, found)
-    for part in get_args(hint):
-        _classes(part, found)
-    return found
-
-
-def _close(definition: dict[str, Any], of: type | None) -> None:
-    """Every field required, that of a dataclass explained by its docstring."""
-    definition["required"] = list(definition["properties"])
-    texts = [] if of is None else [inspect.cleandoc(one.__doc__ or "") for one in of.__mro__]
-    text = texts[0] if texts else ""
-    entries = [entry for one in reversed(texts) for entry in _ENTRY.findall(one.partition("Attributes:")[2])]
-    explained = {name: " ".join(said.split()) for name, said in entries}
-    if of is not None:
-        definition["description"] = " ".join(text.partition("\n\n")[0].split())
-    for name, found in definition["properties"].items():
-        found.pop("default", None)
-        if name in _ONCE:
-            found["uniqueItems"] = True
-        if name in explained:
-            found["description"] = explained[name]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
-from evaluate.ranking.ranking import FrontierPoint, frontier
+from evaluate.ranking.ranking import frontier
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.text import alike, number, plain, short
 from reports import charts
@@ -392,8 +392,7 @@ def _marks(candidates: Sequence[Candidate]) -> tuple[tuple[Mark, ...], tuple[str
         raise EvaluationError(
             f"no table has both {UTILITY[0]!r} and {EXPOSURE!r}; evaluate with both, and a target in the schema"
         )
-    points = [FrontierPoint(name, use.value, _worst(risk)) for name, use, risk in measured]
-    best = frontier(points)
+    best = frontier([(name, use.value, _worst(risk)) for name, use, risk in measured])
     marks = tuple(
         Mark(name, use.value, *_ends(use), _worst(risk), best=name in best, barred=False)
         for name, use, risk in measured

@@ -207,7 +207,13 @@ def judge(
         EvaluationError: it has no candidate of that name, or what it says of a sweep, of published numbers, or of all
             that its run drew, is damaged; nothing was judged.
     """
-    several = (policies,) if isinstance(policies, Policy | Path | str) else policies
+    if not isinstance(evaluation, Evaluation):
+        raise EvaluationError(
+            f"judge(evaluation, policies, names) takes an evaluation first, and this is a {type(evaluation).__name__}; "
+            "pass what evaluate.evaluate gives, and name single candidates"
+        )
+    is_one = isinstance(policies, Policy | Path | str) or not isinstance(policies, Iterable)
+    several: Iterable[Any] = (policies,) if is_one else policies
     policies = tuple(one if isinstance(one, Policy) else load_policy(one) for one in several)
     waivers = tuple(waivers)
     for policy in policies:
@@ -262,7 +268,10 @@ def _barring(candidate: Candidate, ranking: VendorRanking | None) -> Iterable[Fi
     for found in ours[0].evidence:
         if found.beyond_policy:
             try:
-                rule = Rule(**asdict(found.rule))
+                rule = Rule(
+                    measure=found.measure, limit=found.limit, why=found.why, subject=found.subject,
+                    fails_beyond=None if found.fails_beyond == found.limit else found.fails_beyond,
+                )  # fmt: skip
             except ValueError:
                 raise EvaluationError("the ranking is damaged: it names no rule that there is; compare again") from None
-            yield Finding(rule, found.outcome, found.reason, found.estimate)
+            yield Finding(rule, "FAIL", found.reason, found.estimate)

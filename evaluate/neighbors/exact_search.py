@@ -1,7 +1,7 @@
 """Nearest-neighbor search: exact, by keys and Euclidean blocks over all columns, and by Gower's distance on some.
 
-Rows are at distance zero if and only if they are equal, which keys decide, not floats. A GPU takes the products where
-there is one and PyTorch is installed; distances that are given are computed again in double precision either way.
+Rows are at distance zero if and only if they are equal, which keys decide, not floats. Products in single precision
+find candidates; the distances that are given are computed again in double precision.
 
 Nearest rows by Gower's distance on some of the columns: for attackers who hold a part of a record.
 
@@ -15,9 +15,6 @@ Source: Gower 1971; Giomi et al. 2023 (2211.10459) for attacks by it.
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
@@ -118,47 +115,6 @@ def _first(sums: np.ndarray, k: int) -> np.ndarray:
     return found
 
 
-LEAST_POOL = 16_384  # Rows of a pool below which moving them costs more than it saves
-DRIVER = Path("/dev/nvidiactl")
-"""The device file of a machine with CUDA; looked for first, as importing PyTorch takes seconds."""
-
-
-@cache
-def device() -> str | None:
-    """Name of the device, as PyTorch has it; `None` where there is no GPU."""
-    if not DRIVER.exists() or find_spec("torch") is None:
-        return None
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else None
-
-
-def on_gpu(pool: np.ndarray, starts: np.ndarray, k: int) -> Callable[[np.ndarray], np.ndarray] | None:
-    """The search for candidates of a block of points on the GPU; `None` without GPU, or with too little work for one.
-    `pool`: points, shape (n, d_space), float32.
-    """
-    found = device()
-    return None if found is None or len(pool) < LEAST_POOL else candidates_on(found, pool, starts, k)
-
-
-def candidates_on(device: str, pool: np.ndarray, starts: np.ndarray, k: int) -> Callable[[np.ndarray], np.ndarray]:
-    """For a block of points, positions of k candidates in each chunk of the pool; shape (len(block), k * n_chunks)."""
-    import torch
-
-    chunks = [torch.from_numpy(part).to(device) for part in np.split(pool, starts[1:])]
-    norms = [chunk.square().sum(1) for chunk in chunks]
-
-    def smallest(block: np.ndarray) -> np.ndarray:
-        points = torch.from_numpy(block).to(device)
-        found = []
-        for start, chunk, norm in zip(starts, chunks, norms, strict=True):
-            scores = torch.addmm(norm, points, chunk.T, alpha=-2.0)
-            found.append(int(start) + scores.topk(k, dim=1, largest=False, sorted=False).indices)
-        return np.asarray(torch.cat(found, dim=1).cpu().numpy())
-
-    return smallest
-
-
 LEAST = 1e-6  # Distance of two rows that differ by less than the space can tell
 BLOCK_ROWS, CHUNK_ROWS = 512, 32_768
 GROUP_ROWS = 64  # Rows of the pool whose least distance is looked at first, where several neighbors are wanted
@@ -185,12 +141,15 @@ def search(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> Neighbors:
     """The k nearest rows of the pool to each target. `targets`: shape (n,) rows."""
     chunks = np.array_split(np.arange(len(pool)), -(-len(pool) // CHUNK_ROWS))
     chunks = chunks if min(map(len, chunks)) >= k else [np.arange(len(pool))]
-    starts = np.array([chunk[0] for chunk in chunks])
-    smallest = on_gpu(pool.points, starts, k) or _on_cpu([pool.points[chunk] for chunk in chunks], starts, k)
+    # The squared norm as one more coordinate: one matrix product then ranks the distances.
+    norms = np.einsum("ij,ij->i", pool.points, pool.points)
+    augmented = [np.column_stack([pool.points[chunk], norms[chunk]]) for chunk in chunks]
     parts = []
     for start in range(0, len(targets), BLOCK_ROWS):
         block = targets.points[start : start + BLOCK_ROWS]
-        parts.append(_exact(block, pool.points, smallest(block), k))
+        doubled = np.column_stack([-2.0 * block, np.ones(len(block), dtype=np.float32)])
+        near = [chunk[0] + _smallest(doubled @ rows.T, k) for chunk, rows in zip(chunks, augmented, strict=True)]
+        parts.append(_exact(block, pool.points, np.hstack(near), k))
     if not parts:
         return Neighbors(np.zeros((0, k)), np.zeros((0, k), dtype=np.int64))
     distances, positions = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -200,23 +159,6 @@ def search(targets: SpaceRows, pool: SpaceRows, k: int = 1) -> Neighbors:
 def kept_search(tables: Tables, key: Hashable, find: Callable[[], Neighbors]) -> Neighbors:
     """As `find` of real rows alone, found once for all synthetic tables beside them. `tables`: *Sensitive*. Keep it."""
     return tables.kept_of_real.once(("neighbors", key), find)
-
-
-def _on_cpu(chunks: list[np.ndarray], starts: np.ndarray, k: int) -> Callable[[np.ndarray], np.ndarray]:
-    """For a block of points, positions of k candidates in each chunk of the pool; shape (len(block), k * n_chunks)."""
-    augmented = [_augmented(chunk) for chunk in chunks]
-
-    def smallest(block: np.ndarray) -> np.ndarray:
-        doubled = np.column_stack([-2.0 * block, np.ones(len(block), dtype=np.float32)])
-        found = [start + _smallest(doubled @ rows.T, k) for start, rows in zip(starts, augmented, strict=True)]
-        return np.hstack(found)
-
-    return smallest
-
-
-def _augmented(points: np.ndarray) -> np.ndarray:
-    """The points with their squared norm as one more coordinate: one matrix product then ranks the distances."""
-    return np.column_stack([points, np.einsum("ij,ij->i", points, points)])
 
 
 def _smallest(scores: np.ndarray, k: int) -> np.ndarray:

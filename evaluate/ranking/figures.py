@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, Self
+from typing import Any
 
 import numpy as np
 
@@ -61,19 +61,6 @@ class Difference:
         return self.value - half, self.value + half
 
 
-class ReplicatedFigure(Protocol):
-    @property
-    def value(self) -> float:
-        """The figure on all rows."""
-
-    @property
-    def landmarks(self) -> tuple[float, float]:
-        """The same of fresh real rows (of training rows, for models), and of shuffled columns."""
-
-    def less(self, other: Self) -> Difference:
-        """This figure less that of another table, measured beside the same real rows."""
-
-
 @dataclass(frozen=True)
 class DependenceLost:
     squares: Squares  # Over all pairs of columns
@@ -84,9 +71,11 @@ class DependenceLost:
 
     @property
     def landmarks(self) -> tuple[float, float]:
+        """The same of fresh real rows (of training rows, for models), and of shuffled columns."""
         return self.squares.share(FRESH), self.squares.share(SHUFFLED)
 
-    def less(self, other: "DependenceLost") -> Difference:
+    def less(self, other: Any) -> Difference:
+        """This figure less that of another table, measured beside the same real rows."""
         # Halves of the training rows are the same for both; each table has its own.
         first, second = self.squares, other.squares
         room, apart = float(first.beyond_noise[-1]), self.value - other.value
@@ -113,7 +102,7 @@ class Score:
     def landmarks(self) -> tuple[float, float]:
         return self.trained_on_real, float(self.floor[0])
 
-    def less(self, other: "Score") -> Difference:
+    def less(self, other: Any) -> Difference:
         drawn = self._above(self.drawn) - other._above(other.drawn)  # both are scored on the same draws
         total, freedom = variance(drawn, self._above(self.halves) - other._above(other.halves))
         return Difference(float(drawn[0]), float(np.sqrt(total)), freedom)
@@ -124,7 +113,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ReplicatedFigures:
-    found: Mapping[str, ReplicatedFigure]
+    found: Mapping[str, DependenceLost | Score]
     absent: Mapping[str, Failure] = field(default_factory=dict)
 
     @classmethod
@@ -132,7 +121,7 @@ class ReplicatedFigures:
         """The figures of a table beside its real rows; what fails or takes too long is absent, with the reason.
         `tables`: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
         """
-        found: dict[str, ReplicatedFigure] = {}
+        found: dict[str, DependenceLost | Score] = {}
         absent: dict[str, Failure] = {}
         for name in FIGURES:
             measure = _dependence if name == SHARE else _score
@@ -144,7 +133,7 @@ class ReplicatedFigures:
         return cls(found, absent)
 
 
-def _dependence(name: str, tables: Tables) -> ReplicatedFigure | Failure:
+def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:
     if len(tables.schema.learned) < 2:
         return Failure(name, "not applicable", "the schema has fewer than two columns that are learned")
     samples = Samples.draw(tables).whole()
@@ -165,7 +154,7 @@ def _dependence(name: str, tables: Tables) -> ReplicatedFigure | Failure:
     return DependenceLost(squares)
 
 
-def _score(name: str, tables: Tables) -> ReplicatedFigure | Failure:
+def _score(name: str, tables: Tables) -> DependenceLost | Score | Failure:
     study, form = study_of(tables), next(form for form in FORMS if name.endswith(form))
     if isinstance(study, str):
         return Failure(name, "skipped", study)

@@ -13,7 +13,7 @@ tables ahead of it. On the frontier are tables that no other beats in both utili
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from evaluate.comparison import Order, PairResult, Rank, RankedFigure
 from evaluate.intervals import LEVEL
@@ -82,25 +82,18 @@ def places(
     return [Rank(name, len(behind[name]) + 1, behind[name], shown[name]) for name in order]
 
 
-@dataclass(frozen=True)
-class FrontierPoint:
-    name: str
-    utility: float
-    exposure: float
+def frontier(points: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
+    """Names of the points that no other beats (Pareto), in the order given. `points`: name, utility and exposure.
 
-    def beats(self, other: "FrontierPoint") -> bool:
-        """Pareto dominance: at least as good in both and better in one."""
-        no_worse = self.utility >= other.utility and self.exposure <= other.exposure
-        return no_worse and (self.utility, self.exposure) != (other.utility, other.exposure)
-
-
-def frontier(points: Sequence[FrontierPoint]) -> tuple[str, ...]:
-    """The names of the points that no other beats, in the order given.
-
-    >>> frontier([FrontierPoint("x", 0.9, 0.6), FrontierPoint("y", 0.8, 0.5), FrontierPoint("z", 0.7, 0.6)])
+    >>> frontier([("x", 0.9, 0.6), ("y", 0.8, 0.5), ("z", 0.7, 0.6)])
     ('x', 'y')
     """
-    return tuple(one.name for one in points if not any(other.beats(one) for other in points))
+
+    def is_beaten(utility: float, exposure: float) -> bool:
+        as_good = {(use, risk) for _, use, risk in points if use >= utility and risk <= exposure}
+        return as_good != {(utility, exposure)}
+
+    return tuple(name for name, utility, exposure in points if not is_beaten(utility, exposure))
 
 
 RULE = (

@@ -178,8 +178,8 @@ def _row(vendor: VendorResult, place: Rank | None) -> VendorRow:
 
 
 def _evidence(one: BarringFinding) -> BrokenRule:
-    rule, title = one.rule, _named(one.name, one.rule.measure)
-    return BrokenRule(rule.measure, title, rule.why, rule.failing, one.reason, one.estimate, one.beyond_policy)
+    title = _named(one.name, one.measure)
+    return BrokenRule(one.measure, title, one.why, one.fails_beyond, one.reason, one.estimate, one.beyond_policy)
 
 
 def _mark(point: PicturePoint) -> Mark:

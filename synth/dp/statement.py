@@ -17,7 +17,7 @@ from synth.notebook import html_table
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-CLOSED = {"extra": "forbid", "strict": True}
+CLOSED = {"extra": "forbid", "strict": True, "use_attribute_docstrings": True}
 """Rules of reading these back: no other key, and no number that is a text or a truth value."""
 LARGEST = 1e300  # no privacy loss is larger; an integer may be, and fits no float
 RELATION = "zero-out or add/remove"
@@ -48,25 +48,22 @@ _NOISE: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class EventRecord:
-    """One line of the books: what was read, by which mechanism, at what cost.
-
-    Attributes:
-        what: the read, in words ("one-way marginals of 15 columns").
-        mechanism: its name ("Gaussian").
-        noise: the mechanism's public parameters, such as ``{"sigma": 36.2, "sensitivity": 1, "whole": True}``.
-        count: number of releases.
-        rho: its zCDP cost in total, to compare lines by; `None` where it has none worth stating.
-        delta: of its own, in total: bounds the probability that a value is named which one unit alone holds.
-    """
+    """One line of the books: what was read, by which mechanism, at what cost."""
 
     __pydantic_config__: ClassVar = CLOSED
 
     what: str
+    """The read, in words ("one-way marginals of 15 columns")."""
     mechanism: str
+    """Its name ("Gaussian")."""
     noise: Mapping[str, bool | Annotated[int, Ge(0)] | Size]
+    """The mechanism's public parameters, such as ``{"sigma": 36.2, "sensitivity": 1, "whole": True}``."""
     count: Count
+    """Number of releases."""
     rho: Size | None
+    """Its zCDP cost in total, to compare lines by; `None` where it has none worth stating."""
     delta: Size = 0.0
+    """Of its own, in total: bounds the probability that a value is named which one unit alone holds."""
 
     def __post_init__(self) -> None:
         if not all(self.noise.get(name, 0) > 0 for name in _NOISE.get(self.mechanism, ())):
@@ -82,69 +79,64 @@ IN_LEDGER = (
 
 @dataclass(frozen=True)
 class LedgerNote:
-    """A ledger's record of a release, and the state of the dataset after it.
-
-    Attributes:
-        dataset: the declared name of the table, all its versions, extracts and splits.
-        unit: of privacy, for which the total holds.
-        reservation: the token under which the release was reserved; `None` in public, since it stays inside.
-        entry: hash of the ledger's entry; `understudy ledger verify --holds` finds it. Likewise.
-        epsilon: of this release alone in the ledger, by Renyi curves, at `total_delta`.
-        spent_epsilon: of all releases when this one was reserved, itself included.
-        total_epsilon: their limit.
-        total_delta: the delta of all of them.
-    """
+    """A ledger's record of a release, and the state of the dataset after it."""
 
     __pydantic_config__: ClassVar = CLOSED
 
     dataset: str
+    """The declared name of the table, all its versions, extracts and splits."""
     unit: str
+    """Of privacy, for which the total holds."""
     reservation: str | None
+    """The token under which the release was reserved; `None` in public, since it stays inside."""
     entry: str | None
+    """Hash of the ledger's entry; `understudy ledger verify --holds` finds it. Likewise."""
     epsilon: Size
+    """Of this release alone in the ledger, by Renyi curves, at `total_delta`."""
     spent_epsilon: Size
+    """Of all releases when this one was reserved, itself included."""
     total_epsilon: Size
+    """Their limit."""
     total_delta: Size
+    """The delta of all of them."""
 
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """The guarantee of a private generator. A generator without one gives **no formal guarantee**.
-
-    Attributes:
-        epsilon: the claim, by the PLD accountant.
-        delta: the claim's delta, the deltas of mechanisms included.
-        relation: neighboring relation, one of `RELATIONS`; older statements claim less.
-        unit: "row", or the entity column's name.
-        n_units: the declared number of units; public.
-        max_rows_per_unit: rows of one unit that were used at most.
-        accountant: of the claim.
-        epsilon_rdp: the same events by the RDP accountant; at least `epsilon`.
-        events: the books.
-        versions: library versions that drew the noise and kept the books.
-        ledger: the place of this release in a ledger; `None`: it was made outside a ledger, so that nothing adds it to
-            other releases of the same table.
-        caveats: limits of the guarantee, each one sentence.
-        private: False when a test injected the randomness: such a model must not be released.
-        trust: whom one must trust, one of `trust_words`; a local claim is pure, of every report by itself.
-    """
+    """The guarantee of a private generator. A generator without one gives **no formal guarantee**."""
 
     __pydantic_config__: ClassVar = CLOSED
 
     epsilon: float
+    """The claim, by the PLD accountant."""
     delta: float
+    """The claim's delta, the deltas of mechanisms included."""
     unit: str
+    """"row", or the entity column's name."""
     n_units: Count
+    """The declared number of units; public."""
     accountant: str
+    """Of the claim."""
     epsilon_rdp: float
+    """The same events by the RDP accountant; at least `epsilon`."""
     events: tuple[EventRecord, ...]
+    """The books."""
     max_rows_per_unit: Count = 1
+    """Rows of one unit that were used at most."""
     relation: str = RELATION
+    """Neighboring relation, one of `RELATIONS`; older statements claim less."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    """Library versions that drew the noise and kept the books."""
     ledger: LedgerNote | None = None
+    """The place of this release in a ledger; `None`: it was made outside a ledger, so that nothing adds it to other
+    releases of the same table.
+    """
     caveats: tuple[str, ...] = ()
+    """Limits of the guarantee, each one sentence."""
     private: bool = True
+    """False when a test injected the randomness: such a model must not be released."""
     trust: str = CURATOR
+    """Whom one must trust, one of `trust_words`; a local claim is pure, of every report by itself."""
 
     def __post_init__(self) -> None:
         if not (is_claim("epsilon", self.epsilon) and is_claim("delta", self.delta)):

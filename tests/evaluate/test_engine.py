@@ -260,28 +260,10 @@ def test_a_deadline_stops_code_that_catches_every_exception() -> None:
         stubborn()
 
 
-def test_what_a_driver_makes_of_the_alarm_is_the_end_of_the_time_too() -> None:
-    with pytest.raises(OutOfTimeError), deadline(0.1):
-        try:
+def test_an_error_or_half_a_result_that_a_library_makes_of_the_alarm_does_not_count() -> None:
+    for made in (contextlib.suppress(OutOfTimeError), pytest.raises(OutOfTimeError)):
+        with pytest.raises(OutOfTimeError), deadline(0.1), made:
             time.sleep(5.0)
-        except KeyboardInterrupt:  # as a driver that then cancels its query
-            raise RuntimeError("query interrupted") from None
-
-
-def test_half_a_result_of_a_library_that_swallows_the_alarm_does_not_count() -> None:
-    with pytest.raises(OutOfTimeError), deadline(0.1), contextlib.suppress(KeyboardInterrupt):
-        time.sleep(5.0)
-
-
-def test_the_alarm_does_not_ring_into_what_is_done_about_it() -> None:
-    done = []
-    with pytest.raises(OutOfTimeError), deadline(0.1):
-        try:
-            time.sleep(5.0)
-        finally:
-            time.sleep(1.2)  # as a driver that waits for its query to be cancelled; the alarm repeats meanwhile
-            done.append(True)
-    assert done
 
 
 def test_the_interrupt_of_a_user_stays_one_within_a_deadline() -> None:

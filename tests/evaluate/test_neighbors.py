@@ -9,7 +9,6 @@ import pytest
 
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, nearest, search, space_of
 from evaluate.neighbors import exact_search as neighbors
-from evaluate.neighbors.exact_search import candidates_on
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import build_schema
@@ -123,17 +122,6 @@ def test_positions_of_equal_rows_point_at_equal_rows(drawn):
     rows = space.train.keys[found.positions]
     assert equal.any()
     assert np.array_equal(rows[equal], np.broadcast_to(space.synthetic.keys[:, None], rows.shape)[equal])
-
-
-def test_another_device_finds_the_same_candidates():
-    pytest.importorskip("torch")
-    rng = np.random.default_rng(3)
-    block, pool = (rng.standard_normal((n, 5)).astype(np.float32) for n in (20, 200))
-    starts = np.array([0, 90])
-    found = candidates_on("cpu", pool, starts, 4)(block)
-    expected = neighbors._on_cpu([pool[:90], pool[90:]], starts, 4)(block)
-    assert np.array_equal(np.sort(found[:, :4]), np.sort(expected[:, :4]))
-    assert np.array_equal(np.sort(found[:, 4:]), np.sort(expected[:, 4:]))
 
 
 def test_what_is_found_among_real_rows_serves_every_synthetic_table(drawn):

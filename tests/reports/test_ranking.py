@@ -35,11 +35,9 @@ def estimate(value: float) -> dict[str, Any]:
 
 def vendor(name: str, standing: str, **changes: Any) -> dict[str, Any]:
     evidence = {
-        "name": "privacy.copies.unique.excess", "rule": {
-            "measure": "privacy.copies.unique.excess", "limit": 0.01, "why": "Copied rows.", "fails_beyond": None,
-            "severity": "fail", "subject": [],
-        },
-        "outcome": "FAIL", "reason": "It breaks the limit.", "estimate": estimate(0.05), "beyond_policy": True,
+        "name": "privacy.copies.unique.excess", "measure": "privacy.copies.unique.excess", "limit": 0.01,
+        "fails_beyond": 0.01, "why": "Copied rows.", "subject": [], "reason": "It breaks the limit.",
+        "estimate": estimate(0.05), "beyond_policy": True,
     }  # fmt: skip
     return {
         "name": name, "file": f"{name}.csv", "standing": standing, "reason": "", "rows_offered": 800,

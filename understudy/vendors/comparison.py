@@ -15,7 +15,6 @@ from evaluate.comparison import (
     ComparisonTerms,
     Picture,
     PicturePoint,
-    RuleRecord,
     Standing,
     VendorRanking,
     VendorResult,
@@ -26,7 +25,7 @@ from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.provenance import Provenance
 from evaluate.ranking.figures import ReplicatedFigures
-from evaluate.ranking.ranking import FrontierPoint, frontier, ranked
+from evaluate.ranking.ranking import frontier, ranked
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real
@@ -144,8 +143,11 @@ UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 
 
 def _evidence(found: Finding, *, own: bool) -> BarringFinding:
-    rule = RuleRecord(**found.rule.model_dump(exclude={"needs"}))
-    return BarringFinding(name_of(found.rule), rule, found.outcome, found.reason, found.estimate, beyond_policy=own)
+    rule = found.rule
+    return BarringFinding(
+        name_of(rule), rule.measure, rule.limit, rule.failing, rule.why, rule.subject, found.reason, found.estimate,
+        beyond_policy=own,
+    )  # fmt: skip
 
 
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> Picture | None:
@@ -161,8 +163,7 @@ def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) 
             break
     else:
         return None
-    ranked = [FrontierPoint(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"]
-    best = frontier(ranked)
+    best = frontier([(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"])
     shown = tuple(
         PicturePoint(name, of.value, of.low, of.high, _worst(by), by.value, standings[name], name in best)
         for name, of, by in points

@@ -17,10 +17,10 @@ OWN = "privacy.copies.unique.excess"
 def test_a_cheat_who_returns_5_in_100_training_rows_is_disqualified_with_the_evidence(market: Compared) -> None:
     cheat = market.vendor("cheat")
     assert cheat["standing"] == "disqualified"
-    (evidence,) = [one for one in cheat["evidence"] if one["rule"]["measure"] == OWN]
+    (evidence,) = [one for one in cheat["evidence"] if one["measure"] == OWN]
     found = evidence["estimate"]
     assert found["value"] == pytest.approx(0.05, abs=0.012)
-    assert evidence["rule"]["limit"] < found["low"] < found["high"]
+    assert evidence["limit"] < found["low"] < found["high"]
     assert "cheat" not in [one["name"] for one in market.ranking["order"]]
     page = (market.out / "report.html").read_text(encoding="utf-8")
     assert "is a training row, beyond what a fresh real sample" in page

@@ -39,7 +39,7 @@ def test_on_adult_the_cheat_is_disqualified_and_the_generators_are_ranked(
     found = run(tmp_path, tables, *chosen)
     assert found.exit_code == 0, found.stderr
     assert found.vendor("cheat")["standing"] == "disqualified"
-    assert any(one["rule"]["measure"] == "privacy.copies.unique.excess" for one in found.vendor("cheat")["evidence"])
+    assert any(one["measure"] == "privacy.copies.unique.excess" for one in found.vendor("cheat")["evidence"])
     order = {one["name"]: one for one in found.ranking["order"]}
     assert set(order) == {"independent", "mst", "gaussian_copula"}
     assert "mst" in order["independent"]["behind"]
