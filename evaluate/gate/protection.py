@@ -33,6 +33,11 @@ class Protection:
         return bool(self.groups)
 
     @property
+    def by_claim(self) -> TradeOff:
+        """The limit that epsilon and delta alone set."""
+        return TradeOff.of_claim(self.epsilon, self.delta)
+
+    @property
     def detections(self) -> tuple[tuple[float, float], ...]:
         """The most that any test finds, at each of `FALSE_ALARMS`."""
         return tuple((rate, self.limit.detections(rate)) for rate in FALSE_ALARMS)

@@ -45,7 +45,7 @@ def test_a_fit_alone_has_the_limit_and_the_groups_of_its_own_events() -> None:
     assert dict(found.groups) == ONE.groups
     assert found.limit == ONE.trade_off
     for (rate, most), by_claim in zip(found.detections, (0.001, 0.01, 0.1), strict=True):
-        assert rate < most < TradeOff.of_claim(found.epsilon, found.delta).detections(by_claim)
+        assert rate < most < found.by_claim.detections(by_claim)
 
 
 def test_several_fits_have_those_of_all_their_events_where_a_run_composed_them() -> None:
@@ -65,7 +65,7 @@ def test_several_fits_have_those_of_all_their_events_where_a_run_composed_them()
 def test_a_claim_whose_events_are_not_all_known_has_the_limit_of_epsilon_and_delta(known: dict[str, Any]) -> None:
     found = protection(fitted(ONE, TWO, **known))
     assert not found.by_events
-    assert found.limit == TradeOff.of_claim(found.epsilon, found.delta)
+    assert found.limit == found.by_claim == TradeOff.of_claim(found.epsilon, found.delta)
     assert "their epsilon grows faster than their number" in found.together("row")
 
 

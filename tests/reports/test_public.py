@@ -350,7 +350,7 @@ def limited(facts: PublicFacts) -> set[str]:
     books = stated_schedule("", stated.to_dict())
     found.append(Protection(epsilon, delta, books.trade_off, tuple(books.groups.items())))
     said = [word for one in found for word in (*one.tests("row"), *one.definition("row", ""), one.together("row"))]
-    limits = [limit for one in found for limit in (one.limit, TradeOff.of_claim(one.epsilon, one.delta))]
+    limits = [limit for one in found for limit in (one.limit, one.by_claim)]
     shares = [limit.detections(rate) for limit in limits for rate in FALSE_ALARMS]
     said += [at_most(share) for share in shares]
     return of([one.groups for one in found]) | set().union(*(tokens(word) for word in said)) | {"0.1", "1", "10"}
