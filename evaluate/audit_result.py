@@ -7,16 +7,12 @@ The audits themselves are in `evaluate.privacy.audit` and fit generators. Their 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from evaluate.estimate import Estimate, EvaluationError
 from evaluate.metrics import Metric
-from evaluate.record import Record
+from evaluate.record import Count, Number, Record, Share
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Rate = tuple[Number, Number, Number]  # A share with its interval
 
 METRICS = (
@@ -86,7 +82,7 @@ class AuditPart(Record):
     """The same without that assumption; lower."""
     strongest: Number
     """The bound that as many trials would have given an attacker who never errs."""
-    n_trials: Annotated[int, Field(ge=0)]
+    n_trials: Count
     """Guesses, about half of them with the canary in."""
     false_positives: Rate
     """"in" where the canary was out, with the interval that the bounds rest on."""

@@ -7,12 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from evaluate.estimate import Direction, Estimate
-from evaluate.record import Record
+from evaluate.record import Count, Number, Record, Share
 from synth.notebook import brief_repr
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0)]
 Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]
 
 
@@ -30,8 +27,6 @@ class ComparisonTerms(Record):
     """Of every draw."""
     policy: str
     """Name of the policy that rules were taken from."""
-    policy_version: Count
-    """Its version."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +161,6 @@ class PicturePoint(Record):
     """Upper end."""
     exposure: Number
     """The unfavorable end of the privacy figure; lower is better."""
-    exposure_value: Number
-    """The figure itself."""
     standing: Standing
     """Of the vendor."""
     best: bool

@@ -5,11 +5,9 @@ Nothing here computes. `evaluate.result` holds these for each synthetic table, a
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from evaluate.record import Record
+from evaluate.record import Count, Record
 from synth.errors import BadInput
 
 Direction = Literal["lower", "higher", "none"]
@@ -31,7 +29,7 @@ class Estimate(Record):
     """Name in the registry of measures, such as ``"columns.tvd.excess"``."""
     value: float
     """The number itself; finite."""
-    n: Annotated[int, Field(ge=0)]
+    n: Count
     """Rows (or targets, or test rows) the number rests on."""
     direction: Direction
     """Which way is better; "none" for a number that only describes."""

@@ -1,7 +1,5 @@
 """95% intervals: half-samples, jackknife, a blend of both, Clopper-Pearson, Wilson, Newcombe; placements."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
@@ -158,25 +156,12 @@ def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
     >>> design_effect(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))
     2.0
     """
-    sizes = np.bincount(units)
-    return design_effect_of_units(sizes, np.bincount(units, weights=hits), np.ones(len(sizes)))
-
-
-def design_effect_of_units(sizes: NDArray[Any], hits: NDArray[Any], times: NDArray[Any]) -> float:
-    """As `design_effect`, of units that are counted already. `sizes`: rows of a unit, shape (k,). `hits`: rows of it
-    that a rate counts, shape (k,). `times`: how many units have so many of both, shape (k,).
-    """
-    n, n_hits = float((times * sizes).sum()), float((times * hits).sum())
-    sums = (times * sizes**2).sum(), (times * hits**2).sum(), (times * sizes * hits).sum()
-    return design_effect_of_sums(n, n_hits, *map(float, sums))
-
-
-def design_effect_of_sums(n: float, n_hits: float, squares: float, squared_hits: float, products: float) -> float:
-    """As `design_effect`, from sums over units."""
+    sizes, hits_of = np.bincount(units), np.bincount(units, weights=hits)
+    n, n_hits, squares = float(sizes.sum()), float(hits_of.sum()), float((sizes**2).sum())
     share, most = n_hits / n, squares / n
     if n_hits in (0, n) or most == 1.0:
         return most
-    residuals = squared_hits - 2 * share * products + share**2 * squares
+    residuals = float((hits_of**2).sum()) - 2 * share * float((sizes * hits_of).sum()) + share**2 * squares
     return max(1.0, residuals / (n * share * (1 - share)))
 
 

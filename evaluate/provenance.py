@@ -6,13 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from evaluate.record import Record
+from evaluate.record import Count, Record
 from evaluate.released import Released
 from synth.dp.statement import LARGEST, PrivacyStatement
 from synth.notebook import brief_repr
 
 Loss = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)

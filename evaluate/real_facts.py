@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from evaluate.record import Record
+from evaluate.record import Count, Record, Share
 from synth.notebook import brief_repr
 
 LEVEL = 5e-4  # Significance level of all tests together
@@ -34,7 +34,6 @@ NONE_HELD_OUT = (
     "to a part of the rows, as `understudy split` makes it, and evaluate with the rest as the holdout."
 )
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
@@ -60,9 +59,9 @@ class Shift(BaseModel):
 
     model_config = _CLOSED
 
-    n_train: Annotated[int, Field(ge=0)] = 0
+    n_train: Count = 0
     """Training rows (entities, where there are some) that are compared; 0 where nothing was tested."""
-    n_holdout: Annotated[int, Field(ge=0)] = 0
+    n_holdout: Count = 0
     """The same of the holdout."""
     auc: Share = 0.5
     """The area under the ROC curve of a classifier that tells them apart, on rows it has not seen."""
@@ -133,41 +132,25 @@ class Shift(BaseModel):
         """The result in words; empty where the tests rejected nothing that matters. *Sensitive*."""
         if self.untested:
             return f"{UNTESTED}: {self.untested.rstrip('.')}."
-        shared = self._shared if self.shares_rows else ""
-        if not self._moved:
-            return shared
-        moved = (
-            "Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
-            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin)"
-            f"{self._cleared}{self._named}"
-        )
-        return f"{moved} {shared}".strip()
-
-    @property
-    def _shared(self) -> str:
         parts = []
         if self.twins > 0:
             parts.append(f"{self.twins:.1%} of its rows equal a training row, beyond what twins explain")
         if self.entities >= LEAST_TWINS:
             parts.append(f"{self.entities:.1%} of its entities stand in train, too")
-        return f"Not all of the holdout is held out: {', and '.join(parts)}."
-
-    @property
-    def _cleared(self) -> str:
-        if self.twins >= 0:
-            return ""
-        return f"; fewer of the holdout's rows than by chance equal one training row, by {-self.twins:.1%} of them"
-
-    @property
-    def _named(self) -> str:
-        if not self.columns:
-            return "; no column differs by itself."
+        shared = f"Not all of the holdout is held out: {', and '.join(parts)}." if parts else ""
+        if not self._moved:
+            return shared
+        fewer = f"; fewer of the holdout's rows than by chance equal one training row, by {-self.twins:.1%} of them"
         named = ", ".join(f"{one.column!r} ({one.statistic} = {one.value:.3f})" for one in self.columns[:MAX_NAMED])
         n_more = len(self.columns) - MAX_NAMED
-        return f"; columns that differ: {named}{f' and {n_more} more' if n_more > 0 else ''}."
-
-
-Count = Annotated[int, Field(ge=0)]
+        more = f" and {n_more} more" if n_more > 0 else ""
+        moved = (
+            "Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
+            f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin)"
+            f"{fewer if self.twins < 0 else ''}"
+            f"; {f'columns that differ: {named}{more}' if named else 'no column differs by itself'}."
+        )
+        return f"{moved} {shared}".strip()
 
 
 @dataclass(frozen=True, repr=False)

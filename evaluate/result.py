@@ -19,7 +19,7 @@ from evaluate.estimate import NO_HOLDOUT, UNASKED, Direction, Estimate, Evaluati
 from evaluate.metrics import CATALOG, MODULES, is_ours
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
-from evaluate.record import Record
+from evaluate.record import Count, Record
 from evaluate.text import number, plain
 from synth.dp.statement import NO_GUARANTEE, PrivacyStatement, guarantee_words
 from synth.errors import nearest
@@ -74,7 +74,7 @@ class Expectation(Record):
     """The same of a small pair of columns."""
     pair: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """The same of a typical pair."""
-    n_rows: Annotated[int, Field(ge=0)] | None = None
+    n_rows: Count | None = None
     """Training rows that this rests on."""
 
 
@@ -100,7 +100,7 @@ class Candidate(Record):
     """Of the claim; `None` where none ran."""
     expected: Expectation | None = None
     """Of a private fit, by public facts; `None` where nothing was worked out."""
-    n_rejected_rows: Annotated[int, Field(ge=0)] | None = None
+    n_rejected_rows: Count | None = None
     """Rows that were drawn and rejected for breaking a constraint; `None` where that is not known, or there are no
     constraints.
     """

@@ -36,19 +36,16 @@ _AMONG = {
 def on_samples(measure: str, found: MetricResult, tables: Tables) -> MetricResult:
     """A measure's result with a note on its samples; where these are all rows, nothing changes."""
     said = sampled_rows(tables)
-    if measure in ON_ALL_ROWS or not said or (measure == _PERSONAL and not _keeps_personal(tables)):
+    kept = (tables.schema.columns[name] for name in tables.schema.kept)
+    # Without a column in which a real person's value could stand unlearned, nothing was looked for.
+    finds_nothing = measure == _PERSONAL and not any(column.is_replaced for column in kept)
+    if measure in ON_ALL_ROWS or not said or finds_nothing:
         return found
     noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
     estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
     if measure.startswith("privacy."):
-        estimates = tuple(_allowed(one, _share(_attack(measure, one), tables), tables) for one in estimates)
+        estimates = tuple(_allowed(one, measure, tables) for one in estimates)
     return replace(found, estimates=estimates)
-
-
-def _keeps_personal(tables: Tables) -> bool:
-    """True with a column in which a real person's value could stand unlearned; else nothing was looked for."""
-    columns = (tables.schema.columns[name] for name in tables.schema.kept)
-    return any(column.is_replaced for column in columns)
 
 
 _NAMES: dict[Side, str] = {"train": "training", "holdout": "held-out", "synthetic": "synthetic"}
@@ -62,39 +59,23 @@ def sampled_rows(tables: Tables) -> str:
     return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""
 
 
-def _attack(measure: str, one: Estimate) -> str:
-    """The measure whose samples a number depends on."""
-    return _PERSONAL if _sampled(one) == "counted" else measure
-
-
-def _sampled(one: Estimate) -> str:
-    metric = CATALOG.get(one.measure)
-    return "" if metric is None else metric.sampled
-
-
-def _share(measure: str, tables: Tables) -> float:
-    """The share of a leak that a sample shows; 0 where it may show nothing."""
-    real = _real_share(tables)
-    if measure == _PERSONAL:
-        return 1.0 if real == 1.0 else 0.0  # a share of the synthetic rows is that of a sample of them
-    if measure == _SINGLED_OUT:
-        return real if tables.share_at_hand("synthetic") == 1.0 else 0.0
-    return tables.share_at_hand("synthetic")
-
-
-def _real_share(tables: Tables) -> float:
-    """The share of the rows of train or of the holdout that is in the samples, whichever is less."""
-    return min(tables.share_at_hand(side) for side in ("train", "holdout"))
-
-
-def _allowed(one: Estimate, share: float, tables: Tables) -> Estimate:
+def _allowed(one: Estimate, measure: str, tables: Tables) -> Estimate:
     """The number with an upper end that allows for what was not searched."""
     if one.direction != "lower" or one.low is None or one.high is None:
         return one
-    if _sampled(one) == "counted" and tables.share_at_hand("synthetic") < 1.0:
+    real_sides: tuple[Side, ...] = ("train", "holdout")
+    sampled = CATALOG[one.measure].sampled if one.measure in CATALOG else ""
+    synthetic, real = tables.share_at_hand("synthetic"), min(tables.share_at_hand(s) for s in real_sides)
+    share = synthetic  # of a leak that a sample shows; 0 where it may show nothing
+    if measure == _PERSONAL or sampled == "counted":
+        share = 1.0 if real == 1.0 else 0.0  # a share of the synthetic rows is that of a sample of them
+    elif measure == _SINGLED_OUT:
+        share = real if synthetic == 1.0 else 0.0
+    if sampled == "counted" and synthetic < 1.0:
         # As a sample, it has a sampling error; the rows that were found are in the table all the same.
-        one = replace(one, low=one.value * tables.share_at_hand("synthetic"), high=_beyond(one))
-    if _sampled(one) == "copied" and min(tables.share_at_hand("synthetic"), _real_share(tables)) < 1.0:
+        most = max(one.value, clopper_pearson(round(one.value * one.n), one.n)[1])
+        one = replace(one, low=one.value * synthetic, high=most)
+    if sampled == "copied" and min(synthetic, real) < 1.0:
         one = replace(one, high=max(one.high or 0.0, clopper_pearson((one.high or 0.0) * one.n, one.n)[1]))
     if share == 1.0:
         return one
@@ -109,8 +90,3 @@ def _of_all(end: float | None, chance: float, share: float) -> float | None:
     if end is None or not share:
         return None if end is None else 1.0
     return min(1.0, max(end, chance + (end - chance) / share))
-
-
-def _beyond(one: Estimate) -> float:
-    """The upper end of a share of rows of which a sample was looked at."""
-    return max(one.value, clopper_pearson(round(one.value * one.n), one.n)[1])

@@ -13,7 +13,7 @@ measures are those that tell most for their time, and none that was not asked fo
 that a busy machine comes to what an idle one does. What they come to depends on a policy: see `evaluate.gate.checks`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -97,8 +97,12 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     """
     cases = _telling(real)
     asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
-    unasked = _unasked if real.held_out else lambda telling: f"It takes {telling[0]}, which takes a holdout."
-    absent = {case: unasked(cases[case]) for case, names in asked.items() if not names}
+    unasked = "It takes one of {}, and none was asked for." if real.held_out else "It takes {}, which takes a holdout."
+    absent = {
+        case: unasked.format(", ".join(cases[case]) if real.held_out else cases[case][0])
+        for case, names in asked.items()
+        if not names
+    }
     sample = None if len(absent) == len(asked) else _sampled(real)
     if sample is None:
         few = f"Fewer than {MIN_TRAIN_ROWS} rows are left where entities are kept whole."
@@ -131,20 +135,14 @@ def _measured(
         for case, given in tables.items():
             if name in asked[case]:
                 found[case].append(run(name, _narrowed(given) if name in NARROWED else given))
-    return {case: _candidate(case, measured) for case, measured in found.items()}
-
-
-def _candidate(case: Case, measured: Iterable[MetricResult]) -> Candidate:
-    measured = list(measured)
-    return Candidate(
-        name=case,
-        estimates=tuple(e for one in measured for e in one.estimates if e.measure in GATEABLE),
-        failures=tuple(f for one in measured for f in one.failures if f.measure in GATEABLE),
-    )
-
-
-def _unasked(telling: Iterable[str]) -> str:
-    return f"It takes one of {', '.join(telling)}, and none was asked for."
+    return {
+        case: Candidate(
+            name=case,
+            estimates=tuple(e for one in measured for e in one.estimates if e.measure in GATEABLE),
+            failures=tuple(f for one in measured for f in one.failures if f.measure in GATEABLE),
+        )
+        for case, measured in found.items()
+    }
 
 
 def _brought(real: Real) -> dict[Case, SpoiledCase]:

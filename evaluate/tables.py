@@ -29,7 +29,6 @@ from synth.observed import observe
 from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
 from synth.split import halves, split_table
-from synth.table.conforming import Outside
 from synth.table.rows import Rows
 from synth.table.table import Table
 from synth.table.translating import TranslatedTable, Translations
@@ -66,21 +65,6 @@ class MetricResult:
     estimates: tuple[Estimate, ...] = ()
     failures: tuple[Failure, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StatedClaim:
-    """The claim of a table's privacy statement: public numbers."""
-
-    epsilon: float
-    delta: float
-    n_units: int
-    max_rows_per_unit: int = 1
-
-    @classmethod
-    def of(cls, stated: PrivacyStatement | None) -> "StatedClaim | None":
-        """The claim of a statement; `None` where there is none."""
-        return None if stated is None else cls(stated.epsilon, stated.delta, stated.n_units, stated.max_rows_per_unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +158,10 @@ class Real(_Sides):
         options = EvaluationOptions.of(options, settings)
         seed, outside, limit = options.seed, options.outside, options.sample_rows
         sources: dict[Side, Any] = {"train": train, "holdout": holdout}
-        rows = {side: _rows(side, table, schema, outside) for side, table in sources.items() if table is not None}
+        rows: dict[Side, Rows] = {}
+        for side, table in sources.items():
+            with _naming(side):
+                rows |= {} if table is None else {side: Rows.of(table, schema, outside=outside, other=True)}
         declared = schema
         if schema.measured:
             schema = observe(schema, *(found.frame(*schema.measured) for found in rows.values()))
@@ -230,7 +217,7 @@ class Real(_Sides):
         whole: dict[Side, Whole] = {} if len(at) == len(rows) else {"synthetic": Whole(fitted, hashes, len(at))}
         real = {one.name: getattr(self, one.name) for one in fields(self)} | {"whole": {**self.whole, **whole}}
         made = Tables(
-            **real, synthetic=frame, offered=rows, ranks=ranks, claim=StatedClaim.of(statement),
+            **real, synthetic=frame, offered=rows, ranks=ranks, claim=statement,
             unjudged=_unjudged(synthetic, table, self.schema, at),
             translated={} if table is None else dict(table.counted),
         )  # fmt: skip
@@ -254,7 +241,7 @@ class Tables(_Sides):
 
     _: KW_ONLY
     synthetic: pd.DataFrame
-    claim: StatedClaim | None = None
+    claim: PrivacyStatement | None = None
     translated: Translations = field(default_factory=dict)
     # all synthetic rows under the declared schema, with the faults of their cells; `None` where rows were given that
     # fit.
@@ -301,11 +288,6 @@ class Tables(_Sides):
 
     def _results_of(self, side: Side) -> SharedResults:
         return self.kept if side == "synthetic" else self.kept_of_real
-
-
-def _rows(name: str, source: Any, schema: Schema, outside: Outside) -> Rows:
-    with _naming(name):
-        return Rows.of(source, schema, outside=outside, other=True)
 
 
 def _tell_clamped(faults: Mapping[Side, CellFaults]) -> None:

@@ -41,8 +41,7 @@ def short(name: object, n: int = SHORT) -> str:
     >>> short("marital_status", 8)
     'marital…'
     """
-    shown = plain(name)
-    return shown if len(shown) <= n else f"{shown[: n - 1]}…"
+    return plain(name, n)
 
 
 def listed(names: Sequence[object], most: int = MOST_NAMED) -> str:

@@ -213,7 +213,7 @@ def judge(
             "pass what evaluate.evaluate gives, and name single candidates"
         )
     is_one = isinstance(policies, Policy | Path | str) or not isinstance(policies, Iterable)
-    several: Iterable[Any] = (policies,) if is_one else policies
+    several: Any = (policies,) if is_one else policies
     policies = tuple(one if isinstance(one, Policy) else load_policy(one) for one in several)
     waivers = tuple(waivers)
     for policy in policies:

@@ -28,14 +28,14 @@ def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairResult]:
     could not be measured of a table, though it was of the other, is worse than any number: a table that gives no answer
     is not ahead of one that does. Where time ran out, or the rows cannot tell, nothing is said.
     """
-    pairs = list(itertools.combinations(tables, 2))
-    results = [_compare(name, pair, tables) for name in FIGURES for pair in pairs if _known(name, pair, tables)]
+    results = [
+        _compare(name, pair, tables)
+        for name in FIGURES
+        for pair in itertools.combinations(tables, 2)
+        if any(name in tables[one].found for one in pair)
+    ]
     adjusted = iter(holm([one.p for one in results if one.p is not None]))
     return [one if one.p is None else _decided(one, next(adjusted)) for one in results]
-
-
-def _known(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> bool:
-    return any(name in tables[one].found for one in pair)
 
 
 def _compare(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> PairResult:

@@ -23,7 +23,7 @@ def ranking(behind: dict[str, tuple[str, ...]]) -> VendorRanking:
         for name in VENDORS
     )  # fmt: skip
     order = tuple(Rank(name, len(ahead) + 1, ahead, "a") for name, ahead in behind.items())
-    terms = ComparisonTerms(9, None, 9, 0, "internal", 1)
+    terms = ComparisonTerms(9, None, 9, 0, "internal")
     return VendorRanking(terms, vendors, Order("", 0.05, 0, order, (), ()), None)
 
 

@@ -50,7 +50,7 @@ def vendor(name: str, standing: str, **changes: Any) -> dict[str, Any]:
 def point(name: str, utility: float, exposure: float, standing: str = "ranked", best: bool = False) -> dict[str, Any]:
     return {
         "name": name, "utility": utility, "utility_low": utility - 0.01, "utility_high": utility + 0.01,
-        "exposure": exposure, "exposure_value": exposure - 0.01, "standing": standing, "best": best,
+        "exposure": exposure, "standing": standing, "best": best,
     }  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def ranking(name: str = "acme", **changes: Any) -> VendorRanking:
     }  # fmt: skip
     content = {
         "terms": {
-            "rows": 800, "rows_asked": None, "train_rows": 800, "seed": 0, "policy": "internal", "policy_version": 1,
+            "rows": 800, "rows_asked": None, "train_rows": 800, "seed": 0, "policy": "internal",
         },
         "vendors": [
             vendor("cheat", "disqualified"),

@@ -165,7 +165,7 @@ def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) 
         return None
     best = frontier([(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"])
     shown = tuple(
-        PicturePoint(name, of.value, of.low, of.high, _worst(by), by.value, standings[name], name in best)
+        PicturePoint(name, of.value, of.low, of.high, _worst(by), standings[name], name in best)
         for name, of, by in points
     )
     marks, named = points[0][1], {name for name, _, _ in points}
@@ -305,7 +305,7 @@ def _ranking(
     standings = {vendor.name: vendor.standing for vendor in vendors}
     asked, policy = bench.asked, bench.policy
     return VendorRanking(
-        ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name, policy.version),
+        ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name),
         vendors,
         order,
         picture([one.candidate for one in measured.values()], standings),

@@ -197,7 +197,7 @@ def test_a_table_of_few_entities_is_behind_one_that_can_be_told(monkeypatch: pyt
 
 
 def test_a_ranking_survives_its_file(figures_of: dict[str, ReplicatedFigures], schema: Schema) -> None:
-    terms = ComparisonTerms(rows=9, rows_asked=None, train_rows=9, seed=0, policy="internal", policy_version=1)
+    terms = ComparisonTerms(rows=9, rows_asked=None, train_rows=9, seed=0, policy="internal")
     ranking = VendorRanking(terms, (), ranked(figures_of), None)
     evaluation = replace(evaluation_of(Candidate("one", ())), ranking=ranking)
     assert evaluation_from(evaluation.to_json()).ranking == ranking

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import StatedClaim, Tables
+from evaluate.tables import Tables
 from evaluate.utility import study
+from synth.dp.statement import PrivacyStatement
 from synth.schema import Schema, build_schema
 
 COLUMNS: dict[str, Any] = {
@@ -58,7 +59,7 @@ def make() -> Maker:
         synthetic: pd.DataFrame | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
         *,
         n: int = 600,
-        claim: StatedClaim | None = None,
+        claim: PrivacyStatement | None = None,
         seed: int = 0,
     ) -> Tables:
         schema = schema or schema_of()

@@ -8,12 +8,13 @@ import pytest
 
 from evaluate.dp_release import predicts
 from evaluate.options import MeasureOptions
-from evaluate.tables import StatedClaim, Tables
+from evaluate.tables import Tables
 from evaluate.utility import study, tstr
 from evaluate.utility.task import Task, public_task, public_values
 from synth.errors import SchemaError
 from synth.schema import build_schema
 from synth.schema.kinds import IntegerColumn, RealColumn
+from tests.evaluations import stated
 
 from .conftest import COLUMNS, population
 
@@ -38,7 +39,7 @@ def tables(column: dict[str, Any], y: Any, **roles: Any) -> Tables:
         frame.iloc[i * 500 : (i + 1) * 500][list(schema.kept)].reset_index(drop=True) for i in range(4)
     )
     shuffled = train.assign(y=train["y"].sample(frac=1, random_state=0).to_numpy()).astype({"y": train["y"].dtype})
-    claim = StatedClaim(epsilon=10.0, delta=1e-5, n_units=500)
+    claim = stated(epsilon=10.0, delta=1e-5, n_units=500)
     return Tables(schema, schema, train, fresh, control, shuffled, 0, synthetic=other, claim=claim)
 
 

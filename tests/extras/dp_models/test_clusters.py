@@ -5,18 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluate.tables import StatedClaim, Tables
+from evaluate.tables import Tables
 from evaluate.utility import clusters
 from evaluate.utility.k_means import GroupSpace, Points
 from synth.schema import build_schema
 from tests.evaluate.utility.conftest import COLUMNS, reordered, schema_of, values
 from tests.evaluate.utility.test_clusters import PLANTED, planted, planted_rows, shuffled
+from tests.evaluations import stated
 from understudy.extras.dp_models import groups
 from understudy.extras.dp_models.groups import public_space
 
 COST = groups.GAP
-CLAIM = StatedClaim(epsilon=10.0, delta=1e-5, n_units=600)
-PLANTED_CLAIM = StatedClaim(10.0, 1e-5, 1_000)
+CLAIM = stated(epsilon=10.0, delta=1e-5, n_units=600)
+PLANTED_CLAIM = stated(epsilon=10.0, delta=1e-5, n_units=1_000)
 
 
 def measured(tables):
@@ -46,7 +47,7 @@ def test_against_a_useless_table_finding_groups_directly_wins():
 
 @pytest.mark.statistical
 def test_less_privacy_finds_more_of_the_groups():
-    strict, loose = (measured(planted(claim=StatedClaim(e, 1e-5, 1_000)))[COST] for e in (0.1, 50.0))
+    strict, loose = (measured(planted(claim=stated(epsilon=e, delta=1e-5, n_units=1_000)))[COST] for e in (0.1, 50.0))
     assert strict.value < loose.value - 0.2
 
 
@@ -81,7 +82,7 @@ def test_rows_of_an_entity_are_one_unit_and_their_groups_are_found_with_dp():
         planted_rows(n, seed).assign(who=1_000 * seed + np.arange(n) // 2)
         for n, seed in ((1_000, 0), (600, 1), (1_000, 2))
     ]
-    claim = StatedClaim(10.0, 1e-5, 500, max_rows_per_unit=2)
+    claim = stated(epsilon=10.0, delta=1e-5, n_units=500, max_rows_per_unit=2)
     tables = replace(Tables.prepare(*frames, schema), claim=claim)
     points = Points.of(tables.train, public_space(tables), tables)
     assert np.bincount(points.units).tolist() == [2] * 500

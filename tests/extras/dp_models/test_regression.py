@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import StatedClaim, Tables
+from evaluate.tables import Tables
 from evaluate.utility.task import Task
 from synth.schema import build_schema
 from tests.evaluate.test_large_tables import real_of, sides
@@ -14,7 +14,7 @@ from tests.evaluations import stated
 from understudy.extras.dp_models import regression
 from understudy.extras.dp_models.regression import Target, encode, public_columns, units_of
 
-CLAIM = StatedClaim(epsilon=3.0, delta=1e-5, n_units=600)
+CLAIM = stated(epsilon=3.0, delta=1e-5, n_units=600)
 GAP = regression.GAP
 pytestmark = pytest.mark.usefixtures("linear_only")
 
@@ -43,18 +43,20 @@ def test_against_a_useless_table_training_directly_wins(make):
 
 @pytest.mark.statistical
 def test_less_privacy_makes_a_better_model(make):
-    strict = regression.measure(make(claim=StatedClaim(0.05, 1e-5, 600))).estimates[0]
-    loose = regression.measure(make(claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
+    strict = regression.measure(make(claim=stated(epsilon=0.05, delta=1e-5, n_units=600))).estimates[0]
+    loose = regression.measure(make(claim=stated(epsilon=10.0, delta=1e-5, n_units=600))).estimates[0]
     assert strict.value < loose.value - 0.02
 
 
 def test_numbers_are_predicted_too(make):
-    gap = regression.measure(make(schema_of("amount"), claim=StatedClaim(10.0, 1e-5, 600))).estimates[0]
+    gap = regression.measure(make(schema_of("amount"), claim=stated(epsilon=10.0, delta=1e-5, n_units=600))).estimates[
+        0
+    ]
     assert gap.floor > 0.3 and gap.reference < 0.02
 
 
 def test_rows_of_an_entity_are_one_unit(make):
-    claim = StatedClaim(5.0, 1e-5, 300, max_rows_per_unit=2)
+    claim = stated(epsilon=5.0, delta=1e-5, n_units=300, max_rows_per_unit=2)
     gap = regression.measure(make(schema_of(entity="who", max_rows_per_unit=2), claim=claim)).estimates[0]
     assert gap.floor > 0.1
 
@@ -88,13 +90,11 @@ def test_public_features_are_of_length_one_at_most_whatever_the_values():
     assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-6
 
 
-def test_the_claim_is_read_off_the_statement():
+def test_tables_know_what_was_stated_of_the_synthetic_one():
     statement = stated(n_units=10, max_rows_per_unit=3, unit="who")
-    assert StatedClaim.of(statement) == StatedClaim(1.0, 1e-6, 10, 3)
-    assert StatedClaim.of(None) is None
     frame = population(400, np.random.default_rng(1))[list(schema_of().kept)].assign(who=range(400))
     tables = Tables.prepare(frame[:200], frame[200:300], frame[300:], schema_of(), statement=statement)
-    assert tables.claim == StatedClaim(1.0, 1e-6, 10, 3)
+    assert tables.claim == statement
 
 
 def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(tables, found, monkeypatch):
