@@ -56,93 +56,60 @@ def in_ten(power: float) -> int:
 
 @dataclass(frozen=True)
 class AuditCheck:
-    """A check beside the attack.
-
-    Attributes:
-        what: that was checked.
-        looked_at: what it saw.
-        would_show: the faults that it finds.
-        power: the probability to show half the noise.
-        fault: in words, where there is one.
-        bound: the epsilon that the fault proves, above the claim; 0 without one.
-    """
+    """A check beside the attack."""
 
     __pydantic_config__: ClassVar = CLOSED
 
     what: str
     looked_at: str
-    would_show: str = ""
-    power: Share | None = None
-    fault: str | None = None
-    bound: Number = 0.0
+    would_show: str = ""  # the faults that it finds
+    power: Share | None = None  # the probability to show half the noise
+    fault: str | None = None  # in words, where there is one
+    bound: Number = 0.0  # the epsilon that the fault proves, above the claim; 0 without one
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditPart:
-    """The attack on one part of a schedule.
-
-    Attributes:
-        what: the events that it attacks; empty for all.
-        bound: epsilon is at least this, if the noise is of the stated kind, of any size; of reports, if each answer of
-            a respondent is randomized on its own.
-        distribution_free: the same without that assumption; lower.
-        strongest: the bound that as many trials would have given an attacker who never errs.
-        n_trials: guesses, about half of them with the canary in.
-        false_positives: "in" where the canary was out, with the interval that the bounds rest on.
-        false_negatives: "out" where it was in.
-        ran_on: the table, in words.
-    """
+    """The attack on one part of a schedule."""
 
     __pydantic_config__: ClassVar = CLOSED
 
-    what: str = ""
+    what: str = ""  # the events that it attacks; empty for all
+    # Epsilon is at least this, if the noise is of the stated kind, of any size; of reports, if each answer of a
+    # respondent is randomized on its own.
     bound: Number
-    distribution_free: Number
-    strongest: Number
-    n_trials: Annotated[int, Field(ge=0)]
-    false_positives: Rate
-    false_negatives: Rate
-    ran_on: str
+    distribution_free: Number  # the same without that assumption; lower
+    strongest: Number  # the bound that as many trials would have given an attacker who never errs
+    n_trials: Annotated[int, Field(ge=0)]  # guesses, about half of them with the canary in
+    false_positives: Rate  # "in" where the canary was out, with the interval that the bounds rest on
+    false_negatives: Rate  # "out" where it was in
+    ran_on: str  # the table, in words
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(AuditPart):
-    """A claim, the attack on it, and what was checked beside it.
+    """A claim, the attack on it, and what was checked beside it."""
 
-    Attributes:
-        epsilon: as it is claimed.
-        delta: of the claim.
-        confidence: of all bounds together.
-        parts: each with its share of the error; empty where all was attacked at once.
-        checks: beside the attack.
-        covered: events of the statement that were attacked or checked.
-        not_covered: events that were not, and what no audit looks at.
-        attacked: the noise, or the reports of respondents.
-    """
-
-    epsilon: Number
+    epsilon: Number  # as it is claimed
     delta: Number
-    confidence: Number
-    parts: tuple[AuditPart, ...] = ()
+    confidence: Number  # of all bounds together
+    parts: tuple[AuditPart, ...] = ()  # each with its share of the error; empty where all was attacked at once
     checks: tuple[AuditCheck, ...] = ()
-    covered: tuple[str, ...] = ()
-    not_covered: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()  # events of the statement that were attacked or checked
+    not_covered: tuple[str, ...] = ()  # events that were not, and what no audit looks at
     attacked: Literal["noise", "reports"] = "noise"
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
         """The audit that attacked some parts, or all at once."""
-        made = vars(max(parts, key=lambda part: part.bound)) | {
-            "what": "",
-            "distribution_free": max(part.distribution_free for part in parts),
-            "strongest": min(part.strongest for part in parts),
-            "parts": tuple(parts) if len(parts) > 1 else (),
-        }
-        return Audit(epsilon=claim[0], delta=claim[1], confidence=confidence, **made)
+        most = {"distribution_free": max(part.distribution_free for part in parts)}
+        most |= {"strongest": min(part.strongest for part in parts)}
+        each = vars(max(parts, key=lambda part: part.bound)) | {"what": "", **most}
+        several = tuple(parts) if len(parts) > 1 else ()
+        return Audit(epsilon=claim[0], delta=claim[1], confidence=confidence, parts=several, **each)
 
     @property
     def verdict(self) -> str:
-        """The verdict: no fault found, claim exceeded, or too weak to say."""
         if self.faults or self.bound > self.epsilon:
             return EXCEEDS
         if self.attacked == "reports":
@@ -154,9 +121,8 @@ class Audit(AuditPart):
         """By how much the bound exceeds the claim: what a rule is about."""
         excess = self.bound - self.epsilon
         if self.verdict == TOO_WEAK:
-            note = (
-                f"too weak to say: {self.n_trials:,} trials show no bound above {self.strongest:.3g} without any noise"
-            )
+            weak = f"{self.n_trials:,} trials show no bound above {self.strongest:.3g} without any noise"
+            note = f"too weak to say: {weak}"
             return Estimate(MEASURE, excess, self.n_trials, "lower", note=note)
         note = f"the claim is disproved above 0, at {self.confidence:.1%} confidence; below 0 nothing is proved"
         if self.weakest is not None:
