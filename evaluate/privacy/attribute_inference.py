@@ -24,7 +24,7 @@ import pandas as pd
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, not_measured, too_few
-from evaluate.privacy.match_scores import Cells
+from evaluate.privacy.match_scores import widths_of
 from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
 
@@ -112,7 +112,7 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
         codes[codes < 0] = np.nan
         ends = np.cumsum([len(part) for part in parts])[:-1]
         return Secret(*np.split(codes, ends), width=0.0, is_line=False)
-    widths = tables.kept_of_real.once("widths", lambda: dict(Cells.of(tables.fresh, tables.schema).widths))
+    widths = tables.kept_of_real.once("widths", lambda: widths_of(tables.fresh, tables.schema))
     return Secret(*(column.positions(part) for part in parts), width=widths[name], is_line=True)
 
 

@@ -6,12 +6,14 @@ nearest. Neither tells a leak of a few rows from none, which is why no rule shou
 Source: Yao et al. 2025, arXiv:2505.01524 (why distances do not decide); the space is `evaluate.neighbors`.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from evaluate.metrics import Metric
-from evaluate.neighbors import SpaceRows, nearest, space_of
+from evaluate.neighbors import nearest, space_of
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 
@@ -35,39 +37,30 @@ def measure(tables: Tables) -> MetricResult:
     """
     space = space_of(tables)
     n_affordable = min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
-    n = min(len(tables.synthetic), len(tables.fresh), n_affordable)
-    synthetic = nearest(_drawn(space.synthetic, tables.synthetic, tables, n), space.train, k=2)
-    fresh = nearest(_drawn(space.fresh, tables.fresh, tables, n), space.train, k=2)
-    figures = {"quantiles": QUANTILES.tolist()}
-    estimates = []
-    nndr = "ratio of the distances to the nearest and the second nearest training row"
-    for name, of, text in (("dcr", _dcr, "distance to the nearest training row"), ("nndr", _nndr, nndr)):
-        estimates.append(_median(f"privacy.{name}.median", of(synthetic), of(fresh), f"median {text}"))
-        figures[name] = {"synthetic": _quantiles(of(synthetic)), "holdout": _quantiles(of(fresh))}
-    return MetricResult(tuple(estimates), figures={"distance": figures})
+    n, dcr, nndr = min(len(tables.synthetic), len(tables.fresh), n_affordable), {}, {}
+    for side, frame in (("synthetic", tables.synthetic), ("holdout", tables.fresh)):
+        rows = (space.synthetic if side == "synthetic" else space.fresh).take(tables.drawn(frame)[:n])
+        first, second = nearest(rows, space.train, k=2).T
+        # 1 where both distances are zero: a row with two twins is no single person's.
+        dcr[side], nndr[side] = first, np.where(second > 0, first / np.where(second > 0, second, 1.0), 1.0)
+    ratio = "ratio of the distances to the nearest and the second nearest training row"
+    estimates = (
+        _median("privacy.dcr.median", dcr, "distance to the nearest training row"),
+        _median("privacy.nndr.median", nndr, ratio),
+    )
+    figures: dict[str, Any] = {"quantiles": QUANTILES.tolist()}
+    for name, sides in (("dcr", dcr), ("nndr", nndr)):
+        figures[name] = {side: _quantiles(values) for side, values in sides.items()}
+    return MetricResult(estimates, figures={"distance": figures})
 
 
-def _dcr(distances: np.ndarray) -> np.ndarray:
-    return distances[:, 0]
+def _quantiles(values: np.ndarray) -> list[float]:
+    return [round(float(q), 6) for q in np.quantile(values, QUANTILES)]
 
 
-def _nndr(distances: np.ndarray) -> np.ndarray:
-    """The ratio; 1 where both distances are zero: a row with two twins is no single person's."""
-    second = distances[:, 1]
-    return np.where(second > 0, distances[:, 0] / np.where(second > 0, second, 1.0), 1.0)
-
-
-def _drawn(rows: SpaceRows, frame: pd.DataFrame, tables: Tables, n: int) -> SpaceRows:
-    return rows.take(tables.drawn(frame)[:n])
-
-
-def _quantiles(distances: np.ndarray) -> list[float]:
-    return [round(float(q), 6) for q in np.quantile(distances, QUANTILES)]
-
-
-def _median(name: str, values: np.ndarray, fresh: np.ndarray, note: str) -> Estimate:
-    ranked, n = np.sort(values), len(values)
+def _median(name: str, values: Mapping[str, np.ndarray], what: str) -> Estimate:
+    ranked, n = np.sort(values["synthetic"]), len(values["synthetic"])
     below = int(stats.binom.ppf(0.025, n, 0.5))
-    low, high = ranked[max(0, below - 1)], ranked[min(n - 1, n - below)]
-    value, reference = float(np.median(ranked)), float(np.median(fresh))
-    return Estimate(name, value, n, "none", low=float(low), high=float(high), reference=reference, note=note)
+    low, high = float(ranked[max(0, below - 1)]), float(ranked[min(n - 1, n - below)])
+    value, reference = (float(np.median(side)) for side in (ranked, values["holdout"]))
+    return Estimate(name, value, n, "none", low=low, high=high, reference=reference, note=f"median {what}")

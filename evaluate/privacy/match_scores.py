@@ -5,7 +5,6 @@ times match within a twentieth of the span of most rows.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,53 +15,33 @@ NEAR = 0.05  # Of the span of most rows, either way
 MOST = (0.05, 0.95)  # Quantiles between which most rows lie
 
 
-@dataclass(frozen=True)
-class Cells:
-    schema: Schema
-    widths: Mapping[str, float]
-
-    @classmethod
-    def of(cls, reference: pd.DataFrame, schema: Schema) -> "Cells":
-        """Cells as wide as a table that the attacker holds suggests. `reference`: *Sensitive* where it is real.
-        Conforming to the schema.
-        """
-        widths = {}
-        for name in schema.learned:
-            if schema.columns[name].is_categorical:
-                continue
-            places = _places(reference, name, schema)
-            known = places[~np.isnan(places)]
-            low, high = np.quantile(known, MOST) if len(known) else (0.0, 0.0)
-            widths[name] = float(high - low) * NEAR
-        return cls(schema, widths)
-
-    def counts(self, table: pd.DataFrame, targets: pd.DataFrame) -> np.ndarray:
-        """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned)."""
-        found = []
-        for name in self.schema.learned:
-            if name in self.widths:
-                ours, theirs = (_places(frame, name, self.schema) for frame in (table, targets))
-                found.append(_around(theirs, ours, self.widths[name]))
-            else:
-                ours, theirs = _codes(table[name], targets[name])
-                found.append(np.bincount(ours, minlength=int(theirs.max(initial=0)) + 1)[theirs])
-        return np.column_stack(found)
+def widths_of(reference: pd.DataFrame, schema: Schema) -> dict[str, float]:
+    """How near numbers and times of each column have to lie, as a table that the attacker holds suggests. `reference`:
+    *Sensitive* where it is real. Conforming to the schema.
+    """
+    widths = {}
+    for name in (name for name in schema.learned if not schema.columns[name].is_categorical):
+        positions = schema.columns[name].positions(reference[name])
+        known = positions[~np.isnan(positions)]
+        low, high = np.quantile(known, MOST) if len(known) else (0.0, 0.0)
+        widths[name] = float(high - low) * NEAR
+    return widths
 
 
-def _places(frame: pd.DataFrame, name: str, schema: Schema) -> np.ndarray:
-    return np.asarray(schema.columns[name].positions(frame[name]))
-
-
-def _around(centers: np.ndarray, places: np.ndarray, width: float) -> np.ndarray:
-    """Counts of places around each center; for a missing center, of missing places."""
-    missing = np.isnan(places)
-    known = np.sort(places[~missing])
-    low, high = np.searchsorted(known, centers - width, "left"), np.searchsorted(known, centers + width, "right")
-    return np.where(np.isnan(centers), missing.sum(), high - low)
-
-
-def _codes(values: pd.Series, others: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Codes from 0 of the values of two columns, missing ones alike."""
-    both = pd.concat([values.astype(object), others.astype(object)])
-    codes = pd.factorize(both.where(both.notna(), None), use_na_sentinel=True)[0] + 1
-    return codes[: len(values)], codes[len(values) :]
+def match_counts(
+    table: pd.DataFrame, targets: pd.DataFrame, schema: Schema, widths: Mapping[str, float]
+) -> np.ndarray:  # fmt: skip
+    """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned)."""
+    counts = []
+    for name in schema.learned:
+        if name in widths:
+            values, centers = (schema.columns[name].positions(frame[name]) for frame in (table, targets))
+            missing = np.isnan(values)
+            known, width = np.sort(values[~missing]), widths[name]
+            low, high = known.searchsorted(centers - width, "left"), known.searchsorted(centers + width, "right")
+            counts.append(np.where(np.isnan(centers), missing.sum(), high - low))
+        else:
+            both = pd.concat([frame[name].astype(object) for frame in (table, targets)])
+            codes = pd.factorize(both.where(both.notna(), None))[0] + 1  # missing ones alike
+            counts.append(np.bincount(codes[: len(table)], minlength=codes.max(initial=0) + 1)[codes[len(table) :]])
+    return np.column_stack(counts)

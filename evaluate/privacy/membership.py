@@ -17,7 +17,7 @@ Source: Carlini et al. 2022, arXiv:2112.03570 (calibration, low false positive r
 arXiv:2302.12580 (calibration by a reference population for synthetic tables); DeLong et al. 1988 (the area's variance).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,11 +80,10 @@ def area(parts: Sequence[Scores]) -> Rate:
         share = len(part.members) / n_members
         value += share * float(wins.mean())
         variance += share**2 * float(wins.var(ddof=1) / len(wins) + losses.var(ddof=1) / len(losses))
-    tail = (1 - LEVEL) / 2
     if variance == 0.0 and value in (0.0, 1.0):
         n = min(n_members, n_controls)
-        return value, *clopper_pearson(n * value, n, level=1 - 2 * tail)
-    half = float(-special.ndtri(tail)) * variance**0.5
+        return value, *clopper_pearson(n * value, n)
+    half = float(-special.ndtri((1 - LEVEL) / 2)) * variance**0.5
     return value, max(value - half, 0.0), min(value + half, 1.0)
 
 
@@ -116,22 +115,15 @@ def true_positive_rate(parts: Sequence[Scores], rate: float) -> Rate:
 def curve(parts: Sequence[Scores]) -> dict[str, object]:
     """The ROC curve, dense where the false positive rate is small, as plain data."""
     m, n = n_targets(parts)
-    rates = np.unique(np.geomspace(1 / (n + 1), 1.0, N_CURVE))
     false, true = [], []
-    for rate in rates:
+    for rate in np.unique(np.geomspace(1 / (n + 1), 1.0, N_CURVE)):
         allowed = [part.n_allowed(float(rate)) for part in parts]
         false.append(sum(allowed) / n)
         reached = zip(parts, allowed, strict=True)
         true.append(sum(p.n_above(k) if k < len(p.controls) else len(p.members) for p, k in reached) / m)
     kept = np.unique(false, return_index=True)[1]
-    return {
-        "fpr": [round(false[i], 6) for i in kept],
-        "tpr": [round(true[i], 6) for i in kept],
-        "auc": area(parts)[0],
-        "n_members": m,
-        "n_controls": n,
-        "floor_fpr": 1.0 / n,
-    }
+    ends = {name: [round(rates[i], 6) for i in kept] for name, rates in (("fpr", false), ("tpr", true))}
+    return {**ends, "auc": area(parts)[0], "n_members": m, "n_controls": n, "floor_fpr": 1.0 / n}
 
 
 AREA = 0.0  # Stands for the area under the curve among false positive rates
@@ -170,11 +162,16 @@ def parts_for(rate: float, of: Mapping[str, Both], first: str = "") -> tuple[Tar
 
 def _best(rate: float, of: Mapping[str, Both], inside: Both, first: str) -> str:
     """Name of the attack with the highest merit on some targets, if it is clearly better than the first."""
-    found = {name: TargetHalf(name, inside).scores(of) for name in of}
-    merit: Callable[[Scores], float] = _area if rate == AREA else lambda scores: _caught(scores, rate)
-    merits = {name: merit(scores) for name, scores in found.items()}
+    scores = {name: TargetHalf(name, inside).scores(of) for name in of}
+    if rate == AREA:
+        merits = {name: round(area([each])[0], 12) for name, each in scores.items()}
+    else:
+        caught = {
+            name: [each.n_above(each.n_allowed(rate * times)) for times in AROUND] for name, each in scores.items()
+        }
+        merits = {name: sum(n / times for n, times in zip(each, AROUND, strict=True)) for name, each in caught.items()}
     best = max(merits, key=lambda name: merits[name])
-    return best if merits[best] - merits[first] > CLEARLY * _spread(rate, found[first], merits[first]) else first
+    return best if merits[best] - merits[first] > CLEARLY * _spread(rate, scores[first], merits[first]) else first
 
 
 def _spread(rate: float, scores: Scores, merit: float) -> float:
@@ -186,14 +183,6 @@ def _spread(rate: float, scores: Scores, merit: float) -> float:
     weights = np.cumsum([1 / times for times in reversed(AROUND)])[::-1]
     by_chance = rate * m * float((weights**2 * np.diff([0.0, *AROUND])).sum()) * (1 + m / n)
     return float(np.sqrt(by_chance * max(1.0, merit / (rate * m * len(AROUND)))))
-
-
-def _area(scores: Scores) -> float:
-    return round(area([scores])[0], 12)
-
-
-def _caught(scores: Scores, rate: float) -> float:
-    return sum(scores.n_above(scores.n_allowed(rate * times)) / times for times in AROUND)
 
 
 BACKWARD = 0.4
@@ -216,7 +205,7 @@ def measure(tables: Tables) -> MetricResult:
     # Over all targets, small leaks show in cells before they show in rows, where there are many sets of columns.
     halves = parts_for(AREA, of, FOCAL if len(tables.schema.learned) > max(SET_SIZES) else "")
     parts = [half.scores(of) for half in halves]
-    auc = area_estimate("privacy.membership.auc", parts, note=_named(AUC_NOTE, halves))
+    auc = area_estimate("privacy.membership.auc", parts, note=named(AUC_NOTE, halves))
     if auc.high is not None and auc.high < BACKWARD:
         message = (
             "the attack finds rows of the holdout in the synthetic table, not of train: "
@@ -258,11 +247,11 @@ def rate_estimate(name: str, rate: float, of: Mapping[str, Both]) -> Estimate | 
     allowed = sum(part.n_allowed(rate) for part in parts) + len(parts) - 1
     return Estimate(
         name, value, n_members, "lower", low=low, high=high, reference=rate,
-        note=_named(RATE_NOTE.format(rate), halves), detectable=detectable_rate(rate, allowed, n_members, n_controls),
+        note=named(RATE_NOTE.format(rate), halves), detectable=detectable_rate(rate, allowed, n_members, n_controls),
     )  # fmt: skip
 
 
-def _named(note: str, halves: Sequence[TargetHalf]) -> str:
+def named(note: str, halves: Sequence[TargetHalf]) -> str:
     """The note with the attacks that the number is from."""
     names = " and ".join(dict.fromkeys(half.attack for half in halves))
     return f"{note}; strongest attack: {names}"

@@ -18,7 +18,7 @@ Source: Carlini et al. 2022 (2112.03570), algorithm 1 (likelihood ratios); Stadl
 and Meeus et al. 2023 (2306.10308) (shadow models of generators of tables).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ import pandas as pd
 from evaluate.metrics import Metric
 from evaluate.neighbors import SpaceRows, embed, nearest
 from evaluate.privacy.experiment import not_measured, too_few
-from evaluate.privacy.match_scores import Cells
+from evaluate.privacy.match_scores import match_counts, widths_of
 from evaluate.privacy.membership import Scores, area_estimate
 from evaluate.privacy.membership_attacks import contrasts
 from evaluate.sampling import one_per_entity
@@ -112,7 +112,7 @@ def attack(
     # DEVIATES: each target is in half of the shadow tables exactly, not with probability 1/2: none is in all of them.
     inside = rng.permuted(np.tile(np.arange(n_models) % 2 == 0, (len(targets.records), 1)), axis=1)
     judged = tables.synthetic.iloc[tables.order("synthetic")[:MOST_ROWS]]
-    known = targets.records, Cells.of(tables.fresh, tables.schema), tables
+    known = targets.records, widths_of(tables.fresh, tables.schema), tables
     fit, shadows = refits(generator, tables.declared), []
     for index in range(n_models):
         progress(f"shadow models of {generator.name}", index / n_models)
@@ -141,13 +141,14 @@ def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndar
     return np.asarray(logs[0] - logs[1])
 
 
-def _scores(table: pd.DataFrame, records: pd.DataFrame, cells: Cells, tables: Tables) -> np.ndarray:
+def _scores(table: pd.DataFrame, records: pd.DataFrame, widths: Mapping[str, float], tables: Tables) -> np.ndarray:
     """Scores of a table, shape (n_targets, 2): nearness of a row, and likelihood of each target by columns."""
     frames, schema = [tables.fresh, records, table], tables.schema
     points = zip(frames, embed(frames, schema), strict=True)
     fresh, targets, pool = (SpaceRows(content_hashes(frame, schema), place, {}) for frame, place in points)
     contrast = contrasts(nearest(targets, pool)[:, 0], nearest(targets, fresh)[:, 0])
-    return np.column_stack([contrast, np.log((cells.counts(table, records) + 0.5) / (len(table) + 1)).sum(axis=1)])
+    likely = np.log((match_counts(table, records, schema, widths) + 0.5) / (len(table) + 1)).sum(axis=1)
+    return np.column_stack([contrast, likely])
 
 
 def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:

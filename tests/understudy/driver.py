@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -28,16 +29,16 @@ SCHEDULES: dict[str, Any] = {}
 
 
 class Moments:
-    """Counts moments, logs them, and dies at the planned one, which has a number or a name."""
+    """Counts moments, logs them, and dies at the planned one: by number, by name, or the n-th of a name, "name#n"."""
 
     def __init__(self, folder: Path, die_at: int | str | None) -> None:
-        self._folder, self._die_at, self._n = folder, die_at, 0
+        self._folder, self._die_at, self._n, self._named = folder, die_at, 0, Counter[str]()
 
     def pass_by(self, name: str) -> None:
         self.log("moments.log", name)
-        if self._die_at in (self._n, name):
+        if self._die_at in (self._n, name, f"{name}#{self._named[name]}"):
             os.kill(os.getpid(), signal.SIGKILL)
-        self._n += 1
+        self._n, self._named[name] = self._n + 1, self._named[name] + 1
 
     def log(self, file: str, line: str) -> None:
         handle = os.open(self._folder / file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -55,12 +55,6 @@ def passed(folder: Path, moment: str) -> int:
     return (folder / "moments.log").read_text().splitlines().count(moment)
 
 
-def nth(folder: Path, moment: str, n: int) -> int:
-    """The number of the n-th such moment of the last attempt, from zero on."""
-    moments = (folder / "moments.log").read_text().splitlines()
-    return [number for number, name in enumerate(moments) if name == moment][n]
-
-
 def log(folder: Path, label: str) -> list[dict[str, Any]]:
     lines = (folder / "out" / "training" / f"{label}.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
@@ -124,7 +118,7 @@ def test_training_without_epsilon_that_was_killed_goes_on_and_ends_where_it_woul
     driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
 ) -> None:
     folder = made(workspace, "killed")
-    assert driver.attempt(folder, die_at=nth(whole, moment, n)) == -9
+    assert driver.attempt(folder, die_at=f"{moment}#{n}") == -9
     assert (folder / ".out.unfinished" / "training" / "net" / "checkpoint.pt").exists()
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
     assert passed(folder, "epoch:after") == left
@@ -140,7 +134,7 @@ def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_a
     driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
 ) -> None:
     folder = made(workspace, "killed")
-    assert driver.attempt(folder, die_at=nth(whole, moment, n)) == -9
+    assert driver.attempt(folder, die_at=f"{moment}#{n}") == -9
     once = charged(folder)
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
     assert passed(folder, "epoch:after") == 0
@@ -156,10 +150,8 @@ def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_a
 def test_as_many_lost_steps_as_a_stretch_has_are_charged_again(driver: Driver, workspace: Any) -> None:
     """Twenty stretches there are, so that one of 25 steps has two."""
     generators = {"private": {**GENERATORS["private"], "steps": 25}}
-    counted = made(workspace, "counted", generators=generators)
-    assert driver.attempt(counted) == 0
     folder = made(workspace, "killed", generators=generators)
-    assert driver.attempt(folder, die_at=nth(counted, "step:after", 4)) == -9
+    assert driver.attempt(folder, die_at="step:after#4") == -9
     once = charged(folder)
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
     assert passed(folder, "step:after") == 25 - 4
@@ -186,7 +178,7 @@ def test_a_finished_training_is_neither_done_nor_paid_for_again(
 
 def test_a_checkpoint_that_is_gone_is_told_in_one_sentence(driver: Driver, workspace: Any, whole: Path) -> None:
     folder = made(workspace, "killed")
-    assert driver.attempt(folder, die_at=nth(whole, "step:after", 3)) == -9
+    assert driver.attempt(folder, die_at="step:after#3") == -9
     (folder / ".out.unfinished" / "training" / "private" / "checkpoint.pt").unlink()
     spent = charged(folder).divergences
     assert driver.attempt(folder) == 2

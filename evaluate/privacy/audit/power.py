@@ -34,6 +34,12 @@ class Residuals:
         least = self._least(confidence)
         return math.sqrt(self.observed / least) if least > 0 else math.inf
 
+    def words(self, confidence: float) -> str:
+        return (
+            f"{self.n:,} numbers published less their exact ones: at {confidence:.4%} confidence at most "
+            f"{self.most(confidence):.3g} times the noise that was asked for"
+        )
+
     def power(self, confidence: float) -> float:
         """The probability that `most` shows half the noise."""
         spread, least = math.sqrt(self.variance), self._least(confidence)

@@ -60,7 +60,7 @@ Fewer than the confidence alone promises, since both error rates have to come ou
 SIZE_SHARE = 0.001
 """Of the error that the confidence leaves, for each size of a noise. That bound errs as often as it says: at 99% one
 sound audit in 100,000."""
-N_FITS = 160  # At epsilon 3 enough to find half the noise in 999 audits of a thousand
+LEAST_FITS, N_FITS = 5, 160  # At epsilon 3 enough to find half the noise in 999 audits of a thousand
 MOST_RELEASES = 2_700
 """Noisy numbers or tables of numbers that all fits release together, as fits that release more take longer: `aim` is
 fitted 60 to 160 times. No clock decides how many these are, unless somebody asks for one."""
@@ -92,11 +92,9 @@ def audit(
     if not isinstance(chosen, PrivateGenerator):
         raise AuditError(f"generator={generator.name!r} stands for {chosen.name!r}, which claims nothing; name another")
     generator = chosen
-    if (of_its_own := extras.load("audit").get(generator.name)) is not None:
-        audited_apart: Audit = of_its_own(
-            generator, schema, n_fits=n_fits, confidence=confidence, time_limit_s=time_limit_s, seed=seed,
-            progress=progress,
-        )  # fmt: skip
+    if (brought := extras.load("audit").get(generator.name)) is not None:
+        limits = {"n_fits": n_fits, "confidence": confidence, "time_limit_s": time_limit_s}
+        audited_apart: Audit = brought(generator, schema, seed=seed, progress=progress, **limits)
         return audited_apart
     counted, stand_in = generator.counted(schema), StandIn.like(schema, histories=generator.in_order)
     audited = generator.model_copy(update={**_shortcuts(generator), "delta": resolve_delta(generator.delta, schema)})
@@ -127,8 +125,10 @@ def audit(
         checks.append(of_noise_in_steps(schedule, run, size_level))
         covered.add(steps.what)
         stand_in = StandIn.like(schema, N_CODES_BESIDE_STEPS, histories=stand_in.histories)
+    n_releases = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
     trials = trials_of_counts(
-        audited, schedule, stand_in, rng, n_fits=n_fits or _n_fits(schedule), limit_s=fits_share * limit_s,
+        audited, schedule, stand_in, rng, limit_s=fits_share * limit_s,
+        n_fits=n_fits or int(np.clip(MOST_RELEASES // max(n_releases, 1), LEAST_FITS, N_FITS)),
         tell=lambda share: progress(what, begun + share * (1 - begun)),
     )  # fmt: skip
     parts.append(of_counts(schedule, trials, level))
@@ -148,12 +148,6 @@ def audit(
         covered=tuple(name for name in named if name in covered),
         not_covered=(*(name for name in named if name not in covered), *unseen, *OUTSIDE),
     )
-
-
-def _n_fits(schedule: Schedule) -> int:
-    """Fits of a stand-in, the fewer the more each releases; at least a handful."""
-    n_releases = sum(event.count for event in schedule.events if not isinstance(event, SubsampledGaussianEvent))
-    return int(np.clip(MOST_RELEASES // max(n_releases, 1), 5, N_FITS))
 
 
 def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
@@ -207,8 +201,7 @@ def of_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> Aud
 
 
 def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditPart:
-    n_in = int(trials.present.sum())
-    n_each = (len(trials.present) - n_in, n_in)
+    n_each = np.bincount(trials.present, minlength=2).tolist()  # out and in
     rates, best = (
         [(k / n, *clopper_pearson(k, n, level=confidence)) for k, n in zip(errors, n_each, strict=True)]
         for errors in (trials.errors, trials.errors_without_noise)
@@ -226,19 +219,17 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
 
 def of_noise_on_counts(schedule: Schedule, trials: CountTrials, confidence: float) -> AuditCheck:
     """Conclusions from the size of the noise that was drawn, and from what it was to hide of a canary."""
-    most = trials.residuals.most(confidence)
     check = AuditCheck(
         "noise on counts",
-        f"{trials.residuals.n:,} numbers published less their exact ones: at {confidence:.4%} confidence at most "
-        f"{most:.3g} times the noise that was asked for; and what a canary added to each count",
+        f"{trials.residuals.words(confidence)}; and what a canary added to each count",
         "any count that asks for less noise than is stated, or to which a canary adds more",
         trials.residuals.power(confidence),
     )
     what, left = min(trials.least.items(), key=lambda known: known[1])
     if left < 1:
-        said = f"{what}: the noise is smaller than is stated for what a canary adds"
-        return replace(check, fault=said, bound=epsilon_of_less(schedule, what, left))
-    if most >= 1:
+        message = f"{what}: the noise is smaller than is stated for what a canary adds"
+        return replace(check, fault=message, bound=epsilon_of_less(schedule, what, left))
+    if (most := trials.residuals.most(confidence)) >= 1:
         return check
     return replace(check, fault="the noise of counts is smaller than is asked for", bound=_of_some(schedule, most))
 
@@ -251,19 +242,17 @@ def _of_some(schedule: Schedule, factor: float) -> float:
 
 def of_noise_in_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> AuditCheck:
     """Conclusions from the noise and the samples that a training asked for, and the size of the noise that it got."""
-    most, planned = trials.residuals.most(confidence), trials.event
+    planned = trials.event
     check = AuditCheck(
         f"noise and samples of the {planned.what}",
-        f"{trials.residuals.n:,} numbers published less their exact ones: at {confidence:.4%} confidence at most "
-        f"{most:.3g} times the noise that was asked for; and what one unit's sum came to at each of {planned.count:,} "
-        "steps",
+        f"{trials.residuals.words(confidence)}; and what one unit's sum came to at each of {planned.count:,} steps",
         "any step that asks for less noise than one unit's sum calls for, or for larger samples than are stated",
         trials.residuals.power(confidence),
     )
-    left = min(trials.noise_left * (1 + SINGLE), most)
+    left = min(trials.noise_left * (1 + SINGLE), trials.residuals.most(confidence))
     if left < 1:
-        said = "the noise of steps is smaller than is stated for what one unit adds"
-        return replace(check, fault=said, bound=epsilon_of_less(schedule, planned.what, left))
+        message = "the noise of steps is smaller than is stated for what one unit adds"
+        return replace(check, fault=message, bound=epsilon_of_less(schedule, planned.what, left))
     if trials.most_sampled <= planned.sampling_rate * (1 + SINGLE):
         return check
     larger = [

@@ -16,7 +16,7 @@ import pandas as pd
 
 from evaluate.metrics import MEMBERS, PEOPLE, Metric
 from evaluate.privacy.experiment import MIN_TARGETS
-from evaluate.privacy.membership import AREA, AUC_NOTE, Both, area_estimate, parts_for, rate_estimate
+from evaluate.privacy.membership import AREA, AUC_NOTE, Both, area_estimate, named, parts_for, rate_estimate
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides, shared_windows
@@ -48,8 +48,7 @@ def measure(tables: Tables) -> MetricResult:
         return MetricResult(failures=tuple(Failure(name, "skipped", FEW) for name in (AUC, TPR)))
     scores = by_texts(targets, sides)
     halves = parts_for(AREA, scores)
-    note = f"{AUC_NOTE}; strongest attack: {' and '.join(dict.fromkeys(half.attack for half in halves))}"
-    auc = area_estimate(AUC, [half.scores(scores) for half in halves], note=note)
+    auc = area_estimate(AUC, [half.scores(scores) for half in halves], note=named(AUC_NOTE, halves))
     rate = rate_estimate(TPR, RATE, scores)
     return MetricResult((auc,), (rate,)) if isinstance(rate, Failure) else MetricResult((auc, rate))
 
