@@ -65,7 +65,6 @@ accounts.add_to(app)
 audits.add_to(app)
 bundles.add_to(app)
 cards.add_to(app)
-bundles.add_keys_to(app)
 for add_to in extras.load("command").values():
     add_to(app)
 

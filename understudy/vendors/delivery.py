@@ -9,7 +9,7 @@ from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.output import whole_folder
 from understudy.artifacts import Delivery
-from understudy.bundle.evidence import BundleContent, write_evidence
+from understudy.bundle.evidence import write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
 from understudy.vendors.comparison import VendorComparison
@@ -33,7 +33,7 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
         order = found.ranking.order
         ends = [f"{one.figure} {part}" for one in order.figures for part in ("value", "group")]
         write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, order))
-        write_evidence(BundleContent(delivery, given, {"comparison": asked.options.seed}), beside, signer)
+        write_evidence(delivery, beside, signer, given=given, seeds={"comparison": asked.options.seed})
 
 
 def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
