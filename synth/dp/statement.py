@@ -88,7 +88,7 @@ class LedgerNote:
         dataset: the declared name of the table, all its versions, extracts and splits.
         unit: of privacy, for which the total holds.
         reservation: the token under which the release was reserved; `None` in public, since it stays inside.
-        entry: hash of the ledger's entry; `understudy ledger verify --holds` finds it. Likewise.
+        entry: hash of the ledger's entry; `understudy ledger show --holds` finds it. Likewise.
         epsilon: of this release alone in the ledger, by Renyi curves, at `total_delta`.
         spent_epsilon: of all releases when this one was reserved, itself included.
         total_epsilon: their limit.

@@ -208,7 +208,7 @@ def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> No
 def test_the_price_of_what_is_published_is_computed_anew(done: Path, workspace: Any) -> None:
     path = done / "out" / "to-hand-on" / publishing.NUMBERS
     for name in ("independent", publishing.ALONE, publishing.BOTH):
-        ran = workspace.run("account", path, "--candidate", name)
+        ran = workspace.run("ledger", "show", "--release", path, "--candidate", name)
         assert ran.exit_code == 0, ran.stderr
         assert "PASS: the claim" in ran.stdout
 
