@@ -52,15 +52,15 @@ def offered(
     others: Mapping[str, GivenFile],
 ) -> ExternalTable:
     """A table, once it is certain that it is the evaluated one, and that schema and job are those of the evaluation."""
-    delivered = read_whole(table)
+    columns, sha256 = read_whole(table)
     for name, file in inputs.items():
         expected = getattr(evaluation.provenance, f"{name}_sha256")
         if expected is None:
             raise BundleError(f"the evaluation names no {name}, so that none belongs to it; leave out --{name}")
         if file.sha256 != expected:
             raise BundleError(f"the evaluation rests on another {name} than path={str(file.path)!r}; pass that one")
-    called = _candidate(evaluation, delivered.sha256, table, candidate)
-    names = [name for name in delivered.columns if name not in evaluation.schema.kept]
+    called = _candidate(evaluation, sha256, table, candidate)
+    names = [name for name in columns if name not in evaluation.schema.kept]
     left_out = (
         f"{listed(names)}: dropped by the schema or unknown to it, never measured, and left out of the table in "
         f"{TO_HAND_ON}/; hand on that table alone"

@@ -13,7 +13,6 @@ from understudy.bundle.evidence import write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
 from understudy.vendors.comparison import VendorComparison
-from understudy.vendors.submission import Asked
 
 TABLE = "comparison.csv"
 TITLE = "Comparison of vendors"
@@ -25,7 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, signer: Signer | None = None) -> None:
+def deliver_comparison(found: VendorComparison, seed: int, folder: Path, signer: Signer | None = None) -> None:
     """The sealed folder of a comparison, whole or not at all."""
     delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
     given = {f"{name}.toml": file.content for name, file in found.given.items()}
@@ -33,7 +32,7 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
         order = found.ranking.order
         ends = [f"{one.figure} {part}" for one in order.figures for part in ("value", "group")]
         write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, order))
-        write_evidence(delivery, beside, signer, given=given, seeds={"comparison": asked.options.seed})
+        write_evidence(delivery, beside, signer, given=given, seeds={"comparison": seed})
 
 
 def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
