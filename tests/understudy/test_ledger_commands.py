@@ -59,48 +59,39 @@ def test_the_environment_names_a_ledger_and_the_option_another(
     assert ran.exit_code == 2 and "there is no ledger" in ran.stderr and not other.exists()
 
 
-def test_a_ledger_must_be_named(workspace: "Workspace") -> None:
-    ran = workspace.run("ledger", "show")
-    assert ran.exit_code == 2
-    assert ran.stderr == "Error: no ledger is named; pass --ledger, or set UNDERSTUDY_LEDGER.\n"
+REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
+    "a ledger that is not there": (("show",), "there is no ledger"),
+    "no name": (("open", "--epsilon", 1, "--n-units", 900), "needs its dataset"),
+    "no number of units": (("open", "patients", "--epsilon", 1), "needs its n_units"),
+    "nothing": (("open", "patients", "--n-units", 900, "--epsilon", 0), "the total epsilon=0 must"),
+    "no number": (("open", "patients", "--n-units", 900, "--epsilon", "nan"), "the total epsilon=nan must"),
+    "everything": (("open", "patients", "--n-units", 900, "--epsilon", "inf"), "the total epsilon=inf must"),
+    "a word": (("open", "patients", "--n-units", 900, "--epsilon", "much"), "invalid value for '--epsilon'"),
+    "a large delta": (("open", "a", "--n-units", 9, "--epsilon", 1, "--delta", 0.5), "the total delta=0.5 must"),
+    "a small delta": (
+        ("open", "a", "--n-units", 9, "--epsilon", 1, "--delta", "small"),
+        "the total delta='small' must",
+    ),
+    "an inferred schema": (("open", "a", "--epsilon", 1, "--schema", "schema.toml"), "needs a declared schema"),
+}
 
 
-def test_reading_makes_no_ledger(workspace: "Workspace", url: Path) -> None:
-    ran = workspace.run("ledger", "show", "--ledger", url)
-    assert ran.exit_code == 2 and ran.stderr.count("\n") == 1
+@pytest.mark.parametrize("which", REFUSED)
+def test_what_is_refused_makes_no_ledger(workspace: "Workspace", url: Path, which: str) -> None:
+    words, said = REFUSED[which]
+    schema = workspace.write_schema(status="inferred")
+    ran = workspace.run("ledger", *(schema if word == "schema.toml" else word for word in words), "--ledger", url)
+    assert ran.exit_code == 2 and said in ran.stderr and ran.stderr.count("\n") == 1
     assert not url.exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--epsilon", 0), "the total epsilon=0 must"),
-        (("--epsilon", "nan"), "the total epsilon=nan must"),
-        (("--epsilon", "inf"), "the total epsilon=inf must"),
-        (("--epsilon", "much"), "invalid value for '--epsilon'"),
-        (("--epsilon", 1, "--delta", 0.5), "the total delta=0.5 must"),
-        (("--epsilon", 1, "--delta", "small"), "the total delta='small' must"),
-    ],
-    ids=str,
-)
-def test_a_total_that_promises_nothing_is_refused(
-    workspace: "Workspace", url: Path, options: tuple[object, ...], words: str
-) -> None:
-    ran = workspace.run("ledger", "open", "patients", "--n-units", 900, "--ledger", url, *options)
-    assert ran.exit_code == 2 and words in ran.stderr and not url.exists()
-
-
-def test_a_total_cannot_be_changed(workspace: "Workspace", url: Path) -> None:
+def test_a_ledger_must_be_named_and_a_total_cannot_be_changed(workspace: "Workspace", url: Path) -> None:
+    ran = workspace.run("ledger", "show")
+    assert ran.exit_code == 2
+    assert ran.stderr == "Error: no ledger is named; pass --ledger, or set UNDERSTUDY_LEDGER.\n"
     opened(workspace, url)
     ran = opened(workspace, url)
     assert ran.exit_code == 2 and "promised once" in ran.stderr
-
-
-def test_a_total_needs_a_name_and_a_number_of_units(workspace: "Workspace", url: Path) -> None:
-    ran = workspace.run("ledger", "open", "--epsilon", 1, "--n-units", 900, "--ledger", url)
-    assert ran.exit_code == 2 and "needs its dataset" in ran.stderr
-    ran = workspace.run("ledger", "open", "patients", "--epsilon", 1, "--ledger", url)
-    assert ran.exit_code == 2 and "needs its n_units" in ran.stderr
 
 
 def test_a_declared_schema_says_what_to_open(workspace: "Workspace", url: Path) -> None:
@@ -114,12 +105,6 @@ def test_a_declared_schema_says_what_to_open(workspace: "Workspace", url: Path) 
     }
     ran = workspace.run("ledger", "open", "others", "--schema", schema, "--epsilon", 1, "--ledger", url)
     assert ran.exit_code == 2 and "contradicts the schema, which says 'patients'" in ran.stderr
-
-
-def test_an_inferred_schema_opens_nothing(workspace: "Workspace", url: Path) -> None:
-    schema = workspace.write_schema(status="inferred")
-    ran = workspace.run("ledger", "open", "patients", "--schema", schema, "--epsilon", 1, "--ledger", url)
-    assert ran.exit_code == 2 and "needs a declared schema" in ran.stderr and not url.exists()
 
 
 def test_entries_tell_what_happened(workspace: "Workspace", url: Path) -> None:

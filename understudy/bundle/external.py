@@ -79,9 +79,9 @@ def write_offered(
     with whole_folder(bundle) as folder:
         kept = Path("synthetic") / _file_name(offer)
         for part in parts_of(offer.table):
-            place = folder / kept / part.relative_to(offer.table)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(part, place)
+            copy = folder / kept / part.relative_to(offer.table)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(part, copy)
         _candidate(offer.evaluation, provenance.sha256(folder / kept), offer.table, offer.candidate)
         delivery = Delivery(
             evaluation=offer.evaluation,
@@ -102,15 +102,15 @@ def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | No
     """The evaluation's name for a table of this content."""
     files = evaluation.provenance.files_sha256
     names = [one.name for one in evaluation.candidates]
-    found = [n for n in names if sha256 in {files.get(f"synthetic/{n}{suffix}") for suffix in ("", *SUFFIXES)}]
-    if not found or (named is not None and named not in found):
+    matching = [n for n in names if sha256 in {files.get(f"synthetic/{n}{suffix}") for suffix in ("", *SUFFIXES)}]
+    if not matching or (named is not None and named not in matching):
         which = "an evaluated table" if named is None else f"what was evaluated as candidate={named!r}"
         raise BundleError(
             f"the file is not {which}, byte for byte: path={str(table)!r}; pass the evaluated one, or evaluate this one"
         )
-    if named is None and len(found) > 1:
-        raise BundleError(f"several evaluated tables are byte for byte this file: {found}; name one by --candidate")
-    return named or found[0]
+    if named is None and len(matching) > 1:
+        raise BundleError(f"several evaluated tables are byte for byte this file: {matching}; name one by --candidate")
+    return named or matching[0]
 
 
 def _file_name(offer: ExternalTable) -> str:

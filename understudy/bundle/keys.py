@@ -108,12 +108,12 @@ def make_keys(path: Path, environment: Mapping[str, str] = os.environ) -> Signer
         path.with_name(path.name + PUBLIC_SUFFIX): (public_pem(signer.public_key).encode(), 0o644),
         path: (private, 0o600),
     }
-    for place in files:
-        if is_there(place):
-            raise BundleError(f"a key is never written over another: {str(place)!r} exists; name another file")
+    for name in files:
+        if is_there(name):
+            raise BundleError(f"a key is never written over another: {str(name)!r} exists; name another file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    for place, (content, mode) in files.items():
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    for name, (content, mode) in files.items():
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
     return signer

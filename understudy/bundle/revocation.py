@@ -27,7 +27,6 @@ def withdraw(
     signer: Signer | None,
     *,
     register: Path | None = None,
-    manifest_sha256: str | None = None,
 ) -> tuple[tuple[Withdrawal, ...], str | None]:
     """Withdraw a bundle, and the bundle to hand on that was sealed with it, for good.
 
@@ -39,27 +38,31 @@ def withdraw(
         The withdrawals, and a sentence on readers who will not believe them.
     """
     check_bundle(folder)
-    manifest, sha256 = _sealed(folder, manifest_sha256)
-    places: dict[str, Path | None] = {sha256: folder}
+    try:
+        manifest, sha256 = read_document(folder, MANIFEST, Manifest), sealed_digest(folder)
+    except Unsound as error:
+        raise BundleError(f"nobody can say what would be withdrawn: {error}; withdraw an intact copy") from None
+    folders: dict[str, Path | None] = {sha256: folder}
     if manifest.holds_public:
         public = folder / TO_HAND_ON
         is_here = public.is_dir() and not public.is_symlink()
-        places[manifest.files[f"{TO_HAND_ON}/{MANIFEST}"].digest.sha256] = public if is_here else None
+        folders[manifest.files[f"{TO_HAND_ON}/{MANIFEST}"].digest.sha256] = public if is_here else None
     believed = None if signer is None or manifest.signer is None else {signer.fingerprint, manifest.signer}
-    said = WithdrawalPredicate(
+    predicate = WithdrawalPredicate(
         public_key=public_hex(signer), withdrawn_at=moment(datetime.now(UTC)), by=by, reason=reason
     )
     lines = dict[str, bytes]()
-    for each, place in places.items():
-        standing = None if place is None else _standing(place, each, believed)
-        lines[each] = standing or enveloped(Withdrawal(subject=subject_of(each), predicate=said), signer)
+    for digest, home in folders.items():
+        standing = None if home is None else _standing(home, digest, believed)
+        lines[digest] = standing or enveloped(Withdrawal(subject=subject_of(digest), predicate=predicate), signer)
     if register is not None:
         add_to_register(register, list(lines.values()))
-    for each, place in reversed(places.items()):  # the public one first: as long as the outer is not, it is not done
-        if place is not None:
-            write_document(place, WITHDRAWAL, lines[each])
-    made = tuple(opened(line, Withdrawal, WITHDRAWAL) for line in lines.values())
-    return made, _doubt(made[0], manifest)
+    # The public one first: as long as the outer is not, it is not done.
+    for digest, home in reversed(folders.items()):
+        if home is not None:
+            write_document(home, WITHDRAWAL, lines[digest])
+    withdrawals = tuple(opened(line, Withdrawal, WITHDRAWAL) for line in lines.values())
+    return withdrawals, _doubt(withdrawals[0], manifest)
 
 
 def _doubt(withdrawal: Withdrawal, manifest: Manifest) -> str | None:
@@ -74,29 +77,12 @@ def _doubt(withdrawal: Withdrawal, manifest: Manifest) -> str | None:
     )
 
 
-def _sealed(folder: Path, expected: str | None) -> tuple[Manifest, str]:
-    """The manifest as it was sealed: its envelope says so, or whoever noted its digest elsewhere."""
-    try:
-        if expected is None:
-            return read_document(folder, MANIFEST, Manifest), sealed_digest(folder)
-        content = read_plain(folder / MANIFEST, LIMIT_BYTES)
-        found = sealed_digest(folder)
-        if found != expected:
-            raise BundleError(f"{MANIFEST} has manifest_sha256={found}")
-        return Manifest.model_validate_json(content, strict=True), found
-    except BundleError as error:
-        raise BundleError(
-            f"nobody can say what would be withdrawn: {error}; withdraw an intact copy, or pass the digest that was "
-            "noted when it was sealed as --manifest-sha256"
-        ) from None
-
-
-def _standing(place: Path, sha256: str, believed: set[str] | None) -> bytes | None:
+def _standing(home: Path, sha256: str, believed: set[str] | None) -> bytes | None:
     """The envelope of the withdrawal that is there already and stays; none: anybody's does."""
     try:
-        found = read_document(place, WITHDRAWAL, Withdrawal)
+        withdrawal = read_document(home, WITHDRAWAL, Withdrawal)
     except Unsound:
         return None
-    if found.manifest_sha256 != sha256 or (believed is not None and found.signer not in believed):
+    if withdrawal.manifest_sha256 != sha256 or (believed is not None and withdrawal.signer not in believed):
         return None
-    return read_plain(place / f"{WITHDRAWAL}{SIGNATURE}", LIMIT_BYTES)
+    return read_plain(home / f"{WITHDRAWAL}{SIGNATURE}", LIMIT_BYTES)

@@ -31,9 +31,9 @@ def sign_off(
             "a sign-off without a key is refused, since one person could write it under two names; each of the two "
             "signs with a key of their own: pass --key (`understudy key FILE` makes one)"
         )
-    found = verify(folder, demand)
-    manifest = _sound(found)
-    _check_second(found, by, signer)
+    verification = verify(folder, demand)
+    manifest = _sound(verification)
+    _check_second(verification, by, signer)
     released = _released(manifest)
     content = verdict_content(folder)
     waivers = _waivers(content, released)
@@ -49,39 +49,39 @@ def sign_off(
         policy=manifest.about.policy,
         waivers=waivers,
     )
-    document = SignOff(subject=subject_of(found.sha256), predicate=predicate)
+    document = SignOff(subject=subject_of(verification.sha256), predicate=predicate)
     free = next(name for name in SIGN_OFFS if not is_there(folder / name))
     write_document(folder, free, enveloped(document, signer))
-    return document, found
+    return document, verification
 
 
-def _check_second(found: Verification, by: Person, signer: Signer) -> None:
+def _check_second(verification: Verification, by: Person, signer: Signer) -> None:
     """Refuse one person in two roles, and a third."""
-    names = [one.predicate.by.name for one in found.sign_offs]
+    names = [earlier.predicate.by.name for earlier in verification.sign_offs]
     if len(names) == len(SIGN_OFFS):
         raise BundleError(
             f"it is signed off already, by {' and '.join(map(repr, names))}; a new release is a new bundle"
         )
-    for one in found.sign_offs:
-        if one.signer == signer.fingerprint or is_same_name(one.predicate.by.name, by.name):
+    for earlier in verification.sign_offs:
+        if earlier.signer == signer.fingerprint or _is_same_name(earlier.predicate.by.name, by.name):
             raise BundleError(
-                f"one person cannot check what they sign themselves: name={by.name!r} and {one.predicate.by.name!r} "
-                "have the same name or the same key; a second person signs, with a key of their own"
+                f"one person cannot check what they sign themselves: name={by.name!r} has the name or the key of "
+                f"{earlier.predicate.by.name!r}, who has signed; a second person signs, with a key of their own"
             )
 
 
-def is_same_name(one: str, other: str) -> bool:
+def _is_same_name(one: str, other: str) -> bool:
     folded, second = (" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in (one, other))
     return folded == second
 
 
-def _sound(found: Verification) -> Manifest:
+def _sound(verification: Verification) -> Manifest:
     """The manifest of a bundle that verifies."""
-    if found.problems or found.manifest is None:
-        more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
-        first = found.problems[0].sentence
+    if verification.problems or verification.manifest is None:
+        more = f" (and {len(verification.problems) - 1} more)" if len(verification.problems) > 1 else ""
+        first = verification.problems[0].sentence
         raise BundleError(f"only what verifies can be signed off: {first}{more}; see `understudy verify`")
-    return found.manifest
+    return verification.manifest
 
 
 def _released(manifest: Manifest) -> str:

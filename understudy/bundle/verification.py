@@ -155,11 +155,11 @@ def _nested(folder: Path, manifest: Manifest, demand: Demand) -> Verification | 
     inside = folder / TO_HAND_ON
     if manifest.about.kind != "internal" or inside.is_symlink() or not (inside / MANIFEST).exists():
         return None  # that its manifest is missing, the outer one says
-    found = replace(verify(inside, replace(demand, signed_off=False)), notes=())
-    if found.manifest is None or found.manifest.about.kind == "to-hand-on":
-        return found
+    result = replace(verify(inside, replace(demand, signed_off=False)), notes=())
+    if result.manifest is None or result.manifest.about.kind == "to-hand-on":
+        return result
     other = Problem("not fit", (MANIFEST,), f"{MANIFEST} is not that of a bundle to hand on")
-    return replace(found, problems=(*found.problems, other))
+    return replace(result, problems=(*result.problems, other))
 
 
 def _later(folder: Path, names: tuple[str, ...], model: type[L], sha256: str) -> tuple[dict[str, L], list[Problem]]:
@@ -205,8 +205,8 @@ def _file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
     apart = _apart(folder, manifest)
     for path, kind in sorted(kinds.items()):
         if path not in apart and not (kind == FOLDER and path in manifest.folders):
-            said = f"{printable(path)} was added" + ("" if kind == FILE else f": it is {kind}")
-            yield Problem("added", (printable(path),), said)
+            sentence = f"{printable(path)} was added" + ("" if kind == FILE else f": it is {kind}")
+            yield Problem("added", (printable(path),), sentence)
 
 
 def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """`understudy verify`, `sign-off`, `withdraw`, `key`: an evidence bundle in people's hands, and the keys that sign."""
 
+import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -76,10 +77,10 @@ def verify(
     from understudy.bundle.verification import verify as check
 
     console, demand = console_of(ctx), demand_of(public_key, signer, register)
-    found = check(bundle, replace(demand, signed_off=signed_off, sign_off_keys=_fingerprints(sign_off_key)))
-    _show(found, console)
-    code = DONE if found.is_sound else FAILED
-    console.result({"bundle": str(bundle), **found.to_dict(), "exit_code": code})
+    result = check(bundle, replace(demand, signed_off=signed_off, sign_off_keys=_fingerprints(sign_off_key)))
+    _show(result, console)
+    code = DONE if result.is_sound else FAILED
+    console.result({"bundle": str(bundle), **result.to_dict(), "exit_code": code})
     return code
 
 
@@ -116,7 +117,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     return DONE
 
 
-def withdraw(  # noqa: PLR0913 - options of the command line
+def withdraw(
     ctx: typer.Context,
     bundle: Bundle,
     name: Name,
@@ -124,24 +125,19 @@ def withdraw(  # noqa: PLR0913 - options of the command line
     reason: Annotated[str, typer.Option(help="Why; it is published with the register.", show_default=False)],
     key: Key = None,
     register: Register = None,
-    manifest_sha256: Annotated[
-        str | None,
-        typer.Option("--manifest-sha256", help="Digest noted when it was sealed, where the signature is lost."),
-    ] = None,
 ) -> int:
     """Withdraw a bundle, and the bundle to hand on in it, for good. A register tells those who hold a copy."""
     from understudy.bundle.revocation import withdraw as take_back
 
     console = console_of(ctx)
-    noted = None if manifest_sha256 is None else _hexadecimal("manifest_sha256", manifest_sha256)
     person, why, signer = _person(name, role), _text("reason", reason, 2000), signer_of(key, console)
-    made, doubt = take_back(bundle, person, why, signer, register=register, manifest_sha256=noted)
-    console.say(f"{bundle}: {made[0].sentence}")
+    withdrawals, doubt = take_back(bundle, person, why, signer, register=register)
+    console.say(f"{bundle}: {withdrawals[0].sentence}")
     if register is None:
         console.warn("copies of it do not know: publish a register, and add it there with --register")
     if doubt is not None:
         console.warn(doubt)
-    console.result({"bundle": str(bundle), "withdrawals": [one.plain() for one in made], "exit_code": DONE})
+    console.result({"bundle": str(bundle), "withdrawals": [one.plain() for one in withdrawals], "exit_code": DONE})
     return DONE
 
 
@@ -157,7 +153,7 @@ def key(
     from understudy.bundle.keys import PUBLIC_SUFFIX, load_public, load_signer, make_keys, public_pem
 
     console = console_of(ctx)
-    if not is_there(file):
+    if not is_there(file) and file.suffix != PUBLIC_SUFFIX:
         make_keys(file)
         console.say(f"Private key, for you only: {file}")
         console.say(f"Public key, to give away: {file}{PUBLIC_SUFFIX}")
@@ -168,10 +164,14 @@ def key(
 
 
 def demand_of(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
+    from understudy.bundle.files import BundleError
     from understudy.bundle.records import read_register
     from understudy.bundle.verification import Demand
 
-    keys = _fingerprints(public_keys) | {_hexadecimal("signer", one) for one in signers or ()}
+    for signer in signers or ():
+        if re.fullmatch("[0-9a-fA-F]{64}", signer) is None:
+            raise BundleError(f"a fingerprint is 64 hexadecimal digits: signer={signer!r}; see `understudy key FILE`")
+    keys = _fingerprints(public_keys) | {signer.lower() for signer in signers or ()}
     return Demand(keys, register=None if register is None else read_register(register))
 
 
@@ -179,17 +179,6 @@ def _fingerprints(public_keys: list[Path] | None) -> frozenset[str]:
     from understudy.bundle.keys import load_public
 
     return frozenset(load_public(path).keyid for path in public_keys or ())
-
-
-def _hexadecimal(what: str, text: str) -> str:
-    import re
-
-    from understudy.bundle.files import BundleError
-
-    if re.fullmatch("[0-9a-fA-F]{64}", text) is None:
-        see = "understudy key FILE" if what == "signer" else "sha256sum manifest.json"
-        raise BundleError(f"it is 64 hexadecimal digits, whole: {what}={text!r}; see `{see}`")
-    return text.lower()
 
 
 def _person(name: str, role: str) -> "Person":
@@ -201,33 +190,33 @@ def _person(name: str, role: str) -> "Person":
 def _text(what: str, text: str, longest: int) -> str:
     from understudy.bundle.files import BundleError
 
-    said = text.strip()
-    if not said or len(said) > longest or not said.isprintable():
+    stripped = text.strip()
+    if not stripped or len(stripped) > longest or not stripped.isprintable():
         raise BundleError(f"{what} is empty, holds what does not print, or is longer than {longest}; write it in words")
-    return said
+    return stripped
 
 
-def _show(found: "Verification", console: Console) -> None:
-    manifest = found.manifest
+def _show(result: "Verification", console: Console) -> None:
+    manifest = result.manifest
     if manifest is not None:
         about = manifest.about
         console.say(f"Evidence bundle, {about.kind}, of {about.title!r}, made at {about.made_at}"[:LONGEST])
         if about.verdict is not None:
             verdict = f"{about.verdict} under policy {about.policy.name}, for {about.policy.audience}"
             console.say(f"{about.release}: {verdict}"[:LONGEST])
-        console.say(f"Signed by: {found.signer or 'nobody'}")
-    for one in found.sign_offs:
+        console.say(f"Signed by: {result.signer or 'nobody'}")
+    for one in result.sign_offs:
         _show_sign_off(one, console)
-    for sentence in found.notes:
+    for sentence in result.notes:
         console.note(f"Note: {sentence}.")
-    for problem in found.problems[:N_SHOWN]:
+    for problem in result.problems[:N_SHOWN]:
         console.say(f"{problem.kind.upper()}: {problem.sentence}"[:LONGEST])
-    if len(found.problems) > N_SHOWN:
-        console.say(f"... and {len(found.problems) - N_SHOWN} more; --json names all")
+    if len(result.problems) > N_SHOWN:
+        console.say(f"... and {len(result.problems) - N_SHOWN} more; --json names all")
     n_files = 0 if manifest is None else len(manifest.subject)
     console.say(
         f"VERIFIED: all {n_files} files are as they were sealed, and nothing else is there"
-        if found.is_sound
+        if result.is_sound
         else "NOT VERIFIED: do not rely on this bundle"
     )
 

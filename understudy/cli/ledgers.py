@@ -52,16 +52,26 @@ def open_total(  # noqa: PLR0913 - options of the command line
 
     It is promised once and cannot be changed. Where there is no ledger, this makes one.
     """
+    from synth.errors import LedgerError
+
     ledger, console = _ledger(url), console_of(ctx)
-    declared = {} if schema is None else _declared(schema)
-    given = {"dataset": name, "unit": unit, "n_units": n_units}
-    chosen = {key: _agreed(key, value, declared.get(key)) for key, value in given.items()}
+    chosen: dict[str, Any] = {"dataset": name, "unit": unit, "n_units": n_units}
+    for key, declared in ({} if schema is None else _declared(schema)).items():
+        if chosen[key] is not None and declared is not None and chosen[key] != declared:
+            raise LedgerError(f"{key}={chosen[key]!r} contradicts the schema, which says {declared!r}; leave one out")
+        chosen[key] = declared if chosen[key] is None else chosen[key]
+    for key, remedy in (
+        ("dataset", "write its NAME after `open`"),
+        ("n_units", "pass --n-units, on which delta depends"),
+    ):
+        if chosen[key] is None:
+            raise LedgerError(f"a total needs its {key}; {remedy}, or --schema of a schema that declares it")
     held = ledger.open(
-        _needed("dataset", chosen["dataset"], "write its NAME after `open`"),
+        chosen["dataset"],
         unit=chosen["unit"] or "row",
         epsilon=epsilon,
         delta=_number(delta),
-        n_units=_needed("n_units", chosen["n_units"], "pass --n-units, on which delta depends"),
+        n_units=chosen["n_units"],
     )
     console.say(
         f"Total of {held.dataset} by {held.unit}: epsilon={held.epsilon:g} at delta={held.delta:.3g}, for all releases "
@@ -198,23 +208,6 @@ def _declared(path: Path) -> dict[str, Any]:
     return {"dataset": schema.dataset, "unit": schema.unit, "n_units": schema.n_units}
 
 
-def _agreed(key: str, given: Any, declared: Any) -> Any:
-    """The option or the declaration; refused where the two differ."""
-    from synth.errors import LedgerError
-
-    if given is not None and declared is not None and given != declared:
-        raise LedgerError(f"{key}={given!r} contradicts the schema, which says {declared!r}; leave one of them out")
-    return declared if given is None else given
-
-
-def _needed(key: str, value: Any, remedy: str) -> Any:
-    from synth.errors import LedgerError
-
-    if value is None:
-        raise LedgerError(f"a total needs its {key}; {remedy}, or --schema of a schema that declares it")
-    return value
-
-
 def _holdings(ledger: "Ledger", name: str | None) -> "list[Holding]":
     """The totals of a dataset, which must be there, or of all."""
     from synth.dp.ledger.records import named
@@ -239,9 +232,9 @@ def _holding(held: "Holding") -> dict[str, Any]:
 
 
 def _row(entry: "LedgerEntry") -> tuple[str, ...]:
-    said = _words(entry)
-    of = f"{entry.dataset} by {entry.unit}" + (f": {said}" if said else "")
-    cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], of)
+    words = _words(entry)
+    what = f"{entry.dataset} by {entry.unit}" + (f": {words}" if words else "")
+    cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], what)
     return (str(entry.seq), *map(str, cells))  # a damaged one may hold anything
 
 
@@ -253,10 +246,10 @@ def _words(entry: "LedgerEntry") -> str:
         return "(cannot be read)"
     if "what" in content:
         return str(content["what"])
-    said = content.get("note", content)
+    note = content.get("note", content)
     return (
-        ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in said.items())
-        if isinstance(said, dict)
+        ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in note.items())
+        if isinstance(note, dict)
         else "(cannot be read)"
     )
 
@@ -276,8 +269,8 @@ def _show_release(file: Path, candidate: str | None, total: tuple[float, float] 
     from understudy.budget.composition import compose
 
     books = read_books(file, candidate)
-    found = compose(books, total)
-    at, rho, held = f"at delta={found['delta']:.3g}", found["rho"], found["in_ledger"]
+    costs = compose(books, total)
+    at, rho, ledger = f"at delta={costs['delta']:.3g}", costs["rho"], costs["in_ledger"]
     own = sum(event.delta for event in books.schedule.events)
     rows = [
         (
@@ -289,36 +282,36 @@ def _show_release(file: Path, candidate: str | None, total: tuple[float, float] 
     ]
     total_row = (_digits(rho), "-" if rho is None else "100.0%", _digits(own) if own else "-", "", "total")
     console.table(("rho", "share", "own delta", "times", "what was read, and how"), [*rows, total_row])
-    way = "PLD" if found["delta"] > 0 else "sum of pure losses"
+    way = "PLD" if costs["delta"] > 0 else "sum of pure losses"
     counted = {
         "release": ("epsilon", f"{way}: what a statement claims, {at}"),
         "check": ("epsilon_rdp", "RDP: never below the release"),
-        "by hand": ("epsilon_by_hand", _by_hand(found["delta"], rho, own)),
+        "by hand": ("epsilon_by_hand", _by_hand(costs["delta"], rho, own)),
         "advanced": ("epsilon_advanced", "advanced composition, as textbooks have it"),
         "basic": ("epsilon_basic", "every release alone, added up"),
     }
-    ways = [(what, _digits(found[key]), how) for what, (key, how) in counted.items()]
-    if held is not None:
-        of_total = f"alone, of a total of epsilon={held['total_epsilon']:g} at delta={held['total_delta']:.3g}"
-        refused = "" if held["epsilon"] <= held["total_epsilon"] else ", which refuses it"
-        ways.append(("in a ledger", _digits(held["epsilon"]), of_total + refused))
+    ways = [(what, _digits(costs[key]), how) for what, (key, how) in counted.items()]
+    if ledger is not None:
+        of_total = f"alone, of a total of epsilon={ledger['total_epsilon']:g} at delta={ledger['total_delta']:.3g}"
+        refused = "" if ledger["epsilon"] <= ledger["total_epsilon"] else ", which refuses it"
+        ways.append(("in a ledger", _digits(ledger["epsilon"]), of_total + refused))
     console.table(("counted", "epsilon", "how"), ways)
-    if held is not None:
+    if ledger is not None:
         console.say(IN_LEDGER)
-    groups = [(str(n), _digits(e) if math.isfinite(e) else "no bound", at) for n, e in found["groups"].items()]
+    groups = [(str(n), _digits(e) if math.isfinite(e) else "no bound", at) for n, e in costs["groups"].items()]
     console.table(("units together", "epsilon", "how"), groups)
-    limits = [(f"{100 * rate:g}%", at_most(most), "by all events") for rate, most in found["detections"].items()]
+    limits = [(f"{100 * rate:g}%", at_most(most), "by all events") for rate, most in costs["detections"].items()]
     console.table(("false alarms", "detections at most", "how"), limits)
-    name, epsilon, claim = found["name"], f"{found['epsilon']:.6g}", found["claim"]
-    for sentence in found["against"]:
+    name, epsilon, claim = costs["name"], f"{costs['epsilon']:.6g}", costs["claim"]
+    for sentence in costs["against"]:
         console.say(f"{name}: FAIL: {sentence}.")
     if claim is None:
         console.say(f"{name}: epsilon={epsilon} {at}; the file claims nothing.")
-    elif not found["against"]:
+    elif not costs["against"]:
         words = "agrees with" if claim["agrees"] else "is larger than"
         console.say(f"{name}: PASS: the claim epsilon={claim['epsilon']:.6g} {words} what the events cost, {epsilon}.")
-    code = FAILED if found["against"] else DONE
-    console.result({**_finite(found), "exit_code": code})
+    code = FAILED if costs["against"] else DONE
+    console.result({**_finite(costs), "exit_code": code})
     return code
 
 

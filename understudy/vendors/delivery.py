@@ -68,20 +68,20 @@ def exit_code(found: VendorComparison) -> int:
 def sentences(found: VendorComparison) -> tuple[str, ...]:
     """Notes for a reader, before the numbers."""
     facts = (*found.evaluation.real.warnings, *given_away(found.evaluation))
-    said, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
+    notes, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
     for vendor in found.ranking.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
-            said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
+            notes.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
         seen.add(vendor.name)
         if n := vendor.formula_cells:
-            said.append(
+            notes.append(
                 f"{vendor.name} delivered {n:,} {'cell that a spreadsheet runs as a formula' if n == 1 else FORMULAS}; "
                 "open its file with none"
             )
         if vendor.standing == "ranked" and vendor.open:
-            said.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
+            notes.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
         if vendor.claim:
-            said.append(f"what {vendor.name} claims of privacy is not verified")
+            notes.append(f"what {vendor.name} claims of privacy is not verified")
     if found.evaluation.provenance.attempts is None:
-        said.append("how often this real table was measured against could not be counted on this machine")
-    return tuple(said)
+        notes.append("how often this real table was measured against could not be counted on this machine")
+    return tuple(notes)
