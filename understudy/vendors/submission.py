@@ -52,7 +52,7 @@ class Asked:
             )
         for name, n in Counter(name.casefold() for name in names).items():
             if n > 1 or not name.strip():
-                raise JobError(f"label={name!r} does not name one table; give each table a label of its own")
+                raise JobError(f"label={name!r} does not name one table; give each table one of its own by --labels")
             if self.labels is not None and not (name.isprintable() and not {"/", "\\"} & set(name)):
                 raise JobError(f"label={name!r} holds a slash or a character that does not print; choose another")
         for path in self.tables:
@@ -70,16 +70,10 @@ def names_of(paths: Sequence[Path]) -> tuple[str, ...]:
     """
     stems = [_stem(path) for path in paths]
     shared = {stem for stem, n in Counter(stem.casefold() for stem in stems).items() if n > 1}
-    named = [
+    return tuple(
         f"{path.absolute().parent.name}-{stem}" if stem.casefold() in shared else stem
         for path, stem in zip(paths, stems, strict=True)
-    ]
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name in named:
-        seen[name.casefold()] += 1
-        numbered.append(name if seen[name.casefold()] == 1 else f"{name}-{seen[name.casefold()]}")
-    return tuple(numbered)
+    )
 
 
 def shown_name(path: Path) -> str:
