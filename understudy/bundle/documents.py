@@ -112,6 +112,11 @@ def canonical(document: BaseModel) -> bytes:
     return (json.dumps(content, sort_keys=True, indent=1, separators=(",", ": ")) + "\n").encode("ascii")
 
 
+def sha256_of(document: BaseModel) -> str:
+    """The digest of a document's bytes, as they are wherever it was read from."""
+    return hashlib.sha256(canonical(document)).hexdigest()
+
+
 def public_hex(signer: Signer | None) -> str | None:
     return None if signer is None else str(signer.public_key.keyval["public"])
 

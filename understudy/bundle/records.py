@@ -15,7 +15,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from evaluate.gate.policy import Waiver
 from synth.validation import Frozen
 from understudy.bundle.documents import Digests, Predicate, opened
 from understudy.bundle.files import BundleError, read_plain
@@ -33,6 +32,16 @@ class Person(Frozen):
     role: str = Field(min_length=1, max_length=200)
 
 
+class Accepted(Frozen):
+    """A waiver in force: a rule that the table does not keep, for which somebody answers."""
+
+    measure: str
+    subject: tuple[str, ...] = ()
+    owner: str
+    reason: str
+    until: date = Field(description="The last day on which it counts.")
+
+
 class SignOffPredicate(Predicate):
     """The predicate of a sign-off, which somebody signs: nobody can write two in the names of two people."""
 
@@ -43,7 +52,7 @@ class SignOffPredicate(Predicate):
     release: str = Field(description="The candidate whose table may be released.")
     verdict: Literal["PASS"] = "PASS"
     policy: Rules = Field(description="What it was judged by; its `audience` says for whom it is signed off.")
-    waivers: tuple[Waiver, ...] = Field(default=(), description="In force: rules that the table does not keep.")
+    waivers: tuple[Accepted, ...] = ()
 
 
 class SignOff(Later):

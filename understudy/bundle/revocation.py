@@ -11,11 +11,12 @@ from understudy.bundle.documents import (
     opened,
     public_hex,
     read_document,
+    sha256_of,
     write_document,
 )
 from understudy.bundle.files import BundleError, read_plain
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import MANIFEST, TO_HAND_ON, WITHDRAWAL, Manifest, moment, sealed_digest
+from understudy.bundle.manifest import MANIFEST, TO_HAND_ON, WITHDRAWAL, Manifest, moment
 from understudy.bundle.records import Person, Withdrawal, WithdrawalPredicate, add_to_register, subject_of
 from understudy.bundle.verification import check_bundle
 
@@ -39,10 +40,10 @@ def withdraw(
     """
     check_bundle(folder)
     try:
-        manifest, sha256 = read_document(folder, MANIFEST, Manifest), sealed_digest(folder)
+        manifest = read_document(folder, MANIFEST, Manifest)
     except Unsound as error:
         raise BundleError(f"nobody can say what would be withdrawn: {error}; withdraw an intact copy") from None
-    folders: dict[str, Path | None] = {sha256: folder}
+    folders: dict[str, Path | None] = {sha256_of(manifest): folder}
     if manifest.holds_public:
         public = folder / TO_HAND_ON
         is_here = public.is_dir() and not public.is_symlink()

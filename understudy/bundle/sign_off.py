@@ -5,12 +5,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluate.gate.policy import Waiver
 from understudy.bundle.documents import enveloped, public_hex, write_document
 from understudy.bundle.files import BundleError, is_there
 from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import SIGN_OFFS, TO_HAND_ON, Manifest, moment
-from understudy.bundle.records import Person, SignOff, SignOffPredicate, subject_of
+from understudy.bundle.records import Accepted, Person, SignOff, SignOffPredicate, subject_of
 from understudy.bundle.verification import (
     FAILS,
     VERDICT,
@@ -111,11 +110,12 @@ def _check_public(content: dict[str, Any], release: str) -> None:
         )
 
 
-def _waivers(content: dict[str, Any], release: str) -> tuple[Waiver, ...]:
+def _waivers(content: dict[str, Any], release: str) -> tuple[Accepted, ...]:
     """The waivers in force for a table, as the verified file of verdicts names them."""
     try:
         (findings,) = (one["findings"] for one in content["candidates"] if one["candidate"] == release)
-        return tuple(Waiver.model_validate(finding["waiver"]) for finding in findings if finding["waived"])
+        waivers = [finding["waiver"] for finding in findings if finding["waived"]]
+        return tuple(Accepted(**{name: waiver[name] for name in Accepted.model_fields}) for waiver in waivers)
     except (ValueError, KeyError, TypeError):
         raise damaged() from None
 

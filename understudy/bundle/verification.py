@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from synth.parsing import plain_json
-from understudy.bundle.documents import SIGNATURE, Problem, Unsound, read_document
+from understudy.bundle.documents import SIGNATURE, Problem, Unsound, read_document, sha256_of
 from understudy.bundle.files import FILE, FOLDER, BundleError, contents, digest, is_there, read_plain
 from understudy.bundle.manifest import (
     LATER,
@@ -21,7 +21,6 @@ from understudy.bundle.manifest import (
     WITHDRAWAL,
     Later,
     Manifest,
-    sealed_digest,
 )
 from understudy.bundle.records import Register, SignOff, Withdrawal
 from understudy.console import printable
@@ -112,10 +111,10 @@ def verify(folder: Path, demand: Demand) -> Verification:
     """Everything that can be found out about a bundle; nothing in it is believed before it is checked."""
     check_bundle(folder)
     try:
-        manifest, sha256 = read_document(folder, MANIFEST, Manifest), sealed_digest(folder)
+        manifest = read_document(folder, MANIFEST, Manifest)
     except Unsound as error:
         return Verification(None, "", (error.problem,))
-    public = _nested(folder, manifest, demand)
+    sha256, public = sha256_of(manifest), _nested(folder, manifest, demand)
     sign_offs, unsound = _later(folder, SIGN_OFFS, SignOff, sha256)
     in_folder, unsound_too = _later(folder, (WITHDRAWAL,), Withdrawal, sha256)
     listed = (demand.register or {}).get(sha256, ())

@@ -165,6 +165,7 @@ def test_a_sign_off_names_its_waivers_and_ends_neither_in_the_past_nor_after_wha
     content = sign_off(folder, LIND, demand(), signers["lind"])[0].predicate
     assert content.expires == date(2026, 12, 24)
     assert [(one.owner, one.measure) for one in content.waivers] == [("A. Lind", "pairs.tvd.excess")]
+    assert found(folder).is_sound
 
 
 def test_a_sign_off_of_another_bundle_and_one_of_what_must_not_leave_do_not_verify(
