@@ -113,9 +113,9 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         if _name_of_content(table, schema, key, limits) != before[name]:
             raise changed(table.shown)
     evaluation = replace(evaluation, candidates=tuple(measured))
-    warned = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
+    warnings = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
     known = Provenance(
-        warnings=warned, attempts=attempts, evaluated_at=started, seed=options.seed, fingerprints=prints,
+        warnings=warnings, attempts=attempts, evaluated_at=started, seed=options.seed, fingerprints=prints,
         files_sha256={f"synthetic/{Path(t.address).name}": before[n] for n, t in offered.items() if not t.is_database},
     )  # fmt: skip
     return replace(evaluation, provenance=provenance.with_inputs(known, files))
@@ -161,27 +161,27 @@ def disputed(evaluation: Evaluation) -> tuple[str, ...]:
 
 def unjudged(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings for each table with columns that no measure compared."""
-    known = ((one.name, one.find(UNJUDGED)) for one in evaluation.candidates)
-    return tuple(f"{name}: {found.note}; {JUDGE}" for name, found in known if isinstance(found, Estimate))
+    shares = ((one.name, one.find(UNJUDGED)) for one in evaluation.candidates)
+    return tuple(f"{name}: {share.note}; {JUDGE}" for name, share in shares if isinstance(share, Estimate))
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:
     """Warnings about claims of an offer that nobody can check."""
-    said = (CLAMPED,) if offer.options.outside == "clamp" else ()
+    clamped = (CLAMPED,) if offer.options.outside == "clamp" else ()
     if offer.model is None:
-        return said
+        return clamped
     return (
         f"the privacy statement is that of the model in {str(offer.model)!r}; that the table came from this model is "
         "what whoever offers it says, and is not verified",
-        *said,
+        *clamped,
     )
 
 
 def read_evaluation(path: Path) -> Evaluation:
     """An evaluation from its file."""
-    given = read_given(path, "evaluation", EvaluationError)
+    content = read_given(path, "evaluation", EvaluationError).content
     try:
-        return evaluation_from(given.content.decode("utf-8"))
+        return evaluation_from(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise EvaluationError(
             f"the evaluation cannot be read: path={str(path)!r}; pass a file that `understudy evaluate` wrote"

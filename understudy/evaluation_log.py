@@ -53,14 +53,10 @@ def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tabl
     Beside them, under `by_name`, stand those on all versions of its dataset, by name and unit as ledgers know it. They
     are `None` where the schema names no dataset.
     """
+    line = {"table": print_of_table, "attempt": attempt, "tables": n_tables, "at": _today()}
     try:
-        path = attempts_path()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
-            lines = list(_lines(path))
-            if not any((line["table"], line["attempt"]) == (print_of_table, attempt) for line in lines):
-                line = {"table": print_of_table, "attempt": attempt, "tables": n_tables, "at": _today()}
-                lines.append(_added(path, {**line, "dataset": schema.dataset, "unit": schema.unit}))
+        named = {**line, "dataset": schema.dataset, "unit": schema.unit}
+        lines = _noted(attempts_path(), named, ("table", "attempt"), _LINE)
     except (OSError, OutputError, Timeout):
         return None
     of_table = [line for line in lines if line["table"] == print_of_table]
@@ -76,11 +72,8 @@ _OF_MODEL = {"model": str, "train": str, "columns": str}
 def note_training(model: Path, train: str, schema: "Schema") -> None:
     """Keep which rows a saved model was fitted on; without a place to keep it, nothing is known later."""
     try:
-        path, line = key_path().with_name(MODELS), {**_of_model(model, schema), "train": train}
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
-            if line not in _lines(path, _OF_MODEL):
-                _added(path, line)
+        line = {**_of_model(model, schema), "train": train}
+        _noted(key_path().with_name(MODELS), line, tuple(line), _OF_MODEL)
     except (OSError, OutputError, Timeout):
         return
 
@@ -114,19 +107,26 @@ def _today() -> str:
     return dt.datetime.now(dt.UTC).date().isoformat()
 
 
-def _added(path: Path, line: dict[str, Any]) -> dict[str, Any]:
-    """A line written at the end and flushed to the disk; a line that was cut off by a crash stays by itself."""
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    with os.fdopen(handle, "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-        file.write((b"\n" if torn else b"") + json.dumps(line).encode() + b"\n")
-        file.flush()
-        os.fsync(handle)
-    return line
+def _noted(
+    path: Path, line: dict[str, Any], same: tuple[str, ...], keys: Mapping[str, type]
+) -> list[dict[str, Any]]:  # fmt: skip
+    """All lines, with this one written and flushed to the disk unless one with the same values of `same` is there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
+        lines = list(_lines(path, keys))
+        if any(all(one.get(key) == line[key] for key in same) for one in lines):
+            return lines
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # cut off by a crash: it stays by itself
+            file.write((b"\n" if torn else b"") + json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(handle)
+    return [*lines, line]
 
 
-def _lines(path: Path, keys: Mapping[str, type] = _LINE) -> Iterator[dict[str, Any]]:
+def _lines(path: Path, keys: Mapping[str, type]) -> Iterator[dict[str, Any]]:
     """The whole lines; one that a crash cut off, or that is damaged, counts for nothing."""
     if not path.exists():
         return

@@ -1,7 +1,6 @@
 """A table with the hash of the very file that it was read from, so that no evidence names another."""
 
 import hashlib
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -14,41 +13,23 @@ from understudy.data.source import is_pattern
 from understudy.provenance import sha256
 
 
-@dataclass(frozen=True)
-class Digested:
-    """A table from elsewhere."""
-
-    path: Path
-    sha256: str
-    frame: pd.DataFrame = field(repr=False)
-
-
-def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None = None) -> Digested:
+def read_digested(path: Path, limits: SizeLimits = NO_MORE, expected: str | None = None) -> tuple[pd.DataFrame, str]:
     """A table as it was delivered, with the digest of its file."""
     before = digest(path, limits)
     frame = read_table(path, limits=limits)
     if before != digest(path, limits) or (expected is not None and before != expected):
         raise changed(str(path))
-    return Digested(path, before, frame)
+    return frame, before
 
 
-@dataclass(frozen=True)
-class Whole:
-    """The facts of a table from elsewhere, whose rows are not kept."""
-
-    sha256: str
-    columns: tuple[str, ...]
-
-
-def read_whole(path: Path) -> Whole:
-    """The digest and columns of a table as it was delivered, once it is certain that every part of it can be read."""
+def read_whole(path: Path) -> tuple[tuple[str, ...], str]:
+    """Columns and digest of a table as it was delivered, once it is certain that every part of it can be read."""
     before, table = digest(path), Table.of(path)
-    n_rows = sum(n for part in table.parts for _, n in part())
-    if n_rows == 0:
+    if sum(n for part in table.parts for _, n in part()) == 0:
         raise TableError(f"a table needs at least one row: path={str(path)!r} has no rows; add some")
     if digest(path) != before:
         raise changed(str(path))
-    return Whole(before, table.names)
+    return table.names, before
 
 
 def changed(shown: str) -> TableError:

@@ -90,7 +90,7 @@ class LedgerNote:
     reservation: str | None
     """The token under which the release was reserved; `None` in public, since it stays inside."""
     entry: str | None
-    """Hash of the ledger's entry; `understudy ledger verify --holds` finds it. Likewise."""
+    """Hash of the ledger's entry; `understudy ledger show --holds` finds it. Likewise."""
     epsilon: Size
     """Of this release alone in the ledger, by Renyi curves, at `total_delta`."""
     spent_epsilon: Size

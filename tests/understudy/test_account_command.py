@@ -1,4 +1,4 @@
-"""`understudy account`: books priced anew, claims compared, and the worked example of the documentation held true."""
+"""`ledger show --release`: books priced anew, claims compared, and the worked example of the manual held true."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from evaluate.text import at_most
 from synth.dp import schedule as schedules
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
-from synth.dp.schedule_file import to_toml
+from synth.dp.schedule_file import read_books, to_toml
 from synth.dp.statement import EventRecord
 from synth.dp.tradeoff import TradeOff
 from synth.generators.registry import generator
@@ -40,7 +40,15 @@ def stated(schedule: Schedule = SCHEDULE, **changes: Any) -> dict[str, Any]:
 def accounted(workspace: "Workspace", statement: dict[str, Any] | None, *more: object) -> "Ran":
     path = workspace.folder / "evaluation.json"
     path.write_text(json.dumps({"candidates": [{"name": "mst", "statement": statement}]}), encoding="utf-8")
-    return workspace.run("account", path, *more)
+    return workspace.run("ledger", "show", "--release", path, *more)
+
+
+def of_total(workspace: "Workspace", path: Path, epsilon: float, *more: object) -> "Ran":
+    """A release priced beside a total of its delta."""
+    ledger, delta = workspace.folder / f"{epsilon}.db", read_books(path).schedule.delta
+    total = ("--epsilon", epsilon, "--delta", delta, "--n-units", 9000)
+    assert workspace.run("ledger", "open", "patients", *total, "--ledger", ledger).exit_code == 0
+    return workspace.run("ledger", "show", "patients", "--ledger", ledger, "--release", path, *more)
 
 
 def words(text: str) -> list[str]:
@@ -52,13 +60,13 @@ def test_the_worked_example_of_the_documentation_is_true(workspace: "Workspace")
     (plan,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("toml", "text"))
     path = workspace.folder / "release.toml"
     path.write_text(plan, encoding="utf-8")
-    ran = workspace.run("account", path, "--total-epsilon", 3)
+    ran = of_total(workspace, path, 3)
     assert ran.exit_code == 0
     assert words(ran.stdout) == words(shown)
     rho = 9 * (1 / 25) ** 2 / 2 + 8 * 0.1**2 / 8 + 8 * (1 / 25) ** 2 / 2
     assert math.isclose(rho, 0.0236)
     assert f"**{rho + 2 * math.sqrt(rho * math.log(1 / 1e-6)):.3f}**" in page
-    small = workspace.run("account", path, "--total-epsilon", 1, "--json").json["in_ledger"]
+    small = of_total(workspace, path, 1, "--json").json["in_ledger"]
     assert small["epsilon"] > small["total_epsilon"]
     assert f"Of a total of 1 it would take {small['epsilon']:.3f}" in " ".join(page.split())
 
@@ -80,7 +88,7 @@ def test_what_the_documentation_says_of_tests_and_groups_is_true(epsilon: float)
 def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> None:
     path = workspace.folder / "plan.toml"
     path.write_text(to_toml(SCHEDULE), encoding="utf-8")
-    ran = workspace.run("account", path, "--json")
+    ran = workspace.run("ledger", "show", "--release", path, "--json")
     assert ran.exit_code == 0
     found = ran.json
     assert found["epsilon"] == SCHEDULE.epsilon
@@ -88,7 +96,7 @@ def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> No
     assert found["rho"] == SCHEDULE.rho
     assert [EventRecord(**event) for event in found["events"]] == [event.record() for event in EVENTS]
     assert found["claim"] is None and found["in_ledger"] is None
-    said = workspace.run("account", path).stdout
+    said = workspace.run("ledger", "show", "--release", path).stdout
     for text in ("histograms: Gaussian, sigma 25", "epsilon 0.1", "threshold 110", "claims nothing"):
         assert text in " ".join(said.split())
 
@@ -97,7 +105,7 @@ def test_dp_sgd_has_no_sum_by_hand(workspace: "Workspace") -> None:
     schedule = Schedule((SubsampledGaussianEvent("DP-SGD", 1.1, 0.01, 200),), 1e-5)
     path = workspace.folder / "sgd.toml"
     path.write_text(to_toml(schedule), encoding="utf-8")
-    ran = workspace.run("account", path, "--total-epsilon", 3, "--json")
+    ran = of_total(workspace, path, 3, "--json")
     assert ran.exit_code == 0
     assert ran.json["epsilon_by_hand"] is None and ran.json["rho"] is None
     assert ran.json["epsilon"] < ran.json["epsilon_rdp"] < ran.json["in_ledger"]["epsilon"] < 3
@@ -143,7 +151,7 @@ def test_the_claim_of_a_plan_is_compared(workspace: "Workspace") -> None:
     path = workspace.folder / "plan.toml"
     for factor, code in ((0.99, 1), (1.0, 0), (1.0005, 0), (0.9995, 0), (2.0, 0)):
         path.write_text(f"{to_toml(SCHEDULE)}\n[claim]\nepsilon = {factor * SCHEDULE.epsilon!r}\n", encoding="utf-8")
-        assert workspace.run("account", path).exit_code == code
+        assert workspace.run("ledger", "show", "--release", path).exit_code == code
 
 
 def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: "Workspace") -> None:
@@ -154,22 +162,17 @@ def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: "Workspa
     options = ("--schema", workspace.folder / "schema.toml", "--generator", "independent", "--epsilon", 1)
     ran = workspace.run("fit", workspace.folder / "table.csv", *options, "--ledger", ledger, "--out", model, "--clamp")
     assert ran.exit_code == 0, ran.stderr
-    found = workspace.run("account", model, "--json").json
+    found = workspace.run("ledger", "show", "--release", model, "--json").json
     statement = json.loads((model / "model.json").read_text(encoding="utf-8"))["statement"]
     assert found["exit_code"] == 0 and found["claim"] == {"epsilon": statement["epsilon"], "agrees": True}
     assert found["in_ledger"]["epsilon"] == pytest.approx(statement["ledger"]["epsilon"], rel=1e-9)
     assert found["in_ledger"]["total_epsilon"] == 3
-    assert workspace.run("account", model / "model.json").exit_code == 0
+    assert workspace.run("ledger", "show", "--release", model / "model.json").exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--total-delta", 1e-6), "pass --total-epsilon too"),
-        (("--total-epsilon", 0), "a total needs a finite epsilon"),
-        (("--total-epsilon", "nan"), "a total needs a finite epsilon"),
-        (("--total-epsilon", "inf"), "a total needs a finite epsilon"),
-        (("--total-epsilon", 1, "--total-delta", 1), "a total needs a finite epsilon"),
         (("--candidate", "mts"), "did you mean 'mst'"),
         (("--epsilom", 1), "no such option"),
     ],
@@ -193,7 +196,7 @@ def test_accountants_that_disagree_are_not_believed(workspace: "Workspace", monk
     path = workspace.folder / "plan.toml"
     path.write_text(to_toml(Schedule((GaussianEvent("counts", 10.0),), 1e-6)), encoding="utf-8")
     monkeypatch.setattr(schedules, "epsilon_pld", lambda events, delta: 3.0)
-    ran = workspace.run("account", path)
+    ran = workspace.run("ledger", "show", "--release", path)
     assert ran.exit_code == 2 and ran.stderr.count("\n") == 1
     assert "the accountants disagree" in ran.stderr
 

@@ -338,8 +338,9 @@ def test_a_byte_that_is_no_utf_8_is_refused(workspace: Any, name: str) -> None:
 
 
 JSON_FILES: dict[str, tuple[str, ...]] = {
-    "gate": ("gate", "it.json"), "report": ("report", "it.json", "--out", "r.html"), "account": ("account", "it.json"),
-    "card": ("card", "it.json", "--candidate", "m", "--out", "card"),
+    "gate": ("gate", "it.json"), "report": ("report", "it.json", "--out", "r.html"),
+    "books": ("ledger", "show", "--release", "it.json"),
+    "card": ("card", "it.json", "--candidate", "m", "--out", "card.md"),
 }  # fmt: skip
 
 
@@ -349,8 +350,8 @@ def test_a_value_that_python_cannot_hold_is_refused_in_what_a_run_wrote(
     workspace: Any, command: str, value: str
 ) -> None:
     (workspace.folder / "it.json").write_text(f'{{"schema_version": 2, "candidates": {value}}}')
-    paths = [workspace.folder / word if "." in word or word == "card" else word for word in JSON_FILES[command][1:]]
-    refused(workspace, command, *paths, saying="damaged")
+    paths = [workspace.folder / word if "." in word else word for word in JSON_FILES[command]]
+    refused(workspace, *paths, saying="damaged")
 
 
 @pytest.mark.parametrize("odd", ["p@ss", "p@1:2/ss", "p/s@s", "p?s@s", "p#s@s"])

@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationError
 from pydantic_core import PydanticUndefined
 
 from evaluate.engine import evaluate
@@ -24,9 +24,8 @@ from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.evaluations import evaluation_of
 from tests.understudy.bundle.small_bundle import fill, seal_both
-from understudy.bundle.documents import canonical, parsed
-from understudy.bundle.files import BundleError
-from understudy.bundle.keys import load_signer, make_keys
+from understudy.bundle.documents import canonical
+from understudy.bundle.keys import make_keys
 from understudy.bundle.records import SignOff, Withdrawal
 from understudy.job.spec import EvaluationSpec, Job, build_job
 from understudy.job.sweep import SweepSpec
@@ -228,36 +227,40 @@ def test_an_evaluation_with_a_value_of_another_type_is_refused(
 
 @pytest.mark.parametrize("waiver_until", [None, "2999-01-01"])
 @pytest.mark.parametrize("signed", [True, False])
-def test_what_two_people_write_into_a_bundle_is_a_sign_off_and_a_withdrawal(
+def test_what_people_write_into_a_bundle_is_a_sign_off_and_a_withdrawal(
     workspace: Any, waiver_until: str | None, signed: bool
 ) -> None:
-    make_keys(workspace.folder / "a.key", {})
-    signer = load_signer(workspace.folder / "a.key", {}) if signed else None
-    bundle = seal_both(fill(workspace.folder / "bundle", waiver_until=waiver_until), signer)
-    key = ["--key", workspace.folder / "a.key"] if signed else []
+    signer = make_keys(workspace.folder / "a.key", {})
+    bundle = seal_both(fill(workspace.folder / "bundle", waiver_until=waiver_until), signer if signed else None)
+    key = ["--key", workspace.folder / "a.key"]
     by = ["--name", "A. Lind", "--role", "officer"]
-    second = ["--second-name", "B. Ode", "--second-role", "counsel"]
-    ran = workspace.run("sign-off", bundle, *by, *second, *key)
+    ran = workspace.run("sign-off", bundle, *by, *key)
     assert ran.exit_code == 0, ran.stderr
-    ran = workspace.run("withdraw", bundle, *by, "--reason", "a column was misdeclared", *key)
+    ran = workspace.run("withdraw", bundle, *by, "--reason", "a column was misdeclared", *(key if signed else []))
     assert ran.exit_code == 0, ran.stderr
     for kind, model, path in (
-        ("sign-off", SignOff, bundle / "sign-off.json"),
+        ("sign-off", SignOff, bundle / "sign-off-1.json"),
         ("withdrawal", Withdrawal, bundle / "withdrawal.json"),
         ("withdrawal", Withdrawal, bundle / "to-hand-on" / "withdrawal.json"),
     ):
         content = json.loads(path.read_text(encoding="utf-8"))
         jsonschema.validate(content, json_schema(kind))
         said = content["predicate"]
-        assert (said["public_key"] is not None) == signed
+        assert (said["public_key"] is not None) == (signed or kind == "sign-off")
         without = [{name: value for name, value in content.items() if name != key_of_it} for key_of_it in content]
         predicates = [{name: value for name, value in said.items() if name != key_of_it} for key_of_it in said]
         without += [{**content, "predicate": one} for one in (*predicates, {**said, "unheard_of": 1})]
         for changed in (*without, {**content, "unheard_of": 1}):
             assert not accepts(kind, changed), changed
-            with pytest.raises(BundleError):
-                parsed(path.name, as_canonical(changed), model)
-        assert canonical(parsed(path.name, path.read_bytes(), model)) == path.read_bytes()
+            assert not is_read(as_canonical(changed), model), changed
+        assert is_read(path.read_bytes(), model)
+
+
+def is_read(content: bytes, model: type[SignOff | Withdrawal]) -> bool:
+    try:
+        return canonical(model.model_validate_json(content, strict=True)) == content
+    except ValidationError:
+        return False
 
 
 def as_canonical(content: dict[str, Any]) -> bytes:

@@ -208,7 +208,7 @@ def test_the_released_numbers_are_the_same_wherever_they_stand(done: Path) -> No
 def test_the_price_of_what_is_published_is_computed_anew(done: Path, workspace: Any) -> None:
     path = done / "out" / "to-hand-on" / publishing.NUMBERS
     for name in ("independent", publishing.ALONE, publishing.BOTH):
-        ran = workspace.run("account", path, "--candidate", name)
+        ran = workspace.run("ledger", "show", "--release", path, "--candidate", name)
         assert ran.exit_code == 0, ran.stderr
         assert "PASS: the claim" in ran.stdout
 
@@ -282,6 +282,7 @@ def scrambled(content: Any, rng: np.random.Generator, place: str = "") -> Any:
 def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, tmp_path: Path) -> None:
     from understudy.artifacts import Delivery
     from understudy.bundle.evidence import write_public_folder
+    from understudy.bundle.manifest import About, rules_of
 
     content = json.loads((done / "out" / "evaluation.json").read_text())
     version, plan = content.pop("schema_version"), make_plan(done / "job.toml", tmp_path / "none")
@@ -295,7 +296,8 @@ def test_no_file_of_the_public_folder_moves_with_what_was_measured(done: Path, t
         shutil.copyfile(done / "out" / "schema.toml", folder / "schema.toml")
         tables = {"independent": Path("synthetic/independent.csv")}
         delivery = Delivery(evaluation, (), plan.policy, plan.title, "independent", tables)
-        write_public_folder(delivery, folder, "2026-11-22T00:00:00Z", None, None)
+        about = About(kind="internal", made_at="2026-11-22T00:00:00Z", title=plan.title, policy=rules_of(plan.policy))
+        write_public_folder(delivery, folder, about, None)
         found.append({path.name: path.read_bytes() for path in sorted((folder / "to-hand-on").iterdir())})
     assert len(found[0]) > 5
     for other in found[1:]:

@@ -30,7 +30,7 @@ GENERATORS = {**PRIVATE, "plain": {"generator": "independent"}}
 N_DRAWS = {"independent": 4, "mst": 4 + 3 + 3}
 FILES = {
     "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml", "policy.toml", "summary.md",
-    "junit.xml", "metrics.public.prom", "metrics.internal.prom", "manifest.json", "manifest.json.sha256",
+    "junit.xml", "metrics.public.prom", "metrics.internal.prom", "manifest.json", "manifest.json.sig",
     *(f"cards/{label}.{suffix}" for label in GENERATORS for suffix in ("yaml", "md")),
     *(f"synthetic/{label}.csv" for label in GENERATORS),
     *(f"models/{label}/{part}" for label in GENERATORS for part in ("model.json", "arrays.safetensors")),

@@ -70,9 +70,9 @@ def test_a_run_leaves_one_whole_folder(finished: Any) -> None:
         "models/mst/model.json", "models/mst/arrays.safetensors",
         "summary.md", "metrics.public.prom", "metrics.internal.prom", "junit.xml",
         "cards/independent.yaml", "cards/independent.md", "cards/mst.yaml", "cards/mst.md",
-        "policy.toml", "manifest.json", "manifest.json.sha256",
+        "policy.toml", "manifest.json", "manifest.json.sig",
         *(f"to-hand-on/{name}" for name in ("mst.csv", "report-to-hand-on.html", "model-card.yaml", "README.md",
-                                            "schema.toml", "manifest.json", "manifest.json.sha256")),
+                                            "schema.toml", "manifest.json", "manifest.json.sig")),
     }  # fmt: skip
     assert not [p for p in workspace.folder.iterdir() if p.name.startswith(".")]
 

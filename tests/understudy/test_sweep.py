@@ -165,7 +165,7 @@ def test_nothing_that_could_be_released_is_left_of_an_unpaid_sweep(unpaid: Any) 
     assert files(workspace) == {
         "report.html", "evaluation.json", "verdict.json", "job.toml", "schema.toml",
         "sweep.csv", "sweep_summary.csv", "NOT_RELEASABLE.txt", "policy.toml", "summary.md", "junit.xml",
-        "metrics.public.prom", "metrics.internal.prom", "manifest.json", "manifest.json.sha256",
+        "metrics.public.prom", "metrics.internal.prom", "manifest.json", "manifest.json.sig",
     }  # fmt: skip
     found = verify(workspace.folder / "out", Demand())
     assert found.problems == ()

@@ -13,7 +13,7 @@ from typing import Any
 from evaluate.gate.checks import BROKEN
 from synth.parsing import plain_json
 from understudy.batch.jobs import BatchJob
-from understudy.bundle.documents import open_document
+from understudy.bundle.documents import Unsound, read_document
 from understudy.bundle.manifest import MANIFEST, Manifest
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
 from understudy.executors.executor import TIMED_OUT, Ended
@@ -148,7 +148,10 @@ def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
         epsilon = _drawn(evaluation)
     except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
         return None
-    manifest = open_document(job.out, MANIFEST, Manifest).document
+    try:
+        manifest = read_document(job.out, MANIFEST, Manifest)
+    except Unsound:
+        manifest = None
     signed_by = None if manifest is None else manifest.signer
     state = verdict["verdict"] or NO_VERDICT
     reason = printable(reason_of(verdict))[:MOST_CHARACTERS]

@@ -58,7 +58,8 @@ def ledger_url(
 ) -> str | None:  # fmt: skip
     """The ledger that private fits use; `None`: they are made outside any."""
     required = environment.get(LEDGER_VARIABLE) or None
-    chosen = None if given is None else _rooted(given, home)
+    path = None if given is None else parsed(given).path
+    chosen = given if path is None else str(home / path)
     if required is None or chosen is None:
         return required or chosen
     if _place(parsed(required)) != _place(parsed(chosen)):
@@ -133,11 +134,6 @@ def release_line(noted: LedgerStanding) -> str:
     )
 
 
-def _rooted(given: str, home: Path) -> str:
-    path = parsed(given).path
-    return given if path is None else str(home / path)
-
-
 def _place(address: LedgerAddress) -> str:
     if address.path is not None:
         return str(address.path.resolve())
@@ -155,8 +151,13 @@ def plan_budget(
     private = {label: g for label, g in generators.items() if isinstance(g, PrivateGenerator) and g.promises}
     # Before the schedules, which take a while.
     fund = open_fund(url, schema) if private and url is not None else None
-    if job.is_sweep and private and fund is None:
-        _refuse_release(job)
+    is_released = job.release is not None or (job.sweep is not None and job.sweep.releasable)
+    if job.is_sweep and private and fund is None and is_released:
+        asked = f"release={job.release!r}" if job.release else "sweep.releasable=true"
+        raise JobError(
+            f"{asked}, and a sweep releases nothing unless a ledger pays for all of its private fits; name a ledger in "
+            "the job (and no sweep.releasable=false), or leave that out"
+        )
     if job.sweep is not None and job.sweep.releasable is False and not private:
         raise JobError(
             "sweep.releasable=false is for private fits, and this sweep has none: its tables are kept like any other "
@@ -200,14 +201,3 @@ def ledger_of(job: Job, home: Path) -> str | None:
             "none; leave that out, or change the variable"
         )
     return None
-
-
-def _refuse_release(job: Job) -> None:
-    """Refuse to release a point of a sweep that nobody pays for."""
-    if job.release is None and not (job.sweep is not None and job.sweep.releasable):
-        return
-    said = f"release={job.release!r}" if job.release else "sweep.releasable=true"
-    raise JobError(
-        f"{said}, and a sweep releases nothing unless a ledger pays for all of its private fits; name a ledger in the "
-        "job (and no sweep.releasable=false), or leave that out"
-    )

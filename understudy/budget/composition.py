@@ -1,8 +1,9 @@
 """The composition of a release, computed anew by every way of counting, and whether the claim bears it out."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from synth.dp.accounting import epsilon_advanced, epsilon_basic, epsilon_pld, epsilon_zcdp
 from synth.dp.events import Event
@@ -10,67 +11,43 @@ from synth.dp.renyi_curve import RdpFilter
 from synth.dp.schedule import Schedule
 from synth.dp.schedule_file import ScheduleFile, StatedCost
 from synth.dp.tradeoff import FALSE_ALARMS
-from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
 """The relative difference at which a claim and a computed epsilon still agree."""
 
 
-@dataclass(frozen=True)
-class InLedger:
-    """The release's own epsilon in a ledger, under a total; infinite where the total admits nothing of it."""
+def compose(books: ScheduleFile, total: tuple[float, float] | None = None) -> dict[str, Any]:
+    """The cost of a release by every way of counting, at the schedule's delta; infinite where a way does not apply.
 
-    epsilon: float
-    total_epsilon: float
-    total_delta: float
-
-
-@dataclass(frozen=True)
-class Priced:
-    """One release by every way of counting, at the schedule's delta; infinite where a way does not apply."""
-
-    epsilon: float
-    epsilon_rdp: float
-    epsilon_by_hand: float
-    epsilon_basic: float
-    epsilon_advanced: float
-    groups: Mapping[int, float]
-    detections: Mapping[float, float]
-    in_ledger: InLedger | None
-    against: tuple[str, ...]
-
-
-def price(books: ScheduleFile, total: tuple[float, float] | None = None) -> Priced:
-    """The price of a release. No data is read."""
-    schedule = books.schedule
-    epsilon, check = schedule.epsilon, schedule.epsilon_rdp
-    in_ledger = _in_ledger(books, total)
-    return Priced(
-        epsilon=epsilon,
-        epsilon_rdp=check,
-        epsilon_by_hand=epsilon_zcdp(schedule.events, schedule.delta),
-        epsilon_basic=_basic(schedule),
-        epsilon_advanced=_advanced(schedule),
-        groups=schedule.groups,
-        detections={rate: schedule.trade_off.detections(rate) for rate in FALSE_ALARMS},
-        in_ledger=in_ledger,
-        against=() if books.claim is None else tuple(_against(books.claim, schedule, epsilon, in_ledger)),
-    )
-
-
-def _in_ledger(books: ScheduleFile, total: tuple[float, float] | None) -> InLedger | None:
-    noted = None if books.claim is None else books.claim.in_ledger
-    chosen = total or (None if noted is None else noted[1:])
-    if chosen is None:
-        return None
-    try:
-        found = RdpFilter(*chosen)
-    except ValueError:
-        raise BudgetError(
-            f"a total needs a finite epsilon above 0 and a delta in (0, 1), not epsilon={chosen[0]:g} and "
-            f"delta={chosen[1]:g}; correct them"
-        ) from None
-    return InLedger(found.spent(books.schedule.curve), *chosen)
+    Args:
+        total: epsilon and delta of a ledger's total, of which it would take `in_ledger`; left out: the claim's own.
+    """
+    schedule, claim = books.schedule, books.claim
+    if total is None and claim is not None and claim.in_ledger is not None:
+        total = claim.in_ledger[1:]
+    in_ledger = None if total is None else RdpFilter(*total).spent(schedule.curve)
+    epsilon = schedule.epsilon
+    return {
+        "name": books.name,
+        "delta": schedule.delta,
+        "rho": schedule.rho,
+        "epsilon": epsilon,
+        "epsilon_rdp": schedule.epsilon_rdp,
+        "epsilon_by_hand": epsilon_zcdp(schedule.events, schedule.delta),
+        "epsilon_advanced": _advanced(schedule),
+        "epsilon_basic": _basic(schedule),
+        "groups": schedule.groups,
+        "detections": {rate: schedule.trade_off.detections(rate) for rate in FALSE_ALARMS},
+        "events": [event.record().__dict__ for event in schedule.events],
+        "schedule_hash": schedule.digest,
+        "in_ledger": None
+        if total is None
+        else {"epsilon": in_ledger, "total_epsilon": total[0], "total_delta": total[1]},
+        "claim": None
+        if claim is None
+        else {"epsilon": claim.epsilon, "agrees": abs(claim.epsilon - epsilon) <= AGREEMENT * epsilon},
+        "against": [] if claim is None else list(_against(claim, schedule, epsilon, in_ledger, total)),
+    }
 
 
 def _basic(schedule: Schedule) -> float:
@@ -108,7 +85,9 @@ def _n_releases(schedule: Schedule) -> int:
     return sum(event.count for event in schedule.events)
 
 
-def _against(claim: StatedCost, schedule: Schedule, epsilon: float, in_ledger: InLedger | None) -> Iterator[str]:
+def _against(
+    claim: StatedCost, schedule: Schedule, epsilon: float, in_ledger: float | None, total: tuple[float, float] | None
+) -> Iterator[str]:
     """Sentences on every part of the claim that is smaller than the computed cost."""
     if not claim.private:
         yield "the statement is void: it says itself that its noise was not drawn from a secure source"
@@ -123,12 +102,12 @@ def _against(claim: StatedCost, schedule: Schedule, epsilon: float, in_ledger: I
     for event, delta in zip(schedule.events, claim.deltas, strict=False):
         if not _covers(delta, event.delta):
             yield f"event={event.what!r} is said to cost delta={delta:.3g}, and its noise costs delta={event.delta:.3g}"
-    said, *total = claim.in_ledger or (math.inf,)
-    comparable = in_ledger is not None and total == [in_ledger.total_epsilon, in_ledger.total_delta]
-    if in_ledger is not None and comparable and not _covers(said, in_ledger.epsilon):
+    if in_ledger is None or claim.in_ledger is None or claim.in_ledger[1:] != total:
+        return
+    if not _covers(claim.in_ledger[0], in_ledger):
         yield (
-            f"the ledger's part is said to be epsilon={said:.6g}, and the events come to "
-            f"epsilon={in_ledger.epsilon:.6g} there"
+            f"the ledger's part is said to be epsilon={claim.in_ledger[0]:.6g}, and the events come to "
+            f"epsilon={in_ledger:.6g} there"
         )
 
 

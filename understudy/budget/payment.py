@@ -40,8 +40,7 @@ class RequestStore(Protocol):
     def forget_request(self, label: str) -> None:
         """Drop a request that the ledger did not grant."""
 
-    def add_warnings(self, sentences: Sequence[str]) -> None:
-        """Keep the ledger's warnings."""
+    def add_warnings(self, sentences: Sequence[str]) -> None: ...
 
     def journal(self, label: str) -> Journal | None:
         """The noisy values of a release; `None` where none outlive the process."""
@@ -64,19 +63,15 @@ class RequestsInMemory(RequestStore):
     warnings: tuple[str, ...] = ()
 
     def request(self, label: str) -> dict[str, Any] | None:
-        """The request to the ledger for a release; `None` before there is one."""
         return self.requests.get(label)
 
     def write_request(self, label: str, content: Mapping[str, Any]) -> None:
-        """Keep a request."""
         self.requests[label] = dict(content)
 
     def forget_request(self, label: str) -> None:
-        """Drop a request that the ledger did not grant."""
         self.requests.pop(label, None)
 
     def add_warnings(self, sentences: Sequence[str]) -> None:
-        """Keep the ledger's warnings."""
         self.warnings = tuple(dict.fromkeys((*self.warnings, *sentences)))
 
 
@@ -121,7 +116,13 @@ class Payment:
         try:
             note = None if self.fund is None else self._used(self.fund, label, journal)
             if journal is not None and journal.lost:
-                self._warn_of_lost(label)
+                counted = (
+                    "outside a ledger nothing adds that to the statement's epsilon"
+                    if self.fund is None
+                    else "the ledger counts both, the statement's own epsilon one"
+                )
+                cut_short = "a draw was lost when an earlier start of this run was cut short, and was made again"
+                self.kept.add_warnings([f"{self.releases[label].place}: {cut_short}: {counted}"])
                 journal.settle()
             yield Budget(self.releases[label].schedule, journal=journal, ledger=note)
         finally:
@@ -155,19 +156,6 @@ class Payment:
             event = event_of(record.what, record.mechanism, record.noise, record.count)
             fund.ledger.charge(token, f"lost and drawn again: {record.what}"[:MAX_WORDS], rdp_curve([event]))
         return fund.ledger.note(token)
-
-    def _warn_of_lost(self, label: str) -> None:
-        counted = (
-            "outside a ledger nothing adds that to the statement's epsilon"
-            if self.fund is None
-            else "the ledger counts both, the statement's own epsilon one"
-        )
-        self.kept.add_warnings(
-            [
-                f"{self.releases[label].place}: a draw was lost when an earlier start of this run was cut short, and "
-                f"was made again: {counted}"
-            ]
-        )
 
     def _earlier(self, label: str) -> Request | None:
         """The request that an earlier start wrote down."""

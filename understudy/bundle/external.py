@@ -1,10 +1,9 @@
 """The evidence bundle of a table from elsewhere: the evaluated file, and no other, with what was found of it."""
 
 import shutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
@@ -16,32 +15,33 @@ from synth.parsing import GivenFile
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.artifacts import Delivery, Handing
-from understudy.bundle.evidence import BundleContent, write_evidence
+from understudy.bundle.evidence import write_evidence
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import TO_HAND_ON, Manifest
+from understudy.bundle.manifest import TO_HAND_ON
 from understudy.data.load import parts_of
 from understudy.hashed_table import read_whole
 from understudy.job.spec import build_job
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (".csv.gz", ".csv", ".parquet")
 TITLE = "A table from elsewhere"
 
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A table that was evaluated before, whoever made it.
+    """A table that was evaluated before, whoever made it, for a bundle.
 
     Attributes:
         evaluation: *Sensitive*: it was measured on real rows.
+        given: the files that it rests on and is judged by, by name.
+        warnings: of columns that were never measured, and so are not published.
     """
 
     evaluation: Evaluation
     table: Path
     candidate: str
-    given: Mapping[str, bytes] = field(default_factory=dict)
-    handing: Handing = field(default_factory=Handing)
-    warnings: tuple[str, ...] = ()
+    given: Mapping[str, GivenFile]
+    warnings: tuple[str, ...]
 
 
 def offered(
@@ -51,29 +51,37 @@ def offered(
     inputs: Mapping[str, GivenFile],
     others: Mapping[str, GivenFile],
 ) -> ExternalTable:
-    """A table, once it is certain that it is the evaluated one."""
-    delivered = read_whole(table)
+    """A table, once it is certain that it is the evaluated one, and that schema and job are those of the evaluation."""
+    columns, sha256 = read_whole(table)
     for name, file in inputs.items():
-        _check_input(evaluation, name, file)
-    job = inputs.get("job")
-    handing = Handing()
-    if job is not None:
-        said = build_job(parse_toml(job, "job", JobError))
-        handing = Handing(said.card, said.split.holdout_share)
-    given = {f"{name}.toml": file.content for name, file in {**inputs, **others}.items()}
-    called = _candidate(evaluation, delivered.sha256, table, candidate)
-    return ExternalTable(evaluation, table, called, given, handing, _left_out(evaluation, delivered.columns))
+        expected = getattr(evaluation.provenance, f"{name}_sha256")
+        if expected is None:
+            raise BundleError(f"the evaluation names no {name}, so that none belongs to it; leave out --{name}")
+        if file.sha256 != expected:
+            raise BundleError(f"the evaluation rests on another {name} than path={str(file.path)!r}; pass that one")
+    called = _candidate(evaluation, sha256, table, candidate)
+    names = [name for name in columns if name not in evaluation.schema.kept]
+    left_out = (
+        f"{listed(names)}: dropped by the schema or unknown to it, never measured, and left out of the table in "
+        f"{TO_HAND_ON}/; hand on that table alone"
+    )
+    return ExternalTable(evaluation, table, called, {**inputs, **others}, (left_out,) if names else ())
 
 
 def write_offered(
     offer: ExternalTable, verdicts: tuple[Verdict, ...], policy: Policy, bundle: Path, signer: Signer | None
-) -> Manifest:  # fmt: skip
+) -> None:  # fmt: skip
     """The bundle of an offered table, whole or not at all, whatever its verdict."""
-    known = offer.evaluation.provenance
+    known, handing = offer.evaluation.provenance, Handing()
+    if "job" in offer.given:
+        job = build_job(parse_toml(offer.given["job"], "job", JobError))
+        handing = Handing(job.card, job.split.holdout_share)
     with whole_folder(bundle) as folder:
         kept = Path("synthetic") / _file_name(offer)
-        (folder / "synthetic").mkdir()
-        _copy(offer.table, folder / kept)
+        for part in parts_of(offer.table):
+            copy = folder / kept / part.relative_to(offer.table)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(part, copy)
         _candidate(offer.evaluation, provenance.sha256(folder / kept), offer.table, offer.candidate)
         delivery = Delivery(
             evaluation=offer.evaluation,
@@ -82,63 +90,34 @@ def write_offered(
             title=known.job or TITLE,
             release=offer.candidate,
             tables={offer.candidate: kept},
-            handing=offer.handing,
+            handing=handing,
         )
-        seeds = {} if known.seed is None else {"evaluation": known.seed}
-        return write_evidence(BundleContent(delivery, offer.given, seeds), folder, signer)
+        given = {f"{name}.toml": file.content for name, file in offer.given.items()}
+        write_evidence(
+            delivery, folder, signer, given=given, seeds={} if known.seed is None else {"evaluation": known.seed}
+        )
 
 
 def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | None) -> str:
     """The evaluation's name for a table of this content."""
-    found = [one.name for one in evaluation.candidates if sha256 in _digests(evaluation, one.name)]
-    if not found or (named is not None and named not in found):
+    files = evaluation.provenance.files_sha256
+    names = [one.name for one in evaluation.candidates]
+    matching = [n for n in names if sha256 in {files.get(f"synthetic/{n}{suffix}") for suffix in ("", *SUFFIXES)}]
+    if not matching or (named is not None and named not in matching):
         which = "an evaluated table" if named is None else f"what was evaluated as candidate={named!r}"
         raise BundleError(
             f"the file is not {which}, byte for byte: path={str(table)!r}; pass the evaluated one, or evaluate this one"
         )
-    if named is None and len(found) > 1:
-        raise BundleError(f"several evaluated tables are byte for byte this file: {found}; name one by --candidate")
-    return named or found[0]
-
-
-def _copy(table: Path, to: Path) -> None:
-    for part in parts_of(table):
-        place = to / part.relative_to(table)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(part, place)
-
-
-def _digests(evaluation: Evaluation, name: str) -> tuple[Any, ...]:
-    files = evaluation.provenance.files_sha256
-    return tuple(files.get(f"synthetic/{name}{suffix}") for suffix in ("", *SUFFIXES))
+    if named is None and len(matching) > 1:
+        raise BundleError(f"several evaluated tables are byte for byte this file: {matching}; name one by --candidate")
+    return named or matching[0]
 
 
 def _file_name(offer: ExternalTable) -> str:
-    ends = [""] if offer.table.is_dir() else SUFFIXES[::-1]
+    ends = [""] if offer.table.is_dir() else SUFFIXES
     suffix = next((one for one in ends if offer.table.name.endswith(one)), None)
     if suffix is None:
         raise BundleError(f"a table is a {', '.join(SUFFIXES)} file: path={str(offer.table)!r}; name it as it was")
     if "/" in offer.candidate or not offer.candidate.isprintable():
         raise BundleError(f"candidate={offer.candidate!r} cannot name a file; evaluate the table under another name")
     return f"{offer.candidate}{suffix}"
-
-
-def _left_out(evaluation: Evaluation, columns: Iterable[str]) -> tuple[str, ...]:
-    """A warning about columns that were never measured, and so are not published."""
-    kept = set(evaluation.schema.kept)
-    names = [name for name in columns if name not in kept]
-    if not names:
-        return ()
-    return (
-        f"{listed(names)}: dropped by the schema or unknown to it, never measured, and left out of the table in "
-        f"{TO_HAND_ON}/; hand on that table alone",
-    )
-
-
-def _check_input(evaluation: Evaluation, name: str, file: GivenFile) -> None:
-    """Refuse another schema or job than the evaluation rests on."""
-    expected = getattr(evaluation.provenance, f"{name}_sha256")
-    if expected is None:
-        raise BundleError(f"the evaluation names no {name}, so that none belongs to it; leave out --{name}")
-    if file.sha256 != expected:
-        raise BundleError(f"the evaluation rests on another {name} than path={str(file.path)!r}; pass that one")

@@ -1,70 +1,39 @@
-"""The files of a bundle, as they really lie in a folder: plain files, folders, and what is neither.
-
-No link is ever followed. `BundleError` is a child of `BadInput`, so that the command line ends in exit code 2.
-"""
+"""The files of a bundle as they really lie in a folder. No link is ever followed, and no pipe is waited for."""
 
 import hashlib
 import os
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from synth.errors import BadInput
+
+FILE, FOLDER, LINK = "a file", "a folder", "a link"
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class BundleError(BadInput):
     """A bundle, a key or a register cannot be used, or what was asked of it is refused; nothing was written."""
 
 
-_CLOSED = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""A link is refused, and a pipe that nobody writes to does not wait."""
+def contents(folder: Path) -> dict[str, str]:
+    """What everything below a folder is, hidden or not, by its path from there with `/` between the parts."""
+    kinds = dict[str, str]()
+
+    def refuse(error: OSError) -> None:
+        name = os.path.relpath(error.filename, folder)
+        if name == ".":
+            raise BundleError(f"the folder cannot be read: path={str(folder)!r} ({error.strerror}); name one that can")
+        kinds[name] = f"a folder that cannot be read ({error.strerror})"
+
+    for at, folders, files in os.walk(folder, onerror=refuse):
+        for path in (Path(at, name) for name in (*folders, *files)):
+            kinds[path.relative_to(folder).as_posix()] = _kind(path.lstat().st_mode)
+    return kinds
 
 
-@dataclass(frozen=True)
-class Contents:
-    """Everything below a folder, by its path from there, with `/` between the parts."""
-
-    files: dict[str, Path] = field(default_factory=dict)
-    folders: set[str] = field(default_factory=set)
-    odd: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def empty_folders(self) -> tuple[str, ...]:
-        """Folders with nothing in them, which no manifest can name."""
-        held = {parent for path in (*self.files, *self.folders, *self.odd) for parent in [path.rpartition("/")[0]]}
-        return tuple(sorted(self.folders - held))
-
-
-def contents(folder: Path) -> Contents:
-    """Everything below a folder, hidden or not."""
-    found = Contents()
-    waiting = [""]
-    while waiting:
-        prefix = waiting.pop()
-        try:
-            with os.scandir(folder / prefix) as entries:
-                for entry in entries:
-                    _sort(entry, f"{prefix}{entry.name}", found, waiting.append)
-        except OSError as error:
-            if not prefix:
-                raise BundleError(
-                    f"the folder cannot be read: path={str(folder)!r} ({error.strerror}); name one that can"
-                ) from None
-            found.odd[prefix.rstrip("/")] = f"a folder that cannot be read ({error.strerror})"
-    return found
-
-
-def _sort(entry: "os.DirEntry[str]", path: str, found: Contents, later: Callable[[str], None]) -> None:
-    if entry.is_symlink():
-        found.odd[path] = "a link"
-    elif entry.is_dir(follow_symlinks=False):
-        found.folders.add(path)
-        later(f"{path}/")
-    elif entry.is_file(follow_symlinks=False):
-        found.files[path] = Path(entry.path)
-    else:
-        found.odd[path] = "no plain file"
+def _kind(mode: int) -> str:
+    known = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
+    return known.get(stat.S_IFMT(mode), "no plain file")
 
 
 def read_plain(path: Path, limit: int) -> bytes:
@@ -77,28 +46,28 @@ def read_plain(path: Path, limit: int) -> bytes:
 
 
 def digest(path: Path, expected_size: int | None = None) -> tuple[str, int]:
-    """SHA-256 in hexadecimal, and bytes, of a plain file."""
+    """SHA-256 in hexadecimal, and bytes, of a plain file; one of another size than expected is not read."""
     handle, size = _opened(path)
     with os.fdopen(handle, "rb") as file:
         if expected_size not in (None, size):
             return "", size
-        try:
-            return hashlib.file_digest(file, "sha256").hexdigest(), size
-        except OSError as error:
-            raise _unreadable(path, error) from None
+        return hashlib.file_digest(file, "sha256").hexdigest(), size
 
 
 def _opened(path: Path) -> tuple[int, int]:
     try:
-        handle = os.open(path, _CLOSED)
+        handle = os.open(path, _FLAGS)
     except OSError as error:
-        raise _unreadable(path, error) from None
-    found = os.fstat(handle)
-    if stat.S_ISREG(found.st_mode):
-        return handle, found.st_size
+        raise BundleError(
+            f"{path.name} cannot be read ({error.strerror}); ask for access, or for another copy"
+        ) from None
+    status = os.fstat(handle)
+    if stat.S_ISREG(status.st_mode):
+        return handle, status.st_size
     os.close(handle)
     raise BundleError(f"{path.name} is no plain file; put the file itself there")
 
 
-def _unreadable(path: Path, error: OSError) -> BundleError:
-    return BundleError(f"{path.name} cannot be read ({error.strerror}); ask for access, or for another copy")
+def is_there(path: Path) -> bool:
+    """True where anything has this name, if only a link that leads nowhere."""
+    return os.path.lexists(path)

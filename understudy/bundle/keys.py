@@ -11,80 +11,59 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from synth.output import check_writable
-from understudy.bundle.files import BundleError, read_plain
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization as forms
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from securesystemslib.signer import CryptoSigner, SSlibKey
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from understudy.bundle.files import BundleError, is_there, read_plain
 
 PASSPHRASE_VARIABLE = "UNDERSTUDY_SIGN_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
 PUBLIC_SUFFIX = ".pub"
 LIMIT_BYTES = 64 * 1024
-MAKE_ONE = "pass one that `understudy keys new FILE` or `openssl genpkey -algorithm ed25519` makes"
+MAKE_ONE = "pass one that `understudy key FILE` or `openssl genpkey -algorithm ed25519` makes"
 
 
-@dataclass(frozen=True)
-class Signer:
-    """Somebody who can sign.
+class Signer(CryptoSigner):
+    """Somebody who can sign."""
 
-    Attributes:
-        key: *Sensitive*. The private key.
-    """
-
-    key: "Ed25519PrivateKey" = field(repr=False)
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        super().__init__(key, named_key(key.public_key()))
 
     @property
     def fingerprint(self) -> str:
         """Names the key pair: 64 hexadecimal digits."""
-        return fingerprint(self.key.public_key())
-
-    @property
-    def public_key(self) -> str:
-        """The 32 bytes of the public key, in hexadecimal."""
-        return self.key.public_key().public_bytes_raw().hex()
+        return self.public_key.keyid
 
 
-def public_key(content: str) -> "Ed25519PublicKey":
-    """A public key from its 32 bytes in hexadecimal."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(content))
-
-
-def fingerprint(key: "Ed25519PublicKey") -> str:
-    """SHA-256 of a public key's DER form, in hexadecimal."""
-    from cryptography.hazmat.primitives import serialization as forms
-
+def named_key(key: Ed25519PublicKey) -> SSlibKey:
+    """A public key that goes by its fingerprint."""
     der = key.public_bytes(forms.Encoding.DER, forms.PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(der).hexdigest()
+    return SSlibKey.from_crypto(key, hashlib.sha256(der).hexdigest())
 
 
-def public_pem(key: "Ed25519PublicKey") -> str:
-    """A public key as PEM text."""
-    from cryptography.hazmat.primitives import serialization as forms
+def key_from(public_hex: str) -> SSlibKey:
+    """A public key from its 32 bytes in hexadecimal."""
+    return named_key(Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_hex)))
 
-    return key.public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo).decode("ascii")
+
+def public_pem(key: SSlibKey) -> str:
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key.keyval["public"]))
+    return public.public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo).decode("ascii")
 
 
 def load_signer(path: Path, environment: Mapping[str, str] = os.environ) -> Signer:
     """The signer of a private key's file."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    content = _read(path)
-    locked = b"ENCRYPTED" in content
-    passphrase = environment.get(PASSPHRASE_VARIABLE, "")
-    if locked and not passphrase:
+    content, passphrase = _read(path), environment.get(PASSPHRASE_VARIABLE, "")
+    is_locked = b"ENCRYPTED" in content
+    if is_locked and not passphrase:
         raise BundleError(f"the key in {str(path)!r} has a passphrase; put it into {PASSPHRASE_VARIABLE}")
     try:
-        key = load_pem_private_key(content, passphrase.encode() if locked else None)
+        key = forms.load_pem_private_key(content, passphrase.encode() if is_locked else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        if locked:
+        if is_locked:
             raise BundleError(
                 f"the key in {str(path)!r} does not open with the passphrase in {PASSPHRASE_VARIABLE}; correct it there"
             ) from None
@@ -95,36 +74,21 @@ def load_signer(path: Path, environment: Mapping[str, str] = os.environ) -> Sign
     return Signer(key)
 
 
-def load_public(path: Path, environment: Mapping[str, str] = os.environ) -> "Ed25519PublicKey":
-    """The public key of a file that holds it, or of a private key's file."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
+def load_public(path: Path) -> SSlibKey:
+    """The public key of a file. A private one is refused: whoever checks must not have it."""
     content = _read(path)
-    if _is_private(content):
-        return load_signer(path, environment).key.public_key()
+    if b"PRIVATE KEY" in content:
+        raise BundleError(
+            f"{str(path)!r} is a private key, with which anybody can sign in its owner's name: it must not be passed "
+            f"on; name the public one, the {PUBLIC_SUFFIX} file beside it"
+        )
     try:
-        key = load_pem_public_key(content)
+        key = forms.load_pem_public_key(content)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise BundleError(f"{str(path)!r} holds no public key in PEM; pass the .pub file beside the key") from None
     if not isinstance(key, Ed25519PublicKey):
         raise BundleError(f"the key in {str(path)!r} is of another kind, and signatures here are Ed25519; {MAKE_ONE}")
-    return key
-
-
-def passed_on(path: Path) -> str | None:
-    """A warning about a private key where a public one was asked for; none where it is not private."""
-    if not _is_private(_read(path)):
-        return None
-    return (
-        f"{str(path)!r} is the private key, with which anybody can sign in its owner's name: it must not be passed on; "
-        f"give away and name the public one, the {PUBLIC_SUFFIX} file beside it"
-    )
-
-
-def _is_private(content: bytes) -> bool:
-    return b"PRIVATE KEY" in content
+    return named_key(key)
 
 
 def exposed(path: Path) -> str | None:
@@ -136,48 +100,28 @@ def exposed(path: Path) -> str | None:
 
 def make_keys(path: Path, environment: Mapping[str, str] = os.environ) -> Signer:
     """A new key pair: the private key at `path`, for its owner only, the public one beside it with `.pub`."""
-    from cryptography.hazmat.primitives import serialization as forms
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    public = path.with_name(path.name + PUBLIC_SUFFIX)
-    for place in (path, public):
-        check_writable(place)
-        if place.is_symlink() or place.exists():
-            raise BundleError(f"a key is never written over another: {str(place)!r} exists; name another file")
-    signer = Signer(Ed25519PrivateKey.generate())
+    signer = Signer(key := Ed25519PrivateKey.generate())
     passphrase = environment.get(PASSPHRASE_VARIABLE, "")
     lock = forms.BestAvailableEncryption(passphrase.encode()) if passphrase else forms.NoEncryption()
-    private = signer.key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, lock)
-    # The public one first: a private key without it is of use, and is what must not be lost or half there.
-    _write_new(public, public_pem(signer.key.public_key()).encode("ascii"), 0o644)
-    try:
-        _write_new(path, private, 0o600)
-    except BaseException:
-        public.unlink(missing_ok=True)
-        raise
-    return signer
-
-
-def _write_new(path: Path, content: bytes, mode: int) -> None:
+    private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, lock)
+    files = {
+        path.with_name(path.name + PUBLIC_SUFFIX): (public_pem(signer.public_key).encode(), 0o644),
+        path: (private, 0o600),
+    }
+    for name in files:
+        if is_there(name):
+            raise BundleError(f"a key is never written over another: {str(name)!r} exists; name another file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    except FileExistsError:
-        raise BundleError(f"a key is never written over another: {str(path)!r} exists; name another file") from None
-    try:
+    for name, (content, mode) in files.items():
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    return signer
 
 
 def _read(path: Path) -> bytes:
     try:
         return read_plain(path.resolve(), LIMIT_BYTES)
-    except BundleError as error:
-        raise BundleError(f"the key cannot be used: path={str(path)!r}: {error}") from None
-    except (OSError, RuntimeError, ValueError):
-        raise BundleError(f"the key cannot be read: path={str(path)!r}; check the name") from None
+    except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL character
+        why = f": {error}" if isinstance(error, BundleError) else "; check the name"
+        raise BundleError(f"the key cannot be used: path={str(path)!r}{why}") from None

@@ -3,19 +3,18 @@
 Sealing writes it, as the last thing that is done to a bundle: from then on every byte is accounted for.
 """
 
-import re
-import unicodedata
-from collections.abc import Iterable
+import hashlib
+import os
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from evaluate.gate.finding import Outcome
 from evaluate.gate.policy import Policy
 from synth.validation import Frozen
 from understudy.bundle.documents import (
-    DIGEST,
     LIMIT_BYTES,
     SIGNATURE,
     Digest,
@@ -23,25 +22,26 @@ from understudy.bundle.documents import (
     Predicate,
     Statement,
     Subject,
-    canonical,
+    enveloped,
+    public_hex,
     remove_document,
     write_document,
 )
-from understudy.bundle.files import BundleError, contents, digest
+from understudy.bundle.files import FILE, FOLDER, BundleError, contents, digest
 from understudy.bundle.keys import Signer
 
-MANIFEST, SIGN_OFF, WITHDRAWAL = "manifest.json", "sign-off.json", "withdrawal.json"
-LATER = (SIGN_OFF, WITHDRAWAL)
+MANIFEST, WITHDRAWAL = "manifest.json", "withdrawal.json"
+SIGN_OFFS = ("sign-off-1.json", "sign-off-2.json")
+LATER = (*SIGN_OFFS, WITHDRAWAL)
 """Documents that may be put into a bundle after it was sealed."""
+RESERVED = frozenset(f"{name}{suffix}" for name in (MANIFEST, *LATER) for suffix in ("", SIGNATURE))
+"""Names at the top of a bundle that are the bundle's own."""
 TO_HAND_ON = "to-hand-on"
 """The folder of an internal bundle that is a bundle to hand on, whole by itself."""
-
 LONGEST = 1024
 """Characters of a path: other systems open no longer ones."""
 
-MOMENT = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
-Moment = Annotated[str, Field(pattern=MOMENT, description="UTC.")]
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+Moment = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC.")]
 
 
 class Annotations(Frozen):
@@ -140,10 +140,6 @@ class Manifest(Statement):
         """True where a bundle to hand on lies in it."""
         return f"{TO_HAND_ON}/{MANIFEST}" in self.files
 
-    def expired(self, today: date) -> bool:
-        """True where its last day is over."""
-        return self.about.valid_until is not None and today > self.about.valid_until
-
 
 class ManifestSubject(Subject):
     """The manifest that a later document is about."""
@@ -174,42 +170,21 @@ def manifest_subject(sha256: str) -> tuple[ManifestSubject]:
 
 def check_path(path: str) -> None:
     """Refuse a path that leaves the folder, cannot travel to every system, or is the manifest's own."""
+    shown = f"path={path!r}" if len(path) <= LONGEST else f"path={path[:40]!r}..."
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
+        raise BundleError(f"a path leads out of the folder, or is not plain: {shown}; no bundle holds such a file")
+    if "\\" in path or ":" in path.partition("/")[0][1:2] or not path.isprintable() or len(path) > LONGEST:
         raise BundleError(
-            f"a path leads out of the folder, or is not plain: path={path!r}; no bundle holds such a file"
+            f"a file's name holds a backslash, a drive, or what does not print, or is longer than {LONGEST} "
+            f"characters: {shown}; name the file otherwise"
         )
-    if "\\" in path or ":" in path.partition("/")[0][1:2] or not path.isprintable():
-        raise BundleError(
-            f"a file's name holds a backslash, a drive, or what does not print: path={path!r}; name the file otherwise"
-        )
-    if len(path) > LONGEST:
-        raise BundleError(f"a path is longer than {LONGEST} characters: path={path[:40]!r}...; name the file otherwise")
     if path in RESERVED:
-        raise BundleError(f"a bundle's own files are in no manifest: path={path!r}; remove it there")
+        raise BundleError(f"a bundle's own files are in no manifest: {shown}; remove it there")
 
 
-def check_alike(paths: Iterable[str]) -> None:
-    """Refuse paths that some file systems cannot tell apart, or not from the bundle's own files."""
-    known = {_folded(path): path for path in RESERVED}
-    for path in dict.fromkeys(part for one in sorted(paths) for part in (*_parents(one), one)):
-        same = known.setdefault(_folded(path), path)
-        if same != path:
-            raise BundleError(
-                f"some file systems cannot tell two names apart: path={path!r} and {same!r}; name one otherwise"
-            )
-
-
-def _folded(path: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
-
-
-RESERVED = frozenset(f"{name}{suffix}" for name in (MANIFEST, *LATER) for suffix in ("", DIGEST, SIGNATURE))
-"""Names at the top of a bundle that are the bundle's own."""
-
-
-def sealed_digest(folder: Path) -> str:
-    """The SHA-256 of the manifest of a bundle that was just sealed: what tells it from every other."""
-    return (folder / f"{MANIFEST}{DIGEST}").read_text(encoding="ascii")[:64]
+def _parents(path: str) -> tuple[str, ...]:
+    parts = path.split("/")[:-1]
+    return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 def moment(at: datetime) -> str:
@@ -228,59 +203,50 @@ def last_day(policy: Policy, evaluated_at: object, made_at: str) -> date | None:
     """
     if policy.valid_days is None:
         return None
-    if not isinstance(evaluated_at, str) or re.fullmatch(MOMENT, evaluated_at) is None:
-        raise BundleError(
-            f"evidence counts for valid_days={policy.valid_days} of policy={policy.name!r}, and the evaluation does "
-            "not say when it was made; evaluate again"
-        )
+    counts = f"evidence counts for valid_days={policy.valid_days} of policy={policy.name!r}"
     try:
-        until = date.fromisoformat(min(evaluated_at, made_at)[:10]) + timedelta(days=policy.valid_days)
+        until = date.fromisoformat(min(str(evaluated_at), made_at)[:10]) + timedelta(days=policy.valid_days)
+        date.fromisoformat(str(evaluated_at)[:10])
     except (ValueError, OverflowError):
-        raise BundleError(f"evaluated_at={evaluated_at!r} is no day to count from; evaluate again") from None
-    if date.fromisoformat(made_at[:10]) > until:
         raise BundleError(
-            f"the evaluation is of {evaluated_at[:10]} and counted until {until}, by valid_days={policy.valid_days} of "
-            f"policy={policy.name!r}; evaluate again"
-        )
+            f"{counts}, and evaluated_at={evaluated_at!r} is no day to count from; evaluate again"
+        ) from None
+    if date.fromisoformat(made_at[:10]) > until:
+        raise BundleError(f"{counts}: the evaluation of {str(evaluated_at)[:10]} counted until {until}; evaluate again")
     return until
 
 
-def _parents(path: str) -> tuple[str, ...]:
-    parts = path.split("/")[:-1]
-    return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))
-
-
-def seal(folder: Path, about: About, signer: Signer | None) -> Manifest:
-    """Write the manifest of everything in a folder, and sign it.
+def seal(folder: Path, about: About, signer: Signer | None) -> str:
+    """Write the manifest of everything in a folder, and sign it: its SHA-256, which tells it from every other.
 
     Empty folders are removed, since no manifest can name them; a manifest that is there already is replaced.
     """
     for name in (MANIFEST, *LATER):
         remove_document(folder, name)
-    _remove_empty(folder)
-    found = contents(folder)
-    for path, what in sorted(found.odd.items()):
-        raise BundleError(f"a bundle holds plain files only: {path!r} is {what}; take it out")
-    check_alike(found.files)
+    for at, _, _ in os.walk(folder, topdown=False):
+        if Path(at) != folder and not os.listdir(at):  # noqa: PTH208 - the first name is enough
+            Path(at).rmdir()
     files = []
-    for path, place in sorted(found.files.items()):
+    for path, kind in sorted(contents(folder).items()):
+        if kind == FOLDER:
+            continue
+        if kind != FILE:
+            raise BundleError(f"a bundle holds plain files only: {path!r} is {kind}; take it out")
         check_path(path)
-        sha256, size = digest(place)
+        sha256, size = digest(folder / path)
         files.append(File(name=path, digest=Digests(sha256=sha256), annotations=Annotations(size=size)))
-    key = None if signer is None else signer.public_key
-    manifest = Manifest(subject=tuple(files), predicate=ManifestPredicate(about=about, public_key=key))
-    if len(canonical(manifest)) > LIMIT_BYTES:
+    predicate = ManifestPredicate(about=about, public_key=public_hex(signer))
+    line = enveloped(Manifest(subject=tuple(files), predicate=predicate), signer)
+    if len(line) > LIMIT_BYTES:
         raise BundleError(f"a bundle of so many files cannot be verified: files={len(files)}; put fewer into it")
-    write_document(folder, MANIFEST, manifest, signer)
-    return manifest
+    return write_document(folder, MANIFEST, line)
+
+
+def sealed_digest(folder: Path) -> str:
+    """The SHA-256 of the manifest of a bundle."""
+    return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
 
 
 def rules_of(policy: Policy) -> Rules:
     """The policy, in brief."""
     return Rules(name=policy.name, version=policy.version, audience=policy.audience)
-
-
-def _remove_empty(folder: Path) -> None:
-    while empty := contents(folder).empty_folders:
-        for path in empty:
-            (folder / path).rmdir()

@@ -1,16 +1,15 @@
-"""The sign-off of a sealed bundle by two people, once everything in it is sound."""
+"""The sign-off of a sealed bundle by two people, each with a key of their own, once everything in it is sound."""
 
 import unicodedata
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.documents import DIGEST, SIGNATURE, write_document
-from understudy.bundle.files import BundleError
+from understudy.bundle.documents import enveloped, public_hex, write_document
+from understudy.bundle.files import BundleError, is_there
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import SIGN_OFF, TO_HAND_ON, Manifest, manifest_subject, moment
-from understudy.bundle.records import Accepted, Person, SignOff, SignOffPredicate
+from understudy.bundle.manifest import SIGN_OFFS, TO_HAND_ON, Manifest, moment
+from understudy.bundle.records import Accepted, Person, SignOff, SignOffPredicate, subject_of
 from understudy.bundle.verification import (
     FAILS,
     VERDICT,
@@ -23,67 +22,66 @@ from understudy.bundle.verification import (
 )
 
 
-@dataclass(frozen=True)
-class ReleaseDecision:
-    """The release decision that two people answer for."""
-
-    by: Person
-    second: Person
-    expires: date | None = None
-
-
 def sign_off(
-    folder: Path, release: ReleaseDecision, demand: Demand, signer: Signer | None
-) -> tuple[SignOff, tuple[str, ...]]:  # fmt: skip
-    """Sign a bundle off."""
-    _check_people(release)
-    found = verify(folder, demand)
-    if found.sign_off is not None:
-        by = found.sign_off.predicate.by.name
-        raise BundleError(f"it is signed off already, by {by!r}; a new release needs a new bundle")
-    manifest = _sound(found)
-    about = manifest.about
+    folder: Path, by: Person, demand: Demand, signer: Signer | None, expires: date | None = None
+) -> tuple[SignOff, Verification]:
+    """Sign a bundle off, as the first or as the second of two people: the sign-off, and what was verified before."""
+    if signer is None:
+        raise BundleError(
+            "a sign-off without a key is refused, since one person could write it under two names; each of the two "
+            "signs with a key of their own: pass --key (`understudy key FILE` makes one)"
+        )
+    verification = verify(folder, demand)
+    manifest = _sound(verification)
+    _check_second(verification, by, signer)
     released = _released(manifest)
     content = verdict_content(folder)
     waivers = _waivers(content, released)
     if manifest.holds_public:
         _check_public(content, released)
-    approval = SignOffPredicate(
-        public_key=None if signer is None else signer.public_key,
+    ends = [manifest.about.valid_until, *(waiver.until for waiver in waivers)]
+    predicate = SignOffPredicate(
+        public_key=str(public_hex(signer)),
         signed_at=moment(datetime.now(UTC)),
-        by=release.by,
-        second=release.second,
-        expires=_expiry(release.expires, [about.valid_until, *(waiver.until for waiver in waivers)], demand.today),
+        by=by,
+        expires=_expiry(expires, [end for end in ends if end is not None], demand.today),
         release=released,
-        policy=about.policy,
+        policy=manifest.about.policy,
         waivers=waivers,
     )
-    document = SignOff(subject=manifest_subject(found.sha256), predicate=approval)
-    write_document(folder, SIGN_OFF, document, signer)
-    return document, found.notes
+    document = SignOff(subject=subject_of(verification.sha256), predicate=predicate)
+    free = next(name for name in SIGN_OFFS if not is_there(folder / name))
+    write_document(folder, free, enveloped(document, signer))
+    return document, verification
 
 
-def _check_people(release: ReleaseDecision) -> None:
-    """Refuse one person in two roles."""
-    names = {
-        " ".join(unicodedata.normalize("NFKC", one.name).casefold().split()) for one in (release.by, release.second)
-    }
-    if len(names) == 1:
+def _check_second(verification: Verification, by: Person, signer: Signer) -> None:
+    """Refuse one person in two roles, and a third."""
+    names = [earlier.predicate.by.name for earlier in verification.sign_offs]
+    if len(names) == len(SIGN_OFFS):
         raise BundleError(
-            f"one person cannot check what they sign themselves: name={release.by.name!r} is named twice; "
-            "name a second person"
+            f"it is signed off already, by {' and '.join(map(repr, names))}; a new release is a new bundle"
         )
+    for earlier in verification.sign_offs:
+        if earlier.signer == signer.fingerprint or _is_same_name(earlier.predicate.by.name, by.name):
+            raise BundleError(
+                f"one person cannot check what they sign themselves: name={by.name!r} has the name or the key of "
+                f"{earlier.predicate.by.name!r}, who has signed; a second person signs, with a key of their own"
+            )
 
 
-def _sound(found: Verification) -> Manifest:
-    """The manifest of a bundle that verifies; files that a sign-off left when it was cut short are replaced."""
-    left = {(f"{SIGN_OFF}{suffix}",) for suffix in (DIGEST, SIGNATURE)}
-    problems = [problem for problem in found.problems if problem.kind != "added" or problem.paths not in left]
-    if problems or found.manifest is None:
-        first = f": {problems[0].sentence}" if problems else ""
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise BundleError(f"only what verifies can be signed off{first}{more}; see `understudy verify`")
-    return found.manifest
+def _is_same_name(one: str, other: str) -> bool:
+    folded, second = (" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in (one, other))
+    return folded == second
+
+
+def _sound(verification: Verification) -> Manifest:
+    """The manifest of a bundle that verifies."""
+    if verification.problems or verification.manifest is None:
+        more = f" (and {len(verification.problems) - 1} more)" if len(verification.problems) > 1 else ""
+        first = verification.problems[0].sentence
+        raise BundleError(f"only what verifies can be signed off: {first}{more}; see `understudy verify`")
+    return verification.manifest
 
 
 def _released(manifest: Manifest) -> str:
@@ -116,19 +114,15 @@ def _waivers(content: dict[str, Any], release: str) -> tuple[Accepted, ...]:
     """The waivers in force for a table, as the verified file of verdicts names them."""
     try:
         (findings,) = (one["findings"] for one in content["candidates"] if one["candidate"] == release)
-        return tuple(_accepted(finding) for finding in findings if finding["waived"])
+        waivers = [finding["waiver"] for finding in findings if finding["waived"]]
+        return tuple(Accepted(**{name: waiver[name] for name in Accepted.model_fields}) for waiver in waivers)
     except (ValueError, KeyError, TypeError):
         raise damaged() from None
 
 
-def _accepted(finding: Any) -> Accepted:
-    waiver = finding["waiver"]
-    return Accepted(**{name: waiver[name] for name in Accepted.model_fields})
-
-
-def _expiry(asked: date | None, ends: list[date | None], today: date) -> date | None:
+def _expiry(asked: date | None, ends: list[date], today: date) -> date | None:
     """The last day on which a sign-off counts."""
-    last = min((end for end in ends if end is not None), default=None)
+    last = min(ends, default=None)
     if last is not None and last < today:
         raise BundleError(f"a waiver that the verdict rests on counted until {last}; judge the table again")
     if asked is None:

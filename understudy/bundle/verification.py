@@ -4,20 +4,38 @@
 sealed file of verdicts is read to tell what would leave with a release.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from synth.parsing import plain_json
-from understudy.bundle.documents import DIGEST, SIGNATURE, Opened, Problem, Statement, is_there, open_document
-from understudy.bundle.files import BundleError, contents, digest, read_plain
-from understudy.bundle.manifest import LATER, MANIFEST, SIGN_OFF, TO_HAND_ON, WITHDRAWAL, Later, Manifest
-from understudy.bundle.records import SignOff, Withdrawal
+from understudy.bundle.documents import SIGNATURE, Problem, Unsound, read_document, sha256_of
+from understudy.bundle.files import FILE, FOLDER, BundleError, contents, digest, is_there, read_plain
+from understudy.bundle.manifest import (
+    LATER,
+    MANIFEST,
+    SIGN_OFFS,
+    TO_HAND_ON,
+    WITHDRAWAL,
+    Later,
+    Manifest,
+)
+from understudy.bundle.records import Register, SignOff, Withdrawal
 from understudy.console import printable
 
-__all__ = ["Demand", "Verification", "check_bundle", "verify"]
+L = TypeVar("L", bound=Later)
+SUFFIXES = ("", SIGNATURE)
+VERDICT = "verdict.json"
+LIMIT_BYTES = 256 << 20
+"""Of the file of verdicts: a sweep has many."""
+VERDICT_TO_HAND_ON = "verdict_to_hand_on"
+FAILS = "the report to hand on says FAIL"
+UNSIGNED = (
+    "it is not signed: what changed by accident is seen, but whoever changes it on purpose can write the manifest anew"
+)
+NO_REGISTER = "no register of withdrawals was asked: a copy from before a withdrawal does not know of it"
 
 
 def today() -> date:
@@ -31,7 +49,7 @@ class Demand:
 
     keys: frozenset[str] = frozenset()
     signed_off: bool = False
-    register: Mapping[str, tuple[Withdrawal, ...]] | None = None
+    register: Register | None = None
     today: date = field(default_factory=today)
     sign_off_keys: frozenset[str] = frozenset()
 
@@ -45,11 +63,241 @@ class Demand:
         return not self.keys or (signer is not None and signer in {sealed_by, *self.keys, *self.sign_off_keys})
 
 
-VERDICT = "verdict.json"
-LIMIT_BYTES = 256 << 20
-"""Of the file of verdicts: a sweep has many."""
-VERDICT_TO_HAND_ON = "verdict_to_hand_on"
-FAILS = "the report to hand on says FAIL"
+@dataclass(frozen=True)
+class Verification:
+    """The result of verifying a bundle."""
+
+    manifest: Manifest | None
+    sha256: str
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    sign_offs: tuple[SignOff, ...] = ()
+    withdrawal: Withdrawal | None = None
+    public: "Verification | None" = None
+
+    @property
+    def signer(self) -> str | None:
+        return None if self.manifest is None else self.manifest.signer
+
+    @property
+    def is_sound(self) -> bool:
+        """True where nothing speaks against relying on it."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data."""
+        about = None if self.manifest is None else self.manifest.about.model_dump(mode="json")
+        return {
+            "verified": self.is_sound,
+            "about": about,
+            "n_files": 0 if self.manifest is None else len(self.manifest.subject),
+            "manifest_sha256": self.sha256,
+            "signer": self.signer,
+            "problems": [asdict(problem) for problem in self.problems],
+            "notes": list(self.notes),
+            "sign_offs": [one.plain() for one in self.sign_offs],
+            "withdrawal": None if self.withdrawal is None else self.withdrawal.plain(),
+            "to_hand_on": None if self.public is None else self.public.to_dict(),
+        }
+
+
+def check_bundle(folder: Path) -> None:
+    """Refuse a folder that is no bundle."""
+    if not any(is_there(folder / f"{MANIFEST}{suffix}") for suffix in SUFFIXES):
+        raise BundleError(f"there is no evidence bundle at path={str(folder)!r}; name the folder that holds {MANIFEST}")
+
+
+def verify(folder: Path, demand: Demand) -> Verification:
+    """Everything that can be found out about a bundle; nothing in it is believed before it is checked."""
+    check_bundle(folder)
+    try:
+        manifest = read_document(folder, MANIFEST, Manifest)
+    except Unsound as error:
+        return Verification(None, "", (error.problem,))
+    sha256, public = sha256_of(manifest), _nested(folder, manifest, demand)
+    sign_offs, unsound = _later(folder, SIGN_OFFS, SignOff, sha256)
+    in_folder, unsound_too = _later(folder, (WITHDRAWAL,), Withdrawal, sha256)
+    listed = (demand.register or {}).get(sha256, ())
+    withdrawal = next((w for w in (*in_folder.values(), *listed) if demand.believes(w.signer, manifest.signer)), None)
+    problems = [
+        *_key_problems(MANIFEST, manifest.signer, demand.keys),
+        *_file_problems(folder, manifest),
+        *unsound,
+        *unsound_too,
+        *_sign_off_problems(folder, sign_offs, manifest, demand),
+        *(_not_believed(one) for one in in_folder.values() if withdrawal is not one),
+    ]
+    if demand.signed_off and len(sign_offs) < len(SIGN_OFFS):
+        problems.append(_without_sign_off(manifest, sign_offs, sha256))
+    if withdrawal is not None:
+        problems.append(Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}"))
+    if manifest.about.valid_until is not None and demand.today > manifest.about.valid_until:
+        problems.append(Problem("expired", (MANIFEST,), f"it was valid until {manifest.about.valid_until}"))
+    seen = {path for problem in problems for path in problem.paths}
+    for problem in () if public is None else public.problems:
+        paths = tuple(f"{TO_HAND_ON}/{path}" for path in problem.paths)
+        if not seen.issuperset(paths):  # the outer manifest has seen the same of the same files
+            problems.append(replace(problem, paths=paths, sentence=f"in {TO_HAND_ON}/: {problem.sentence}"))
+    return Verification(
+        manifest=manifest,
+        sha256=sha256,
+        problems=tuple(problems),
+        notes=tuple(_notes(manifest, tuple(sign_offs.values()), withdrawal, listed, demand)),
+        sign_offs=tuple(sign_offs.values()),
+        withdrawal=withdrawal,
+        public=public,
+    )
+
+
+def _nested(folder: Path, manifest: Manifest, demand: Demand) -> Verification | None:
+    """The bundle to hand on inside an internal one; it holds no other."""
+    inside = folder / TO_HAND_ON
+    if manifest.about.kind != "internal" or inside.is_symlink() or not (inside / MANIFEST).exists():
+        return None  # that its manifest is missing, the outer one says
+    result = replace(verify(inside, replace(demand, signed_off=False)), notes=())
+    if result.manifest is None or result.manifest.about.kind == "to-hand-on":
+        return result
+    other = Problem("not fit", (MANIFEST,), f"{MANIFEST} is not that of a bundle to hand on")
+    return replace(result, problems=(*result.problems, other))
+
+
+def _later(folder: Path, names: tuple[str, ...], model: type[L], sha256: str) -> tuple[dict[str, L], list[Problem]]:
+    """Documents that were put into a bundle after it was sealed, and what is wrong with others in their place."""
+    sound, problems = dict[str, L](), list[Problem]()
+    for name in (name for name in names if is_there(folder / name)):
+        try:
+            document = read_document(folder, name, model)
+        except Unsound as error:
+            problems.append(error.problem)
+            continue
+        if document.manifest_sha256 == sha256:
+            sound[name] = document
+        else:
+            other = f"{name} is of another bundle: it names another manifest"
+            problems.append(Problem("not fit", (name,), other))
+    return sound, problems
+
+
+def _key_problems(name: str, signer: str | None, keys: frozenset[str]) -> Iterator[Problem]:
+    """A signature that is asked for and is not there, or is another's; no keys: none is asked for."""
+    if keys and signer is None:
+        yield Problem("unsigned", (name,), f"{name} is not signed, and a key was named that must sign it")
+    elif keys and signer not in keys:
+        yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {signer}")
+
+
+def _file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
+    """Every file and folder that is not as the manifest says, or that it does not name."""
+    kinds = contents(folder)
+    for path, file in manifest.files.items():
+        shown, kind, size = printable(path), kinds.pop(path, None), file.annotations.size
+        if kind is None:
+            yield Problem("missing", (shown,), f"{shown} is missing")
+        elif kind != FILE:
+            yield Problem("changed", (shown,), f"{shown} was replaced: it is {kind}")
+        else:
+            try:
+                if digest(folder / path, size) != (file.digest.sha256, size):
+                    yield Problem("changed", (shown,), f"{shown} was changed")
+            except (BundleError, OSError) as error:
+                yield Problem("changed", (shown,), f"{shown} cannot be checked: {error}")
+    apart = _apart(folder, manifest)
+    for path, kind in sorted(kinds.items()):
+        if path not in apart and not (kind == FOLDER and path in manifest.folders):
+            sentence = f"{printable(path)} was added" + ("" if kind == FILE else f": it is {kind}")
+            yield Problem("added", (printable(path),), sentence)
+
+
+def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
+    """Files that the manifest does not name and that are checked by themselves."""
+    later = [name for name in LATER if is_there(folder / name)]
+    if manifest.about.kind == "internal" and manifest.holds_public:
+        later += [f"{TO_HAND_ON}/{name}" for name in LATER if is_there(folder / TO_HAND_ON / name)]
+    return frozenset(f"{name}{suffix}" for name in (MANIFEST, *later) for suffix in SUFFIXES)
+
+
+def _sign_off_problems(
+    folder: Path, sign_offs: dict[str, SignOff], manifest: Manifest, demand: Demand
+) -> Iterator[Problem]:  # fmt: skip
+    """Sign-offs of something else, by somebody else, over, or both by one."""
+    about = manifest.about
+    for name, one in sign_offs.items():
+        content = one.predicate
+        yield from _key_problems(name, one.signer, demand.sign_off_keys or demand.keys)
+        if (content.release, content.verdict, content.policy) != (about.release, about.verdict, about.policy):
+            yield Problem("not fit", (name,), f"{name} is of another table, verdict or policy than {MANIFEST}")
+        if content.expires is not None and demand.today > content.expires:
+            yield Problem("expired", (name,), f"{name} counted until {content.expires}")
+    names = tuple(sign_offs)
+    if len({one.signer for one in sign_offs.values()}) < len(sign_offs):
+        yield Problem("another key", names, f"{' and '.join(names)} are by one key, and two people sign off")
+    if sign_offs and public_fails(folder):
+        yield Problem("not fit", names, f"{' and '.join(names)}: a sign-off of what must not leave: {FAILS}")
+
+
+def _without_sign_off(manifest: Manifest, sign_offs: dict[str, SignOff], sha256: str) -> Problem:
+    """The problem of a missing sign-off; a bundle to hand on never holds that of its table."""
+    if manifest.about.kind == "to-hand-on":
+        return Problem(
+            "missing",
+            SIGN_OFFS,
+            f"{TO_HAND_ON} holds no sign-off: that is in the internal bundle that it was taken from, and cannot be "
+            "shown here; ask whoever gave it to you to run `understudy verify --require-sign-off` on that bundle, and "
+            f"whether {TO_HAND_ON}/{MANIFEST} there has the sha256={sha256} that it has here; without "
+            "--require-sign-off all else is checked",
+        )
+    who = " and ".join(repr(one.predicate.by.name) for one in sign_offs.values())
+    missing = tuple(name for name in SIGN_OFFS if name not in sign_offs)
+    return Problem("missing", missing, f"{who or 'nobody'} has signed this off, and two people have to")
+
+
+def _not_believed(withdrawal: Withdrawal) -> Problem:
+    """A withdrawal in the folder that does not count: not as it was sealed, and nobody says that it is withdrawn."""
+    return Problem(
+        "unsigned" if withdrawal.signer is None else "another key",
+        (WITHDRAWAL,),
+        f"{WITHDRAWAL} is {withdrawal.signed_by}, which is neither the key of {MANIFEST} nor one that was named, so "
+        "that it is not believed; ask whoever sealed the bundle, and remove it where they did not withdraw it",
+    )
+
+
+def _notes(
+    manifest: Manifest,
+    sign_offs: tuple[SignOff, ...],
+    withdrawal: Withdrawal | None,
+    listed: tuple[Withdrawal, ...],
+    demand: Demand,
+) -> Iterator[str]:
+    """What verification cannot say."""
+    compare = "compare it with one that you have from the signer"
+    if manifest.signer is None:
+        yield UNSIGNED
+    elif not demand.keys:
+        yield (
+            f"the signature is intact, but nobody says whose key it is: fingerprint={manifest.signer}; {compare}, or "
+            "pass --public-key"
+        )
+    if demand.register is None:
+        yield NO_REGISTER
+    if withdrawal is not None and withdrawal.signer != manifest.signer and not demand.keys:
+        yield (
+            f"the withdrawal is {withdrawal.signed_by}, which is not the key of {MANIFEST}, and no key was named, so "
+            "that any withdrawal is believed; pass --public-key, so that only those count who may withdraw it"
+        )
+    for entry in listed:
+        if not demand.believes(entry.signer, manifest.signer):
+            yield (
+                f"a withdrawal in the register is {entry.signed_by}, which is neither the key of {MANIFEST} nor one "
+                f"that was named, so that it is not believed: {entry.sentence}; ask whoever sealed the bundle, or name "
+                "that key with --sign-off-key, too"
+            )
+    if len(sign_offs) == 1:
+        yield f"{sign_offs[0].predicate.by.name!r} has signed it off, and a second person has to"
+    for one in sign_offs if not (demand.sign_off_keys or demand.keys) else ():
+        yield f"nobody says whose key signed it off: fingerprint={one.signer}; {compare}, or pass --sign-off-key"
+    made_at = manifest.about.made_at
+    if made_at[:10] > demand.today.isoformat():
+        yield f"it says that it was made at {made_at}, which is still to come: a clock is wrong, there or here"
 
 
 def verdict_content(folder: Path) -> dict[str, Any]:
@@ -74,295 +322,3 @@ def public_fails(folder: Path) -> bool:
         return verdict_content(folder).get(VERDICT_TO_HAND_ON) == "FAIL"
     except BundleError:
         return False
-
-
-_D = TypeVar("_D", bound=Statement)
-SUFFIXES = ("", DIGEST, SIGNATURE)
-
-
-def key_problems(opened: Opened[_D], name: str, keys: frozenset[str]) -> Iterator[Problem]:
-    """A signature that is asked for and is not there, or is another's; no keys: none is asked for."""
-    document = opened.document
-    if not keys or document is None:
-        return
-    if document.signer is None:
-        yield Problem("unsigned", (name,), f"{name} is not signed, and a key was named that must sign it")
-    elif opened.signer is not None and opened.signer not in keys:
-        yield Problem("another key", (name,), f"{name} is signed by a key that was not named: {opened.signer}")
-
-
-def file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
-    """Every file and folder that is not as the manifest says, or that it does not name."""
-    found, files, apart = contents(folder), manifest.files, _apart(folder, manifest)
-    for path, file in files.items():
-        shown = printable(path)
-        if path in found.files:
-            try:
-                size = file.annotations.size
-                if digest(found.files[path], size) != (file.digest.sha256, size):
-                    yield Problem("changed", (shown,), f"{shown} was changed")
-            except BundleError as error:
-                yield Problem("damaged", (shown,), f"{shown} cannot be checked: {error}")
-        elif path in found.odd or path in found.folders:
-            yield Problem("changed", (shown,), f"{shown} was replaced: it is {found.odd.get(path, 'a folder')}")
-        else:
-            yield Problem("missing", (shown,), f"{shown} is missing")
-    for path in sorted(found.files.keys() - files.keys() - apart):
-        yield Problem("added", (printable(path),), f"{printable(path)} was added")
-    for path in sorted(found.odd.keys() - files.keys() - apart):
-        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is {found.odd[path]}")
-    for path in sorted(found.folders - manifest.folders - files.keys()):
-        yield Problem("added", (printable(path),), f"{printable(path)} was added: it is a folder")
-
-
-def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
-    """Files that the manifest does not name and that are checked by themselves."""
-    held = [MANIFEST, *(name for name in LATER if is_there(folder / name))]
-    if manifest.about.kind == "internal" and manifest.holds_public:
-        held += [f"{TO_HAND_ON}/{name}" for name in LATER if is_there(folder / TO_HAND_ON / name)]
-    return frozenset(f"{name}{suffix}" for name in held for suffix in SUFFIXES)
-
-
-def sign_off_problems(
-    opened: Opened[SignOff], manifest: Manifest, sha256: str, demand: Demand
-) -> Iterator[Problem]:  # fmt: skip
-    """A sign-off that is asked for and cannot be shown, or that is of something else, by somebody else, or over."""
-    found, about = opened.document, manifest.about
-    if found is None:
-        if demand.signed_off and not opened.sha256:
-            yield _without_sign_off(about.kind == "to-hand-on", sha256)
-        return
-    yield from key_problems(opened, SIGN_OFF, demand.sign_off_keys or demand.keys)
-    said = found.predicate
-    if (said.release, said.verdict, said.policy) != (about.release, about.verdict, about.policy):
-        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of another table, verdict or policy than {MANIFEST}")
-    if found.expired(demand.today):
-        yield Problem("expired", (SIGN_OFF,), f"{SIGN_OFF} counted until {said.expires}")
-
-
-def _without_sign_off(is_public: bool, sha256: str) -> Problem:
-    """The problem of a missing sign-off; a bundle to hand on never holds that of its table."""
-    if not is_public:
-        return Problem("missing", (SIGN_OFF,), f"{SIGN_OFF} is missing: nobody has signed this off")
-    return Problem(
-        "not shown",
-        (SIGN_OFF,),
-        f"{TO_HAND_ON} holds no sign-off: that is in the internal bundle that it was taken from, and cannot be shown "
-        "here; ask whoever gave it to you to run `understudy verify --require-sign-off` on that bundle, and whether "
-        f"{TO_HAND_ON}/{MANIFEST} there has the sha256={sha256} that it has here; without --require-sign-off all else "
-        "is checked",
-    )
-
-
-def public_problems(folder: Path, opened: Opened[SignOff]) -> Iterator[Problem]:
-    """A sign-off of a table of which the report to hand on says that it must not be released."""
-    if opened.document is not None and public_fails(folder):
-        yield Problem("not fit", (SIGN_OFF,), f"{SIGN_OFF} is of what must not leave: {FAILS}")
-
-
-def withdrawal_problems(
-    opened: Opened[Withdrawal], sealed_by: str | None, demand: Demand
-) -> Iterator[Problem]:  # fmt: skip
-    """A withdrawal in the folder that does not count: not as it was sealed, and nobody says that it is withdrawn."""
-    found = opened.document
-    if found is None or opened.problems or demand.believes(opened.signer, sealed_by):
-        return
-    yield Problem(
-        "unsigned" if found.signer is None else "another key",
-        (WITHDRAWAL,),
-        f"{WITHDRAWAL} is {found.signed_by}, which is neither the key of {MANIFEST} nor one that was named, so that it "
-        "is not believed; ask whoever sealed the bundle, and remove it where they did not withdraw it",
-    )
-
-
-def end_problems(manifest: Manifest, withdrawal: Withdrawal | None, demand: Demand) -> Iterator[Problem]:
-    """Problems of a bundle that has ended: it was withdrawn, or its last day is over."""
-    if withdrawal is not None:
-        yield Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}")
-    if manifest.expired(demand.today):
-        yield Problem("expired", (MANIFEST,), f"it was valid until {manifest.about.valid_until}")
-
-
-def below(inner: tuple[Problem, ...], outer: tuple[Problem, ...]) -> Iterator[Problem]:
-    """Problems of the bundle to hand on beyond those that the outer manifest has seen of the same files."""
-    seen = {path for problem in outer for path in problem.paths}
-    for problem in inner:
-        paths = tuple(f"{TO_HAND_ON}/{path}" for path in problem.paths)
-        if not seen.issuperset(paths):
-            yield replace(problem, paths=paths, sentence=f"in {TO_HAND_ON}/: {problem.sentence}")
-
-
-_L = TypeVar("_L", bound=Later)
-UNSIGNED = (
-    "it is not signed: what changed by accident is seen, but whoever changes it on purpose can write the manifest anew"
-)
-NO_REGISTER = "no register of withdrawals was asked: a copy from before a withdrawal does not know of it"
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The result of verifying a bundle."""
-
-    manifest: Manifest | None
-    sha256: str
-    signer: str | None
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...] = ()
-    sign_off: SignOff | None = None
-    withdrawal: Withdrawal | None = None
-    public: "Verification | None" = None
-
-    @property
-    def is_sound(self) -> bool:
-        """True where nothing speaks against relying on it."""
-        return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain data."""
-        about = None if self.manifest is None else self.manifest.about.model_dump(mode="json")
-        return {
-            "verified": self.is_sound,
-            "about": about,
-            "n_files": 0 if self.manifest is None else len(self.manifest.subject),
-            "manifest_sha256": self.sha256,
-            "signer": self.signer,
-            "problems": [asdict(problem) for problem in self.problems],
-            "notes": list(self.notes),
-            "sign_off": None if self.sign_off is None else self.sign_off.plain(),
-            "withdrawal": None if self.withdrawal is None else self.withdrawal.plain(),
-            "to_hand_on": None if self.public is None else self.public.to_dict(),
-        }
-
-
-def check_bundle(folder: Path) -> None:
-    """Refuse a folder that is no bundle."""
-    if not folder.is_dir():
-        raise BundleError(f"there is no bundle at path={str(folder)!r}; name the folder that holds {MANIFEST}")
-    if not any(is_there(folder / f"{MANIFEST}{suffix}") for suffix in SUFFIXES):
-        raise BundleError(
-            f"this folder is no evidence bundle: path={str(folder)!r} holds no {MANIFEST}; name one that does"
-        )
-
-
-def verify(folder: Path, demand: Demand) -> Verification:
-    """Everything that can be found out about a bundle; nothing in it is believed before it is checked."""
-    check_bundle(folder)
-    opened = open_document(folder, MANIFEST, Manifest)
-    if opened.document is None:
-        return Verification(None, opened.sha256, None, opened.problems)
-    manifest = opened.document
-    public = _nested(folder, manifest, demand)
-    sign_off = _later(folder, SIGN_OFF, SignOff, opened.sha256)
-    withdrawn = _later(folder, WITHDRAWAL, Withdrawal, opened.sha256)
-    sealed_by, listed = manifest.signer, (demand.register or {}).get(opened.sha256, ())
-    withdrawal = _believed(withdrawn, listed, sealed_by, demand)
-    problems = (
-        *opened.problems,
-        *key_problems(opened, MANIFEST, demand.keys),
-        *file_problems(folder, manifest),
-        *sign_off.problems,
-        *sign_off_problems(sign_off, manifest, opened.sha256, demand),
-        *public_problems(folder, sign_off),
-        *withdrawn.problems,
-        *withdrawal_problems(withdrawn, sealed_by, demand),
-        *end_problems(manifest, withdrawal, demand),
-    )
-    if public is not None:
-        problems = (*problems, *below(public.problems, problems))
-    return Verification(
-        manifest=manifest,
-        sha256=opened.sha256,
-        signer=opened.signer,
-        problems=tuple(dict.fromkeys(problems)),
-        notes=(
-            *_notes(opened, demand),
-            *_withdrawal_notes(withdrawal, listed, sealed_by, demand),
-            *_sign_off_notes(sign_off, demand),
-            *_clock_notes(manifest, demand),
-        ),
-        sign_off=sign_off.document,
-        withdrawal=withdrawal,
-        public=public,
-    )
-
-
-def _nested(folder: Path, manifest: Manifest, demand: Demand) -> Verification | None:
-    """The bundle to hand on inside an internal one; it holds no other."""
-    inside = folder / TO_HAND_ON
-    if manifest.about.kind != "internal" or not manifest.holds_public or inside.is_symlink():
-        return None
-    if not (inside / MANIFEST).exists():
-        return None  # that its manifest is missing, the outer one says
-    found = replace(verify(inside, replace(demand, signed_off=False)), notes=())
-    if found.manifest is None or found.manifest.about.kind == "to-hand-on":
-        return found
-    other = Problem("not fit", (MANIFEST,), f"{MANIFEST} is not that of a bundle to hand on")
-    return replace(found, problems=(*found.problems, other))
-
-
-def _later(folder: Path, name: str, model: type[_L], sha256: str) -> Opened[_L]:
-    """A document that was put into the bundle after it was sealed; one of another bundle says nothing of this one."""
-    if not is_there(folder / name):
-        return Opened(None, "", ())
-    opened = open_document(folder, name, model)
-    if opened.document is None or opened.document.manifest_sha256 == sha256:
-        return opened
-    other = Problem("not fit", (name,), f"{name} is of another bundle: it names another manifest")
-    return Opened(None, opened.sha256, (*opened.problems, other))
-
-
-def _believed(
-    withdrawn: Opened[Withdrawal], listed: tuple[Withdrawal, ...], sealed_by: str | None, demand: Demand
-) -> Withdrawal | None:
-    """The withdrawal that counts, of the folder or of the register, which was checked when it was read."""
-    if withdrawn.document is not None and demand.believes(withdrawn.signer, sealed_by):
-        return withdrawn.document
-    return next((one for one in listed if demand.believes(one.signer, sealed_by)), None)
-
-
-def _withdrawal_notes(
-    withdrawal: Withdrawal | None, listed: tuple[Withdrawal, ...], sealed_by: str | None, demand: Demand
-) -> Iterator[str]:
-    """Notes on the keys of withdrawals that are not the bundle's."""
-    if withdrawal is not None and withdrawal.signer != sealed_by and not demand.keys:
-        yield (
-            f"the withdrawal is {withdrawal.signed_by}, which is not the key of {MANIFEST}, and no key was named, so "
-            "that any withdrawal is believed; pass --public-key, so that only those count who may withdraw it"
-        )
-    for one in listed:
-        if not demand.believes(one.signer, sealed_by):
-            yield (
-                f"a withdrawal in the register is {one.signed_by}, which is neither the key of {MANIFEST} nor one that "
-                f"was named, so that it is not believed: {one.sentence}; ask whoever sealed the bundle, or name that "
-                "key with --sign-off-key, too"
-            )
-
-
-def _notes(opened: Opened[Manifest], demand: Demand) -> Iterator[str]:
-    if opened.document is not None and opened.document.signer is None:
-        yield UNSIGNED
-    elif opened.signer is not None and not demand.keys:
-        yield (
-            f"the signature is intact, but nobody says whose key it is: fingerprint={opened.signer}; compare it with "
-            "one that you have from the signer, or pass --public-key"
-        )
-    if demand.register is None:
-        yield NO_REGISTER
-
-
-def _sign_off_notes(opened: Opened[SignOff], demand: Demand) -> Iterator[str]:
-    if opened.document is None or demand.sign_off_keys or demand.keys:
-        return
-    if opened.document.signer is None:
-        yield "the sign-off is not signed, so that anybody could have written it"
-    elif opened.signer is not None:
-        yield (
-            f"nobody says whose key signed the sign-off: fingerprint={opened.signer}; compare it with one that you "
-            "have from the signer, or pass --sign-off-key"
-        )
-
-
-def _clock_notes(manifest: Manifest, demand: Demand) -> Iterator[str]:
-    made_at = manifest.about.made_at
-    if made_at[:10] > demand.today.isoformat():
-        yield f"it says that it was made at {made_at}, which is still to come: a clock is wrong, there or here"

@@ -16,7 +16,6 @@ import typer
 from synth import extras
 from synth.errors import TableNote
 from understudy.cli import (
-    accounts,
     advice,
     audits,
     batches,
@@ -61,11 +60,9 @@ models.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)
 ledgers.add_to(app)
-accounts.add_to(app)
 audits.add_to(app)
 bundles.add_to(app)
 cards.add_to(app)
-bundles.add_keys_to(app)
 for add_to in extras.load("command").values():
     add_to(app)
 

@@ -1,21 +1,21 @@
-"""`understudy ledger`: the total of a dataset, what was spent of it, and whether the books are whole."""
+"""`understudy ledger`: the total of a dataset, what was spent of it, whether it is whole, what a release costs."""
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from understudy.cli.options import console_of
-from understudy.console import DONE, FAILED
+from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
     from synth.dp.ledger import Holding, Ledger, LedgerEntry
 
 OPEN = "Example: understudy ledger open patients --epsilon 3 --n-units 50000 --unit patient_id --ledger ledger.db"
-SHOW = "Example: understudy ledger show --ledger ledger.db"
+SHOW = "Example: understudy ledger show --ledger ledger.db; understudy ledger show --release out/fair/evaluation.json"
 RESERVE = 'Example: understudy ledger reserve patients --plan counts.toml --for "counts for the annual report"'
-HISTORY = "Example: understudy ledger history patients --ledger postgresql://keeper@db.example/books"
-VERIFY = "Example: understudy ledger verify --holds 3f6c... --ledger ledger.db"
 
 Url = Annotated[
     str | None,
@@ -28,16 +28,11 @@ MaybeName = Annotated[str | None, typer.Argument(help="Declared name of the data
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        help="The privacy budget of datasets: open a total, show it, reserve of it, read and verify the books.",
-    )
+    about = "The privacy budget of datasets: open a total, show and check it, reserve of it."
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
     group.command("open", epilog=OPEN)(open_total)
     group.command("show", epilog=SHOW)(show)
     group.command("reserve", epilog=RESERVE)(reserve)
-    group.command("history", epilog=HISTORY)(history)
-    group.command("verify", epilog=VERIFY)(verify)
     app.add_typer(group, name="ledger", epilog=OPEN)
 
 
@@ -57,16 +52,26 @@ def open_total(  # noqa: PLR0913 - options of the command line
 
     It is promised once and cannot be changed. Where there is no ledger, this makes one.
     """
+    from synth.errors import LedgerError
+
     ledger, console = _ledger(url), console_of(ctx)
-    declared = {} if schema is None else _declared(schema)
-    given = {"dataset": name, "unit": unit, "n_units": n_units}
-    chosen = {key: _agreed(key, value, declared.get(key)) for key, value in given.items()}
+    chosen: dict[str, Any] = {"dataset": name, "unit": unit, "n_units": n_units}
+    for key, declared in ({} if schema is None else _declared(schema)).items():
+        if chosen[key] is not None and declared is not None and chosen[key] != declared:
+            raise LedgerError(f"{key}={chosen[key]!r} contradicts the schema, which says {declared!r}; leave one out")
+        chosen[key] = declared if chosen[key] is None else chosen[key]
+    for key, remedy in (
+        ("dataset", "write its NAME after `open`"),
+        ("n_units", "pass --n-units, on which delta depends"),
+    ):
+        if chosen[key] is None:
+            raise LedgerError(f"a total needs its {key}; {remedy}, or --schema of a schema that declares it")
     held = ledger.open(
-        _needed("dataset", chosen["dataset"], "write its NAME after `open`"),
+        chosen["dataset"],
         unit=chosen["unit"] or "row",
         epsilon=epsilon,
         delta=_number(delta),
-        n_units=_needed("n_units", chosen["n_units"], "pass --n-units, on which delta depends"),
+        n_units=chosen["n_units"],
     )
     console.say(
         f"Total of {held.dataset} by {held.unit}: epsilon={held.epsilon:g} at delta={held.delta:.3g}, for all releases "
@@ -76,15 +81,58 @@ def open_total(  # noqa: PLR0913 - options of the command line
     return DONE
 
 
-def show(ctx: typer.Context, url: Url = None) -> int:
-    """Show totals, what was spent of them by now and what is left.
+def show(
+    ctx: typer.Context,
+    name: MaybeName = None,
+    entries: Annotated[bool, typer.Option("--entries", help="List every entry, as it is.")] = False,
+    holds: Annotated[
+        str | None, typer.Option(help="Hash from a privacy statement; it must be among the entries.")
+    ] = None,
+    release: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What this release costs: a plan, an evaluation.json or a model's folder."),
+    ] = None,
+    candidate: Annotated[str | None, typer.Option(help="Whose statement, where --release has several.")] = None,
+    url: Url = None,
+) -> int:
+    """Show totals, what was spent of them by now and what is left, once every entry is checked.
 
-    A card or a report says how a ledger stood after its run; this says how it stands now.
+    Or compute anew what a release costs, from its books alone, and of the dataset's total where one is named. No table
+    is read. Exit code 1: an entry is damaged, or a release claims less than its events cost. What is gone from the end
+    of a ledger shows only by a hash kept elsewhere: pass the one of the newest statement to --holds.
     """
+    console = console_of(ctx)
+    if release is not None:
+        held = [] if name is None else _holdings(_ledger(url), name)
+        total = min(((one.epsilon, one.delta) for one in held), default=None)  # the smallest, of several units
+        return _show_release(release, candidate, total, console)
+    ledger = _ledger(url)
+    damages, listed = ledger.verify(holds), ledger.history(name) if entries else ()
+    if entries:
+        console.table(("seq", "time (UTC)", "kind", "token", "of what"), [_row(entry) for entry in listed])
+    holdings = [] if damages else _holdings(ledger, name)
+    if damages:
+        rows = [("-" if damage.seq is None else str(damage.seq), damage.what) for damage in damages]
+        console.table(("seq", "damage"), rows)
+    else:
+        _show_holdings(holdings, console)
+        console.say("The ledger is whole." if holds is None else "The ledger is whole, and holds that entry.")
+    columns = ("time", "kind", "dataset", "unit", "token", "body", "previous", "hash")
+    code = FAILED if damages else DONE
+    console.result({
+        "holdings": [_holding(held) for held in holdings],
+        "whole": not damages,
+        "damages": [damage.__dict__ for damage in damages],
+        "entries": [{"seq": one.seq, **{key: str(getattr(one, key)) for key in columns}} for one in listed],
+        "exit_code": code,
+    })  # fmt: skip
+    return code
+
+
+def _show_holdings(holdings: "list[Holding]", console: Console) -> None:
     from evaluate.text import room, typed_loss
     from synth.dp.statement import IN_LEDGER
 
-    console, holdings = console_of(ctx), _ledger(url).holdings()
     headings = ("dataset", "unit", "epsilon", "delta", "spent", "left", "releases")
     rows = [
         (
@@ -95,8 +143,6 @@ def show(ctx: typer.Context, url: Url = None) -> int:
     ]
     console.table(headings, rows)
     console.say(f"Spent and left are as of now, after every reservation that was made, used or not. {IN_LEDGER}")
-    console.result({"holdings": [_holding(held) for held in holdings]})
-    return DONE
 
 
 def reserve(
@@ -141,43 +187,6 @@ def reserve(
     return DONE
 
 
-def history(ctx: typer.Context, name: MaybeName = None, url: Url = None) -> int:
-    """List the entries, as they are.
-
-    Nothing is checked here: `understudy ledger verify` does that.
-    """
-    console, entries = console_of(ctx), _ledger(url).history(name)
-    rows = [_row(entry) for entry in entries]
-    console.table(("seq", "time (UTC)", "kind", "token", "of what"), rows)
-    columns = ("time", "kind", "dataset", "unit", "token", "body", "previous", "hash")
-    plain = [{"seq": entry.seq, **{key: str(getattr(entry, key)) for key in columns}} for entry in entries]
-    console.result({"entries": plain})
-    return DONE
-
-
-def verify(
-    ctx: typer.Context,
-    holds: Annotated[
-        str | None, typer.Option(help="Hash from a privacy statement; it must be among the entries.")
-    ] = None,
-    url: Url = None,
-) -> int:
-    """Check every entry: exit code 1 where one is damaged.
-
-    What is gone from the end shows only by a hash kept elsewhere: pass the one of the newest statement to --holds.
-    """
-    console, found = console_of(ctx), _ledger(url).verify(holds)
-    code = FAILED if found else DONE
-    if found:
-        console.table(
-            ("seq", "damage"), [("-" if damage.seq is None else str(damage.seq), damage.what) for damage in found]
-        )
-    else:
-        console.say("The ledger is whole." if holds is None else "The ledger is whole, and holds that entry.")
-    console.result({"whole": not found, "damages": [damage.__dict__ for damage in found], "exit_code": code})
-    return code
-
-
 def _ledger(url: str | None) -> "Ledger":
     from synth.dp.ledger import open_ledger
     from synth.errors import LedgerError
@@ -199,31 +208,22 @@ def _declared(path: Path) -> dict[str, Any]:
     return {"dataset": schema.dataset, "unit": schema.unit, "n_units": schema.n_units}
 
 
-def _agreed(key: str, given: Any, declared: Any) -> Any:
-    """The option or the declaration; refused where the two differ."""
-    from synth.errors import LedgerError
+def _holdings(ledger: "Ledger", name: str | None) -> "list[Holding]":
+    """The totals of a dataset, which must be there, or of all."""
+    from synth.dp.ledger.records import named
 
-    if given is not None and declared is not None and given != declared:
-        raise LedgerError(f"{key}={given!r} contradicts the schema, which says {declared!r}; leave one of them out")
-    return declared if given is None else given
-
-
-def _needed(key: str, value: Any, remedy: str) -> Any:
-    from synth.errors import LedgerError
-
-    if value is None:
-        raise LedgerError(f"a total needs its {key}; {remedy}, or --schema of a schema that declares it")
-    return value
+    if name is not None:
+        ledger.history(name)
+    return [held for held in ledger.holdings() if name is None or held.dataset == named(name, "dataset")]
 
 
 def _only_unit(ledger: "Ledger", name: str) -> str:
-    from synth.dp.ledger.records import named
     from synth.errors import LedgerError
 
-    units = [held.unit for held in ledger.holdings() if held.dataset == named(name, "dataset")]
+    units = [held.unit for held in _holdings(ledger, name)]
     if len(units) > 1:
         raise LedgerError(f"dataset={name!r} has totals for unit={', '.join(map(repr, units))}; pass one as --unit")
-    return units[0] if units else "row"
+    return units[0]
 
 
 def _holding(held: "Holding") -> dict[str, Any]:
@@ -232,9 +232,9 @@ def _holding(held: "Holding") -> dict[str, Any]:
 
 
 def _row(entry: "LedgerEntry") -> tuple[str, ...]:
-    said = _words(entry)
-    of = f"{entry.dataset} by {entry.unit}" + (f": {said}" if said else "")
-    cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], of)
+    words = _words(entry)
+    what = f"{entry.dataset} by {entry.unit}" + (f": {words}" if words else "")
+    cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], what)
     return (str(entry.seq), *map(str, cells))  # a damaged one may hold anything
 
 
@@ -246,10 +246,10 @@ def _words(entry: "LedgerEntry") -> str:
         return "(cannot be read)"
     if "what" in content:
         return str(content["what"])
-    said = content.get("note", content)
+    note = content.get("note", content)
     return (
-        ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in said.items())
-        if isinstance(said, dict)
+        ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in note.items())
+        if isinstance(note, dict)
         else "(cannot be read)"
     )
 
@@ -259,3 +259,83 @@ def _number(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+def _show_release(file: Path, candidate: str | None, total: tuple[float, float] | None, console: Console) -> int:
+    """What a release costs by every way of counting, the tightest first, and the verdict on what it claims."""
+    from evaluate.text import at_most
+    from synth.dp.schedule_file import read_books
+    from synth.dp.statement import IN_LEDGER
+    from understudy.budget.composition import compose
+
+    books = read_books(file, candidate)
+    costs = compose(books, total)
+    at, rho, ledger = f"at delta={costs['delta']:.3g}", costs["rho"], costs["in_ledger"]
+    own = sum(event.delta for event in books.schedule.events)
+    rows = [
+        (
+            *(_digits(event.rho), "-" if event.rho is None or not rho else f"{100 * event.rho / rho:.1f}%"),
+            *(_digits(event.delta) if event.delta else "-", str(event.count)),
+            f"{event.what}: {event.mechanism}, {_noise(event.record().noise)}",
+        )
+        for event in books.schedule.events
+    ]
+    total_row = (_digits(rho), "-" if rho is None else "100.0%", _digits(own) if own else "-", "", "total")
+    console.table(("rho", "share", "own delta", "times", "what was read, and how"), [*rows, total_row])
+    way = "PLD" if costs["delta"] > 0 else "sum of pure losses"
+    counted = {
+        "release": ("epsilon", f"{way}: what a statement claims, {at}"),
+        "check": ("epsilon_rdp", "RDP: never below the release"),
+        "by hand": ("epsilon_by_hand", _by_hand(costs["delta"], rho, own)),
+        "advanced": ("epsilon_advanced", "advanced composition, as textbooks have it"),
+        "basic": ("epsilon_basic", "every release alone, added up"),
+    }
+    ways = [(what, _digits(costs[key]), how) for what, (key, how) in counted.items()]
+    if ledger is not None:
+        of_total = f"alone, of a total of epsilon={ledger['total_epsilon']:g} at delta={ledger['total_delta']:.3g}"
+        refused = "" if ledger["epsilon"] <= ledger["total_epsilon"] else ", which refuses it"
+        ways.append(("in a ledger", _digits(ledger["epsilon"]), of_total + refused))
+    console.table(("counted", "epsilon", "how"), ways)
+    if ledger is not None:
+        console.say(IN_LEDGER)
+    groups = [(str(n), _digits(e) if math.isfinite(e) else "no bound", at) for n, e in costs["groups"].items()]
+    console.table(("units together", "epsilon", "how"), groups)
+    limits = [(f"{100 * rate:g}%", at_most(most), "by all events") for rate, most in costs["detections"].items()]
+    console.table(("false alarms", "detections at most", "how"), limits)
+    name, epsilon, claim = costs["name"], f"{costs['epsilon']:.6g}", costs["claim"]
+    for sentence in costs["against"]:
+        console.say(f"{name}: FAIL: {sentence}.")
+    if claim is None:
+        console.say(f"{name}: epsilon={epsilon} {at}; the file claims nothing.")
+    elif not costs["against"]:
+        words = "agrees with" if claim["agrees"] else "is larger than"
+        console.say(f"{name}: PASS: the claim epsilon={claim['epsilon']:.6g} {words} what the events cost, {epsilon}.")
+    code = FAILED if costs["against"] else DONE
+    console.result({**_finite(costs), "exit_code": code})
+    return code
+
+
+def _by_hand(delta: float, rho: float | None, own: float) -> str:
+    if delta == 0:
+        return "not by hand: it takes a delta"
+    if rho is None:
+        return "not by hand: subsampling has no rho"
+    rest = f"{delta:.3g}" if not own else f"({delta:.3g} - {own:.3g})"
+    return f"{rho:.6g} + 2 sqrt({rho:.6g} x ln(1 / {rest}))"
+
+
+def _noise(noise: Mapping[str, Any]) -> str:
+    """The parameters, to be typed into a calculator."""
+    shown = [f"{key} {_digits(value)}" for key, value in noise.items() if not isinstance(value, bool)]
+    return ", ".join([*shown, *(["real numbers"] if noise.get("whole") is False else [])]).replace("_", " ")
+
+
+def _digits(value: float | None) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"{value:.6g}"
+
+
+def _finite(content: Any) -> Any:
+    """Plain data without infinite numbers, which JSON does not have."""
+    if isinstance(content, dict):
+        return {f"{key:g}" if isinstance(key, float) else str(key): _finite(value) for key, value in content.items()}
+    return None if isinstance(content, float) and not math.isfinite(content) else content

@@ -142,16 +142,6 @@ def signer_of(key: Path | None, console: "Console") -> "Signer | None":
     return signer
 
 
-def private_ones(keys: Sequence[Path], console: "Console") -> list[str]:
-    """Warnings, which are said, about private keys among those that are to be public."""
-    from understudy.bundle.keys import passed_on
-
-    found = [sentence for path in dict.fromkeys(keys) if (sentence := passed_on(path)) is not None]
-    for sentence in found:
-        console.warn(sentence)
-    return found
-
-
 def bundle_signer(
     bundle: Path | None,
     synthetic: Path | None,

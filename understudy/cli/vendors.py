@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,15 +17,10 @@ from understudy.cli.options import (
     TargetsOption,
     TaskOption,
     TimeLimitOption,
-    call_of,
     console_of,
     options_of,
     signer_of,
 )
-
-if TYPE_CHECKING:
-    from understudy.console import Console
-    from understudy.vendors.comparison import VendorComparison
 
 COMPARE = (
     "Example: understudy compare acme.csv beta.parquet --real parts/train.csv --holdout parts/holdout.csv "
@@ -79,55 +74,36 @@ def compare(  # noqa: PLR0913 - options of the command line
     Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
-    from synth.output import making
-    from understudy.data.source import file_state, find_table
+    from synth.output import check_new_folder
     from understudy.vendors.comparison import compare as compared
     from understudy.vendors.delivery import deliver_comparison, exit_code, sentences
     from understudy.vendors.submission import Asked
 
     console = console_of(ctx)
-    names = None if labels is None else tuple(_split(labels))
-    attacked = {"targets": targets}
-    options = options_of(clamp, measure, attacked, seed=seed, time_limit_s=time_limit_s, target=target, task=task)
+    check_new_folder(out)
+    signer = signer_of(sign_key, console)
+    names = None if labels is None else tuple(label.strip() for label in labels.split(","))
+    options = options_of(
+        clamp, measure, {"targets": targets}, seed=seed, time_limit_s=time_limit_s, target=target, task=task
+    )
     asked = Asked(real, holdout, schema, tuple(tables), policy, names, claims, rows, options)
-    given = [schema, *tables, Path(policy), *([] if claims is None else [claims])]
-    states = [find_table(real).state, find_table(holdout).state, *map(file_state, given)]
-    call = call_of("compare", asked={**asdict(asked), "options": asked.options.model_dump()}, files=states)
-    with making(out, call) as made:
-        signer = signer_of(sign_key, console)
-        if made.told is not None:
-            console.note(made.notice)
-            console.say(f"Comparison: {out}")
-            console.result(made.told)
-            return int(made.told["exit_code"])
-        with console.stage("compare") as progress:
-            found = compared(asked, progress)
-        with console.stage("report"):
-            deliver_comparison(found, asked, made.place, signer)
-        code = exit_code(found)
-        told = {
-            "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in found.ranking.order.order],
-            "terms": asdict(found.ranking.terms), "vendors": [asdict(one) for one in found.ranking.vendors],
-            "warnings": list(sentences(found)),
-        }  # fmt: skip
-        made.finish(told)
-        for sentence in sentences(found):
-            console.warn(sentence)
-        _show(found, console)
-        console.say(f"Comparison: {out}")
-        console.result(told)
-    return code
-
-
-def _split(labels: str) -> list[str]:
-    return [label.strip() for label in labels.split(",")]
-
-
-def _show(found: "VendorComparison", console: "Console") -> None:
-    order = found.ranking.order.order
+    with console.stage("compare") as progress:
+        found = compared(asked, progress)
+    with console.stage("report"):
+        deliver_comparison(found, seed, out, signer)
+    code, said, ranking = exit_code(found), sentences(found), found.ranking
+    for sentence in said:
+        console.warn(sentence)
+    order = ranking.order.order
     console.table(("place", "vendor", "group"), [(str(one.place), one.name, one.letters) for one in order])
     if len(order) > 1:
         console.say("Vendors that share a letter cannot be told apart.")
-    for vendor in found.ranking.vendors:
+    for vendor in ranking.vendors:
         if vendor.standing != "ranked":
             console.say(f"{vendor.name}: {vendor.standing}: {vendor.reason}")
+    console.say(f"Comparison: {out}")
+    console.result({
+        "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in order],
+        "terms": asdict(ranking.terms), "vendors": [asdict(one) for one in ranking.vendors], "warnings": list(said),
+    })  # fmt: skip
+    return code

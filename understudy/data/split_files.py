@@ -38,22 +38,16 @@ def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, P
     train, holdout = (out / f"{side}{table.suffix}" for side in SIDES)
     check_names(schema.kept, out / f"train{table.suffix or '.parquet'}")
     real = read_rows(table, schema, cut.outside, out.parent)
-    sides = split_table(
-        real, schema, holdout_share=cut.holdout_share, seed=cut.seed, private=not cut.stratified
-    )  # fmt: skip
+    sides = split_table(real, schema, holdout_share=cut.holdout_share, seed=cut.seed, private=not cut.stratified)
     with whole_folder(out) as folder:
-        _write(sides.train, folder / train.name)
-        _write(sides.holdout, folder / holdout.name)
+        for rows, path in ((sides.train, folder / train.name), (sides.holdout, folder / holdout.name)):
+            if path.suffix:
+                write_table(rows.frame(), path, schema)
+                continue
+            path.mkdir()
+            for index, frame in enumerate(_parts(rows)):
+                write_table(frame, path / f"part-{index:05}.parquet", schema)
     return train, holdout
-
-
-def _write(side: Rows, path: Path) -> None:
-    if path.suffix:
-        write_table(side.frame(), path, side.schema)
-        return
-    path.mkdir()
-    for index, frame in enumerate(_parts(side)):
-        write_table(frame, path / f"part-{index:05}.parquet", side.schema)
 
 
 def _parts(side: Rows) -> Iterator[pd.DataFrame]:

@@ -32,7 +32,7 @@ from understudy.run.workspace import RunWorkspace
 REPORT, NUMBERS = "report-to-hand-on.html", "released.json"
 NOTICE = (
     "Public: every number here was released under a budget of its own; the statements say which, how and at what cost. "
-    "Price them anew with `understudy account released.json --candidate NAME`."
+    "Price them anew with `understudy ledger show --release released.json --candidate NAME`."
 )
 ALONE, BOTH = "published numbers", "the table and the published numbers"
 """Names of the statements that have no label."""

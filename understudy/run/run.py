@@ -17,7 +17,7 @@ from synth.split import Split
 from understudy import provenance
 from understudy.artifacts import EVALUATION, Delivery, Handing
 from understudy.budget.account import releases
-from understudy.bundle.evidence import BundleContent, write_evidence
+from understudy.bundle.evidence import write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
@@ -241,4 +241,4 @@ def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
         _remove_releasable(folder)
     given = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
-    write_evidence(BundleContent(outcome.delivery, given, seeds), folder, signer)
+    write_evidence(outcome.delivery, folder, signer, given=given, seeds=seeds)

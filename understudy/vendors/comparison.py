@@ -4,11 +4,11 @@ Every table is measured on the same terms and judged before it is ranked.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from evaluate.comparison import (
     BarringFinding,
@@ -47,7 +47,6 @@ from understudy.vendors.rules import barring, beyond_policy, fidelity_findings, 
 from understudy.vendors.submission import (
     Asked,
     DeliveredTable,
-    VendorClaim,
     compared_rows,
     look_at,
     read_claims,
@@ -55,6 +54,7 @@ from understudy.vendors.submission import (
     shown_name,
 )
 
+T = TypeVar("T")
 PERSONAL = "privacy.personal"
 
 
@@ -67,24 +67,10 @@ class VendorContext:
     policy: Policy
     train: Rows
     holdout: Rows
-    limits: SizeLimits
     real: Real
+    facts: RealFacts
+    limits: SizeLimits
     progress: Progress
-    given: Mapping[str, GivenFile]
-    started: str
-
-    def beside(self, offered: DeliveredTable) -> Real:
-        """The real rows by the columns that a table has; without all of them, they serve that table alone."""
-        return self.real if not offered.lacking else self.prepared(offered.schema)
-
-    def prepared(self, schema: Schema) -> Real:
-        """The real rows by the columns of a schema."""
-        return Real.prepare(self.train, self.holdout, schema, self.asked.options)
-
-    @property
-    def facts(self) -> RealFacts:
-        """Facts about the real table, with how train and holdout differ."""
-        return real_facts(self.real, self.asked.options.measures)
 
 
 @dataclass(frozen=True)
@@ -99,26 +85,11 @@ class MeasuredVendor:
     fidelity: list[Finding]
 
 
-def looked_at(bench: VendorContext, named: Mapping[str, Any]) -> tuple[dict[str, DeliveredTable], dict[str, str]]:
-    """The tables that can be read, and why the others cannot."""
-    offers, unusable = {}, {}
-    for index, (name, path) in enumerate(named.items()):
-        bench.progress(f"read {name}", index / len(named))
-        got, _ = attempted(name, partial(look_at, name, path, bench.schema, bench.limits))
-        if isinstance(got, Failure):
-            unusable[name] = got.message
-        else:
-            offers[name] = got
-    return offers, unusable
-
-
 def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> MeasuredVendor:
-    """One table, on as many rows as all others, with what bars it.
-
-    Args:
-        bench: *Sensitive*: holds the real rows.
-    """
-    options, real = bench.asked.options, bench.beside(offered)
+    """One table, on as many rows as all others, with what bars it."""
+    options, real = bench.asked.options, bench.real
+    if offered.lacking:  # the real rows by the columns that the table has serve it alone
+        real = Real.prepare(bench.train, bench.holdout, offered.schema, options)
     delivered = offered.read(bench.limits)
     tables = real.beside(sampled(delivered, offered.schema, n_rows, options.seed))
     candidate = measure_candidate(
@@ -140,14 +111,6 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
 EXPOSURE = "privacy.membership.auc"
 UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 """Measures of utility for the picture: the first that every table in it has."""
-
-
-def _evidence(found: Finding, *, own: bool) -> BarringFinding:
-    rule = found.rule
-    return BarringFinding(
-        name_of(rule), rule.measure, rule.limit, rule.failing, rule.why, rule.subject, found.reason, found.estimate,
-        beyond_policy=own,
-    )  # fmt: skip
 
 
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> Picture | None:
@@ -189,77 +152,92 @@ class VendorComparison:
     verdicts: tuple[Verdict, ...]
     policy: Policy
     ranking: VendorRanking
-    given: Mapping[str, GivenFile] = field(default_factory=dict)
+    given: Mapping[str, GivenFile]
 
 
 def compare(asked: Asked, progress: Progress) -> VendorComparison:
     """Every table measured on the same terms, those that break a rule set apart, the others ranked."""
-    named, started, given = asked.named(), provenance.now(), {"policy": given_policy(asked.policy, Path())}
-    policy = named_policy(given["policy"])
-    options = asked.options
+    named, started, options = asked.named(), provenance.now(), asked.options
+    given = {"policy": given_policy(asked.policy, Path()), "schema": read_given(asked.schema, "schema", SchemaError)}
+    policy, schema = named_policy(given["policy"]), options.aim(schema_of(given["schema"]))
     check_measures(options.measures or ())
     claims = {} if asked.claims is None else read_claims(asked.claims, named)
-    given["schema"] = read_given(asked.schema, "schema", SchemaError)
-    schema = options.aim(schema_of(given["schema"]))
     key = provenance.fingerprint_key(provenance.key_path())
     train = read_side("train", find_table(str(asked.train)), schema, options.outside)
     holdout = read_side("holdout", find_table(str(asked.holdout)), schema, options.outside)
     real = Real.prepare(train, holdout, schema, options)
-    bench = VendorContext(
-        asked, schema, policy, train, holdout, SizeLimits.beside(real.train, len(train)), real, progress, given, started
-    )
+    limits, facts = SizeLimits.beside(real.train, len(train)), real_facts(real, options.measures)
+    bench = VendorContext(asked, schema, policy, train, holdout, real, facts, limits, progress)
 
-    offers, unusable = looked_at(bench, named)
+    unusable = dict[str, str]()
+    offers = _each(named, lambda name: look_at(name, named[name], schema, limits), unusable)
     n_rows, few = compared_rows(list(offers.values()), len(train), asked.rows)
-    if not set(offers) - set(few):
-        raise EvaluationError(_none_usable(few | unusable))
-    measured: dict[str, MeasuredVendor] = {}
-    for name in (name for name in offers if name not in few):
-        got, _ = attempted(name, partial(measure, bench, offers[name], n_rows))
-        if isinstance(got, Failure):
-            unusable[name] = got.message
-        else:
-            measured[name] = got
+    unusable |= few
+    if len(few) == len(offers):
+        name, reason = next(iter(unusable.items()))
+        raise EvaluationError(
+            f"a comparison needs a table that can be evaluated, and there is none; of {name!r}: {reason}"
+        )
+    enough = [name for name in offers if name not in few]
+    measured = _each(enough, lambda name: measure(bench, offers[name], n_rows), unusable)
     vendors = tuple(
-        _vendor(name, shown_name(named[name]), offers, measured.get(name), few | unusable, claims, n_rows)
-        for name in named
-    )
+        _vendor(
+            VendorResult(
+                name=name, file=shown_name(path), standing="not evaluated", reason=unusable.get(name, ""),
+                claim=claims[name].model_dump(exclude_none=True) if name in claims else {},
+                rows_offered=None, rows_compared=None, missing_columns=(), extra_columns=(), n_extra_columns=0,
+                formula_cells=None, same_as=None, evidence=(), open=(),
+            ),
+            offers,
+            measured.get(name),
+            n_rows,
+        )
+        for name, path in named.items()
+    )  # fmt: skip
     ranking = _ranking(bench, vendors, measured, n_rows)
     base = evaluate_beside(real, {}, measures=options.measures, time_limit_s=options.time_limit_s, progress=progress)
+    prints = provenance.fingerprints(real.train, real.holdout, schema, key)
+    known = Provenance(
+        warnings=(CLAMPED,) if options.outside == "clamp" else (),
+        attempts=count_attempt(prints["table"], schema, attempt=secrets.token_hex(8), n_tables=len(measured)),
+        evaluated_at=started,
+        seed=options.seed,
+        fingerprints=prints,
+        files_sha256={f"vendors/{name}/{shown_name(named[name])}": offers[name].sha256 for name in measured},
+    )
     evaluation = replace(
         base,
         candidates=tuple(one.candidate for one in measured.values()),
         ranking=ranking,
-        provenance=_provenance(bench, {name: offers[name] for name in measured}, key),
+        provenance=provenance.with_inputs(known, given),
     )
     return VendorComparison(evaluation, judge(evaluation, [policy]), policy, ranking, given)
 
 
-def _none_usable(reasons: Mapping[str, str]) -> str:
-    name, reason = next(iter(reasons.items()))
-    return f"a comparison needs a table that can be evaluated, and there is none; of {name!r}: {reason}"
+def _each(names: Iterable[str], work: Callable[[str], T], failed: dict[str, str]) -> dict[str, T]:
+    """The results of some work on each vendor; the reasons of those that failed are added, and stop no other."""
+    done = dict[str, T]()
+    for name in names:
+        result, _ = attempted(name, partial(work, name))
+        if isinstance(result, Failure):
+            failed[name] = result.message
+        else:
+            done[name] = result
+    return done
 
 
 def _vendor(
-    name: str,
-    file: str,
-    offers: Mapping[str, DeliveredTable],
-    measured: MeasuredVendor | None,
-    unusable: Mapping[str, str],
-    claims: Mapping[str, VendorClaim],
-    n_rows: int,
-) -> VendorResult:
-    offered, claim = offers.get(name), claims.get(name)
-    extra = () if offered is None else offered.extra
-    result = VendorResult(
-        name=name, file=file, standing="not evaluated", reason=unusable.get(name, ""),
-        rows_offered=None if offered is None else offered.n_rows, rows_compared=None,
-        missing_columns=() if offered is None else tuple(offered.lacking),
-        extra_columns=tuple(extra[:MOST_NAMED]), n_extra_columns=len(extra),
-        formula_cells=None if offered is None else offered.n_formulas,
-        claim={} if claim is None else claim.model_dump(exclude_none=True), same_as=None, evidence=(), open=(),
+    base: VendorResult, offers: Mapping[str, DeliveredTable], measured: MeasuredVendor | None, n_rows: int
+) -> VendorResult:  # fmt: skip
+    """The result of one vendor, as far as its table could be read and measured."""
+    offered = offers.get(base.name)
+    if offered is None:
+        return base
+    result = replace(
+        base, rows_offered=offered.n_rows, missing_columns=tuple(offered.lacking), formula_cells=offered.n_formulas,
+        extra_columns=tuple(offered.extra[:MOST_NAMED]), n_extra_columns=len(offered.extra),
     )  # fmt: skip
-    if measured is None or offered is None:
+    if measured is None:
         return result
     own, broken = {id(finding) for finding in measured.own}, [f for f in measured.fidelity if f.outcome == "FAIL"]
     standing: Standing = "disqualified" if measured.barred else "incomplete" if offered.lacking else "ranked"
@@ -270,8 +248,14 @@ def _vendor(
     }
     return replace(
         result, standing=standing, reason=reasons[standing], rows_compared=n_rows,
-        same_as=next((o.name for o in offers.values() if o.name != name and o.content == offered.content), None),
-        evidence=tuple(_evidence(finding, own=id(finding) in own) for finding in measured.barred),
+        same_as=next((o.name for o in offers.values() if o.name != base.name and o.content == offered.content), None),
+        evidence=tuple(
+            BarringFinding(
+                name_of(f.rule), f.rule.measure, f.rule.limit, f.rule.failing, f.rule.why, f.rule.subject, f.reason,
+                f.estimate, beyond_policy=id(f) in own,
+            )
+            for f in measured.barred
+        ),
         open=tuple(dict.fromkeys(name_of(finding.rule) for finding in measured.open)),
     )  # fmt: skip
 
@@ -302,25 +286,7 @@ def _ranking(
     left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
     keeps = {name: _keeps(measured[name].fidelity) for name in left}
     order = ranked({name: figures for name, figures in left.items() if figures is not None}, keeps)
-    standings = {vendor.name: vendor.standing for vendor in vendors}
     asked, policy = bench.asked, bench.policy
-    return VendorRanking(
-        ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name),
-        vendors,
-        order,
-        picture([one.candidate for one in measured.values()], standings),
-    )
-
-
-def _provenance(bench: VendorContext, offers: Mapping[str, DeliveredTable], key: bytes) -> Provenance:
-    prints = provenance.fingerprints(bench.real.train, bench.real.holdout, bench.schema, key)
-    attempts = count_attempt(prints["table"], bench.schema, attempt=secrets.token_hex(8), n_tables=len(offers))
-    known = Provenance(
-        warnings=(CLAMPED,) if bench.asked.options.outside == "clamp" else (),
-        attempts=attempts,
-        evaluated_at=bench.started,
-        seed=bench.asked.options.seed,
-        fingerprints=prints,
-        files_sha256={f"vendors/{name}/{shown_name(one.path)}": one.sha256 for name, one in offers.items()},
-    )
-    return provenance.with_inputs(known, bench.given)
+    terms = ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name)
+    standings = {vendor.name: vendor.standing for vendor in vendors}
+    return VendorRanking(terms, vendors, order, picture([one.candidate for one in measured.values()], standings))

@@ -9,11 +9,10 @@ from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.output import whole_folder
 from understudy.artifacts import Delivery
-from understudy.bundle.evidence import BundleContent, write_evidence
+from understudy.bundle.evidence import write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
 from understudy.vendors.comparison import VendorComparison
-from understudy.vendors.submission import Asked
 
 TABLE = "comparison.csv"
 TITLE = "Comparison of vendors"
@@ -25,7 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, signer: Signer | None = None) -> None:
+def deliver_comparison(found: VendorComparison, seed: int, folder: Path, signer: Signer | None = None) -> None:
     """The sealed folder of a comparison, whole or not at all."""
     delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
     given = {f"{name}.toml": file.content for name, file in found.given.items()}
@@ -33,7 +32,7 @@ def deliver_comparison(found: VendorComparison, asked: Asked, folder: Path, sign
         order = found.ranking.order
         ends = [f"{one.figure} {part}" for one in order.figures for part in ("value", "group")]
         write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, order))
-        write_evidence(BundleContent(delivery, given, {"comparison": asked.options.seed}), beside, signer)
+        write_evidence(delivery, beside, signer, given=given, seeds={"comparison": seed})
 
 
 def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
@@ -69,20 +68,20 @@ def exit_code(found: VendorComparison) -> int:
 def sentences(found: VendorComparison) -> tuple[str, ...]:
     """Notes for a reader, before the numbers."""
     facts = (*found.evaluation.real.warnings, *given_away(found.evaluation))
-    said, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
+    notes, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
     for vendor in found.ranking.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
-            said.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
+            notes.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
         seen.add(vendor.name)
         if n := vendor.formula_cells:
-            said.append(
+            notes.append(
                 f"{vendor.name} delivered {n:,} {'cell that a spreadsheet runs as a formula' if n == 1 else FORMULAS}; "
                 "open its file with none"
             )
         if vendor.standing == "ranked" and vendor.open:
-            said.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
+            notes.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
         if vendor.claim:
-            said.append(f"what {vendor.name} claims of privacy is not verified")
+            notes.append(f"what {vendor.name} claims of privacy is not verified")
     if found.evaluation.provenance.attempts is None:
-        said.append("how often this real table was measured against could not be counted on this machine")
-    return tuple(said)
+        notes.append("how often this real table was measured against could not be counted on this machine")
+    return tuple(notes)

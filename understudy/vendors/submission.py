@@ -52,21 +52,14 @@ class Asked:
             )
         for name, n in Counter(name.casefold() for name in names).items():
             if n > 1 or not name.strip():
-                raise JobError(f"label={name!r} does not name one table; give each table a label of its own")
+                raise JobError(f"label={name!r} does not name one table; give each table one of its own by --labels")
             if self.labels is not None and not (name.isprintable() and not {"/", "\\"} & set(name)):
                 raise JobError(f"label={name!r} holds a slash or a character that does not print; choose another")
         for path in self.tables:
-            if not _is_there(path):
+            # Be it a link that leads nowhere or what nobody may read: that is the vendor's fault.
+            if "\0" in str(path) or not os.path.lexists(path):
                 raise JobError(f"there is no table at path={str(path)!r}; check the name")
         return dict(zip(names, self.tables, strict=True))
-
-
-def _is_there(path: Path) -> bool:
-    """True where anything goes by a path, be it a link that leads nowhere or what nobody may read."""
-    try:
-        return os.path.lexists(path)
-    except ValueError:  # a NUL character
-        return False
 
 
 def names_of(paths: Sequence[Path]) -> tuple[str, ...]:
@@ -77,16 +70,10 @@ def names_of(paths: Sequence[Path]) -> tuple[str, ...]:
     """
     stems = [_stem(path) for path in paths]
     shared = {stem for stem, n in Counter(stem.casefold() for stem in stems).items() if n > 1}
-    named = [
+    return tuple(
         f"{path.absolute().parent.name}-{stem}" if stem.casefold() in shared else stem
         for path, stem in zip(paths, stems, strict=True)
-    ]
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name in named:
-        seen[name.casefold()] += 1
-        numbered.append(name if seen[name.casefold()] == 1 else f"{name}-{seen[name.casefold()]}")
-    return tuple(numbered)
+    )
 
 
 def shown_name(path: Path) -> str:
@@ -148,13 +135,12 @@ class DeliveredTable:
 
     def read(self, limits: SizeLimits) -> pd.DataFrame:
         """The table as it was delivered."""
-        return read_digested(self.path, limits, self.sha256).frame
+        return read_digested(self.path, limits, self.sha256)[0]
 
 
 def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> DeliveredTable:
     """The facts of a file that a vendor delivered."""
-    read = read_digested(path, limits)
-    frame = read.frame
+    frame, sha256 = read_digested(path, limits)
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
     extra = tuple(str(column) for column in frame.columns if column not in schema.kept)
     if not set(schema.learned) - set(lacking):
@@ -166,7 +152,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
     return DeliveredTable(
-        name, path, read.sha256, content.hexdigest(), len(frame), lacking, extra, part, formulas(frame, schema)
+        name, path, sha256, content.hexdigest(), len(frame), lacking, extra, part, formulas(frame, schema)
     )  # fmt: skip
 
 

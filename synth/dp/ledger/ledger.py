@@ -208,7 +208,7 @@ class Ledger:
         if last is not None and entry_at(connection, last.seq) != last:
             raise LedgerError(
                 f"the ledger is not the one it was: its entry seq={last.seq} is gone or altered; run `understudy "
-                "ledger verify` and restore a copy that is whole"
+                "ledger show` and restore a copy that is whole"
             )
         replayed(self._books, entries_after(connection, None if last is None else last.seq))
         return self._books

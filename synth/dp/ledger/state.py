@@ -214,7 +214,7 @@ def replayed(books: LedgerState, entries: list[LedgerEntry]) -> None:
         if fault is not None:
             raise LedgerError(
                 f"the ledger is damaged at entry seq={entry.seq} ({fault}), so nothing can be decided by it; run "
-                "`understudy ledger verify` and restore a copy that is whole"
+                "`understudy ledger show` and restore a copy that is whole"
             )
 
 

@@ -61,7 +61,7 @@ def test_reports_become_a_model_and_a_table_without_the_answers(survey: "Workspa
     sampled = survey.run("sample", survey.folder / "model", "--rows", 300, "--out", survey.folder / "made.csv")
     assert sampled.exit_code == 0
     assert list(pd.read_csv(survey.folder / "made.csv").columns) == ["age", "job"]
-    account = survey.run("account", survey.folder / "model", "--json")
+    account = survey.run("ledger", "show", "--release", survey.folder / "model", "--json")
     assert account.exit_code == 0
     assert account.json["epsilon"] == 6.0
 

@@ -10,22 +10,27 @@ from understudy.bundle.keys import Signer, load_signer, make_keys
 
 
 @pytest.fixture(scope="session")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("keys") / "release.key"
-    make_keys(path, {})
-    return path
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of keys, `NAME.key` and `NAME.key.pub`."""
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("release", "lind", "ode", "stranger"):
+        make_keys(folder / f"{name}.key", {})
+    return folder
 
 
 @pytest.fixture(scope="session")
-def other_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("keys") / "other.key"
-    make_keys(path, {})
-    return path
+def key(keys: Path) -> Path:
+    return keys / "release.key"
 
 
 @pytest.fixture(scope="session")
-def signer(key: Path) -> Signer:
-    return load_signer(key, {})
+def signers(keys: Path) -> dict[str, Signer]:
+    return {path.stem: load_signer(path, {}) for path in keys.glob("*.key")}
+
+
+@pytest.fixture(scope="session")
+def signer(signers: dict[str, Signer]) -> Signer:
+    return signers["release"]
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 
 from evaluate.gate.policy import build_policy
 from tests.understudy.bundle.small_bundle import about, fill
-from understudy.bundle.documents import parsed
+from understudy.bundle.documents import read_document
 from understudy.bundle.files import BundleError
 from understudy.bundle.manifest import MANIFEST, Manifest, check_path, last_day, seal
 from understudy.json_schemas import json_schema
@@ -27,7 +27,7 @@ def test_every_manifest_keeps_the_json_schema(signed_bundle: Path) -> None:
 
 
 def test_every_file_is_named_sorted_with_its_size(signed_bundle: Path) -> None:
-    found = parsed(MANIFEST, (signed_bundle / MANIFEST).read_bytes(), Manifest)
+    found = read_document(signed_bundle, MANIFEST, Manifest)
     assert list(found.files) == sorted(found.files)
     assert {
         "report.html",
@@ -36,12 +36,6 @@ def test_every_file_is_named_sorted_with_its_size(signed_bundle: Path) -> None:
         "to-hand-on/manifest.json.sig",
     } <= found.files.keys()
     assert all(file.annotations.size == (signed_bundle / path).stat().st_size for path, file in found.files.items())
-
-
-def test_a_last_day_counts(tmp_path: Path) -> None:
-    found = seal(fill(tmp_path / "b"), about(valid_until="2026-11-22"), None)
-    assert not found.expired(date(2026, 11, 22))
-    assert found.expired(date(2026, 11, 23))
 
 
 def test_the_last_day_is_the_policys() -> None:
@@ -63,18 +57,6 @@ def test_a_new_seal_makes_no_evidence_younger() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [("a/Report.html", "a/report.html"), ("caf\u00e9", "cafe\u0301"), ("A/x", "a/y"), ("Manifest.json", "b")]
-)
-def test_names_that_some_file_systems_take_for_one_are_not_sealed(names: tuple[str, str], tmp_path: Path) -> None:
-    folder = fill(tmp_path / "b")
-    for name in names:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("")
-    with pytest.raises(BundleError, match="cannot tell two names apart"):
-        seal(folder, about(), None)
-
-
-@pytest.mark.parametrize(
     "path", ["a", "a/b.csv", ".hidden", "with space/ü.csv", "to-hand-on/manifest.json", "a..b", "ab:c"]
 )
 def test_plain_paths_may_be_named(path: str) -> None:
@@ -83,7 +65,7 @@ def test_plain_paths_may_be_named(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path", ["", "/a", "a/", "../a", "a/../b", "./a", "a//b", "a\\b", "C:/a", "a\nb", "a\u202eb", "manifest.json",
-             "sign-off.json.sig", "a/" * 600 + "b"],
+             "sign-off-1.json.sig", "a/" * 600 + "b"],
 )  # fmt: skip
 def test_other_paths_may_not(path: str) -> None:
     with pytest.raises(BundleError, match="path="):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.bundles import PublicKeys, Register, SignOffKeys, demand_of
-from understudy.cli.options import console_of, private_ones
+from understudy.cli.options import console_of
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +35,6 @@ def index(
 
     console = console_of(ctx)
     page = folder / "index.html" if out is None else out
-    private_ones((*(public_key or ()), *(sign_off_key or ())), console)
     demand = demand_of(public_key, None, register)
     if sign_off_key:
         demand = replace(demand, sign_off_keys=demand_of(sign_off_key, None, None).keys)

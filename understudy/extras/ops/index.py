@@ -26,8 +26,7 @@ from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet
 from understudy.artifacts import EVALUATION, REPORT
 from understudy.batch.result import reason_of, rests_on_expired_waiver
-from understudy.bundle.documents import is_there
-from understudy.bundle.files import read_plain
+from understudy.bundle.files import is_there, read_plain
 from understudy.bundle.manifest import MANIFEST, TO_HAND_ON
 from understudy.bundle.verification import NO_REGISTER, SUFFIXES, UNSIGNED, VERDICT, Demand, Verification, verify
 from understudy.bundle.verification import verdict_content as read_verdicts
@@ -142,8 +141,8 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Row]
     public = folder if about.kind == "to-hand-on" else folder / TO_HAND_ON
     base |= {"title": about.title, "day": about.made_at[:10], "report": _link(folder / REPORT, page)}
     base |= {"to_hand_on": _link(public / REPORT_TO_HAND_ON, page), "evaluation": _link(folder / EVALUATION, page)}
-    if found.sign_off is not None:  # anybody can write one, so that it counts by a key that was named
-        by_name = found.sign_off.signer in (demand.sign_off_keys or demand.keys)
+    if len(found.sign_offs) == 2:  # anybody can write them, so that they count by keys that were named
+        by_name = {one.signer for one in found.sign_offs} <= (demand.sign_off_keys or demand.keys)
         base["sign_off"] = "signed off" if by_name else "sign-off by no key that was named"
     if about.kind == "to-hand-on":
         return [{**base, "reason": "A folder to hand on: its verdict is in the output that it was taken from."}]

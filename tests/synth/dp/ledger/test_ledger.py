@@ -442,7 +442,7 @@ def test_nothing_is_decided_on_a_damaged_chain(full: Ledger, url: str, ask: Ask,
     sql(url, f"UPDATE {TABLE} SET time = 'x' WHERE seq = {seq}")
     fresh = open_ledger(url)
     for operation in (lambda: fresh.reserve([ask("z")]), lambda: fresh.use("b"), fresh.holdings):
-        with pytest.raises(LedgerError, match=f"damaged at entry seq={seq} .*understudy ledger verify"):
+        with pytest.raises(LedgerError, match=f"damaged at entry seq={seq} .*understudy ledger show"):
             operation()
     assert len(fresh.history()) == N_ENTRIES
 
