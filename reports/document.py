@@ -12,7 +12,7 @@ from evaluate.gate.protection import Protection, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
 from evaluate.real_facts import RealFacts
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
 from reports.glossary import better, entry, key_figures
 from reports.sections.attacks import AttackNote, attack_note
@@ -25,7 +25,6 @@ from reports.sections.fidelity import (
     associated,
     associations,
     column_rows,
-    difference_top,
     expectations,
     score_extent,
     worst_cliques,
@@ -143,7 +142,6 @@ class Document:
     comparison: tuple[Comparison, ...]
     columns: tuple[ColumnRow, ...]
     score_extent: tuple[float, float]
-    difference_top: float
     rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -176,6 +174,11 @@ class Document:
     def row_of(self) -> Mapping[str, ColumnRow]:
         """The charts of each column."""
         return {row.column: row for row in self.columns}
+
+    @property
+    def looks(self) -> bool:
+        """True where rows are there to look at."""
+        return any(LOOKS in section.candidate.figures for section in self.sections)
 
     @property
     def real_associations(self) -> AssociationSet | None:
@@ -249,7 +252,6 @@ def compose(
         ),
         comparison=comparisons(candidates),
         columns=column_rows(candidates),
-        difference_top=difference_top(candidates),
         score_extent=score_extent(candidates),
         rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),

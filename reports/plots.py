@@ -22,7 +22,7 @@ from evaluate.text import alike, number, plain, short
 from reports import charts
 from reports.glossary import entry
 from reports.sections.attacks import MOST_COLUMNS, attack_note
-from reports.sections.fidelity import associations, column_rows, difference_top
+from reports.sections.fidelity import associations, column_rows
 from reports.sections.ranking import Mark, ranking_of
 from reports.sections.sweep import sweep_of
 from synth.errors import OutputError, nearest
@@ -258,22 +258,15 @@ class Plots:
         found = associations(chosen)
         if found is None:
             raise _absent(chosen, "pairs of columns", "fidelity.pairs")
-        top = difference_top([chosen])
-        real = charts.association_map(found.columns, found.train, "Associations, real", "signed")
-        synthetic = charts.association_map(found.columns, found.synthetic, "Associations, synthetic", "signed")
-        lost = charts.association_map(found.columns, found.difference, "Differences", "difference", top)
-        drawings = (
-            Drawing(_told(real, found.columns, found.train), "real", _only(found.train)),
-            Drawing(_told(synthetic, found.columns, found.synthetic), "synthetic", _only(found.synthetic)),
-            Drawing(
-                _told(lost, found.columns, found.difference),
-                "difference", _only(found.difference) or f"strongest shade: {number(top)}",
-            ),
-        )  # fmt: skip
+        parts = (("real", found.train, 1.0), ("synthetic", found.synthetic, 1.0), ("difference", found.difference, 0.5))
+        drawings = tuple(
+            Drawing(charts.association_map(found.columns, values, f"Associations, {name}", top), name, _only(values))
+            for name, values, top in parts
+        )
         left = f" {found.left_out} more columns are not drawn." if found.left_out else ""
         note = (
-            "The stronger a shade, the stronger the association; brown is a negative one. Of the difference, a strong "
-            f"shade is a large error.{left}"
+            "The stronger a shade, the stronger the association; brown is a negative one. The difference is synthetic "
+            f"less real, and its strongest shade half an association.{left}"
         )
         return Chart("pairs", f"Pairs of columns of {chosen.name}", note, drawings)
 
@@ -322,7 +315,7 @@ class Plots:
             marks, titles, reference = ranking.marks, ranking.titles, ranking.reference
         else:
             marks, titles, reference = _marks(self.evaluation.candidates)
-        note = "Up and to the left is better. Filled tables are beaten by none in both; a cross is disqualified."
+        note = "Up and to the right is better. Filled tables are beaten by none in both; a cross is disqualified."
         drawn = Drawing(charts.pareto(marks, titles, reference))
         return Chart("frontier", "Utility against exposure", note, (drawn,), is_wide=True)
 
@@ -354,17 +347,6 @@ Matrix = Sequence[Sequence[float | None]]
 def _only(values: Matrix) -> str:
     """The one association of two columns; empty for more of them."""
     return number(values[1][0]) if len(values) == 2 else ""
-
-
-def _told(drawn: Markup, columns: Sequence[str], values: Matrix) -> Markup:
-    """A map of associations whose cells tell their numbers under the pointer, which in the report a script does."""
-    root = ET.fromstring(str(drawn))  # noqa: S314 - drawn here
-    side = float(root.get("data-side", "0"))
-    for i in range(len(columns)):
-        for j in range(i):
-            cell = charts.svg.add(root, "rect", "probe", x=j * side, y=i * side, width=side, height=side)
-            charts.svg.hint(cell, f"{columns[j]} \u00d7 {columns[i]}: {number(values[i][j])}")
-    return charts.svg.rendered(root)
 
 
 def _absent(candidate: Candidate, name: str, measure: str) -> EvaluationError:

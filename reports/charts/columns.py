@@ -1,6 +1,6 @@
 """Marginal distributions of one column: gray is the training table, the colored line or dot the synthetic one.
 
-Numbers and dates are drawn in bins, as bars with a stepped line over them; categories as rows, the most frequent first.
+Numbers and dates are drawn in bins, as bars with a stepped line over them; categories as rows.
 """
 
 import re
@@ -18,12 +18,12 @@ EVERYTHING_ELSE = 2  # The last two labels of a column are `other` and `missing`
 WIDTH = 320.0
 HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
 LETTER = 6.4  # Width of a character of a tick, for keeping ticks apart
+_NUMBER = re.compile(r"[\s<>=\u2264\u2265\[($]*(-?\d+(?:\.\d+)?)")  # What a category that is a number begins with
 _HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")  # Names for bins of a column without a step
 
 
-def steps(rows: list[Row], top: float, label: str) -> Markup:
-    """The chart of one column whose rows are bins, in order, and the two that hold everything else."""
-    body, last = rows[:-EVERYTHING_ELSE], [r for r in rows[-EVERYTHING_ELSE:] if r[1] > 0 or r[2] > 0]
+def steps(body: list[Row], last: list[Row], top: float, label: str) -> Markup:
+    """The chart of one column whose rows are bins, in order, and those that hold everything else."""
     root = svg.canvas(WIDTH, HEIGHT if last else HEIGHT - 14, label)
     svg.line(root, "grid", (LEFT, 12), (RIGHT, 12))
     svg.words(root, "tick num", (LEFT - 6, 16), percent(top), "end")
@@ -102,15 +102,10 @@ SMALL_WIDTH, SMALL_HEIGHT = 120.0, 26.0
 
 def thumbnail(figure: Mapping[str, Any]) -> Markup:
     """The small picture of one column: real shares as a gray area, synthetic ones as a line over it. Bins of numbers
-    stand in their order, categories by their real share; the last two hold everything else.
+    and categories that have an order stand in it, others by their real share; the last two hold everything else.
     """
-    rows = [
-        (finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)
-    ]
-    named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if max(row) > 0]
-    if figure.get("edges") is None:
-        named = sorted(named, reverse=True)
-    rows = named + last
+    named, last = _rows(figure)
+    rows = [row[1:] for row in (*named, *last)]
     root = svg.canvas(
         SMALL_WIDTH, SMALL_HEIGHT, f"{short(figure['column'])}: total variation {finite(figure['tvd']):.3f}", "small"
     )
@@ -134,23 +129,35 @@ MOST_ROWS = 9  # Categories drawn one by one; what is left is drawn as one row
 
 
 def overlay(figure: Mapping[str, Any], top: float) -> Markup:
-    labels = [plain(label) for label in figure["labels"]]
-    real = [finite(share) for share in figure["train"]]
-    synthetic = [finite(share) for share in figure["synthetic"]]
+    named, last = _rows(figure)
     label = f"{short(figure['column'])}: real and synthetic shares, total variation {finite(figure['tvd']):.3f}"
-    rows = list(zip(labels, real, synthetic, strict=True))
-    if figure.get("edges") is None:
-        return _categories(rows, max(top, 1e-9), label)
-    return steps(rows, max(top, 1e-9), label)
+    draw = _categories if figure.get("edges") is None else steps
+    return draw(named, last, max(top, 1e-9), label)
 
 
-def _categories(rows: list[Row], top: float, label: str) -> Markup:
-    """Bars by size. What is left over is told in words: a bar of it would dwarf the categories."""
-    named, last = rows[:-EVERYTHING_ELSE], rows[-EVERYTHING_ELSE:]
-    named = sorted(named, key=lambda row: -row[1])
-    kept = named if len(named) <= MOST_ROWS else named[: MOST_ROWS - 1]
-    rest = named[len(kept) :]
-    shown = kept + [row for row in last if row[1] > 0 or row[2] > 0]
+def _rows(figure: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
+    """Bins and categories that begin with a number, or that the schema puts in order, as they follow each other; other
+    categories by their real share; and what is there of the last two.
+    """
+    rows = [
+        (plain(label), finite(real), finite(synthetic))
+        for label, real, synthetic in zip(figure["labels"], figure["train"], figure["synthetic"], strict=True)
+    ]
+    named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if row[1] > 0 or row[2] > 0]
+    numbers = [_NUMBER.match(row[0]) for row in named]
+    if figure.get("edges") is not None or figure.get("ordered"):
+        return named, last
+    if all(numbers):
+        places = sorted(range(len(named)), key=lambda i: float(numbers[i][1]))  # type: ignore[index]
+        return [named[i] for i in places], last
+    return sorted(named, key=lambda row: -row[1]), last
+
+
+def _categories(named: list[Row], last: list[Row], top: float, label: str) -> Markup:
+    """Bars of the largest. What is left over is told in words: a bar of it would dwarf the categories."""
+    largest = sorted(named, key=lambda row: -row[1])
+    rest = largest[MOST_ROWS - 1 :] if len(named) > MOST_ROWS else []
+    shown = [row for row in named if row not in rest] + last
     height = (len(shown) + bool(rest)) * BAR_PITCH + 4
     root = svg.canvas(WIDTH, height, label)
     for i, row in enumerate(shown):

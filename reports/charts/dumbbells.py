@@ -14,26 +14,28 @@ from evaluate.text import alike, compact, finite, number, percent, plain
 from reports.charts import svg
 from reports.glossary import spoken
 
-STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 150.0, 22.0, 6.0
-Extent = tuple[float, float]
+STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 150.0, 34.0, 6.0
+Extent = tuple[float, float]  # The ends of an axis: the worse one, which is drawn on the left, and the better one
 
 
 def extent_of(estimates: Iterable[Estimate]) -> Extent:
-    """The ends of an axis that holds the estimates, their intervals and their landmarks."""
+    """The ends of an axis that holds the estimates, their intervals and their landmarks, all better the same way."""
+    estimates = list(estimates)
     values = [
         value for e in estimates for value in (e.value, e.low, e.high, e.reference, e.floor) if value is not None
     ]  # fmt: skip
     low, high = min(values, default=0.0), max(values, default=1.0)
     spread = max(abs(low), abs(high), 1e-3) / 50
-    return (low, high) if high - low > spread else (low - spread, high + spread)
+    low, high = (low, high) if high - low > spread else (low - spread, high + spread)
+    return (high, low) if any(e.direction == "lower" for e in estimates) else (low, high)
 
 
 def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
-    low, high = extent
-    middle = STRIP_HEIGHT / 2
+    worse, better = extent
+    middle = 11.0
 
     def x(value: float) -> float:
-        return STRIP_MARGIN + (value - low) / (high - low) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
+        return STRIP_MARGIN + (value - worse) / (better - worse) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
     told = told or spoken(estimate)
     root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, told, "strip")
@@ -45,6 +47,8 @@ def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
     if estimate.low is not None and estimate.high is not None:
         svg.line(root, "interval", (x(estimate.low), middle), (x(estimate.high), middle))
     svg.add(root, "circle", "dot", cx=x(estimate.value), cy=middle, r=4)
+    for end, place, anchor in ((worse, 0.0, "start"), (better, STRIP_WIDTH, "end")):
+        svg.words(root, "tick tiny", (place, STRIP_HEIGHT - 3), compact(float(f"{end:.2g}")), anchor)
     return svg.rendered(root)
 
 
@@ -147,7 +151,7 @@ def inferred(columns: Sequence[Rates]) -> Markup:
         svg.hint(others, f"others: {percent(one.controls)}")
         members = svg.add(root, "circle", "dot", cx=_x(one.members), cy=y, r=4.5)
         svg.hint(members, f"members: {percent(one.members)}")
-    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+    for share, anchor in ((1.0, "start"), (0.5, "middle"), (0.0, "end")):
         svg.words(root, "tick num", (_x(share), len(columns) * COLUMN_PITCH + 18), percent(share), anchor)
     return svg.rendered(root)
 
@@ -156,4 +160,5 @@ LONGEST_NAME = 24  # Characters of a name that stand beside its number
 
 
 def _x(share: float) -> float:
-    return LEFT + min(max(share, 0.0), 1.0) * (RIGHT - LEFT)
+    """The less is found, the further right, where better is in every picture."""
+    return RIGHT - min(max(share, 0.0), 1.0) * (RIGHT - LEFT)

@@ -23,13 +23,13 @@ class _Scale:
     y: tuple[float, float]
 
     def at(self, exposure: float, utility: float) -> svg.Point:
-        across = (exposure - self.x[0]) / (self.x[1] - self.x[0])
+        across = (self.x[1] - exposure) / (self.x[1] - self.x[0])
         up = (utility - self.y[0]) / (self.y[1] - self.y[0])
         return LEFT + 12 + across * (RIGHT - LEFT - 24), BASE - 10 - up * (BASE - TOP - 20)
 
 
 def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | None = None) -> Markup:
-    """The picture; better is up and to the left."""
+    """The picture; better is up and to the right."""
     said = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
     root = svg.canvas(WIDTH, HEIGHT, f"{titles[0]} against {titles[1]}. {'; '.join(said)}")
     utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]
@@ -69,7 +69,7 @@ def _frame(root: Element, scale: _Scale, titles: tuple[str, str]) -> None:
         svg.line(root, "axis", (across, BASE), (across, BASE + 4))
         svg.words(root, "tick num", (across, BASE + 18), compact(value), "middle")
     svg.words(root, "tick", (LEFT, TOP - 6), f"{short(titles[0], 60)} (up is better)")
-    svg.words(root, "tick", ((LEFT + RIGHT) / 2, BASE + 42), f"{short(titles[1], 70)} (left is better)", "middle")
+    svg.words(root, "tick", ((LEFT + RIGHT) / 2, BASE + 42), f"{short(titles[1], 70)} (right is better)", "middle")
 
 
 def round_values(low: float, high: float) -> list[float]:
