@@ -67,7 +67,8 @@ def joint_shares(clique: Mapping[str, Any], side: str) -> Markup:
         for x, j in enumerate(places):
             share = finite(tables[side][i][j])
             words = f"{short(down[i])} \u00d7 {short(across[j])}: {percent(share)}"
-            _cell(root, share, top, (x, y), size, words, JOINT_TOP)
+            # By the square root: one frequent cell leaves the others a shade.
+            _cell(root, share**0.5, top**0.5, (x, y), size, words, JOINT_TOP)
     svg.words(root, "tick", (0, 12), f"\u2193 {first}")
     svg.words(root, "tick", (JOINT_WIDTH, JOINT_HEIGHT - 4), f"{second} \u2192", "end")
     return svg.rendered(root)

@@ -3,6 +3,7 @@
 Numbers and dates are drawn in bins, as bars with a stepped line over them; categories as rows.
 """
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from evaluate.text import compact, finite, percent, plain, short
 from reports.charts import svg
 
 Row = tuple[str, float, float]  # A label, its real share and its synthetic share
+RARER = " rarer ones"  # The end of the name of what rare categories are drawn together as
 EVERYTHING_ELSE = 2  # The last two labels of a column are `other` and `missing`
 WIDTH = 320.0
 HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
@@ -144,13 +146,16 @@ def _rows(figure: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
         for label, real, synthetic in zip(figure["labels"], figure["train"], figure["synthetic"], strict=True)
     ]
     named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if row[1] > 0 or row[2] > 0]
-    numbers = [_NUMBER.match(row[0]) for row in named]
     if figure.get("edges") is not None or figure.get("ordered"):
         return named, last
-    if all(numbers):
-        places = sorted(range(len(named)), key=lambda i: float(numbers[i][1]))  # type: ignore[index]
-        return [named[i] for i in places], last
-    return sorted(named, key=lambda row: -row[1]), last
+    numbers = {row[0]: math.inf if row[0].endswith(RARER) else _number(row[0]) for row in named}
+    by_number = None not in numbers.values()
+    return sorted(named, key=lambda row: numbers[row[0]] if by_number else -row[1]), last  # type: ignore[arg-type, return-value]
+
+
+def _number(label: str) -> float | None:
+    found = _NUMBER.match(label)
+    return None if found is None else float(found[1])
 
 
 def _categories(named: list[Row], last: list[Row], top: float, label: str) -> Markup:

@@ -14,31 +14,33 @@ from evaluate.text import alike, compact, finite, number, percent, plain
 from reports.charts import svg
 from reports.glossary import spoken
 
-STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 150.0, 34.0, 6.0
+STRIP_WIDTH, STRIP_HEIGHT, STRIP_MIDDLE, STRIP_MARGIN = 150.0, 34.0, 11.0, 6.0
 Extent = tuple[float, float]  # The ends of an axis: the worse one, which is drawn on the left, and the better one
 
 
-def extent_of(estimates: Iterable[Estimate]) -> Extent:
-    """The ends of an axis that holds the estimates, their intervals and their landmarks, all better the same way."""
+def extent_of(estimates: Iterable[Estimate], around: Iterable[float] = ()) -> Extent:
+    """The ends of an axis that holds the estimates, their intervals and their landmarks, all better the same way, and
+    some values `around` them.
+    """
     estimates = list(estimates)
-    values = [
-        value for e in estimates for value in (e.value, e.low, e.high, e.reference, e.floor) if value is not None
-    ]  # fmt: skip
+    numbers = (value for e in estimates for value in (e.value, e.low, e.high, e.reference, e.floor))
+    values = [*around, *(value for value in numbers if value is not None)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     spread = max(abs(low), abs(high), 1e-3) / 50
     low, high = (low, high) if high - low > spread else (low - spread, high + spread)
     return (high, low) if any(e.direction == "lower" for e in estimates) else (low, high)
 
 
-def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
+def strip(estimate: Estimate, extent: Extent, told: str = "", *, numbered: bool = True) -> Markup:
+    """An estimate on its line, with the numbers at both ends unless it is one of many `numbered` by the last."""
     worse, better = extent
-    middle = 11.0
+    middle = STRIP_MIDDLE
 
     def x(value: float) -> float:
         return STRIP_MARGIN + (value - worse) / (better - worse) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
     told = told or spoken(estimate)
-    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, told, "strip")
+    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT if numbered else 2 * STRIP_MIDDLE, told, "strip")
     svg.hint(root, told)
     svg.line(root, "grid", (STRIP_MARGIN, middle), (STRIP_WIDTH - STRIP_MARGIN, middle))
     for value, css in ((estimate.floor, "mark floor"), (estimate.reference, "mark")):
@@ -47,7 +49,7 @@ def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
     if estimate.low is not None and estimate.high is not None:
         svg.line(root, "interval", (x(estimate.low), middle), (x(estimate.high), middle))
     svg.add(root, "circle", "dot", cx=x(estimate.value), cy=middle, r=4)
-    for end, place, anchor in ((worse, 0.0, "start"), (better, STRIP_WIDTH, "end")):
+    for end, place, anchor in ((worse, 0.0, "start"), (better, STRIP_WIDTH, "end")) if numbered else ():
         svg.words(root, "tick tiny", (place, STRIP_HEIGHT - 3), compact(float(f"{end:.2g}")), anchor)
     return svg.rendered(root)
 

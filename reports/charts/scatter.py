@@ -8,7 +8,7 @@ from markupsafe import Markup
 from evaluate.text import finite, percent
 from reports.charts import svg
 
-WIDTH, HEIGHT, EDGE = 560.0, 380.0, 24.0
+WIDTH, HEIGHT, EDGE = 400.0, 300.0, 20.0
 BULK = 0.005  # Share of the points at either end of an axis that may be drawn at its edge
 
 
@@ -35,7 +35,7 @@ def scatter(figure: Mapping[str, Any]) -> Markup:
     for i in figure.get("near") or ():
         if i < len(sides["synthetic"]):
             x, y = at(sides["synthetic"][i])
-            ring = svg.add(root, "circle", "near", cx=x, cy=y, r=5)
+            ring = svg.add(root, "circle", "near", cx=x, cy=y, r=4.5)
             svg.hint(ring, f"synthetic row {i + 1} of the map, next to a training row")
     svg.words(root, "tick", (WIDTH - EDGE, HEIGHT - 6), words[0], "end")
     svg.words(root, "tick", (EDGE, 14), words[1])
