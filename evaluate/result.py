@@ -246,7 +246,7 @@ class Evaluation:
 
     @property
     def plot(self) -> Any:
-        """The report's charts, for a notebook: `columns()`, `pairs()`, `attacks()` and `frontier()`.
+        """The report's charts, for a notebook: `columns()`, `pairs()`, `rows()`, `attacks()` and `frontier()`.
 
         They are a `reports.plots.Plots`. That package is above this one, so that it is imported by its name, and no
         sooner than here.

@@ -17,7 +17,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from evaluate.ranking.ranking import FrontierPoint, frontier
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.text import alike, number, plain, short
 from reports import charts
 from reports.glossary import entry
@@ -210,7 +210,7 @@ class Plots:
 
     def __repr__(self) -> str:
         """The charts that there are, in one line."""
-        return "<Plots: columns(), pairs(), attacks(), frontier()>"
+        return "<Plots: columns(), pairs(), rows(), attacks(), frontier()>"
 
     def columns(self, *names: str, candidate: str | None = None) -> Chart:
         """Distributions of single columns, real and synthetic.
@@ -269,6 +269,22 @@ class Plots:
             f"less real, and its strongest shade half an association.{left}"
         )
         return Chart("pairs", f"Pairs of columns of {chosen.name}", note, drawings)
+
+    def rows(self, candidate: str | None = None) -> Chart:
+        """Real and synthetic rows on a map of two dimensions.
+
+        Args:
+            candidate: the table; `None`: the only one, or the one that the job names for release.
+
+        Raises:
+            EvaluationError: there is no such table, or no row is to be shown.
+        """
+        chosen = self._candidate(candidate)
+        drawn = (chosen.figures.get(LOOKS) or {}).get("map")
+        if drawn is None:
+            raise _absent(chosen, "rows", "fidelity.looks")
+        note = "Gray points are real rows, blue ones synthetic; a ring lies next to a training row."
+        return Chart("rows", f"Rows of {chosen.name}", note, (Drawing(charts.scatter(drawn)),), is_wide=True)
 
     def attacks(self, *names: str, candidate: str | None = None) -> Chart:
         """Membership attack as a ROC curve, and the inference of secret values, column by column.

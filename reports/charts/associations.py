@@ -14,7 +14,6 @@ from reports.charts import svg
 
 LEVELS = 8  # Shades on either side of zero
 SIDE, WIDTH = 232.0, 320.0
-GAP = 0.6  # Between cells
 
 
 def association_map(
@@ -27,10 +26,11 @@ def association_map(
     cell = SIDE / d
     root = svg.canvas(WIDTH, SIDE + 4, label, "chart map")
     names = [short(name) for name in columns]
+    cells = _grid(root, (cell, cell))
     for i in range(d):
         for j in range(i):
             words = f"{names[j]} \u00d7 {names[i]}: {number(values[i][j], 2)}"
-            _cell(root, values[i][j], top, (j, i), (cell, cell), words)
+            _cell(cells, values[i][j], top, (j, i), words)
     for i, name in enumerate(columns):
         at = (i * cell + 4, i * cell + cell / 2 + 3.5)
         room = max(10, int((WIDTH - i * cell - 8) / 6.4))  # characters between the diagonal and the right edge
@@ -49,7 +49,7 @@ def association_legend(top: float = 1.0) -> Markup:
     return svg.rendered(root)
 
 
-JOINT_WIDTH, JOINT_HEIGHT, JOINT_TOP = 320.0, 200.0, 20.0
+JOINT = (320.0, 180.0)
 
 
 def joint_shares(clique: Mapping[str, Any], side: str) -> Markup:
@@ -60,27 +60,23 @@ def joint_shares(clique: Mapping[str, Any], side: str) -> Markup:
     both = [*tables["train"], *tables["synthetic"]]
     rows = [i for i in range(len(down)) if any(sum(map(finite, table[i])) > 0 for table in tables.values())]
     places = [j for j in range(len(across)) if any(finite(row[j]) > 0 for row in both)]
-    first, second = (short(name, 40) for name in clique["columns"])
-    root = svg.canvas(JOINT_WIDTH, JOINT_HEIGHT, f"{first} \u00d7 {second}: shares of rows", "chart map")
-    size = JOINT_WIDTH / max(len(places), 1), (JOINT_HEIGHT - 2 * JOINT_TOP) / max(len(rows), 1)
+    root = svg.canvas(*JOINT, f"Shares of rows by {' and '.join(map(short, clique['columns']))}", "chart map")
+    cells = _grid(root, (JOINT[0] / max(len(places), 1), JOINT[1] / max(len(rows), 1)))
     for y, i in enumerate(rows):
         for x, j in enumerate(places):
             share = finite(tables[side][i][j])
             words = f"{short(down[i])} \u00d7 {short(across[j])}: {percent(share)}"
             # By the square root: one frequent cell leaves the others a shade.
-            _cell(root, share**0.5, top**0.5, (x, y), size, words, JOINT_TOP)
-    svg.words(root, "tick", (0, 12), f"\u2193 {first}")
-    svg.words(root, "tick", (JOINT_WIDTH, JOINT_HEIGHT - 4), f"{second} \u2192", "end")
+            _cell(cells, share**0.5, top**0.5, (x, y), words)
     return svg.rendered(root)
 
 
-def _cell(
-    root: Element, value: float | None, top: float, at: tuple[int, int], size: svg.Point, words: str, drop: float = 0.0
-) -> None:
-    (width, height), (x, y) = size, at
+def _grid(root: Element, size: svg.Point) -> Element:
+    """A group in which a cell is a unit square, so that a map of many takes few bytes."""
+    return svg.add(root, "g", "cells", transform=f"scale({size[0]:.3f} {size[1]:.3f})")
+
+
+def _cell(cells: Element, value: float | None, top: float, at: tuple[int, int], words: str) -> None:
     level = 0 if value is None else min(round(abs(finite(value)) / top * LEVELS), LEVELS)
     shade = "none" if value is None else f"{'n' if finite(value) < 0 and level else 'p'}{level}"
-    rect = svg.add(
-        root, "rect", shade, x=x * width, y=drop + y * height, width=width - GAP, height=max(height - GAP, 0.5)
-    )
-    svg.hint(rect, words)
+    svg.hint(svg.add(cells, "path", shade, d=f"M{at[0]} {at[1]}h1v1h-1z"), words)

@@ -47,9 +47,8 @@ def _steps(root: ET.Element, rows: list[Row], origin: svg.Point, width: float, s
     points: list[svg.Point] = []
     for i, (name, real, synthetic) in enumerate(rows):
         x, y = origin[0] + i * width, origin[1] - synthetic * scale
-        bar = svg.add(
-            root, "rect", "real", x=x + 0.5, y=origin[1] - real * scale, width=max(width - 1, 0.5), height=real * scale
-        )
+        left, right, high = x + 0.5, x + max(width - 0.5, 1.0), origin[1] - real * scale
+        bar = svg.path(root, "real", [(left, origin[1]), (left, high), (right, high), (right, origin[1])])
         svg.hint(bar, f"{_range(name)}: real {percent(real)}, synthetic {percent(synthetic)}")
         points += [(x, y), (x + width, y)]
     if points:
@@ -99,7 +98,7 @@ def _value(text: str) -> str:
     return "0" if value == 0 else shown.replace("-", "\u2212")
 
 
-SMALL_WIDTH, SMALL_HEIGHT = 120.0, 26.0
+SMALL_HEIGHT = 26.0
 
 
 def thumbnail(figure: Mapping[str, Any]) -> Markup:
@@ -108,21 +107,21 @@ def thumbnail(figure: Mapping[str, Any]) -> Markup:
     """
     named, last = _rows(figure)
     rows = [row[1:] for row in (*named, *last)]
+    label = f"{short(figure['column'])}: total variation {finite(figure['tvd']):.3f}"
     root = svg.canvas(
-        SMALL_WIDTH, SMALL_HEIGHT, f"{short(figure['column'])}: total variation {finite(figure['tvd']):.3f}", "small"
-    )
+        max(len(rows), 1), SMALL_HEIGHT, label, "small"
+    )  # a unit wide each: stretched, it takes few bytes
+    root.set("preserveAspectRatio", "none")
     top = max((max(row) for row in rows), default=0.0) or 1.0
-    width = SMALL_WIDTH / max(len(rows), 1)
     base = SMALL_HEIGHT - 1
     for which, css in enumerate(("area", "line")):
         points = [
-            (i * width + edge, base - row[which] / top * (base - 2))
-            for i, row in enumerate(rows)
-            for edge in (0, width)
+            (float(edge), base - row[which] / top * (base - 2)) for i, row in enumerate(rows) for edge in (i, i + 1)
         ]
         if css == "area":
-            points = [(0, base), *points, (SMALL_WIDTH, base)]
-        svg.path(root, css, points)
+            points = [(0, base), *points, (len(rows), base)]
+        if points:
+            svg.path(root, css, points)
     return svg.rendered(root)
 
 

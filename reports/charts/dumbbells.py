@@ -39,9 +39,11 @@ def strip(estimate: Estimate, extent: Extent, told: str = "", *, numbered: bool 
     def x(value: float) -> float:
         return STRIP_MARGIN + (value - worse) / (better - worse) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
-    told = told or spoken(estimate)
-    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT if numbered else 2 * STRIP_MIDDLE, told, "strip")
-    svg.hint(root, told)
+    root = svg.canvas(
+        STRIP_WIDTH, STRIP_HEIGHT if numbered else 2 * STRIP_MIDDLE, told or spoken(estimate), "strip"
+    )  # fmt: skip
+    if told:  # elsewhere the numbers stand beside it
+        svg.hint(root, told)
     svg.line(root, "grid", (STRIP_MARGIN, middle), (STRIP_WIDTH - STRIP_MARGIN, middle))
     for value, css in ((estimate.floor, "mark floor"), (estimate.reference, "mark")):
         if value is not None:

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -39,7 +40,11 @@ def words(parent: ET.Element, css: str, at: Point, content: str, anchor: str = "
 
 
 def path(parent: ET.Element, css: str, points: Sequence[Point]) -> ET.Element:
-    return add(parent, "path", css, d="M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points))
+    shown = [(_n(x), _n(y)) for x, y in points]
+    moves = ["M" + " ".join(shown[0])]
+    for (x, y), (to_x, to_y) in pairwise(shown):
+        moves.append(f"V{to_y}" if x == to_x else f"H{to_x}" if y == to_y else f"L{to_x} {to_y}")
+    return add(parent, "path", css, d="".join(moves))
 
 
 def hint(element: ET.Element, content: str) -> None:

@@ -16,7 +16,7 @@ from tests.reports.test_ranking import ranking
 
 OPEN = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 SECTIONS = (
-    "verdict", "weakest", "policy", "guarantee", "comparison", "columns", "pairs", "utility", "attacks", "limits",
+    "verdict", "weakest", "policy", "guarantee", "comparison", "looks", "columns", "pairs", "utility", "attacks", "limits",
     "provenance", "signoff", "criteria", "glossary",
 )  # fmt: skip
 LEDGER = {
@@ -104,11 +104,13 @@ def test_tabs_show_one_table_at_a_time_without_a_script(browser: Any, reports: d
         assert visit.page.locator("#attacks").is_visible()
 
 
-def test_the_real_heat_map_is_drawn_once_and_no_chart_waits_to_be_seen(browser: Any, reports: dict[str, Path]) -> None:
+def test_both_heat_maps_of_each_table_are_of_one_size_and_no_chart_waits_to_be_seen(
+    browser: Any, reports: dict[str, Path]
+) -> None:
     with visiting(browser, reports["three"]) as visit:
         visit.page.evaluate(OPEN)
-        assert visit.page.locator("svg[aria-label*='of the training table']").count() == 1
-        assert visit.page.locator("svg[aria-label*='of the synthetic table']").count() == 3
+        sizes = visit.page.locator(".maps svg:visible").evaluate_all("all => all.map(one => one.clientWidth)")
+        assert len(sizes) == 3 and len(set(sizes)) == 1
         waiting = (
             "[...document.querySelectorAll('main *')].filter(e => getComputedStyle(e).contentVisibility === 'auto')"
         )

@@ -27,8 +27,8 @@ from tests.reports.test_sweep import swept
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
 SECTIONS = (
-    "verdict", "weakest", "policy", "guarantee", "comparison", "columns", "pairs", "utility", "attacks", "limits",
-    "provenance", "signoff", "criteria", "glossary",
+    "verdict", "weakest", "policy", "guarantee", "comparison", "looks", "columns", "pairs", "utility", "attacks",
+    "limits", "provenance", "signoff", "criteria", "glossary",
 )  # fmt: skip
 HOSTILE = {
     "age": "</script><script>alert(1)</script>", "workclass": "{{7*7}}", "fnlwgt": "long" * 2500,
@@ -146,7 +146,7 @@ def test_pictures_have_names_headings_have_an_order_and_header_cells_a_scope(pag
         if tag == "svg":
             assert attributes.get("aria-hidden") == "true" or (attributes["role"] == "img" and attributes["aria-label"])
         if tag == "th":
-            assert attributes.get("scope") in ("col", "row")
+            assert attributes.get("scope") in ("col", "colgroup", "row")
     levels = [int(tag[1]) for tag, _ in tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1

@@ -22,6 +22,7 @@ from tests.reports.browsing import UNREADABLE, visiting
 KINDS: dict[str, Callable[[Evaluation], Chart]] = {
     "columns": lambda e: e.plot.columns(candidate="mst"),
     "pairs": lambda e: e.plot.pairs(candidate="mst"),
+    "rows": lambda e: e.plot.rows(candidate="mst"),
     "attacks": lambda e: e.plot.attacks(candidate="mst"),
     "frontier": lambda e: e.plot.frontier(),
 }
@@ -77,7 +78,8 @@ def test_an_unknown_name_is_one_sentence_with_the_nearest(
 def test_what_was_not_measured_says_which_measure_to_ask_for(evaluation: Evaluation) -> None:
     bare = evaluation_of(replace(evaluation.candidates[0], figures={}, estimates=(), failures=()))
     for ask, measure in ((bare.plot.columns, "fidelity.columns"), (bare.plot.pairs, "fidelity.pairs"),
-                         (bare.plot.attacks, "privacy.membership"), (bare.plot.frontier, "utility.tstr")):  # fmt: skip
+                         (bare.plot.attacks, "privacy.membership"), (bare.plot.rows, "fidelity.looks"),
+                         (bare.plot.frontier, "utility.tstr")):  # fmt: skip
         with pytest.raises(EvaluationError, match=measure):
             ask()
 
