@@ -42,8 +42,11 @@ def _rows(tables: Tables) -> dict[str, Any]:
     names = [name for name in schema.kept if name in tables.train and name in tables.synthetic]
     masked = [name for name in names if schema.columns[name].is_replaced or schema.columns[name].is_text]
     real, synthetic = (
-        side.iloc[_chosen(side, tables.order(name), schema)]
-        for name, side in (("train", tables.train), ("synthetic", tables.synthetic))
+        side.iloc[_chosen(side, order, schema)]
+        for side, order in (
+            (tables.train, tables.order("train")),
+            (tables.synthetic, tables.order("synthetic")),
+        )
     )
     cells = {name: {"real": _cells(real, name, schema), "synthetic": _cells(synthetic, name, schema)} for name in names}
     for name in masked:

@@ -20,7 +20,7 @@ EVERYTHING_ELSE = 2  # The last two labels of a column are `other` and `missing`
 WIDTH = 320.0
 HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
 LETTER = 6.4  # Width of a character of a tick, for keeping ticks apart
-_NUMBER = re.compile(r"[\s<>=\u2264\u2265\[($]*(-?\d+(?:\.\d+)?)")  # What a category that is a number begins with
+_BEGINS = re.compile(r"[\s<>=\u2264\u2265\[($-]*\d")  # A category that is a number, a range of them or a date
 _HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")  # Names for bins of a column without a step
 
 
@@ -108,9 +108,8 @@ def thumbnail(figure: Mapping[str, Any]) -> Markup:
     named, last = _rows(figure)
     rows = [row[1:] for row in (*named, *last)]
     label = f"{short(figure['column'])}: total variation {finite(figure['tvd']):.3f}"
-    root = svg.canvas(
-        max(len(rows), 1), SMALL_HEIGHT, label, "small"
-    )  # a unit wide each: stretched, it takes few bytes
+    # Each is a unit wide, and the whole is stretched: it takes few bytes.
+    root = svg.canvas(max(len(rows), 1), SMALL_HEIGHT, label, "small")
     root.set("preserveAspectRatio", "none")
     top = max((max(row) for row in rows), default=0.0) or 1.0
     base = SMALL_HEIGHT - 1
@@ -147,14 +146,17 @@ def _rows(figure: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
     named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if row[1] > 0 or row[2] > 0]
     if figure.get("edges") is not None or figure.get("ordered"):
         return named, last
-    numbers = {row[0]: math.inf if row[0].endswith(RARER) else _number(row[0]) for row in named}
-    by_number = None not in numbers.values()
-    return sorted(named, key=lambda row: numbers[row[0]] if by_number else -row[1]), last  # type: ignore[arg-type, return-value]
+    if all(_BEGINS.match(label) for label, _, _ in named):
+        return sorted(named, key=lambda row: _numbers(row[0])), last
+    return sorted(named, key=lambda row: -row[1]), last
 
 
-def _number(label: str) -> float | None:
-    found = _NUMBER.match(label)
-    return None if found is None else float(found[1])
+def _numbers(label: str) -> list[float]:
+    """The numbers of a category, a minus sign only before the first: what comes later is a range, or a date."""
+    if label.endswith(RARER):
+        return [math.inf]
+    first, *others = re.findall(r"\d+(?:\.\d+)?", label)
+    return [float(first) * (-1 if label.startswith("-") else 1), *map(float, others)]
 
 
 def _categories(named: list[Row], last: list[Row], top: float, label: str) -> Markup:

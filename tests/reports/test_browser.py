@@ -16,8 +16,8 @@ from tests.reports.test_ranking import ranking
 
 OPEN = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 SECTIONS = (
-    "verdict", "weakest", "policy", "guarantee", "comparison", "looks", "columns", "pairs", "utility", "attacks", "limits",
-    "provenance", "signoff", "criteria", "glossary",
+    "verdict", "weakest", "policy", "guarantee", "comparison", "looks", "columns", "pairs", "utility", "attacks",
+    "limits", "provenance", "signoff", "criteria", "glossary",
 )  # fmt: skip
 LEDGER = {
     "dataset": "d" * 100, "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.29934,
@@ -104,7 +104,7 @@ def test_tabs_show_one_table_at_a_time_without_a_script(browser: Any, reports: d
         assert visit.page.locator("#attacks").is_visible()
 
 
-def test_both_heat_maps_of_each_table_are_of_one_size_and_no_chart_waits_to_be_seen(
+def test_heat_maps_of_a_table_are_of_one_size_and_no_chart_waits_to_be_seen(
     browser: Any, reports: dict[str, Path]
 ) -> None:
     with visiting(browser, reports["three"]) as visit:

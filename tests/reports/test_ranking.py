@@ -14,7 +14,8 @@ from evaluate.comparison import VendorRanking
 from evaluate.result import Estimate, Evaluation
 from evaluate.text import alike
 from reports import render_html
-from reports.charts.pareto import pareto, round_values
+from reports.charts.pareto import pareto
+from reports.charts.svg import round_values
 from reports.exports.summary import to_summary
 from reports.sections.ranking import Mark, ranking_of
 from tests.evaluations import altered
