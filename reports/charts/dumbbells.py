@@ -18,25 +18,26 @@ STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 150.0, 22.0, 6.0
 Extent = tuple[float, float]
 
 
-def extent_of(estimates: Iterable[Estimate]) -> Extent:
-    """The ends of an axis that holds the estimates, their intervals and their landmarks."""
-    values = [
-        value for e in estimates for value in (e.value, e.low, e.high, e.reference, e.floor) if value is not None
-    ]  # fmt: skip
+def extent_of(estimates: Iterable[Estimate], around: Iterable[float] = ()) -> Extent:
+    """The ends of an axis that holds estimates, intervals and landmarks, and values around them; the worse first."""
+    several = tuple(estimates)
+    ends = [value for e in several for value in (e.value, e.low, e.high, e.reference, e.floor)]
+    values = [value for value in (*ends, *around) if value is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
     spread = max(abs(low), abs(high), 1e-3) / 50
-    return (low, high) if high - low > spread else (low - spread, high + spread)
+    low, high = (low, high) if high - low > spread else (low - spread, high + spread)
+    return (high, low) if several and several[0].direction == "lower" else (low, high)
 
 
 def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
-    low, high = extent
+    worse, better = extent
     middle = STRIP_HEIGHT / 2
 
     def x(value: float) -> float:
-        return STRIP_MARGIN + (value - low) / (high - low) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
+        return STRIP_MARGIN + (value - worse) / (better - worse) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
     told = told or spoken(estimate)
-    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, told, "strip")
+    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT + 12, told, "strip")
     svg.hint(root, told)
     svg.line(root, "grid", (STRIP_MARGIN, middle), (STRIP_WIDTH - STRIP_MARGIN, middle))
     for value, css in ((estimate.floor, "mark floor"), (estimate.reference, "mark")):
@@ -45,6 +46,9 @@ def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
     if estimate.low is not None and estimate.high is not None:
         svg.line(root, "interval", (x(estimate.low), middle), (x(estimate.high), middle))
     svg.add(root, "circle", "dot", cx=x(estimate.value), cy=middle, r=4)
+    for value, anchor in ((worse, "start"), (better, "end")):
+        at = STRIP_MARGIN if anchor == "start" else STRIP_WIDTH - STRIP_MARGIN
+        svg.words(root, "tick num tiny", (at, STRIP_HEIGHT + 9), compact(round(value, 3)), anchor)
     return svg.rendered(root)
 
 

@@ -11,17 +11,19 @@ from reports.audits import audit_note, half_of
 from reports.document import TITLE
 from reports.glossary import entry
 from reports.markdown import bullets, document, name, table, text
-from reports.model_card.privacy import privacy_of
+from reports.model_card.card import privacy_of
 from reports.model_card.schema import Promise
-from reports.model_card.wording import NO_GUARANTEE
 from reports.sections.limitations import left_out, on_samples, warnings_of
+from reports.sections.privacy_budget import OUTSIDE
 from reports.sections.ranking import VendorRow, ranking_of
 from reports.sections.verdicts import Ruling, ruling_of
+from synth.dp.statement import NO_GUARANTEE
 
 SUMMARY = "summary.md"
 INTERNAL = "**Internal.** Numbers computed from real rows, outside any privacy guarantee. Do not pass them on."
 MARKS = {"PASS": "\u2705", "FAIL": "\u274c", "INCONCLUSIVE": "\u2754"}
 MOST_TABLES = 12  # Tables that are shown with their rules; the rest have a line
+MOST_REASONS = 5  # Of a table; the rules below have all
 _OUTCOMES = ("FAIL", "INCONCLUSIVE", "PASS")
 
 
@@ -65,9 +67,9 @@ def _ranked(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _standing(row: VendorRow) -> tuple[str, ...]:
-    words = f"**{row.words}**" if row.standing != "ranked" else row.words
-    place = "\u2014" if row.place is None else str(row.place)
-    return name(row.name), words, place, text(row.letters), text(row.reason, 300)
+    words = f"**{row.words}**" if row.vendor.standing != "ranked" else row.words
+    place, letters = ("\u2014", "") if row.rank is None else (str(row.rank.place), row.rank.letters)
+    return name(row.name), words, place, text(letters), text(row.vendor.reason, 300)
 
 
 def _warnings(evaluation: Evaluation) -> Iterator[str]:
@@ -103,7 +105,7 @@ def _of(evaluation: Evaluation, ruling: Ruling, release: str | None) -> Iterator
     )
     yield f"\n## {head}"
     yield f"\n{text(verdict.reason, 1000)}\n" if verdict.reason else ""
-    yield from bullets(_reason(finding) for finding in ruling.reasons if finding.outcome != "PASS")
+    yield from bullets(_reason(finding) for finding in ruling.reasons[:MOST_REASONS] if finding.outcome != "PASS")
     yield from bullets(f"Self-test: {check.reason}" for check in ruling.broken)
     candidate = _candidate(evaluation, verdict.candidate)
     if candidate is not None:
@@ -187,16 +189,16 @@ def _privacy(evaluation: Evaluation, candidate: Candidate) -> Iterator[str]:
 
 def _ledger(said: Promise) -> str:
     """The rest of the budget, and the moment of it."""
-    held = said.ledger
-    if held is None or held.left_epsilon is None or held.total_epsilon is None:
-        return text(said.ledger_in_words)
-    left, whole = room(held.left_epsilon), loss(held.total_epsilon)
-    return f"Ledger of {name(held.dataset)}: epsilon {left} of {whole} is left {text(held.moment)}."
+    if said.ledger is None:
+        return OUTSIDE
+    note = said.ledger.note
+    left, whole = room(said.ledger.left_epsilon), loss(note.total_epsilon)
+    return f"Ledger of {name(note.dataset)}: epsilon {left} of {whole} is left {text(said.ledger.moment)}."
 
 
 def _audit(said: Promise) -> str:
     audit = said.audit
-    if audit.lower_bound is None:
+    if audit.bound is None:
         return f"Audit: {audit.outcome}."
     power = "" if audit.half_noise is None else f"; {half_of(audit.half_noise)}"
-    return f"Audit: {audit.outcome}, lower bound {audit.lower_bound:.3f}{power}."
+    return f"Audit: {audit.outcome}, lower bound {audit.bound:.3f}{power}."

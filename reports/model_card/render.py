@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluate.text import at_most, compact, count, loss, number, percent, plain, room
+from reports.glossary import entry
 from reports.markdown import document, name, text
 from reports.model_card.schema import ModelCard
-from reports.model_card.wording import NO_GUARANTEE
-from reports.sections.privacy_budget import exact
+from reports.model_card.wording import NO_LICENSE
+from reports.sections.privacy_budget import OUTSIDE, exact
+from synth.dp.statement import IN_LEDGER, NO_GUARANTEE
 from synth.output import whole_file
 
 if TYPE_CHECKING:
@@ -140,29 +142,13 @@ def _template() -> "Template":
     )
     for function in (text, name, loss, exact, count, percent, number, compact, room, at_most):
         made.filters[function.__name__] = made.globals[function.__name__] = function
-    made.globals.update(DASH="\u2014", FLAGS=FLAGS, NO_GUARANTEE=NO_GUARANTEE)
+    made.globals.update(DASH="\u2014", FLAGS=FLAGS, NO_GUARANTEE=NO_GUARANTEE, NO_LICENSE=NO_LICENSE)
+    made.globals.update(IN_LEDGER=IN_LEDGER, OUTSIDE=OUTSIDE, entry=entry)
     return made.get_template("card.md.j2")
 
 
 def to_markdown(card: ModelCard) -> str:
-    expected, made = card.expected, card.made
-    errors = (
-        ()
-        if expected is None
-        else (
-            ("a column", expected.column),
-            ("a small pair of columns", expected.pair),
-            ("a typical pair", expected.typical_pair),
-        )
-    )
-    written = _template().render(
-        card=card,
-        front_matter=to_yaml(front_matter(card)),
-        errors=[f"{what} {number(value)}" for what, value in errors if value is not None],
-        settings=[f"{key} = {value}" for key, value in made.parameters.items() if value is not None],
-        versions=[f"{text(what)} {text(version)}" for what, version in made.versions.items()],
-    )
-    return document([written])
+    return document([_template().render(card=card, front_matter=to_yaml(front_matter(card)))])
 
 
 def card_content(card: ModelCard) -> dict[str, Any]:

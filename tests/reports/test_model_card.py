@@ -100,7 +100,7 @@ def test_a_card_of_every_generator_is_valid_in_both_forms(name: str, epsilon: fl
             assert stated is not None
             said = content["privacy"]
             assert (said["epsilon"], said["delta"], said["n_units"]) == (stated.epsilon, stated.delta, 5000)
-            assert said["second_epsilon"] >= said["epsilon"]
+            assert said["epsilon_rdp"] >= said["epsilon"]
             assert len(said["spending"]) == len(stated.events)
             assert "formal guarantee" not in written
 
@@ -198,7 +198,7 @@ def test_an_audit_on_real_rows_is_not_in_a_public_card(evaluation: Evaluation) -
     first, *others = evaluation.candidates
     audited = replace(evaluation, candidates=(replace(first, audit=found), *others))
     assert card_content(public_card(audited, "mst", FACTS))["privacy"]["audit"]["outcome"] == "not audited"
-    assert card_content(internal_card(audited, "mst", FACTS))["privacy"]["audit"]["lower_bound"] is not None
+    assert card_content(internal_card(audited, "mst", FACTS))["privacy"]["audit"]["bound"] is not None
 
 
 def test_rows_are_rounded_without_a_guarantee_and_declared_with_one(evaluation: Evaluation) -> None:
@@ -230,7 +230,7 @@ def test_a_claim_that_its_audit_disproves_is_said_to_be_disputed(evaluation: Eva
     card = public_card(disputed, "mst", FACTS)
     content = validate(card)["privacy"]
     assert content["status"] == "disputed"
-    assert content["audit"]["lower_bound"] <= found.bound
+    assert content["audit"]["bound"] <= found.bound
     assert "**DISPUTED: an audit disproves this statement, or that of a fit that counts with it.**" in to_markdown(card)
 
 
@@ -347,7 +347,7 @@ def test_the_ledgers_position_is_that_after_all_that_the_run_drew(evaluation: Ev
     ):
         card = public_card(with_known(noted, **known), "mst", FACTS)
         held = validate(card)["privacy"]["ledger"]
-        assert (held["spent_epsilon"], held["left_epsilon"]) == (spent, pytest.approx(left))
+        assert (held["note"]["spent_epsilon"], held["left_epsilon"]) == (spent, pytest.approx(left))
         assert held["moment"].startswith(moment)
         assert f"| as it stood | {held['moment']} |" in to_markdown(card)
 

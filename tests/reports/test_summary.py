@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluate.gate.policy import Waiver
-from evaluate.gate.verdict import Check, Verdict
+from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from reports.exports.summary import INTERNAL, to_summary
 from reports.markdown import bullets, name, table, text
@@ -46,16 +46,6 @@ def test_every_rule_stands_with_limit_estimate_interval_and_verdict(
     assert "| Membership attack, AUC | \u2264 0.6 | 0.503 | 0.492 to 0.514 | \u2705 PASS |  |" in rows
     outcomes = [re.search(r"(FAIL|INCONCLUSIVE|PASS)( \(warning\))? \|", row).group(1) for row in rows]  # type: ignore[union-attr]
     assert outcomes == sorted(outcomes, key=("FAIL", "INCONCLUSIVE", "PASS").index)
-
-
-def test_the_privacy_statement_is_two_lines(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
-    found = to_summary(evaluation, verdicts_of(evaluation)[:1])
-    lines = found.splitlines()
-    at = next(place for place, line in enumerate(lines) if line.startswith("Privacy: "))
-    assert lines[at].startswith("Privacy: epsilon 0.999 at delta 1e\u22126, unit `row`, by Gaussian mechanism")
-    assert lines[at + 1].startswith("Made outside a ledger")
-    assert lines[at + 1].endswith("Audit: not audited.")
-    assert lines[at + 2] == ""
 
 
 def test_a_void_statement_is_void_here_too(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
@@ -98,18 +88,6 @@ def test_waivers_are_told_with_who_why_and_until_when(evaluation: Evaluation, ve
         findings = (replace(verdict.findings[0], waiver=waiver, waived=waived), *verdict.findings[1:])
         found = to_summary(evaluation, [replace(verdict, findings=findings)])
         assert f"A. Officer, {word} 2026-05-01: Known." in found
-
-
-def test_a_self_test_that_did_not_come_out_is_a_reason(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
-    (verdict, *_) = verdicts_of(evaluation)
-    broken = replace(verdict, checks=(Check("copy", "did not come out", "A copy passed."),))
-    assert "- Self-test: A copy passed." in to_summary(evaluation, [broken])
-
-
-def test_without_a_policy_the_summary_says_so(evaluation: Evaluation) -> None:
-    found = to_summary(evaluation, ())
-    assert "No policy was applied to `mst`, `sdv.gaussian_copula`, `sdv.tvae`." in found
-    assert found.endswith("[report.html](report.html)\n")
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
