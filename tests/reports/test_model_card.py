@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.text import loss
 from reports.model_card.card import CardError, CardFacts, internal_card, public_card
+from reports.model_card.croissant import to_croissant
 from reports.model_card.render import LICENSES, card_content, front_matter, to_markdown, to_yaml, write_card
 from reports.model_card.schema import ModelCard, card_json
 from reports.sections.privacy_budget import exact
@@ -539,3 +541,28 @@ def test_a_card_is_two_files(evaluation: Evaluation, tmp_path: Path) -> None:
 def test_a_card_of_nobody_is_refused(evaluation: Evaluation) -> None:
     with pytest.raises(CardError, match=r"candidate='mts' is not in the evaluation; .*mst"):
         public_card(evaluation, "mts", FACTS)
+
+
+CROISSANT_KEYS = {
+    "@context", "@type", "conformsTo", "creator", "datePublished", "description", "distribution", "license", "name",
+    "recordSet", "url",
+}  # fmt: skip
+"""What the Croissant format 1.0 requires of a data set."""
+
+
+def test_croissant_metadata_has_what_the_format_requires_and_nothing_that_was_measured(audited: Evaluation) -> None:
+    table = pd.DataFrame({"age": [1, 2], "weight": [0.5, None], "ill": [True, False], "town": ["N", "S"]})
+    for files, source in (({"mst.csv": "ab" * 32}, "fileObject"), ({"m/1.csv": "a", "m/2.csv": "b"}, "fileSet")):
+        content = to_croissant(public_card(audited, "mst", FACTS), files, table)
+        found = json.loads(content)
+        assert set(found) >= CROISSANT_KEYS and found["conformsTo"][0] == "http://mlcommons.org/croissant/1.0"
+        files_told = {one["@id"]: one["sha256"] for one in found["distribution"] if one["@type"] == "cr:FileObject"}
+        assert files_told == files
+        known = {one["@id"] for one in found["distribution"]}
+        fields = found["recordSet"][0]["field"]
+        assert all(field["source"][source]["@id"] in known for field in fields)
+        types = {field["source"]["extract"]["column"]: field["dataType"] for field in fields}
+        assert types == {"age": "sc:Integer", "weight": "sc:Float", "ill": "sc:Boolean", "town": "sc:Text"}
+        assert "epsilon 0.999 at delta 1e\u22126, unit row" in found["description"]
+        assert content == to_croissant(public_card(otherwise_measured(audited), "mst", FACTS), files, table)
+    assert "no formal guarantee" in to_croissant(public_card(audited, "sdv.tvae", FACTS), {"t.csv": "a"}, table)
