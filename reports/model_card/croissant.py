@@ -18,8 +18,9 @@ CROISSANT = "croissant.json"
 VERSION = "http://mlcommons.org/croissant/1.0"
 RAI = "http://mlcommons.org/croissant/RAI/1.0"
 _OWN = (
-    "citeAs column conformsTo equivalentProperty extract field fileProperty fileObject fileSet format includes isLiveDataset jsonPath key "
-    "md5 parentField path recordSet references regex repeated replace samplingRate separator source subField transform"
+    "citeAs column conformsTo equivalentProperty extract field fileProperty fileObject fileSet format includes "
+    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate "
+    "separator source subField transform"
 )
 _CONTEXT = {
     "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/",

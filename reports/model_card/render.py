@@ -22,7 +22,7 @@ from synth.dp.statement import IN_LEDGER, NO_GUARANTEE
 from synth.output import whole_file
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*[A-Za-z0-9]")
 _NO_WORDS = frozenset({"no", "on", "off", "yes", "true", "false", "null", "none", "nan", "inf", "infinity"})
@@ -129,8 +129,8 @@ FLAGS = {
 
 
 @cache
-def _template() -> "Template":
-    """The Markdown of a card. Nothing is escaped by itself: every text goes through `text` or `name`."""
+def markdown_environment() -> "Environment":
+    """The templates in Markdown. Nothing is escaped by itself: every text goes through `text` or `name`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -144,11 +144,12 @@ def _template() -> "Template":
         made.filters[function.__name__] = made.globals[function.__name__] = function
     made.globals.update(DASH="\u2014", FLAGS=FLAGS, NO_GUARANTEE=NO_GUARANTEE, NO_LICENSE=NO_LICENSE)
     made.globals.update(IN_LEDGER=IN_LEDGER, OUTSIDE=OUTSIDE, entry=entry)
-    return made.get_template("card.md.j2")
+    return made
 
 
 def to_markdown(card: ModelCard) -> str:
-    return document([_template().render(card=card, front_matter=to_yaml(front_matter(card)))])
+    template = markdown_environment().get_template("card.md.j2")
+    return document([template.render(card=card, front_matter=to_yaml(front_matter(card)))])
 
 
 def card_content(card: ModelCard) -> dict[str, Any]:
