@@ -13,7 +13,7 @@ from evaluate.result import Estimate
 from evaluate.text import alike, compact, finite, number, percent, plain, short
 from reports.charts import svg
 from reports.glossary import spoken
-from reports.sections.attacks import Inferred
+from reports.sections.attacks import Rates
 
 STRIP_WIDTH, STRIP_HEIGHT, STRIP_MIDDLE, STRIP_MARGIN = 150.0, 34.0, 11.0, 6.0
 Extent = tuple[float, float]  # The ends of an axis: the worse one, which is drawn on the left, and the better one
@@ -53,7 +53,7 @@ def strip(estimate: Estimate, extent: Extent, told: str = "", *, numbered: bool 
         svg.line(root, "interval", (x(estimate.low), middle), (x(estimate.high), middle))
     svg.add(root, "circle", "dot", cx=x(estimate.value), cy=middle, r=4)
     for end, place, anchor in ((worse, 0.0, "start"), (better, STRIP_WIDTH, "end")) if numbered else ():
-        svg.words(root, "tick tiny", (place, STRIP_HEIGHT - 3), compact(float(f"{end:.2g}")), anchor)
+        svg.words(root, "tick tiny", (place, STRIP_HEIGHT - 3), compact(float(f"{end:.3g}")), anchor)
     return svg.rendered(root)
 
 
@@ -93,7 +93,7 @@ def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
 LONGEST_NAME = 24  # Characters of a name that stand beside its number
 
 
-def inferred(columns: Sequence[Inferred]) -> Markup:
+def inferred(columns: Sequence[Rates]) -> Markup:
     label = f"How often the values of {len(columns)} columns are found, of members and others"
     root = svg.canvas(WIDTH, len(columns) * COLUMN_PITCH + 22, label)
     for i, each in enumerate(columns):

@@ -80,10 +80,10 @@ def test_no_name_of_a_measure_is_broken_within_a_word(browser: Any, reports: dic
 
 def test_the_verdict_is_on_the_first_screen(browser: Any, reports: dict[str, Path]) -> None:
     with visiting(browser, reports["three"]) as visit:
-        box = visit.page.locator(".verdicts > li .word").last.bounding_box()
+        box = visit.page.locator(".asked .applied > b").last.bounding_box()
         assert box["y"] + box["height"] < 900
     with visiting(browser, reports["three"], 390) as visit:
-        assert visit.page.locator(".word").first.bounding_box()["y"] < 600
+        assert visit.page.locator(".applied > b").first.bounding_box()["y"] < 600
 
 
 @pytest.mark.parametrize(("width", "height", "most"), [(1440, 900, 8), (390, 844, 16)])
