@@ -35,7 +35,7 @@ __all__ = [
 
 SCHEMA_VERSION = 3  # Version of `evaluation.json`; another one is refused
 
-NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
+NOTICE = "Internal: this file holds numbers computed from real rows, and may show some, outside any privacy guarantee."
 
 LOOKS = "looks"  # The figure that shows real rows
 

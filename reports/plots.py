@@ -258,10 +258,12 @@ class Plots:
         found = associations(chosen)
         if found is None:
             raise _absent(chosen, "pairs of columns", "fidelity.pairs")
-        parts = (("real", found.train, 1.0), ("synthetic", found.synthetic, 1.0), ("difference", found.difference, 0.5))
+        maps: tuple[tuple[str, Matrix, float], ...] = (
+            ("real", found.train, 1.0), ("synthetic", found.synthetic, 1.0), ("difference", found.difference, 0.5),
+        )  # fmt: skip
         drawings = tuple(
             Drawing(charts.association_map(found.columns, values, f"Associations, {name}", top), name, _only(values))
-            for name, values, top in parts
+            for name, values, top in maps
         )
         left = f" {found.left_out} more columns are not drawn." if found.left_out else ""
         note = (

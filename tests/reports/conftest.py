@@ -223,13 +223,8 @@ def _cells(rng: np.random.Generator) -> dict[str, Any]:
 def _looks(names: list[str], rng: np.random.Generator) -> dict[str, Any]:
     real, synthetic = rng.normal(size=(2, 50, 2)).round(3).tolist()
     columns = [
-        {
-            "column": name,
-            "masked": not i,
-            "real": ["masked" if not i else f"real {i}"] * 3,
-            "synthetic": ["7", None, "x"],
-        }
-        for i, name in enumerate(names)
+        {"column": name, "masked": not i, "real": ["real" if i else "masked"] * 2, "synthetic": ["7", None]}
+        for i, name in enumerate(names[:3])
     ]
     drawn = {"variance": [0.2, 0.1], "real": real, "synthetic": synthetic, "near": [3, 7], "near_holdout": 0.01}
     return {"rows": {"columns": columns}, "map": drawn}
