@@ -218,8 +218,8 @@ class PublicCard(ModelCard):
 def card_json() -> dict[str, Any]:
     """The JSON Schema of a card in either form; every key must be there."""
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[InternalCard | PublicCard, Field(discriminator="form")])
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Model card of a synthetic table",
-        **adapter.json_schema(mode="serialization"),
-    }
+    schema = adapter.json_schema(mode="serialization")
+    for part in schema["$defs"].values():  # of a record of the evaluation, the first line says enough
+        part["description"] = part.get("description", "").partition("\n")[0]
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {**dialect, "title": "Model card of a synthetic table", **schema}

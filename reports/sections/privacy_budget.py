@@ -92,8 +92,8 @@ def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | No
         ledger=note,
         left=0.0 if note is None else max(0.0, note.total_epsilon - note.spent_epsilon),
         moment=moment,
-        recompute=f"understudy account evaluation.json --candidate {shlex.quote(plain(name))}",
-        find="" if note is None else f"understudy ledger verify --holds {shlex.quote(plain(note.entry))}",
+        recompute=f"understudy ledger show --release evaluation.json --candidate {shlex.quote(plain(name))}",
+        find="" if note is None else f"understudy ledger show --holds {shlex.quote(plain(note.entry))}",
     )
 
 
