@@ -64,6 +64,7 @@ class ColumnShares(FigurePart):
     tvd: Share
     test: ColumnTest | None = None
     descriptives: ColumnDescriptives | None = None
+    ordered: bool = False
 
     @model_validator(mode="after")
     def _alike(self) -> Self:
@@ -86,10 +87,26 @@ class Associations(FigurePart):
 
 
 class Clique(FigurePart):
+    class Cells(FigurePart):
+        """Shares of rows by the codes of two columns: a list for each code of the first one."""
+
+        labels: Annotated[list[list[str]], Field(min_length=2, max_length=2)]
+        train: list[list[Share]]
+        synthetic: list[list[Share]]
+
+        @model_validator(mode="after")
+        def _table(self) -> Self:
+            first, second = map(len, self.labels)
+            for table in (self.train, self.synthetic):
+                if len(table) != first or any(len(row) != second for row in table):
+                    raise ValueError("there is a share for each pair of labels")
+            return self
+
     columns: list[str]
     tvd: Number
     reference: Number | None = None
     floor: Number | None = None
+    cells: "Clique.Cells | None" = None
 
 
 class Cliques(FigurePart):
@@ -197,6 +214,31 @@ class Membership(FigurePart):
         return self
 
 
+class Looks(FigurePart):
+    """*Sensitive*. Real rows beside synthetic ones, column by column, and rows of both on a map."""
+
+    class Column(FigurePart):
+        column: str
+        masked: bool
+        real: list[str | None]
+        synthetic: list[str | None]
+
+    class Rows(FigurePart):
+        columns: list["Looks.Column"]
+
+    class Map(FigurePart):
+        """Points, the share of variance of either axis, which synthetic points are near, and the holdout's share."""
+
+        variance: Annotated[list[Share], Field(min_length=2, max_length=2)]
+        real: list[Annotated[list[Number], Field(min_length=2, max_length=2)]]
+        synthetic: list[Annotated[list[Number], Field(min_length=2, max_length=2)]]
+        near: list[Count] | None = None
+        near_holdout: Share = 0.0
+
+    rows: "Looks.Rows"
+    map: "Looks.Map | None" = None
+
+
 class Validity(FigurePart):
     """Constraints with how many rows break each, and columns that break a rule."""
 
@@ -245,6 +287,7 @@ _SHAPES: Mapping[str, Any] = {
     "distance": Distances,
     "membership": Membership,
     "validity": Validity,
+    "looks": Looks,
 }
 
 

@@ -142,6 +142,7 @@ _MODULES = {
     "fidelity.relations": "evaluate.fidelity.relations",
     "fidelity.detection": "evaluate.fidelity.detection",
     "fidelity.repeats": "evaluate.fidelity.repeats",
+    "fidelity.looks": "evaluate.fidelity.looks",
     "utility.tstr": "evaluate.utility.tstr",
     "utility.columns": "evaluate.utility.columns",
     "utility.queries": "evaluate.utility.queries",

@@ -52,6 +52,8 @@ class MeasureOptions(Frozen):
     """Rows of each table that columns, pairs and triples compare at most; all: all."""
     sample_rows: int = Field(default=SAMPLE_ROWS, strict=True, ge=LEAST_ROWS)
     """Rows of either real side that attacks and models have at most, and of synthetic ones five times as many."""
+    show_rows: bool = Field(default=True, strict=True)
+    """Whether the internal report, and `evaluation.json`, show fifteen real rows beside synthetic ones."""
 
     @property
     def n_targets(self) -> int | None:

@@ -6,10 +6,10 @@ Nothing here computes; everything here can be written to `evaluation.json` and r
 import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -36,7 +36,9 @@ __all__ = [
 
 SCHEMA_VERSION = 3  # Version of `evaluation.json`; another one is refused
 
-NOTICE = "Internal: this file holds numbers computed from real rows, outside any privacy guarantee."
+NOTICE = "Internal: this file holds numbers computed from real rows, and may show some, outside any privacy guarantee."
+
+LOOKS = "looks"  # The figure that shows real rows
 
 MOST_SHOWN = 10  # Candidates whose figures are shown at once
 
@@ -241,12 +243,18 @@ class Evaluation(Record):
 
     @property
     def plot(self) -> Any:
-        """The report's charts, for a notebook: `columns()`, `pairs()`, `attacks()` and `frontier()`.
+        """The report's charts, for a notebook: `columns()`, `pairs()`, `rows()`, `attacks()` and `frontier()`.
 
         They are a `reports.plots.Plots`. That package is above this one, so that it is imported by its name, and no
         sooner than here.
         """
         return importlib.import_module("reports.plots").Plots(self)
+
+    def without_rows(self) -> Self:
+        """The evaluation without what shows real rows, for a place that more people read than the internal report."""
+        figures = [{name: each for name, each in one.figures.items() if name != LOOKS} for one in self.candidates]
+        candidates = (replace(one, figures=kept) for one, kept in zip(self.candidates, figures, strict=True))
+        return replace(self, candidates=tuple(candidates))
 
     def to_frame(self) -> "pd.DataFrame":
         """The numbers of all tables, a row each, with the table's name in the column "candidate"."""

@@ -102,6 +102,7 @@ class _Sides:
     whole: Mapping[Side, Whole] = field(default_factory=dict, repr=False, compare=False)
     # *Sensitive*. All real rows, where none were held out and halves of them stand for train and holdout.
     undivided: Whole | None = field(default=None, repr=False, compare=False)
+    show_rows: bool = True  # whether the internal report may show some of them
 
     @property
     def held_out(self) -> bool:
@@ -194,7 +195,7 @@ class Real(_Sides):
         whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
         made = cls(
             schema, declared, train, fresh, control, _shuffled(train, seed), seed, options.n_targets, options.n_rows,
-            limit, faulty, whole, undivided,
+            limit, faulty, whole, undivided, options.show_rows,
         )  # fmt: skip
         for side in sources:
             if side not in whole:

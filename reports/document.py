@@ -1,10 +1,7 @@
-"""The report as data, before any rendering: every section, in order, of each synthetic table.
-
-Candidates are also compared side by side on a few key figures, which the glossary names.
-"""
+"""The report as data, before any rendering: every section, in order, of each synthetic table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from evaluate.gate.claim import Claims, claims_of, made_here
@@ -12,11 +9,11 @@ from evaluate.gate.protection import Protection, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
 from evaluate.real_facts import RealFacts
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
-from reports.glossary import better, entry, key_figures
+from reports.glossary import key_figures
 from reports.sections.attacks import AttackNote, attack_note
-from reports.sections.extra import ExtraSection, filled, read_extras
+from reports.sections.extra import ExtraSection, brought, filled
 from reports.sections.fidelity import (
     AssociationSet,
     ColumnRow,
@@ -25,75 +22,43 @@ from reports.sections.fidelity import (
     associated,
     associations,
     column_rows,
-    difference_top,
     expectations,
     score_extent,
     worst_cliques,
 )
 from reports.sections.guidelines import GuidelineRow, criteria_rows
-from reports.sections.limitations import (
-    AttackPower,
-    TableLimitations,
-    attempts_on,
-    left_out,
-    limits_of,
-    powers,
-    twins,
-    warnings_of,
-)
-from reports.sections.overview import Guarantee, Overview, overview_of
+from reports.sections.limitations import TableLimitations, attempts_on, left_out, limits_of, twins, warnings_of
+from reports.sections.overview import Guarantee, OverviewLine, answers_of, overview_of
 from reports.sections.privacy_budget import BudgetTable, books_of
-from reports.sections.provenance import Fact, FactGroup, SchemaRow, fact_groups, schema_rows, versions_of
-from reports.sections.ranking import Ranking, VendorRow, intervals_of, ranking_of
+from reports.sections.provenance import FactGroup, SchemaRow, fact_groups, schema_rows
+from reports.sections.ranking import Ranking, VendorRow, ranking_of
 from reports.sections.sweep import Sweep, shown_in_full, sweep_of
-from reports.sections.verdicts import Ruling, SelfCheck, ruling_of, self_checks
+from reports.sections.verdicts import Ruling, ruling_of, self_checks
 from reports.sections.weakest import Weakest, weakest_of
+from reports.standing import LACKS, Standing, standing_of
+from synth.dp.statement import NO_GUARANTEE
+from synth.schema import Schema
 
-__all__ = ["TITLE", "Comparison", "Document", "Section", "compose"]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One key figure of every candidate, in the order of candidates."""
-
-    measure: str
-    entry: Metric
-    better: str
-    note: str
-    cells: tuple[Estimate | Failure | None, ...]
-
-
-def comparisons(candidates: Sequence[Candidate]) -> tuple[Comparison, ...]:
-    """Every key figure that was tried on any candidate."""
-    tried = [measure for measure in key_figures() if any(c.find(measure) is not None for c in candidates)]
-    return tuple(_compare(measure, candidates) for measure in tried)
-
-
-def _compare(measure: str, candidates: Sequence[Candidate]) -> Comparison:
-    cells = tuple(c.find(measure) for c in candidates)
-    directions = [cell.direction for cell in cells if isinstance(cell, Estimate)]
-    notes = {cell.note for cell in cells if isinstance(cell, Estimate)}
-    note = notes.pop() if len(notes) == 1 and measure.startswith("utility.") else entry(measure).note
-    return Comparison(measure, entry(measure), better(measure, directions[0] if directions else ""), note, cells)
-
+__all__ = ["TITLE", "Document", "Section", "compose"]
 
 TITLE = "Evaluation of synthetic tables"
-NOTICE = "Internal: this report reads real data and is outside the privacy guarantee. Do not pass it on."
 
 
 @dataclass(frozen=True, repr=False)
 class Section:
-    """Everything about one candidate; `index` counts from one and names its anchors; no epsilon, no `books`.
+    """Everything about one candidate; `index` counts from one and names its anchors.
 
-    `claims` are `None` where no statement can be read. `protection` is `None` without an undisputed guarantee. `audit`
-    is `None` where no audit ran. `expectations` are empty where nothing was expected from public facts. `extras`: what
-    each section of an extra says, by its anchor.
+    `answers` are what policies that ship and were not applied say of it. `books` and `claims` are `None` without a
+    statement, `protection` without a guarantee that stands, `audit` where none ran. `extras`: what each section of an
+    extra says, by its anchor.
     """
 
     index: int
     candidate: Candidate
     named_for_release: bool
+    standing: Standing | None
     rulings: tuple[Ruling, ...]
+    answers: tuple[Ruling, ...]
     weakest: Weakest
     associations: AssociationSet | None
     worst_pairs: tuple[WorstClique, ...]
@@ -111,56 +76,46 @@ class Section:
         return f"<Section {self.index} of {self.candidate.name!r}>"
 
     @property
-    def void(self) -> bool:
-        """True where noise of its fit, or of what counts with it, was not drawn from a secure source."""
-        return self.claims is not None and not (self.claims.alone.private and self.claims.counted.private)
+    def lacks(self) -> str:
+        """The words for a guarantee that does not hold; empty where it does."""
+        return LACKS[self.standing]
 
-    def guarantee(self, verified: bool) -> Guarantee:
-        """The guarantee as the overview shows it; `verified`: the run is seen to have made the table."""
-        stated = self.candidate.statement
-        unit = "rows" if stated is None else named(str(stated.unit), 2)
-        if stated is None:
-            return Guarantee(None, unit)
-        disputed = (self.audit and self.audit.alarms) or (self.claims and self.claims.counted.disputed)
-        lacks = "void" if self.void else "disputed" if disputed else "unverified" if not verified else "not known"
-        return Guarantee(self.protection, unit, lacks)
+    @property
+    def guarantee(self) -> Guarantee:
+        unit = "row" if self.candidate.statement is None else str(self.candidate.statement.unit)
+        protection = self.protection if self.standing == "formal" else None
+        return Guarantee(protection, named(unit, 2), self.standing or NO_GUARANTEE)
 
 
 @dataclass(frozen=True, repr=False)
 class Document:
-    """One report on one or more synthetic tables of one real table; `verified`: their run is seen to have made them."""
+    """One report on one or more synthetic tables of one real table."""
 
     title: str
     job: str
-    notice: str
     real: RealFacts
-    n_columns: int
-    target: str | None
+    schema: Schema
     release: str | None
     policies: tuple[Verdict, ...]
     sections: tuple[Section, ...]
-    overview: Overview
-    comparison: tuple[Comparison, ...]
+    overview: tuple[OverviewLine, ...]
+    comparison: tuple[tuple[str, tuple[Estimate | Failure | None, ...]], ...]
     columns: tuple[ColumnRow, ...]
     score_extent: tuple[float, float]
-    difference_top: float
     rules: bool
     twins: tuple[str, ...]
     warnings: tuple[str, ...]
-    unlearned: tuple[str, ...]
     left_out: tuple[str, ...]
-    powers: tuple[AttackPower, ...]
-    self_checks: tuple[SelfCheck, ...]
+    self_checks: tuple[tuple[str, tuple[Any, ...], str], ...]
     attempts: str
     facts: tuple[FactGroup, ...]
-    versions: tuple[Fact, ...]
-    schema: tuple[SchemaRow, ...]
+    versions: Mapping[str, str]
+    schema_rows: tuple[SchemaRow, ...]
     criteria: tuple[GuidelineRow, ...]
-    glossary: tuple[tuple[str, Metric], ...]
-    sweep: Sweep | None = None
-    ranking: Ranking | None = None
-    intervals: Mapping[tuple[str, str], Estimate] = field(default_factory=dict)
-    verified: bool = True
+    glossary: tuple[Metric, ...]
+    sweep: Sweep | None
+    ranking: Ranking | None
+    verified: bool
 
     def __repr__(self) -> str:
         """The report in one line."""
@@ -178,15 +133,20 @@ class Document:
         return {row.column: row for row in self.columns}
 
     @property
+    def looks(self) -> bool:
+        """True where rows are there to look at."""
+        return any(LOOKS in section.candidate.figures for section in self.sections)
+
+    @property
     def real_associations(self) -> AssociationSet | None:
         """The triangle of the real table beside those of all candidates, from the one with the most columns."""
-        found = [section.associations for section in self.sections if section.associations is not None]
-        return max(found, key=lambda one: len(one.columns), default=None)
+        measured = [section.associations for section in self.sections if section.associations is not None]
+        return max(measured, key=lambda one: len(one.columns), default=None)
 
     @property
     def column_anchors(self) -> Mapping[str, str]:
         """The anchor of each column's figure; a name itself is nothing to build an anchor of."""
-        return {row.column: f"column-{place}" for place, row in enumerate(self.columns, start=1)}
+        return {row.column: f"column-{position}" for position, row in enumerate(self.columns, start=1)}
 
     @property
     def shared_limits(self) -> tuple[str, ...]:
@@ -195,18 +155,12 @@ class Document:
         return tuple(one for one in admitted[0] if all(one in other for other in admitted)) if admitted else ()
 
     @property
-    def sources(self) -> tuple[tuple[str, tuple[GuidelineRow, ...]], ...]:
-        """The guidelines, each with its criteria."""
-        names = dict.fromkeys(row.criterion.source for row in self.criteria)
-        return tuple((name, tuple(row for row in self.criteria if row.criterion.source == name)) for name in names)
-
-    @property
     def by_weight(self) -> tuple[Section, ...]:
         """The sections with the one that is named for release first; of a comparison, as they are ranked."""
-        places = {row.name: place for place, row in enumerate(self.ranking.rows)} if self.ranking else {}
+        ranks = {row.name: rank for rank, row in enumerate(self.ranking.rows)} if self.ranking else {}
 
         def weight(section: Section) -> tuple[bool, int]:
-            return not section.named_for_release, places.get(section.candidate.name, len(places))
+            return not section.named_for_release, ranks.get(section.candidate.name, len(ranks))
 
         return tuple(sorted(self.sections, key=weight))
 
@@ -230,43 +184,42 @@ def compose(
     Raises:
         EvaluationError: what a table claims with all that counts with it cannot be read.
     """
-    ruled = tuple(verdicts)
+    ruled, schema = tuple(verdicts), evaluation.schema
     candidates = shown_in_full(evaluation, release)
     drawn = associated(candidates)
-    sections = tuple(_section(i, c, evaluation, ruled, release, drawn) for i, c in enumerate(candidates, start=1))
+    answers = answers_of(evaluation, ruled, [one.name for one in candidates])
+    sections = tuple(
+        _section(i, c, evaluation, ruled, answers, release, drawn) for i, c in enumerate(candidates, start=1)
+    )
     return Document(
         title=title,
         job=evaluation.provenance.job or "",
-        notice=NOTICE,
         real=evaluation.real,
-        n_columns=len(evaluation.schema.kept),
-        target=evaluation.schema.target,
+        schema=schema,
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        overview=overview_of(
-            candidates, [section.guarantee(made_here(evaluation)) for section in sections], evaluation.schema.unlearned
+        overview=overview_of(candidates, [section.guarantee for section in sections], schema.unlearned),
+        comparison=tuple(
+            (measure, cells)
+            for measure in key_figures()
+            if any(cells := tuple(candidate.find(measure) for candidate in candidates))
         ),
-        comparison=comparisons(candidates),
         columns=column_rows(candidates),
-        difference_top=difference_top(candidates),
         score_extent=score_extent(candidates),
         rules=any(candidate.figures.get("validity") for candidate in candidates),
         twins=twins(evaluation),
         warnings=warnings_of(evaluation),
-        unlearned=evaluation.schema.unlearned,
-        left_out=left_out(evaluation.schema),
-        powers=powers([section.attacks for section in sections]),
+        left_out=left_out(schema),
         self_checks=self_checks(evaluation, ruled),
         attempts=attempts_on(evaluation),
         facts=fact_groups(evaluation),
-        versions=versions_of(evaluation),
-        schema=schema_rows(evaluation.schema),
-        criteria=criteria_rows(evaluation, candidates),
+        versions=evaluation.provenance.versions,
+        schema_rows=schema_rows(schema),
+        criteria=criteria_rows(evaluation, [c for c in candidates if c.name == release] or candidates),
         glossary=_glossary(candidates, ruled),
         sweep=sweep_of(evaluation, candidates),
         ranking=ranking_of(evaluation),
-        intervals=intervals_of(evaluation),
         verified=made_here(evaluation),
     )
 
@@ -276,31 +229,36 @@ def _section(
     candidate: Candidate,
     evaluation: Evaluation,
     verdicts: Sequence[Verdict],
+    answers: Sequence[Verdict],
     release: str | None,
     drawn: Sequence[str],
 ) -> Section:
-    booked, claims = evaluation.provenance.ledger, claims_of(evaluation, candidate)
+    name, claims = candidate.name, claims_of(evaluation, candidate)
+    booked = evaluation.provenance.ledger
     return Section(
         index=index,
         candidate=candidate,
-        named_for_release=candidate.name == release,
-        rulings=tuple(ruling_of(v) for v in verdicts if v.candidate == candidate.name),
+        named_for_release=name == release,
+        standing=standing_of(evaluation, candidate, claims),
+        rulings=tuple(ruling_of(v) for v in verdicts if v.candidate == name),
+        answers=tuple(ruling_of(v) for v in answers if v.candidate == name),
         weakest=weakest_of(candidate),
         associations=associations(candidate, drawn),
         worst_pairs=worst_cliques(candidate, "pairs"),
         worst_triples=worst_cliques(candidate, "triples"),
         limits=limits_of(candidate, evaluation.real.shift.notes),
-        books=books_of(candidate.name, candidate.statement, booked) if candidate.statement else None,
+        books=None if candidate.statement is None else books_of(name, candidate.statement, booked),
         claims=claims,
         protection=standing_protection(evaluation, candidate, claims),
         attacks=attack_note(candidate),
         audit=audit_note(candidate),
         expectations=expectations(candidate),
-        extras=read_extras(candidate, evaluation.schema),
+        extras={section.anchor: section.read(candidate, evaluation.schema) for section in brought()},
     )
 
 
-def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[tuple[str, Metric], ...]:
-    met = {e.measure for c in candidates for e in c.estimates} | {f.measure for c in candidates for f in c.failures}
-    met |= {finding.rule.measure for v in verdicts for finding in v.findings}
-    return tuple((measure, described) for measure, described in CATALOG.items() if measure in met)
+def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[Metric, ...]:
+    """The key figures, and what rules are about."""
+    names = {f.rule.measure for v in verdicts for f in v.findings}
+    names |= {name for name in key_figures() if any(candidate.find(name) is not None for candidate in candidates)}
+    return tuple(metric for measure, metric in CATALOG.items() if measure in names)

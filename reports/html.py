@@ -18,18 +18,18 @@ from markupsafe import Markup, escape
 
 from evaluate import text
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.undecided import bounded
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
 from reports.document import TITLE, Document, compose
-from reports.glossary import METRICS, TERMS, entry, evidence, reading, shown
+from reports.glossary import METRICS, TERMS, better, entry, evidence, reading, shown
 from reports.sections.attacks import MOST_COLUMNS, reached, splits, ways
 from reports.sections.extra import brought
 from reports.sections.guidelines import NOT_COVERED
 from reports.sections.limitations import NOT_RUN, audit_failed
 from reports.sections.privacy_budget import OUTSIDE, exact
 from reports.sections.provenance import UNVERIFIED
+from reports.sections.ranking import named
 from reports.sections.utility import subgroups, utility_absent, utility_rows
 from reports.sections.verdicts import bound_of, first_sentence
 from synth.dp.statement import IN_LEDGER, RELATIONS, trust_words
@@ -85,29 +85,17 @@ def environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (
-        text.plain,
-        text.sentence,
-        text.short,
-        text.number,
-        text.compact,
-        text.loss,
-        text.room,
-        text.one_in,
-        text.count,
-        text.percent,
-        text.at_most,
-    ):
-        made.filters[function.__name__] = function
+    names = ("plain", "sentence", "short", "number", "compact", "loss", "room", "count", "percent", "at_most")
+    made.filters.update({name: getattr(text, name) for name in names})
     made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence)
-    made.filters.update(breakable=breakable, together=together)
-    made.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts)
-    made.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS)
+    made.filters.update(breakable=breakable, together=together, named=named)
+    made.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts, better=better)
+    made.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS, WIDE=WIDE, MOST_COLUMNS=MOST_COLUMNS)
     made.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
     made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    made.globals.update(ways=ways, reached=reached, splits=splits, MOST_COLUMNS=MOST_COLUMNS, WIDE=WIDE)
-    made.globals.update(RELATIONS=RELATIONS, trust_words=trust_words, bounded=bounded)
+    made.globals.update(ways=ways, reached=reached, splits=splits)
+    made.globals.update(RELATIONS=RELATIONS, trust_words=trust_words)
     made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     made.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return made

@@ -5,7 +5,7 @@ Source: GitHub Flavored Markdown Spec 0.29, sections 2.4 (backslash escapes), 6.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from evaluate.text import plain
 
@@ -39,22 +39,6 @@ def name(said: object) -> str:
     """
     shown = " ".join(plain(said).split())
     return f"`{shown}`" if shown and not set(shown) & set("`|\\") else text(shown) or "(no name)"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table, between empty ones.
-
-    >>> table(("a", "b"), [("1", "2")])
-    ['', '| a | b |', '| --- | --- |', '| 1 | 2 |', '']
-    """
-    lines = [tuple(head), ("---",) * len(head), *rows]
-    return ["", *(f"| {' | '.join(cells)} |" for cells in lines), ""]
-
-
-def bullets(said: Iterable[str]) -> list[str]:
-    """The lines of a list of texts, between empty ones; empty where there are no texts."""
-    lines = [f"- {text(one)}" for one in said]
-    return ["", *lines, ""] if lines else []
 
 
 def document(lines: Iterable[str]) -> str:

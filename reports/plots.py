@@ -17,12 +17,12 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from evaluate.ranking.ranking import frontier
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.text import alike, number, plain, short
 from reports import charts
 from reports.glossary import entry
 from reports.sections.attacks import MOST_COLUMNS, attack_note
-from reports.sections.fidelity import associations, column_rows, difference_top
+from reports.sections.fidelity import associations, column_rows
 from reports.sections.ranking import Mark, ranking_of
 from reports.sections.sweep import sweep_of
 from synth.errors import OutputError, nearest
@@ -210,7 +210,7 @@ class Plots:
 
     def __repr__(self) -> str:
         """The charts that there are, in one line."""
-        return "<Plots: columns(), pairs(), attacks(), frontier()>"
+        return "<Plots: columns(), pairs(), rows(), attacks(), frontier()>"
 
     def columns(self, *names: str, candidate: str | None = None) -> Chart:
         """Distributions of single columns, real and synthetic.
@@ -258,24 +258,35 @@ class Plots:
         found = associations(chosen)
         if found is None:
             raise _absent(chosen, "pairs of columns", "fidelity.pairs")
-        top = difference_top([chosen])
-        real = charts.association_map(found.columns, found.train, "Associations, real", "signed")
-        synthetic = charts.association_map(found.columns, found.synthetic, "Associations, synthetic", "signed")
-        lost = charts.association_map(found.columns, found.difference, "Differences", "difference", top)
-        drawings = (
-            Drawing(_told(real, found.columns, found.train), "real", _only(found.train)),
-            Drawing(_told(synthetic, found.columns, found.synthetic), "synthetic", _only(found.synthetic)),
-            Drawing(
-                _told(lost, found.columns, found.difference),
-                "difference", _only(found.difference) or f"strongest shade: {number(top)}",
-            ),
+        maps: tuple[tuple[str, Matrix, float], ...] = (
+            ("real", found.train, 1.0), ("synthetic", found.synthetic, 1.0), ("difference", found.difference, 0.5),
         )  # fmt: skip
+        drawings = tuple(
+            Drawing(charts.association_map(found.columns, values, f"Associations, {name}", top), name, _only(values))
+            for name, values, top in maps
+        )
         left = f" {found.left_out} more columns are not drawn." if found.left_out else ""
         note = (
-            "The stronger a shade, the stronger the association; brown is a negative one. Of the difference, a strong "
-            f"shade is a large error.{left}"
+            "The stronger a shade, the stronger the association; brown is a negative one. The difference is synthetic "
+            f"less real, and its strongest shade half an association.{left}"
         )
         return Chart("pairs", f"Pairs of columns of {chosen.name}", note, drawings)
+
+    def rows(self, candidate: str | None = None) -> Chart:
+        """Real and synthetic rows on a map of two dimensions.
+
+        Args:
+            candidate: the table; `None`: the only one, or the one that the job names for release.
+
+        Raises:
+            EvaluationError: there is no such table, or no row is to be shown.
+        """
+        chosen = self._candidate(candidate)
+        drawn = (chosen.figures.get(LOOKS) or {}).get("map")
+        if drawn is None:
+            raise _absent(chosen, "rows", "fidelity.looks")
+        note = "Gray points are real rows, blue ones synthetic; a ring lies next to a training row."
+        return Chart("rows", f"Rows of {chosen.name}", note, (Drawing(charts.scatter(drawn)),), is_wide=True)
 
     def attacks(self, *names: str, candidate: str | None = None) -> Chart:
         """Membership attack as a ROC curve, and the inference of secret values, column by column.
@@ -322,7 +333,7 @@ class Plots:
             marks, titles, reference = ranking.marks, ranking.titles, ranking.reference
         else:
             marks, titles, reference = _marks(self.evaluation.candidates)
-        note = "Up and to the left is better. Filled tables are beaten by none in both; a cross is disqualified."
+        note = "Up and to the right is better. Filled tables are beaten by none in both; a cross is disqualified."
         drawn = Drawing(charts.pareto(marks, titles, reference))
         return Chart("frontier", "Utility against exposure", note, (drawn,), is_wide=True)
 
@@ -354,17 +365,6 @@ Matrix = Sequence[Sequence[float | None]]
 def _only(values: Matrix) -> str:
     """The one association of two columns; empty for more of them."""
     return number(values[1][0]) if len(values) == 2 else ""
-
-
-def _told(drawn: Markup, columns: Sequence[str], values: Matrix) -> Markup:
-    """A map of associations whose cells tell their numbers under the pointer, which in the report a script does."""
-    root = ET.fromstring(str(drawn))  # noqa: S314 - drawn here
-    side = float(root.get("data-side", "0"))
-    for i in range(len(columns)):
-        for j in range(i):
-            cell = charts.svg.add(root, "rect", "probe", x=j * side, y=i * side, width=side, height=side)
-            charts.svg.hint(cell, f"{columns[j]} \u00d7 {columns[i]}: {number(values[i][j])}")
-    return charts.svg.rendered(root)
 
 
 def _absent(candidate: Candidate, name: str, measure: str) -> EvaluationError:

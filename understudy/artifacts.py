@@ -20,15 +20,18 @@ from reports import write_html, write_sweep
 from reports.exports.junit import render_junit
 from reports.exports.summary import SUMMARY, to_summary
 from reports.model_card.card import CardFacts, internal_card, public_card
+from reports.model_card.croissant import CROISSANT, to_croissant
 from reports.model_card.render import write_card
 from reports.sections.sweep import is_releasable
 from synth import extras
 from synth.errors import TableError
 from synth.output import whole_file
+from synth.table import read_table
 from synth.usage_terms import Terms
 from understudy.data.load import parts_of
 from understudy.data.source import FILES
 from understudy.job.spec import LABEL
+from understudy.provenance import sha256
 
 if TYPE_CHECKING:
     from understudy.run.plan import Plan
@@ -82,9 +85,11 @@ def write_cards(
 
 
 def write_public_card(evaluation: Evaluation, name: str, handing: Handing, folder: Path, file: str) -> None:
-    """The card of a release, as `model-card.yaml` and as `README.md` with a dataset card's front matter."""
-    card = public_card(evaluation, name, handing.facts(folder / file, file))
+    """The card of a release: `model-card.yaml`, `README.md` with a dataset card's front matter, `croissant.json`."""
+    card, parts = public_card(evaluation, name, handing.facts(folder / file, file)), parts_of(folder / file)
     write_card(card, folder / PUBLIC_YAML, folder / PUBLIC_MARKDOWN)
+    digests = {part.relative_to(folder).as_posix(): sha256(part) for part in parts}
+    _write(folder / CROISSANT, to_croissant(card, digests, read_table(parts[0])))
 
 
 def file_name(name: str, index: int) -> str:

@@ -135,6 +135,7 @@ def _drawn(attribute: Attribute, counts: Four) -> dict[str, Any]:
         labels[-3] = f"{n_rare} rarer ones"
         train, synthetic = (np.bincount(new, weights=of, minlength=MAX_LABELS) for of in (train, synthetic))
     figure = {"column": attribute.name, "kind": attribute.column.kind, "labels": labels, "edges": edges}
+    figure["ordered"] = attribute.column.is_ordered
     return {**figure, "train": train.tolist(), "synthetic": synthetic.tolist()}
 
 

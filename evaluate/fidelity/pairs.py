@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from evaluate.fidelity import dependence, within
-from evaluate.fidelity.encoded import KINDS, EncodedSamples
+from evaluate.fidelity.encoded import KINDS, EncodedSamples, shares
 from evaluate.fidelity.estimates import Distance, worst
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
+from synth.domain import Attribute
 
 FLOOR_EXCESS = "pairs.tvd.floor_excess"
 _INSTEAD = biased("pairs.dependence.floor_share")
@@ -48,7 +49,7 @@ METRICS = (
            "Mean difference of the correlation ratio over mixed pairs of columns.", describes=_INSTEAD),
 )  # fmt: skip
 
-N_WORST = 10
+N_WORST, N_DRAWN = 10, 3
 BEYOND = "The mean total variation minus that of a fresh real sample."
 NEARER = "The mean total variation minus that of columns shuffled independently."
 
@@ -78,7 +79,7 @@ def measure(tables: Tables) -> MetricResult:
     return MetricResult(
         estimates=tuple(m for m in measured if isinstance(m, Estimate)),
         failures=tuple(m for m in measured if isinstance(m, Failure)),
-        figures={"associations": _association_figure(coded, found), "pairs": _pair_figure(coded, tvd)},
+        figures={"associations": _association_figure(coded, found), "pairs": _pair_figure(tables, coded, tvd)},
     )
 
 
@@ -113,14 +114,31 @@ def _association_figure(coded: EncodedSamples, found: np.ndarray) -> dict[str, A
     return {"columns": list(coded.columns), "train": train, "synthetic": synthetic, "kinds": kinds}
 
 
-def _pair_figure(coded: EncodedSamples, tvd: np.ndarray) -> dict[str, Any]:
-    """All pairs, and those that are furthest beyond a fresh real sample, the worst first."""
+def _pair_figure(tables: Tables, coded: EncodedSamples, tvd: np.ndarray) -> dict[str, Any]:
+    """All pairs, and those that are furthest beyond a fresh real sample, the worst first; the first few with shares of
+    cells that are coarse enough to be drawn.
+    """
+    coarse = EncodedSamples.of(tables, coded.samples, together=3)
     first, second = np.triu_indices(tvd.shape[-1], k=1)
     beyond = (tvd[SYNTHETIC, 0] - tvd[FRESH, 0])[first, second]
-    rows = []
+    rows = list[dict[str, Any]]()
     for i in np.argsort(-beyond, kind="stable")[:N_WORST]:
         pair = int(first[i]), int(second[i])
         value, reference, floor = (float(tvd[of, 0, *pair]) for of in (SYNTHETIC, FRESH, SHUFFLED))
         names = [coded.columns[column] for column in pair]
-        rows.append({"columns": names, "tvd": value, "reference": reference, "floor": floor})
+        row = {"columns": names, "tvd": value, "reference": reference, "floor": floor}
+        rows.append(row | ({"cells": _cells(coarse, pair)} if len(rows) < N_DRAWN else {}))
     return {"columns": list(coded.columns), "tvd": tvd[SYNTHETIC, 0].tolist(), "worst": rows}
+
+
+def _cells(coarse: EncodedSamples, pair: tuple[int, int]) -> dict[str, Any]:
+    (counts,) = coarse.each([pair])
+    train, synthetic = (shares(of)[0].reshape([coarse.sizes[i] for i in pair]).round(5).tolist() for of in counts[:2])
+    return {"labels": [_labels(coarse.rows[0].attributes[i]) for i in pair], "train": train, "synthetic": synthetic}
+
+
+def _labels(attribute: Attribute) -> list[str]:
+    labels, n_rare = attribute.labels(), int((attribute.group == attribute.size - 3).sum())
+    if attribute.edges is None and n_rare > 1:
+        labels[-3] = f"{n_rare} rarer ones"
+    return labels

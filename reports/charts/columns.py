@@ -1,8 +1,9 @@
 """Marginal distributions of one column: gray is the training table, the colored line or dot the synthetic one.
 
-Numbers and dates are drawn in bins, as bars with a stepped line over them; categories as rows, the most frequent first.
+Numbers and dates are drawn in bins, as bars with a stepped line over them; categories as rows.
 """
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
@@ -14,16 +15,17 @@ from evaluate.text import compact, finite, percent, plain, short
 from reports.charts import svg
 
 Row = tuple[str, float, float]  # A label, its real share and its synthetic share
+RARER = " rarer ones"  # The end of the name of what rare categories are drawn together as
 EVERYTHING_ELSE = 2  # The last two labels of a column are `other` and `missing`
 WIDTH = 320.0
 HEIGHT, BASE, LEFT, RIGHT = 148.0, 116.0, 34.0, WIDTH - 6
 LETTER = 6.4  # Width of a character of a tick, for keeping ticks apart
+_BEGINS = re.compile(r"[\s<>=\u2264\u2265\[($-]*\d")  # A category that is a number, a range of them or a date
 _HALF_OPEN = re.compile(r"\[(\S+), (\S+)[)\]]")  # Names for bins of a column without a step
 
 
-def steps(rows: list[Row], top: float, label: str) -> Markup:
-    """The chart of one column whose rows are bins, in order, and the two that hold everything else."""
-    body, last = rows[:-EVERYTHING_ELSE], [r for r in rows[-EVERYTHING_ELSE:] if r[1] > 0 or r[2] > 0]
+def steps(body: list[Row], last: list[Row], top: float, label: str) -> Markup:
+    """The chart of one column whose rows are bins, in order, and those that hold everything else."""
     root = svg.canvas(WIDTH, HEIGHT if last else HEIGHT - 14, label)
     svg.line(root, "grid", (LEFT, 12), (RIGHT, 12))
     svg.words(root, "tick num", (LEFT - 6, 16), percent(top), "end")
@@ -45,9 +47,8 @@ def _steps(root: ET.Element, rows: list[Row], origin: svg.Point, width: float, s
     points: list[svg.Point] = []
     for i, (name, real, synthetic) in enumerate(rows):
         x, y = origin[0] + i * width, origin[1] - synthetic * scale
-        bar = svg.add(
-            root, "rect", "real", x=x + 0.5, y=origin[1] - real * scale, width=max(width - 1, 0.5), height=real * scale
-        )
+        left, right, high = x + 0.5, x + max(width - 0.5, 1.0), origin[1] - real * scale
+        bar = svg.path(root, "real", [(left, origin[1]), (left, high), (right, high), (right, origin[1])])
         svg.hint(bar, f"{_range(name)}: real {percent(real)}, synthetic {percent(synthetic)}")
         points += [(x, y), (x + width, y)]
     if points:
@@ -97,35 +98,29 @@ def _value(text: str) -> str:
     return "0" if value == 0 else shown.replace("-", "\u2212")
 
 
-SMALL_WIDTH, SMALL_HEIGHT = 120.0, 26.0
+SMALL_HEIGHT = 26.0
 
 
 def thumbnail(figure: Mapping[str, Any]) -> Markup:
     """The small picture of one column: real shares as a gray area, synthetic ones as a line over it. Bins of numbers
-    stand in their order, categories by their real share; the last two hold everything else.
+    and categories that have an order stand in it, others by their real share; the last two hold everything else.
     """
-    rows = [
-        (finite(real), finite(synthetic)) for real, synthetic in zip(figure["train"], figure["synthetic"], strict=True)
-    ]
-    named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if max(row) > 0]
-    if figure.get("edges") is None:
-        named = sorted(named, reverse=True)
-    rows = named + last
-    root = svg.canvas(
-        SMALL_WIDTH, SMALL_HEIGHT, f"{short(figure['column'])}: total variation {finite(figure['tvd']):.3f}", "small"
-    )
+    named, last = _rows(figure)
+    rows = [row[1:] for row in (*named, *last)]
+    label = f"{short(figure['column'])}: total variation {finite(figure['tvd']):.3f}"
+    # Each is a unit wide, and the whole is stretched: it takes few bytes.
+    root = svg.canvas(max(len(rows), 1), SMALL_HEIGHT, label, "small")
+    root.set("preserveAspectRatio", "none")
     top = max((max(row) for row in rows), default=0.0) or 1.0
-    width = SMALL_WIDTH / max(len(rows), 1)
     base = SMALL_HEIGHT - 1
     for which, css in enumerate(("area", "line")):
         points = [
-            (i * width + edge, base - row[which] / top * (base - 2))
-            for i, row in enumerate(rows)
-            for edge in (0, width)
+            (float(edge), base - row[which] / top * (base - 2)) for i, row in enumerate(rows) for edge in (i, i + 1)
         ]
         if css == "area":
-            points = [(0, base), *points, (SMALL_WIDTH, base)]
-        svg.path(root, css, points)
+            points = [(0, base), *points, (len(rows), base)]
+        if points:
+            svg.path(root, css, points)
     return svg.rendered(root)
 
 
@@ -134,23 +129,41 @@ MOST_ROWS = 9  # Categories drawn one by one; what is left is drawn as one row
 
 
 def overlay(figure: Mapping[str, Any], top: float) -> Markup:
-    labels = [plain(label) for label in figure["labels"]]
-    real = [finite(share) for share in figure["train"]]
-    synthetic = [finite(share) for share in figure["synthetic"]]
+    named, last = _rows(figure)
     label = f"{short(figure['column'])}: real and synthetic shares, total variation {finite(figure['tvd']):.3f}"
-    rows = list(zip(labels, real, synthetic, strict=True))
-    if figure.get("edges") is None:
-        return _categories(rows, max(top, 1e-9), label)
-    return steps(rows, max(top, 1e-9), label)
+    draw = _categories if figure.get("edges") is None else steps
+    return draw(named, last, max(top, 1e-9), label)
 
 
-def _categories(rows: list[Row], top: float, label: str) -> Markup:
-    """Bars by size. What is left over is told in words: a bar of it would dwarf the categories."""
-    named, last = rows[:-EVERYTHING_ELSE], rows[-EVERYTHING_ELSE:]
-    named = sorted(named, key=lambda row: -row[1])
-    kept = named if len(named) <= MOST_ROWS else named[: MOST_ROWS - 1]
-    rest = named[len(kept) :]
-    shown = kept + [row for row in last if row[1] > 0 or row[2] > 0]
+def _rows(figure: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
+    """Bins and categories that begin with a number, or that the schema puts in order, as they follow each other; other
+    categories by their real share; and what is there of the last two.
+    """
+    rows = [
+        (plain(label), finite(real), finite(synthetic))
+        for label, real, synthetic in zip(figure["labels"], figure["train"], figure["synthetic"], strict=True)
+    ]
+    named, last = rows[:-EVERYTHING_ELSE], [row for row in rows[-EVERYTHING_ELSE:] if row[1] > 0 or row[2] > 0]
+    if figure.get("edges") is not None or figure.get("ordered"):
+        return named, last
+    if all(_BEGINS.match(label) for label, _, _ in named):
+        return sorted(named, key=lambda row: _numbers(row[0])), last
+    return sorted(named, key=lambda row: -row[1]), last
+
+
+def _numbers(label: str) -> list[float]:
+    """The numbers of a category, a minus sign only before the first: what comes later is a range, or a date."""
+    if label.endswith(RARER):
+        return [math.inf]
+    first, *others = re.findall(r"\d+(?:\.\d+)?", label)
+    return [float(first) * (-1 if label.startswith("-") else 1), *map(float, others)]
+
+
+def _categories(named: list[Row], last: list[Row], top: float, label: str) -> Markup:
+    """Bars of the largest. What is left over is told in words: a bar of it would dwarf the categories."""
+    largest = sorted(named, key=lambda row: -row[1])
+    rest = largest[MOST_ROWS - 1 :] if len(named) > MOST_ROWS else []
+    shown = [row for row in named if row not in rest] + last
     height = (len(shown) + bool(rest)) * BAR_PITCH + 4
     root = svg.canvas(WIDTH, height, label)
     for i, row in enumerate(shown):

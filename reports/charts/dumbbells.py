@@ -5,39 +5,46 @@ models trained on synthetic rows and on real ones, or an attacker's success on m
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from markupsafe import Markup
 
 from evaluate.result import Estimate
-from evaluate.text import alike, compact, finite, number, percent, plain
+from evaluate.text import alike, compact, finite, number, percent, plain, short
 from reports.charts import svg
 from reports.glossary import spoken
+from reports.sections.attacks import Rates
 
-STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 150.0, 22.0, 6.0
-Extent = tuple[float, float]
+STRIP_WIDTH, STRIP_HEIGHT, STRIP_MIDDLE, STRIP_MARGIN = 150.0, 34.0, 11.0, 6.0
+Extent = tuple[float, float]  # The ends of an axis: the worse one, which is drawn on the left, and the better one
 
 
-def extent_of(estimates: Iterable[Estimate]) -> Extent:
-    """The ends of an axis that holds the estimates, their intervals and their landmarks."""
-    values = [
-        value for e in estimates for value in (e.value, e.low, e.high, e.reference, e.floor) if value is not None
-    ]  # fmt: skip
+def extent_of(estimates: Iterable[Estimate], around: Iterable[float] = ()) -> Extent:
+    """The ends of an axis that holds the estimates, their intervals and their landmarks, all better the same way, and
+    some values `around` them.
+    """
+    estimates = list(estimates)
+    numbers = (value for e in estimates for value in (e.value, e.low, e.high, e.reference, e.floor))
+    values = [*around, *(value for value in numbers if value is not None)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     spread = max(abs(low), abs(high), 1e-3) / 50
-    return (low, high) if high - low > spread else (low - spread, high + spread)
+    low, high = (low, high) if high - low > spread else (low - spread, high + spread)
+    return (high, low) if any(e.direction == "lower" for e in estimates) else (low, high)
 
 
-def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
-    low, high = extent
-    middle = STRIP_HEIGHT / 2
+def strip(estimate: Estimate, extent: Extent, told: str = "", *, numbered: bool = True) -> Markup:
+    """An estimate on its line, with the numbers at both ends unless it is one of many `numbered` by the last."""
+    worse, better = extent
+    middle = STRIP_MIDDLE
 
     def x(value: float) -> float:
-        return STRIP_MARGIN + (value - low) / (high - low) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
+        return STRIP_MARGIN + (value - worse) / (better - worse) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
-    told = told or spoken(estimate)
-    root = svg.canvas(STRIP_WIDTH, STRIP_HEIGHT, told, "strip")
-    svg.hint(root, told)
+    root = svg.canvas(
+        STRIP_WIDTH, STRIP_HEIGHT if numbered else 2 * STRIP_MIDDLE, told or spoken(estimate), "strip"
+    )  # fmt: skip
+    if told:  # elsewhere the numbers stand beside it
+        svg.hint(root, told)
     svg.line(root, "grid", (STRIP_MARGIN, middle), (STRIP_WIDTH - STRIP_MARGIN, middle))
     for value, css in ((estimate.floor, "mark floor"), (estimate.reference, "mark")):
         if value is not None:
@@ -45,6 +52,8 @@ def strip(estimate: Estimate, extent: Extent, told: str = "") -> Markup:
     if estimate.low is not None and estimate.high is not None:
         svg.line(root, "interval", (x(estimate.low), middle), (x(estimate.high), middle))
     svg.add(root, "circle", "dot", cx=x(estimate.value), cy=middle, r=4)
+    for end, place, anchor in ((worse, 0.0, "start"), (better, STRIP_WIDTH, "end")) if numbered else ():
+        svg.words(root, "tick tiny", (place, STRIP_HEIGHT - 3), compact(float(f"{end:.3g}")), anchor)
     return svg.rendered(root)
 
 
@@ -64,96 +73,47 @@ def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
 
     for i, model in enumerate(models):
         y = i * MODEL_PITCH + 40
-        svg.words(root, "name", (LEFT, y - 22), plain(model["model"]))
         lost, least, most = alike(*(finite(model[key]) for key in ("gap", "low", "high")))
-        gap = f"gap {lost} [{least}, {most}]"
-        svg.words(root, "tick num", (RIGHT, y - 22), gap, "end")
+        svg.words(root, "name", (LEFT, y - 22), plain(model["model"]))
+        svg.words(root, "tick num", (RIGHT, y - 22), f"gap {lost} [{least}, {most}]", "end")
         svg.line(root, "grid", (LEFT, y), (RIGHT, y))
-        if model.get("floor") is not None:
-            svg.hint(
-                svg.line(root, "mark floor", (x(model["floor"]), y - 8), (x(model["floor"]), y + 8)), "columns shuffled"
-            )
-        if model.get("fresh") is not None:
-            svg.hint(
-                svg.line(root, "mark", (x(model["fresh"]), y - 8), (x(model["fresh"]), y + 8)), "fresh real sample"
-            )
+        for key, css, words in (("floor", "mark floor", "columns shuffled"), ("fresh", "mark", "fresh real sample")):
+            if model.get(key) is not None:
+                svg.hint(svg.line(root, css, (x(model[key]), y - 8), (x(model[key]), y + 8)), words)
         svg.line(root, "stem", (x(model["tstr"]), y), (x(model["trtr"]), y))
-        svg.hint(
-            svg.add(root, "circle", "dot hollow", cx=x(model["trtr"]), cy=y, r=5),
-            f"real: {number(finite(model['trtr']))}",
-        )
-        svg.hint(
-            svg.add(root, "circle", "dot", cx=x(model["tstr"]), cy=y, r=5),
-            f"synthetic: {number(finite(model['tstr']))}",
-        )
+        for key, css, words in (("trtr", "dot hollow", "real"), ("tstr", "dot", "synthetic")):
+            dot = svg.add(root, "circle", css, cx=x(model[key]), cy=y, r=5)
+            svg.hint(dot, f"{words}: {number(finite(model[key]))}")
     base = len(models) * MODEL_PITCH + 2
     for value, anchor in ((low, "start"), ((low + high) / 2, "middle"), (high, "end")):
         svg.words(root, "tick num", (x(value), base + 14), compact(round(value, 3)), anchor)
     return svg.rendered(root)
 
 
-class Rates(Protocol):
-    """The rates of one column for the chart, in [0, 1]."""
-
-    @property
-    def column(self) -> str:
-        """Its name."""
-
-    @property
-    def members(self) -> float:
-        """Success on members."""
-
-    @property
-    def controls(self) -> float:
-        """Success on others."""
-
-    @property
-    def own(self) -> float | None:
-        """Success on members by the attacker's own sample; `None` where there is no such number."""
-
-    @property
-    def advantage(self) -> tuple[float, float, float]:
-        """Members less others, with its interval."""
-
-    @property
-    def alarms(self) -> bool:
-        """True where that lies above none."""
+LONGEST_NAME = 24  # Characters of a name that stand beside its number
 
 
 def inferred(columns: Sequence[Rates]) -> Markup:
-    root = svg.canvas(
-        WIDTH,
-        len(columns) * COLUMN_PITCH + 22,
-        f"How often the values of {len(columns)} columns are found, of members and others",
-    )
-    for i, one in enumerate(columns):
+    label = f"How often the values of {len(columns)} columns are found, of members and others"
+    root = svg.canvas(WIDTH, len(columns) * COLUMN_PITCH + 22, label)
+    for i, each in enumerate(columns):
         y = i * COLUMN_PITCH + 28
-        svg.words(
-            root,
-            "name",
-            (LEFT, y - 12),
-            one.column if len(one.column) <= LONGEST_NAME else f"{one.column[: LONGEST_NAME - 1]}…",
-        )
-        value, low, high = alike(*one.advantage)
-        svg.words(
-            root, "tick num hot" if one.alarms else "tick num", (RIGHT, y - 12), f"{value} [{low}, {high}]", "end"
-        )
+        value, low, high = alike(*each.advantage)
+        svg.words(root, "name", (LEFT, y - 12), short(each.column, LONGEST_NAME))
+        css = "tick num hot" if each.alarms else "tick num"
+        svg.words(root, css, (RIGHT, y - 12), f"{value} [{low}, {high}]", "end")
         svg.line(root, "grid", (LEFT, y), (RIGHT, y))
-        if one.own is not None:
-            tick = svg.line(root, "mark", (_x(one.own), y - 6), (_x(one.own), y + 6))
-            svg.hint(tick, f"by the attacker's own sample: {percent(one.own)}")
-        svg.line(root, "stem", (_x(one.members), y), (_x(one.controls), y))
-        others = svg.add(root, "circle", "dot hollow", cx=_x(one.controls), cy=y, r=4.5)
-        svg.hint(others, f"others: {percent(one.controls)}")
-        members = svg.add(root, "circle", "dot", cx=_x(one.members), cy=y, r=4.5)
-        svg.hint(members, f"members: {percent(one.members)}")
-    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        if each.own is not None:
+            tick = svg.line(root, "mark", (_x(each.own), y - 6), (_x(each.own), y + 6))
+            svg.hint(tick, f"by the attacker's own sample: {percent(each.own)}")
+        svg.line(root, "stem", (_x(each.members), y), (_x(each.controls), y))
+        for share, css, words in ((each.controls, "dot hollow", "others"), (each.members, "dot", "members")):
+            svg.hint(svg.add(root, "circle", css, cx=_x(share), cy=y, r=4.5), f"{words}: {percent(share)}")
+    for share, anchor in ((1.0, "start"), (0.5, "middle"), (0.0, "end")):
         svg.words(root, "tick num", (_x(share), len(columns) * COLUMN_PITCH + 18), percent(share), anchor)
     return svg.rendered(root)
 
 
-LONGEST_NAME = 24  # Characters of a name that stand beside its number
-
-
 def _x(share: float) -> float:
-    return LEFT + min(max(share, 0.0), 1.0) * (RIGHT - LEFT)
+    """The less is found, the further right, where better is in every picture."""
+    return RIGHT - min(max(share, 0.0), 1.0) * (RIGHT - LEFT)

@@ -1,6 +1,5 @@
 """Utility against exposure: a mark for each table; those that none beats are filled and joined, barred ones crosses."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,13 +22,13 @@ class _Scale:
     y: tuple[float, float]
 
     def at(self, exposure: float, utility: float) -> svg.Point:
-        across = (exposure - self.x[0]) / (self.x[1] - self.x[0])
+        across = (self.x[1] - exposure) / (self.x[1] - self.x[0])
         up = (utility - self.y[0]) / (self.y[1] - self.y[0])
         return LEFT + 12 + across * (RIGHT - LEFT - 24), BASE - 10 - up * (BASE - TOP - 20)
 
 
 def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | None = None) -> Markup:
-    """The picture; better is up and to the left."""
+    """The picture; better is up and to the right."""
     said = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
     root = svg.canvas(WIDTH, HEIGHT, f"{titles[0]} against {titles[1]}. {'; '.join(said)}")
     utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]
@@ -59,29 +58,17 @@ def _extent(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _frame(root: Element, scale: _Scale, titles: tuple[str, str]) -> None:
-    for value in round_values(*scale.y):
+    for value in svg.round_values(*scale.y):
         height = scale.at(scale.x[0], value)[1]
         svg.line(root, "grid", (LEFT, height), (RIGHT, height))
         svg.words(root, "tick num", (LEFT - 6, height + 4), compact(value), "end")
     svg.line(root, "axis", (LEFT, BASE), (RIGHT, BASE))
-    for value in round_values(*scale.x):
+    for value in svg.round_values(*scale.x):
         across = scale.at(value, scale.y[0])[0]
         svg.line(root, "axis", (across, BASE), (across, BASE + 4))
         svg.words(root, "tick num", (across, BASE + 18), compact(value), "middle")
     svg.words(root, "tick", (LEFT, TOP - 6), f"{short(titles[0], 60)} (up is better)")
-    svg.words(root, "tick", ((LEFT + RIGHT) / 2, BASE + 42), f"{short(titles[1], 70)} (left is better)", "middle")
-
-
-def round_values(low: float, high: float) -> list[float]:
-    """Two to six round values within an axis.
-
-    >>> round_values(0.51, 0.58)
-    [0.52, 0.54, 0.56, 0.58]
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / 3))
-    step = next(power * factor for factor in (1, 2, 5, 10) if (high - low) / (power * factor) <= 5)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+    svg.words(root, "tick", ((LEFT + RIGHT) / 2, BASE + 42), f"{short(titles[1], 70)} (right is better)", "middle")
 
 
 def _draw(root: Element, mark: Mark, scale: _Scale) -> None:

@@ -1,7 +1,9 @@
 """The few SVG elements that charts are made of. Text goes through ElementTree, so no name can become markup."""
 
+import math
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -39,11 +41,27 @@ def words(parent: ET.Element, css: str, at: Point, content: str, anchor: str = "
 
 
 def path(parent: ET.Element, css: str, points: Sequence[Point]) -> ET.Element:
-    return add(parent, "path", css, d="M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points))
+    shown = [(_n(x), _n(y)) for x, y in points]
+    moves = ["M" + " ".join(shown[0])]
+    for (x, y), (to_x, to_y) in pairwise(shown):
+        moves.append(f"V{to_y}" if x == to_x else f"H{to_x}" if y == to_y else f"L{to_x} {to_y}")
+    return add(parent, "path", css, d="".join(moves))
 
 
 def hint(element: ET.Element, content: str) -> None:
     ET.SubElement(element, "title").text = plain(content)
+
+
+def round_values(low: float, high: float) -> list[float]:
+    """Two to six round values within an axis.
+
+    >>> round_values(0.51, 0.58)
+    [0.52, 0.54, 0.56, 0.58]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step = next(power * factor for factor in (1, 2, 5, 10) if (high - low) / (power * factor) <= 5)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
 
 
 def rendered(root: ET.Element) -> Markup:

@@ -84,7 +84,7 @@ def _extent(panel: Panel) -> tuple[float, float]:
 
 
 def _frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> None:
-    for value in _round_values(*extent):
+    for value in svg.round_values(*extent):
         svg.line(root, "grid", (LEFT, y(value)), (axis.right, y(value)))
         svg.words(root, "tick num", (LEFT - 6, y(value) + 4), compact(value), "end")
     parts = [(LEFT, axis.right)] if axis.ends is None else [(LEFT, axis.ends - 5), (axis.ends + 5, axis.right)]
@@ -101,17 +101,6 @@ def _frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> 
             taken = at
     if set(axis.places) != {None}:
         svg.words(root, "tick", ((LEFT + (axis.ends or axis.right)) / 2, BASE + 36), "epsilon, logarithmic", "middle")
-
-
-def _round_values(low: float, high: float) -> list[float]:
-    """Three to six round values within an axis.
-
-    >>> _round_values(0.47, 0.93)
-    [0.5, 0.6, 0.7, 0.8, 0.9]
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / 3))
-    step = next(power * factor for factor in (1, 2, 5, 10) if (high - low) / (power * factor) <= 6)
-    return [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _landmarks(panel: Panel) -> list[tuple[float, str, str]]:

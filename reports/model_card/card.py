@@ -1,28 +1,35 @@
 """One synthetic table's model card, composed of what its evaluation, its job and its file say.
 
 Every card says where the table came from and how it was made. Only the internal one holds what was computed from real
-rows.
+rows. The epsilon that leads is true of what leaves the building, see `evaluate.gate.claim`.
 """
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
+from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK
+from evaluate.gate.claim import Claims, claims_of, made_here, on_stand_in
+from evaluate.gate.protection import Protection, protection_of
 from evaluate.gate.verdict import Verdict
-from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
+from evaluate.text import plain
+from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, audit_note
 from reports.document import TITLE
-from reports.glossary import entry, key_figures
+from reports.glossary import key_figures
 from reports.model_card import wording
-from reports.model_card.privacy import privacy_of
 from reports.model_card.schema import (
     CARD_VERSION,
-    Expected,
-    Figure,
+    AuditOutcome,
+    AuditSummary,
+    Composed,
+    DpSgd,
     Form,
+    Grouped,
     InternalCard,
+    LedgerPosition,
     Made,
     Measured,
     NoPromise,
@@ -30,100 +37,27 @@ from reports.model_card.schema import (
     PublicCard,
     Ruled,
     Table,
+    Tested,
     Trained,
     Use,
 )
-from reports.sections.limitations import evaluations_of, left_out, limits_of, warnings_of
+from reports.sections.limitations import (
+    AUDIT_FAILED,
+    NOT_AUDITED,
+    audit_failed,
+    evaluations_of,
+    left_out,
+    limits_of,
+    warnings_of,
+)
+from reports.sections.privacy_budget import STEPS, BudgetTable, books_of
+from reports.sections.provenance import UNVERIFIED
 from reports.sections.sweep import is_releasable
+from reports.standing import Standing, standing_of
+from synth.dp.statement import RELATIONS, PrivacyStatement, trust_words
 from synth.errors import BadInput, nearest
 from synth.schema import Schema
 from synth.usage_terms import Terms
-
-
-def task_of(schema: Schema, form: Form) -> str | None:
-    """The task on the target; an inferred schema has kinds that were read off the real table."""
-    if schema.target is None or (form == "to-hand-on" and schema.status != "declared"):
-        return None
-    return "tabular-classification" if schema.columns[schema.target].is_categorical else "tabular-regression"
-
-
-def trained_of(
-    evaluation: Evaluation, privacy: Promise | NoPromise, holdout_share: float | None, form: Form
-) -> Trained:  # fmt: skip
-    """The training table of a card, without a count of real rows in public."""
-    schema = evaluation.schema
-    declared, n, counted_in = schema.status == "declared", schema.n_units, "declared units, those held out included"
-    if isinstance(privacy, Promise):
-        n = privacy.n_units
-    elif form == "internal":
-        n, counted_in = _two_digits(evaluation.real.train_rows), "training rows, rounded to two digits"
-    elif not declared:
-        n = None
-    return Trained(
-        dataset=schema.dataset if declared else None,
-        n=n,
-        counted_in="not stated" if n is None else counted_in,
-        holdout_share=holdout_share,
-    )
-
-
-def made_of(candidate: Candidate, known: Provenance, privacy: Promise | NoPromise, form: Form) -> Made:
-    """By which generator it was made; in public without the seed, and without the machine."""
-    made = candidate.generator or GeneratorRecord("unknown")
-    secure = isinstance(privacy, Promise) and privacy.status != "void"
-    seed, said = known.seed, wording.SEED_OF_SAMPLING if secure else wording.SEED_OF_ALL
-    if form == "to-hand-on":
-        seed, said = None, wording.SEED_KEPT_BACK
-    elif seed is None:
-        said = wording.SEED_UNKNOWN
-    hidden = ("platform",) if form == "to-hand-on" else ()
-    return Made(
-        generator=made.name,
-        parameters=dict(made.parameters),
-        seed=seed,
-        seed_in_words=said,
-        run_id=known.run_id,
-        versions={name: version for name, version in known.versions.items() if name not in hidden},
-    )
-
-
-def _two_digits(n: int) -> int:
-    """A count that names no single row.
-
-    >>> _two_digits(39074), _two_digits(7)
-    (39000, 7)
-    """
-    step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
-    return int(round(n / step) * step)
-
-
-def measured_of(evaluation: Evaluation, candidate: Candidate, verdicts: Iterable[Verdict]) -> Measured:
-    """The measured part of an internal card, nothing of which is in one to hand on. `evaluation`: *Sensitive*: it was
-    measured on real rows.
-    """
-    found = [candidate.find(measure) for measure in key_figures()]
-    return Measured(
-        figures=tuple(_figure(one) for one in found if isinstance(one, Estimate)),
-        not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
-        limits=limits_of(candidate, evaluation.real.shift.notes).power,
-        warnings=warnings_of(evaluation),
-        verdicts=tuple(
-            Ruled(policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict)
-            for v in verdicts
-            if v.candidate == candidate.name
-        ),
-    )
-
-
-def _figure(found: Estimate) -> Figure:
-    return Figure(
-        measure=found.measure,
-        title=entry(found.measure).title,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        fresh_sample=found.reference,
-    )
 
 
 class CardError(BadInput):
@@ -148,24 +82,31 @@ def internal_card(
     """The card for whoever may see numbers computed from real rows. `evaluation`: *Sensitive*: it was measured on real
     rows.
     """
-    candidate = _found(evaluation, name)
-    return InternalCard(
-        **_shared(evaluation, candidate, facts, "internal"),
-        form="internal",
-        notice=wording.INTERNAL,
-        measured=measured_of(evaluation, candidate, verdicts),
+    candidate = _candidate(evaluation, name)
+    figures = [candidate.find(measure) for measure in key_figures()]
+    measured = Measured(
+        figures=tuple(one for one in figures if isinstance(one, Estimate)),
+        not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
+        limits=limits_of(candidate, evaluation.real.shift.notes).power,
+        warnings=warnings_of(evaluation),
+        verdicts=tuple(
+            Ruled(policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict)
+            for v in verdicts
+            if v.candidate == name
+        ),
     )
+    shared = _shared(evaluation, candidate, facts, "internal")
+    return InternalCard(**shared, form="internal", notice=wording.INTERNAL, measured=measured)
 
 
 def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> PublicCard:
     """The card for anyone: statement, job, declared schema, the synthetic table's own facts, nothing measured."""
-    candidate = _found(evaluation, name)
-    known = _shared(evaluation, candidate, facts, "to-hand-on")
-    notice = wording.PUBLIC if known["privacy"].status == "formal" else wording.PUBLIC_UNBOUND
-    return PublicCard(**known, form="to-hand-on", notice=notice)
+    shared = _shared(evaluation, _candidate(evaluation, name), facts, "to-hand-on")
+    notice = wording.PUBLIC if shared["privacy"].status == "formal" else wording.PUBLIC_UNBOUND
+    return PublicCard(**shared, form="to-hand-on", notice=notice)
 
 
-def _found(evaluation: Evaluation, name: str) -> Candidate:
+def _candidate(evaluation: Evaluation, name: str) -> Candidate:
     names = [candidate.name for candidate in evaluation.candidates]
     if name not in names:
         raise CardError(f"candidate={name!r} is not in the evaluation; {nearest(name, names)}")
@@ -179,10 +120,10 @@ def _found(evaluation: Evaluation, name: str) -> Candidate:
 
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
     """The part of both forms. Of the evaluation, a card to hand on may read facts that no real row decided."""
-    known = evaluation.provenance
+    known, schema, public = evaluation.provenance, evaluation.schema, form == "to-hand-on"
+    declared = schema.status == "declared"  # Any other was read off the real table.
     privacy = privacy_of(evaluation, candidate, form)
-    n = evaluations_of(known, by_name=form == "to-hand-on")
-    found = candidate.expected  # by public facts: schema, budget and plan, no row
+    n = evaluations_of(known, by_name=public)
     return {
         "card_version": CARD_VERSION,
         "title": facts.terms.pretty_name or known.job or TITLE,
@@ -193,31 +134,211 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
             file=facts.file,
             n_rows=facts.n_rows,
             n_columns=facts.n_columns,
-            task=task_of(evaluation.schema, form),
-            # A schema that is not declared was read off the real table.
-            left_out=(
-                () if form == "to-hand-on" and evaluation.schema.status != "declared" else left_out(evaluation.schema)
-            ),
+            task=_task(schema) if declared or not public else None,
+            left_out=left_out(schema) if declared or not public else (),
         ),
-        "trained": trained_of(evaluation, privacy, facts.holdout_share, form),
-        "made": made_of(candidate, known, privacy, form),
+        "trained": _trained(evaluation, privacy, facts.holdout_share, form),
+        "made": _made(evaluation, candidate, privacy, form),
         "use": _use(facts.terms, privacy),
-        "expected": None if found is None else Expected(column=found.column, pair=found.tree, typical_pair=found.pair),
+        "expected": candidate.expected,  # by public facts: schema, budget and plan, no row
         "evaluations": n,
         "evaluations_in_words": wording.evaluations_in_words(n, form),
     }
 
 
+def _task(schema: Schema) -> str | None:
+    if schema.target is None:
+        return None
+    return "tabular-classification" if schema.columns[schema.target].is_categorical else "tabular-regression"
+
+
+def _trained(
+    evaluation: Evaluation, privacy: Promise | NoPromise, holdout_share: float | None, form: Form
+) -> Trained:  # fmt: skip
+    """The training table of a card, without a count of real rows in public."""
+    schema = evaluation.schema
+    declared, n, counted_in = schema.status == "declared", schema.n_units, "declared units, those held out included"
+    if isinstance(privacy, Promise):
+        n = privacy.n_units
+    elif form == "internal":
+        n, counted_in = _two_digits(evaluation.real.train_rows), "training rows, rounded to two digits"
+    elif not declared:
+        n = None
+    return Trained(
+        dataset=schema.dataset if declared else None,
+        n=n,
+        counted_in="not stated" if n is None else counted_in,
+        holdout_share=holdout_share,
+    )
+
+
+def _two_digits(n: int) -> int:
+    """A count that names no single row.
+
+    >>> _two_digits(39074), _two_digits(7)
+    (39000, 7)
+    """
+    step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
+    return int(round(n / step) * step)
+
+
+def _made(evaluation: Evaluation, candidate: Candidate, privacy: Promise | NoPromise, form: Form) -> Made:
+    """By which generator it was made; in public without the seed, and without the machine."""
+    known, generator = evaluation.provenance, candidate.generator or GeneratorRecord("unknown")
+    secure, public = isinstance(privacy, Promise) and privacy.status != "void", form == "to-hand-on"
+    words = wording.SEED_OF_SAMPLING if secure else wording.SEED_OF_ALL
+    if known.seed is None or public:
+        words = wording.SEED_KEPT_BACK if public else wording.SEED_UNKNOWN
+    return Made(
+        generator=generator.name,
+        parameters=dict(generator.parameters),
+        seed=None if public else known.seed,
+        seed_in_words=words,
+        run_id=known.run_id,
+        versions={name: version for name, version in known.versions.items() if not (public and name == "platform")},
+    )
+
+
 def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
-    formal = isinstance(privacy, Promise) and privacy.status == "formal"
+    formal = privacy.status == "formal"
     tags = ("synthetic", "tabular", "differential-privacy" if formal else "no-formal-guarantee", *terms.tags)
     return Use(
         intended=terms.intended_use or wording.INTENDED,
         prohibited=(*terms.prohibited_use, *wording.PROHIBITED, *(() if formal else wording.NO_ANONYMITY)),
         license=terms.license or "unknown",
-        license_in_words=terms.license or wording.NO_LICENSE,
         contact=terms.contact,
         citation=terms.citation,
         language=terms.language,
         tags=tuple(dict.fromkeys(tags)),
     )
+
+
+MECHANISMS = {
+    "Gaussian": "Gaussian mechanism",
+    "Laplace": "Laplace mechanism",
+    "exponential": "exponential mechanism",
+    STEPS: "DP-SGD (Poisson-subsampled Gaussian mechanism)",
+}
+
+
+def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
+    """The promise of all that leaves together; mechanisms, spending and audit are of the fit."""
+    claims, stated, public = claims_of(evaluation, candidate), candidate.statement, form == "to-hand-on"
+    status = standing_of(evaluation, candidate, claims, public=public)
+    if stated is None or claims is None or status is None:
+        return NoPromise(
+            status="none", in_words=(wording.NOTHING_BOUNDS,), not_covered=wording.NOT_COVERED_BY_NONE
+        )  # fmt: skip
+    numbers = evaluation.provenance.released_numbers
+    published = (numbers.statement,) if numbers is not None and numbers.table == candidate.name else ()
+    events = [event for one in (stated, *published) for event in one.events]
+    books = books_of(candidate.name, stated, evaluation.provenance.ledger)
+    protection = protection_of(evaluation, candidate, claims)
+    relation = stated.relation
+    return Promise(
+        status=status,
+        in_words=_in_words(status, claims, protection, stated.unit),
+        not_covered=wording.not_covered(stated.unit, stated.max_rows_per_unit),
+        mechanisms=tuple(dict.fromkeys(MECHANISMS.get(one.mechanism, one.mechanism) for one in events)),
+        epsilon=claims.counted.epsilon,
+        delta=claims.counted.delta,
+        claim_of=claims.counted.what,
+        # Detections are rounded up, as every limit is.
+        tests=tuple(
+            Tested(false_alarms=rate, detections=min(1.0, math.ceil(1e6 * most) / 1e6))
+            for rate, most in (() if status == "void" else protection.detections)
+        ),
+        groups=tuple(
+            Grouped(units=n_units, epsilon=epsilon if math.isfinite(epsilon) else None)
+            for n_units, epsilon in (() if status == "void" else protection.groups)
+        ),
+        composition=tuple(
+            Composed(of=one.of, what=one.what, releases=one.n_releases, epsilon=one.epsilon, delta=one.delta)
+            for one in claims.all
+        ),
+        unit=stated.unit,
+        max_rows_per_unit=stated.max_rows_per_unit,
+        relation=f"{relation}. {RELATIONS[relation]}" if relation in RELATIONS else relation,
+        trust=f"{stated.trust}. {trust_words()[stated.trust]}",
+        n_units=stated.n_units,
+        accountant=stated.accountant,
+        epsilon_rdp=stated.epsilon_rdp,
+        dp_sgd=_dp_sgd(stated, candidate.generator),
+        spending=books.lines,
+        ledger=_ledger(books, public=public),
+        caveats=(*stated.caveats, *_remarks(evaluation)),
+        audit=_audit(candidate, public=public),
+    )
+
+
+def _in_words(status: Standing, claims: Claims, protection: Protection, unit: str) -> tuple[str, ...]:
+    """The sentences of a promise, with its composition; of a void statement nothing is promised."""
+    if status == "void":
+        return (wording.VOID,)
+    counted = claims.counted
+    seen = wording.SEEN[counted.of]
+    promised = (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
+    composed = tuple(one for one in (claims.reading, claims.price_of_choice) if one)
+    if status == "formal":
+        return (*promised, *composed)
+    of_others = status == "disputed" and counted != claims.alone and not claims.alone.disputed
+    doubt = UNVERIFIED if status == "unverified" else counted.doubt if of_others else wording.DISPUTED
+    return (doubt, *(f"Claimed: {one}" for one in promised), *composed)
+
+
+def _dp_sgd(stated: PrivacyStatement, generator: GeneratorRecord | None) -> DpSgd | None:
+    """The parameters of training by DP-SGD; `None` where there was no such training."""
+    event = next((one for one in stated.events if one.mechanism == STEPS), None)
+    if event is None:
+        return None
+    norm = None if generator is None else generator.parameters.get("max_grad_norm")
+    return DpSgd(
+        noise_multiplier=event.noise["noise_multiplier"],
+        sampling_rate=event.noise["sampling_rate"],
+        steps=event.count,
+        clipping_norm=norm if isinstance(norm, int | float) else None,
+    )
+
+
+def _ledger(books: BudgetTable, *, public: bool) -> LedgerPosition | None:
+    if books.ledger is None:
+        return None
+    # The entry is a hash over a keyed fingerprint of the real table, among others: it stays inside.
+    note = replace(books.ledger, reservation=None, entry=None) if public else books.ledger
+    return LedgerPosition(moment=books.moment, note=note, left_epsilon=books.left)
+
+
+def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
+    """Caveats beside a statement: other fits of the run, and an origin that nobody saw."""
+    n_private = sum(one.statement is not None for one in evaluation.candidates)
+    several = (wording.of_several(n_private),) if n_private > 1 else ()
+    return several if made_here(evaluation) else (*several, UNVERIFIED)
+
+
+def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
+    note, audit = audit_note(candidate), candidate.audit
+    if audit is None or note is None:
+        failed = audit_failed(candidate)
+        return _no_audit("no result" if failed else "not audited", AUDIT_FAILED if failed else NOT_AUDITED)
+    if public and not on_stand_in(audit):
+        return _no_audit("not audited", "No audit ran on a public stand-in.")
+    said = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, wording.NOT_SEEN)
+    outcomes: dict[str, AuditOutcome] = {EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}
+    return AuditSummary(
+        outcome=outcomes.get(audit.verdict, NO_FAULT),
+        bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
+        strongest=audit.strongest,
+        confidence=audit.confidence,
+        n_trials=audit.n_trials,
+        half_noise=audit.weakest,
+        covered=tuple(plain(event, LONGEST) for event in audit.covered[:MOST_EVENTS]),
+        not_covered=tuple(plain(event, LONGEST) for event in audit.not_covered[:MOST_EVENTS]),
+        in_words=tuple(sentence for sentence in said if sentence),
+    )
+
+
+def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:
+    return AuditSummary(
+        outcome=outcome, bound=None, strongest=None, confidence=None, n_trials=None, half_noise=None,
+        covered=(), not_covered=(), in_words=(sentence, wording.NOT_SEEN),
+    )  # fmt: skip

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluate.text import at_most, compact, count, loss, number, percent, plain, room
+from reports.glossary import entry
 from reports.markdown import document, name, text
 from reports.model_card.schema import ModelCard
-from reports.model_card.wording import NO_GUARANTEE
-from reports.sections.privacy_budget import exact
+from reports.model_card.wording import NO_LICENSE
+from reports.sections.privacy_budget import OUTSIDE, exact
+from synth.dp.statement import IN_LEDGER, NO_GUARANTEE
 from synth.output import whole_file
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*[A-Za-z0-9]")
 _NO_WORDS = frozenset({"no", "on", "off", "yes", "true", "false", "null", "none", "nan", "inf", "infinity"})
@@ -127,8 +129,8 @@ FLAGS = {
 
 
 @cache
-def _template() -> "Template":
-    """The Markdown of a card. Nothing is escaped by itself: every text goes through `text` or `name`."""
+def markdown_environment() -> "Environment":
+    """The templates in Markdown. Nothing is escaped by itself: every text goes through `text` or `name`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -140,29 +142,14 @@ def _template() -> "Template":
     )
     for function in (text, name, loss, exact, count, percent, number, compact, room, at_most):
         made.filters[function.__name__] = made.globals[function.__name__] = function
-    made.globals.update(DASH="\u2014", FLAGS=FLAGS, NO_GUARANTEE=NO_GUARANTEE)
-    return made.get_template("card.md.j2")
+    made.globals.update(DASH="\u2014", FLAGS=FLAGS, NO_GUARANTEE=NO_GUARANTEE, NO_LICENSE=NO_LICENSE)
+    made.globals.update(IN_LEDGER=IN_LEDGER, OUTSIDE=OUTSIDE, entry=entry)
+    return made
 
 
 def to_markdown(card: ModelCard) -> str:
-    expected, made = card.expected, card.made
-    errors = (
-        ()
-        if expected is None
-        else (
-            ("a column", expected.column),
-            ("a small pair of columns", expected.pair),
-            ("a typical pair", expected.typical_pair),
-        )
-    )
-    written = _template().render(
-        card=card,
-        front_matter=to_yaml(front_matter(card)),
-        errors=[f"{what} {number(value)}" for what, value in errors if value is not None],
-        settings=[f"{key} = {value}" for key, value in made.parameters.items() if value is not None],
-        versions=[f"{text(what)} {text(version)}" for what, version in made.versions.items()],
-    )
-    return document([written])
+    template = markdown_environment().get_template("card.md.j2")
+    return document([template.render(card=card, front_matter=to_yaml(front_matter(card)))])
 
 
 def card_content(card: ModelCard) -> dict[str, Any]:

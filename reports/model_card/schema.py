@@ -1,6 +1,7 @@
 """The schema of a model card, checked and frozen; `model-card.schema.json` is its JSON Schema.
 
 There are two forms. The internal card adds what was computed from real rows; the one to hand on has no place for it.
+Names are those of the statement, the ledger and the evaluation that the numbers are read from.
 """
 
 from datetime import date
@@ -9,30 +10,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.gate.claim import Of
+from evaluate.result import Estimate, Expectation
+from reports.sections.privacy_budget import BookLine
+from reports.standing import Standing
+from synth.dp.statement import LedgerNote
 from synth.validation import Frozen
 
-CARD_VERSION = 3
-"""Version of a card's shape.
-
-Since 2, `privacy.epsilon` is that of all that leaves together. Since 3, `privacy.tests` and `privacy.groups` say what
-that comes to, and an audit that finds no fault says which it would have found.
-"""
+CARD_VERSION = 4
 
 Form = Literal["internal", "to-hand-on"]
-Standing = Literal["formal", "void", "disputed", "unverified"]
 AuditOutcome = Literal["no fault found", "exceeds the claim", "too weak to say", "no result", "not audited"]
-
-
-class Spending(Frozen):
-    """One line of the books: what was read, by which mechanism, at what cost."""
-
-    what: str
-    mechanism: str
-    noise: tuple[str, ...] = Field(description="The mechanism's public parameters, in words.")
-    times: int | None
-    rho: float | None = Field(description="Its zCDP cost; none where it has none.")
-    share: float | None = Field(description="Of the cost of all lines; none where one of them has no rho.")
-    delta: float = Field(description="Of its own: bounds the probability that a value of one unit alone is named.")
 
 
 class DpSgd(Frozen):
@@ -47,16 +34,9 @@ class DpSgd(Frozen):
 class LedgerPosition(Frozen):
     """The dataset's budget at one moment, which it names."""
 
-    dataset: str
-    unit: str
     moment: str = Field(description="Of what is spent and left: after all that the run drew, where a run says so.")
-    epsilon: float | None = Field(description="What this fit alone comes to in the ledger, by Renyi curves.")
-    spent_epsilon: float | None = Field(description="By all releases up to that moment.")
-    left_epsilon: float | None = Field(description="At that moment.")
-    total_epsilon: float | None
-    total_delta: float | None
-    reservation: str | None = Field(description="The token of the reservation; none in a card to hand on.")
-    entry: str | None = Field(description="Hash of the ledger's entry; none in a card to hand on.")
+    note: LedgerNote = Field(description="Without reservation and entry in a card to hand on.")
+    left_epsilon: float
 
 
 class Composed(Frozen):
@@ -90,27 +70,24 @@ class AuditSummary(Frozen):
     """The attack on the mechanism of this fit alone, on a public stand-in."""
 
     outcome: AuditOutcome
-    lower_bound: float | None = Field(description="Epsilon is at least this, with the confidence stated.")
+    bound: float | None = Field(description="Epsilon is at least this, with the confidence stated.")
     strongest: float | None = Field(description="Its power: what an attacker who never errs would have shown.")
     confidence: float | None
     n_trials: int | None
     half_noise: float | None = Field(
-        description="Share of such audits that would show half the noise, by the mechanism where they are weakest; "
-        "none: not stated."
+        description="Share of such audits that would show half the noise, where they are weakest; none: not stated."
     )
     covered: tuple[str, ...] = Field(description="Events of the statement that were attacked or checked.")
     not_covered: tuple[str, ...] = Field(description="Events that were not, and what no audit looks at.")
     in_words: tuple[str, ...]
-    cannot_see: str
 
 
 class Promise(Frozen):
     """A privacy statement, as an officer quotes it."""
 
     status: Standing = Field(
-        description="void: noise was not secure; disputed: an audit disproves the claim, or that of a "
-        "fit that counts with it; unverified: it is that "
-        "of a model, and nobody saw the table come from it."
+        description="void: noise was not secure; disputed: an audit disproves the claim, or that of a fit that counts "
+        "with it; unverified: it is that of a model, and nobody saw the table come from it."
     )
     in_words: tuple[str, ...]
     not_covered: tuple[str, ...]
@@ -118,27 +95,21 @@ class Promise(Frozen):
     epsilon: float = Field(description="Of all that leaves together, or was drawn to choose from: the one to quote.")
     delta: float = Field(description="Of the same.")
     claim_of: str = Field(description="What epsilon and delta are of.")
-    tests: tuple[Tested, ...] = Field(
-        description="Of the same: what epsilon and delta, or all events, allow any test; empty if void."
-    )
+    tests: tuple[Tested, ...] = Field(description="Of the same: what any test finds at most; empty if void.")
     groups: tuple[Grouped, ...] = Field(description="Of the same; empty where not all events are known.")
     composition: tuple[Composed, ...] = Field(
         min_length=1, description="From this fit alone to all that the run drew; the claim is one of them."
     )
     unit: str
     max_rows_per_unit: int
-    neighboring_relation: str
-    trust_model: str = Field(
-        description="Whom one must trust: a curator, nobody, or the parties that the statement names."
-    )
+    relation: str
+    trust: str = Field(description="Whom one must trust: a curator, nobody, or the parties that the statement names.")
     n_units: int = Field(description="Declared, and public; never counted.")
     accountant: str
-    second_accountant: str
-    second_epsilon: float | None = Field(description="Of this fit alone, by the second accountant.")
+    epsilon_rdp: float = Field(description="Of this fit alone, by the RDP accountant.")
     dp_sgd: DpSgd | None
-    spending: tuple[Spending, ...] = Field(description="Of this fit alone.")
+    spending: tuple[BookLine, ...] = Field(description="Of this fit alone.")
     ledger: LedgerPosition | None
-    ledger_in_words: str
     caveats: tuple[str, ...]
     audit: AuditSummary
 
@@ -187,30 +158,10 @@ class Use(Frozen):
     intended: tuple[str, ...] = Field(min_length=1)
     prohibited: tuple[str, ...] = Field(min_length=1)
     license: str
-    license_in_words: str
     contact: str | None
     citation: str | None
     language: tuple[str, ...]
     tags: tuple[str, ...]
-
-
-class Expected(Frozen):
-    """The expected error of the table by public facts alone: mean total variation."""
-
-    column: float | None
-    pair: float | None = Field(description="Of a small pair of columns that was measured.")
-    typical_pair: float | None
-
-
-class Figure(Frozen):
-    """One number that was measured on real rows."""
-
-    measure: str
-    title: str
-    value: float
-    low: float | None
-    high: float | None
-    fresh_sample: float | None = Field(description="The same of a fresh real sample.")
 
 
 class Ruled(Frozen):
@@ -225,7 +176,7 @@ class Ruled(Frozen):
 class Measured(Frozen):
     """Figures computed from real rows: of an internal card only."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[Estimate, ...]
     not_measured: tuple[str, ...]
     limits: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -235,7 +186,7 @@ class Measured(Frozen):
 class ModelCard(Frozen):
     """One card, about one synthetic table."""
 
-    card_version: Literal[3]
+    card_version: Literal[4]
     form: Form
     notice: str
     title: str
@@ -246,9 +197,9 @@ class ModelCard(Frozen):
     trained: Trained
     made: Made
     use: Use
-    expected: Expected | None
-    evaluations_in_words: str = Field(description="How many evaluations read the real table; each is a query to it.")
+    expected: Expectation | None = Field(description="Mean total variation that noise adds, by public facts alone.")
     evaluations: int | None
+    evaluations_in_words: str = Field(description="How many evaluations read the real table; each is a query to it.")
 
 
 class InternalCard(ModelCard):
@@ -267,8 +218,8 @@ class PublicCard(ModelCard):
 def card_json() -> dict[str, Any]:
     """The JSON Schema of a card in either form; every key must be there."""
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[InternalCard | PublicCard, Field(discriminator="form")])
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Model card of a synthetic table",
-        **adapter.json_schema(mode="serialization"),
-    }
+    schema = adapter.json_schema(mode="serialization")
+    for part in schema["$defs"].values():  # of a record of the evaluation, the first line says enough
+        part["description"] = part.get("description", "").partition("\n")[0]
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return {**dialect, "title": "Model card of a synthetic table", **schema}

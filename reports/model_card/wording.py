@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 
 from evaluate.gate.claim import Of
-from evaluate.gate.protection import Protection, named
+from evaluate.gate.protection import named
 from reports.model_card.schema import Form
 
-NO_GUARANTEE = "no formal guarantee"
 INTERNAL = (
     "Internal: this card holds numbers computed from real rows, outside any privacy guarantee. Do not pass it on; its "
     "form to hand on holds none."
@@ -23,7 +22,6 @@ NOTHING_BOUNDS = (
     "This table comes with no formal guarantee: nothing bounds what it reveals about a single unit of the real table. "
     "Attacks that found nothing are no proof that there is nothing to find."
 )
-UNREADABLE = "There is no formal guarantee: the privacy statement of this table cannot be read."
 VOID = (
     "VOID: the noise was not drawn from a secure source. There is no formal guarantee, whatever epsilon says, and the "
     "table must not be released on the strength of it."
@@ -32,8 +30,6 @@ DISPUTED = (
     "DISPUTED: an audit has shown a larger epsilon than is claimed. The claim is false and must not be relied on until "
     "the fault is found."
 )
-OUTSIDE_LEDGER = "Made outside a ledger: nothing adds this release to others of the same table."
-
 _OTHERS = (
     "What is true of people in general. Whoever learns from this table that one thing goes with another can apply it "
     "to anyone, in the real table or not.",
@@ -117,11 +113,6 @@ SEEN: Mapping[Of, str] = {
     **dict.fromkeys(("sweep", "run", "sum"), "this table, with all that it may have been picked from,"),
 }
 """The releases that a claim covers, by the subject of the claim."""
-
-
-def promised(protection: Protection, unit: str, seen: str = "this table") -> tuple[str, ...]:
-    """The promise of a claim, for somebody who has met neither epsilon nor delta."""
-    return (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
 
 
 def not_covered(unit: str, k: int) -> tuple[str, ...]:

@@ -73,14 +73,16 @@ def _column(name: str, column: Any, values: pd.Series) -> PublicColumn:
 
 
 def _named(name: str, column: CategoricalColumn | BooleanColumn, values: pd.Series, missing: float) -> PublicColumn:
-    known = column.levels
-    codes = pd.Index(known).get_indexer(pd.Index(values.astype(object)))
-    counts = np.bincount(codes[codes >= 0], minlength=len(known)) / max(len(values), 1)
+    levels = column.levels
+    codes = pd.Index(levels).get_indexer(pd.Index(values.astype(object)))
+    counts = np.bincount(codes[codes >= 0], minlength=len(levels)) / max(len(values), 1)
     order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
+    if all(isinstance(level, int | float) and not isinstance(level, bool) for level in levels):
+        order = np.array(sorted(order, key=lambda code: levels[code]))  # numbers stand in their order
     more = max(0.0, 1 - missing - float(counts[order].sum()))
     return PublicColumn(
-        name, column.kind, False, tuple(str(known[i]) for i in order), tuple(counts[order].tolist()),
-        n_more=len(known) - len(order), more=more if more > 1e-9 else 0.0, missing=missing,
+        name, column.kind, False, tuple(str(levels[i]) for i in order), tuple(counts[order].tolist()),
+        n_more=len(levels) - len(order), more=more if more > 1e-9 else 0.0, missing=missing,
     )  # fmt: skip
 
 
@@ -129,7 +131,7 @@ class PublicFacts:
     claims: Claims | None = None
     protection: Protection | None = None
     ledger: LedgerNote | None = None
-    moment: str | None = None
+    moment: str = ""
     publication: Publication | None = None
     audit: Audit | None = None
     valid: Estimate | None = None

@@ -6,25 +6,21 @@ noise, and columns of the synthetic table.
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from evaluate.metrics import Metric
 from evaluate.released import COLUMN, N_ROWS, RIGHT, Released
-from evaluate.result import Candidate, GeneratorRecord
+from evaluate.result import Candidate
 from evaluate.text import alike, count, number, percent, plain, short
-from reports.audits import AuditNote, audit_note
+from reports.audits import audit_note
 from reports.charts import svg
-from reports.glossary import entry
 from reports.public.facts import PublicColumn, PublicFacts
 from reports.public.verdict import PublicVerdict, public_verdict
 from reports.sections.guidelines import CRITERIA
-from reports.sections.privacy_budget import BudgetTable, books_of
-from synth.dp.statement import PrivacyStatement
+from reports.sections.privacy_budget import books_of
 from synth.output import whole_file
 
 STRIP = (200.0, 22.0)
@@ -119,7 +115,6 @@ BARE, UNSEEN = "NO FORMAL GUARANTEE", "NO VERIFIED GUARANTEE"
 READ = "To hand on \u00b7 no number here was read off real rows but under a budget"
 NOT_BOUNDED = "To hand on \u00b7 {}: nothing bounds what the table itself tells of real rows"
 """Tags over every section, with a guarantee that holds and without."""
-ICONS = {"bare": "warn"}
 STANDING = (
     "No attack on the table is reported. How well an attack does can depend on a single row as much as it likes, so "
     "that no noise of reasonable size would allow it to be published. What stands for it in public is epsilon, which "
@@ -142,97 +137,6 @@ OF_NUMBERS = (
     "whole numbers as they were drawn.",
 )
 """Notes for a reader of released numbers."""
-ANSWERS: Mapping[str, str] = {
-    "Privacy parameters and unit of privacy": "See the privacy statement: epsilon, delta, unit and relation.",
-    "Algorithms and correctness": "See the audit beside the privacy statement.",
-    "Utility and bias": "See the released numbers; nothing is said of single groups.",
-    "Trust model, access and collection": "The real table was read in the clear by whoever made this table.",
-    "Context (clause 6)": "The audience is that of the policy.",
-    "Governance (clause 9)": "See the sign-off of the bundle that this report lies in.",
-}
-"""Answers of the report to hand on to criteria; to all others it answers that nothing is shown."""
-WITHOUT: Mapping[str, str] = {
-    "Privacy parameters and unit of privacy": "There is no formal guarantee that holds.",
-    "Algorithms and correctness": "There is no formal guarantee that holds, so that no mechanism is shown to keep one.",
-}
-"""The same of a table without a guarantee that holds."""
-NOT_SHOWN = "Measured inside, if at all, and not shown: see the limits."
-
-
-@dataclass(frozen=True)
-class NumberRow:
-    """A released number as a line of a table; a count has no picture."""
-
-    title: str
-    number: Released
-    picture: Markup | None
-
-    @property
-    def is_count(self) -> bool:
-        return self.number.measure == N_ROWS
-
-
-@dataclass(frozen=True)
-class Shown:
-    statement: PrivacyStatement
-    books: BudgetTable
-
-
-@dataclass(frozen=True)
-class PublicPage:
-    """Everything that the template needs; all of it follows from the facts. `words` are the verdict, `held` the number
-    of its rules, `symbol` its class and `icon` its picture. `lacks` is the substitute for a guarantee that holds, empty
-    where one does. `tag` stands over every section.
-    """
-
-    facts: PublicFacts
-    verdict: PublicVerdict
-    words: str
-    held: str
-    symbol: str
-    icon: str
-    lacks: str
-    tag: str
-    table: Shown | None
-    numbers: Shown | None
-    audit: AuditNote | None
-    summary: tuple[NumberRow, ...]
-    by_column: tuple[NumberRow, ...]
-    pictures: tuple[tuple[PublicColumn, Markup], ...]
-    limits: tuple[str, ...]
-    parameters: tuple[tuple[str, str], ...]
-    criteria: tuple[tuple[str, str, str, str], ...]
-    hidden: tuple[tuple[Metric, Any], ...]
-    binding_shown: tuple[Metric, ...]
-    binding_hidden: tuple[Metric, ...]
-
-
-def page_of(facts: PublicFacts) -> PublicPage:
-    verdict = public_verdict(facts)
-    released = () if facts.publication is None else facts.publication.numbers
-    lacks, symbol = _lacks(facts), _symbol(facts, verdict)
-    return PublicPage(
-        facts=facts,
-        verdict=verdict,
-        words=_words(facts, verdict),
-        held=verdict.held,
-        symbol=symbol,
-        icon=ICONS.get(symbol, symbol),
-        lacks=lacks,
-        tag=NOT_BOUNDED.format(lacks) if lacks else READ,
-        table=_shown(facts.table, facts.statement),
-        numbers=None if facts.publication is None else _shown("published numbers", facts.publication.statement),
-        audit=audit_note(Candidate(facts.table, (), statement=facts.statement, audit=facts.audit)),
-        summary=_rows(number for number in released if number.measure != COLUMN),
-        by_column=_rows(number for number in released if number.measure == COLUMN),
-        pictures=tuple((column, column_chart(column)) for column in facts.columns),
-        limits=(_chosen(facts), *STANDING, *(() if lacks else OF_GUARANTEE), *(OF_NUMBERS if released else ())),
-        parameters=_parameters(facts.generator),
-        criteria=tuple((c.source, c.title, c.asks, _answer(facts, c.title)) for c in CRITERIA),
-        hidden=tuple((entry(rule.measure), rule) for rule in verdict.hidden),
-        binding_shown=tuple(entry(finding.rule.measure) for finding in verdict.binding),
-        binding_hidden=tuple(entry(rule.measure) for rule in verdict.hidden if rule.severity == "fail"),
-    )
 
 
 def _lacks(facts: PublicFacts) -> str:
@@ -242,54 +146,25 @@ def _lacks(facts: PublicFacts) -> str:
     return "no verified guarantee" if facts.unverified and not facts.void else "no formal guarantee"
 
 
-def _words(facts: PublicFacts, verdict: PublicVerdict) -> str:
+def words_of(facts: PublicFacts, verdict: PublicVerdict) -> tuple[str, str]:
+    """The verdict in words, and its class: no tick where binding rules are not shown, or without a guarantee."""
     if verdict.outcome == "FAIL":
-        return verdict.outcome
+        return verdict.outcome, "fail"
     if facts.claim is None:
-        return UNSEEN if facts.unverified and not facts.void else BARE
+        return UNSEEN if facts.unverified and not facts.void else BARE, "bare"
     if verdict.outcome == "PASS":
-        return verdict.held if verdict.n_binding_hidden else verdict.outcome
-    return verdict.outcome or NO_VERDICT
+        return (verdict.held, "part") if verdict.n_binding_hidden else (verdict.outcome, "pass")
+    return (NO_VERDICT, "none") if verdict.outcome is None else (verdict.outcome, "open")
 
 
-def _symbol(facts: PublicFacts, verdict: PublicVerdict) -> str:
-    """No tick where binding rules are not shown, or without a guarantee: it would be taken for theirs, too."""
-    if verdict.outcome == "FAIL":
-        return "fail"
-    if facts.claim is None:
-        return "bare"
-    if verdict.outcome == "PASS":
-        return "part" if verdict.n_binding_hidden else "pass"
-    return "none" if verdict.outcome is None else "open"
-
-
-def _answer(facts: PublicFacts, criterion: str) -> str:
-    if criterion in WITHOUT and _lacks(facts):
-        return WITHOUT[criterion]
-    if facts.publication is None and criterion == "Utility and bias":
-        return NOT_SHOWN
-    return ANSWERS.get(criterion, NOT_SHOWN)
-
-
-def _shown(name: str, statement: PrivacyStatement | None) -> Shown | None:
-    return None if statement is None else Shown(statement, books_of(name, statement))
-
-
-def _rows(numbers: Any) -> tuple[NumberRow, ...]:
-    found = tuple(numbers)
-    ends = [end for one in found if one.measure not in (N_ROWS, RIGHT) for end in (one.high, one.expected or 0.0)]
-    top = max([*ends, 1e-6])
-    return tuple(NumberRow(_title(one), one, _picture(one, top)) for one in found)
-
-
-def _title(number: Released) -> str:
-    return entry(number.measure).title.removesuffix(", released")
-
-
-def _picture(number: Released, top: float) -> Markup | None:
+def _picture(number: Released, numbers: Sequence[Released]) -> Markup | None:
+    """Distances share one line from zero; a count has none."""
     if number.measure == N_ROWS:
         return None
-    return released_strip(number, 1.0 if number.measure == RIGHT else top)
+    alike = [one for one in numbers if one.measure not in (N_ROWS, RIGHT)]
+    alike = [one for one in alike if (one.measure == COLUMN) == (number.measure == COLUMN)]
+    top = 1.0 if number.measure == RIGHT else max(1e-6, *(max(one.high, one.expected or 0.0) for one in alike))
+    return released_strip(number, top)
 
 
 def _chosen(facts: PublicFacts) -> str:
@@ -307,14 +182,6 @@ def _chosen(facts: PublicFacts) -> str:
     )
 
 
-def _parameters(made: GeneratorRecord | None) -> tuple[tuple[str, str], ...]:
-    return () if made is None else tuple((name, _written(value)) for name, value in made.settings.items())
-
-
-def _written(value: Any) -> str:
-    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
 def write_public_html(facts: PublicFacts, path: Path | str) -> Path:
     """The report to hand on, written whole or not at all; the path is returned."""
     path = Path(path)
@@ -328,5 +195,21 @@ def render_public(facts: PublicFacts) -> str:
     """The report to hand on as HTML text; the same facts give the same text, and nothing else decides it."""
     from reports.html import environment, inlined
 
-    template = environment().get_template("public.html.j2")
-    return template.render(doc=page_of(facts), style=inlined("report.css", "public.css"))
+    verdict, lacks = public_verdict(facts), _lacks(facts)
+    words, symbol = words_of(facts, verdict)
+    numbers = () if facts.publication is None else facts.publication.numbers
+    return environment().get_template("public.html.j2").render(
+        f=facts, v=verdict, words=words, symbol=symbol, lacks=lacks,
+        tag=NOT_BOUNDED.format(lacks) if lacks else READ,
+        books=None if facts.statement is None else books_of(facts.table, facts.statement),
+        audit=audit_note(Candidate(facts.table, (), statement=facts.statement, audit=facts.audit)),
+        numbers=[(number, _picture(number, numbers)) for number in numbers],
+        limits=(_chosen(facts), *STANDING, *(() if lacks else OF_GUARANTEE), *(OF_NUMBERS if numbers else ())),
+        criteria=[(one, one.without if lacks and one.without else one.public) for one in CRITERIA],
+        column_chart=column_chart, books_of=books_of, COLUMN=COLUMN, N_ROWS=N_ROWS, written=_written,
+        style=inlined("report.css", "public.css"),
+    )  # fmt: skip
+
+
+def _written(value: Any) -> str:
+    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

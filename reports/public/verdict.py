@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, Outcome
-from evaluate.gate.policy import Rule, bind_on_privacy
+from evaluate.gate.policy import STATEMENT, Rule, bind_on_privacy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.released import MEASURES
 from evaluate.result import Candidate
 from reports.public.facts import PublicFacts
 
-STATEMENT = "statement."
 _WORDS: Mapping[Outcome, tuple[str, str]] = {
     "PASS": ("hold", "holds"), "FAIL": ("fail", "fails"), "INCONCLUSIVE": ("are open", "is open"),
 }  # fmt: skip
@@ -33,18 +32,13 @@ class PublicVerdict:
         return sum(rule.severity == "fail" for rule in self.hidden)
 
     @property
-    def n_binding(self) -> int:
-        """Binding rules that can be shown."""
-        return len(self.binding)
-
-    @property
     def binding(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.binding)
 
     @property
     def held(self) -> str:
         """The numbers of binding rules that are shown and that hold, as a sentence without its full stop."""
-        n = self.n_binding
+        n = len(self.binding)
         every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown here"
         if n == 0:
             return f"None of {self.n_binding_hidden} binding rules can be shown here"

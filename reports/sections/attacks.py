@@ -1,10 +1,9 @@
 """Attacks on one synthetic table: one line for each, the worst on top, and the figures that they drew.
 
-`evaluation.json` may come from anyone: what is not a number there is not shown, and what is not as it should be is left
-out of every figure.
+No other part of `evaluation.json` is read entry by entry: what is not as it should be there is left out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,14 +14,14 @@ from evaluate.text import amount, finite
 from reports.glossary import entry
 
 Interval = tuple[float, float, float]
+Word = Literal["alarm", "no alarm", "not measured"]
 WAYS = {
     "nearest": "nearest row", "margin": "nearest row beside the next ones", "density": "density of rows (DOMIAS)",
     "linkage": "agreement in rare values", "fragments": "values shared with one row", "classifier": "classifier",
 }  # fmt: skip
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")
-AT_RATES = ("privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01")
-"""Measures that say how many members a test of "in or out" finds at a rate of false alarms."""
+MOST_COLUMNS = 20  # Columns that the chart of attribute inference shows, the worst ones
 
 
 @dataclass(frozen=True)
@@ -44,28 +43,21 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class LinkedColumns:
-    """Columns of two sources, and how often two parts of a person's record are linked."""
+class Rates:
+    """How often one attack succeeds on members and on others, in [0, 1]: of a column, or of two sources to link.
 
-    columns: str
-    others: str
-    members: float | None
-    controls: float | None
-    advantage: Interval
-
-
-@dataclass(frozen=True)
-class Inferred:
-    """Attribute inference, or reconstruction, of one column; rates in [0, 1], none where a figure holds no number."""
+    `own` is success on members by the attacker's own sample, `usual` by the most frequent value.
+    """
 
     column: str
     members: float
     controls: float
     own: float | None
-    usual: float | None
     advantage: Interval
+    usual: float | None = None
     rare: Interval | None = None
     quasi: Interval | None = None
+    others: str = ""
 
     @property
     def alarms(self) -> bool:
@@ -73,97 +65,15 @@ class Inferred:
         return self.advantage[1] > 0
 
 
-def interval(found: object) -> Interval | None:
-    """Three numbers of a file as a value with its interval; none where they are not three numbers.
-
-    >>> interval([0.5, 0.4, 0.6]), interval("0.5")
-    ((0.5, 0.4, 0.6), None)
-    """
-    if not isinstance(found, list | tuple) or len(found) != 3:
-        return None
-    numbers = [finite(number, default=float("nan")) for number in found]
-    return None if any(number != number for number in numbers) else (numbers[0], numbers[1], numbers[2])
-
-
-def figure(candidate: Candidate, name: str) -> Mapping[str, Any]:
-    """A figure that is a mapping; an empty one where it is none."""
-    return mapping(candidate.figures.get(name))
-
-
-def ways(candidate: Candidate) -> tuple[Way, ...]:
-    membership = figure(candidate, "membership")
-    picked = set(texts(membership.get("chosen")))
-    return tuple(
-        Way(WAYS.get(name, name), name in picked, tuple(interval(one.get(key)) for key in RATES))
-        for one in mappings(membership.get("attacks"))
-        for name in [str(one.get("name", ""))]
-    )
-
-
-def reached(candidate: Candidate) -> tuple[Reached, ...]:
-    found = ((measure, candidate.find(measure)) for measure in AT_RATES)
-    return tuple(
-        Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
-        for measure, one in found
-        if isinstance(one, Estimate) and one.low is not None and one.high is not None
-    )
-
-
-def splits(candidate: Candidate) -> tuple[LinkedColumns, ...]:
-    drawn = mappings(candidate.figures.get("linkability"))
-    whole = {name for one in drawn for side in ("columns", "others") for name in texts(one.get(side))}
-    found = []
-    for one in drawn:
-        members, controls, advantage = (interval(one.get(key)) for key in ("attack", "control", "advantage"))
-        if advantage is not None:
-            rates = members[0] if members else None, controls[0] if controls else None
-            columns, others = texts(one.get("columns")), texts(one.get("others"))
-            rest = "all others" if {*columns, *others} == whole else ", ".join(others)
-            found.append(LinkedColumns(", ".join(columns), rest, *rates, advantage))
-    return tuple(sorted(found, key=lambda split: -split.advantage[1]))
-
-
-def success(drawn: object) -> tuple[float | None, float | None, float | None]:
-    """Success on members, on others, and without a synthetic row; none where a figure holds no such rate."""
-    if not isinstance(drawn, Mapping):
-        return None, None, None
-    attack, control = (interval(drawn.get(name)) for name in ("attack", "control"))
-    baseline = amount(drawn.get("baseline"), 1.0)
-    return attack[0] if attack else None, control[0] if control else None, baseline
-
-
-def inferences(found: object) -> Iterator[Inferred]:
-    """Attribute inference, entry by entry; one without its rates is left out."""
-    for one in mappings(found):
-        (members, controls, own), advantage = success(one), interval(one.get("advantage"))
-        if members is None or controls is None or advantage is None:
-            continue
-        usual = amount(one.get("majority"), 1.0)
-        rare, quasi = (_beside(one.get(name)) for name in ("rare", "quasi_identifiers"))
-        yield Inferred(str(one.get("column", "")), members, controls, own, usual, advantage, rare, quasi)
-
-
-def _beside(found: object) -> Interval | None:
-    return interval(found.get("advantage")) if isinstance(found, Mapping) else None
-
-
-Word = Literal["alarm", "no alarm", "not measured"]
-
-MOST_COLUMNS = 20  # Columns that the chart of attribute inference shows, the worst ones
-
-
 @dataclass(frozen=True)
 class AttackLine:
     measure: str
     title: str
-    subject: str
     scale: str
     word: Word
     value: Interval | None = None
     chance: float = 0.0
-    members: float | None = None
-    controls: float | None = None
-    baseline: float | None = None
+    rates: Rates | None = None
     detectable: float | None = None
     note: str = ""
 
@@ -176,120 +86,142 @@ class AttackLine:
 @dataclass(frozen=True)
 class AttackNote:
     lines: tuple[AttackLine, ...]
-    columns: tuple[Inferred, ...]
-    reconstructed: tuple[Inferred, ...]
+    columns: tuple[Rates, ...]
+    reconstructed: tuple[Rates, ...]
+
+    @property
+    def measured(self) -> tuple[AttackLine, ...]:
+        return tuple(line for line in self.lines if line.value is not None)
 
     @property
     def alarms(self) -> tuple[AttackLine, ...]:
         return tuple(line for line in self.lines if line.word == "alarm")
 
     @property
-    def n_measured(self) -> int:
-        return sum(line.word != "not measured" for line in self.lines)
-
-    @property
     def sentence(self) -> str:
-        measured = [line for line in self.lines if line.word != "not measured"]
-        if not measured:
+        n, alarms = len(self.measured), self.alarms
+        if not n:
             return "No attack gave a result, so that nothing speaks against a leak."
-        missing = len(self.lines) - len(measured)
-        tail = f" {missing} gave no result." if missing else ""
-        if not self.alarms:
-            return f"None of {len(measured)} attacks raises an alarm.{tail}"
-        count = (
-            f"{len(self.alarms)} of {len(measured)} attacks {'raise' if len(self.alarms) > 1 else 'raises'} an alarm"
-        )
-        return f"{count}, first of all: {self.alarms[0].title}.{tail}"
+        tail = f" {len(self.lines) - n} gave no result." if len(self.lines) > n else ""
+        if not alarms:
+            return f"None of {n} attacks raises an alarm.{tail}"
+        raised = f"{len(alarms)} of {n} attacks {'raise' if len(alarms) > 1 else 'raises'} an alarm"
+        return f"{raised}, first of all: {alarms[0].title}.{tail}"
 
 
 def attack_note(candidate: Candidate) -> AttackNote:
-    tried = [name for name, metric in CATALOG.items() if metric.attack == "always" and _has(candidate, name)]
-    asked = [name for name, metric in CATALOG.items() if metric.attack == "on request" and _ran(candidate, name)]
-    lines = [_line(candidate, name) for name in (*tried, *asked)]
-    found, told = figure(candidate, "inference"), candidate.figures.get("reconstruction")
+    lines = [_line(candidate, name) for name, metric in CATALOG.items() if metric.attack and _tried(candidate, name)]
+    columns = _rates(mapping(candidate.figures.get("inference")).get("columns"))
     return AttackNote(
         lines=tuple(sorted(lines, key=lambda line: -line.above_chance)),
-        columns=tuple(sorted(inferences(found.get("columns")), key=lambda one: (-one.advantage[1], -one.advantage[0]))),
-        reconstructed=tuple(inferences(told)),
+        columns=tuple(sorted(columns, key=lambda one: (-one.advantage[1], -one.advantage[0]))),
+        reconstructed=tuple(_rates(candidate.figures.get("reconstruction"))),
     )
 
 
-def _has(candidate: Candidate, measure: str) -> bool:
-    """True unless an attack is on histories or on free text, and the table has none."""
+def _tried(candidate: Candidate, measure: str) -> bool:
+    """True of what runs always, unless the table has no histories or texts, and of what was asked for."""
     metric = CATALOG[measure]
-    return not metric.needs or candidate.find(measure) is not None
-
-
-def _ran(candidate: Candidate, measure: str) -> bool:
-    names = (measure, CATALOG[measure].by)
-    return _worst(candidate, measure) is not None or any(f.measure in names for f in candidate.failures)
+    if metric.attack == "always":
+        return not metric.needs or candidate.find(measure) is not None
+    return _worst(candidate, measure) is not None or _failure(candidate, measure) is not None
 
 
 def _worst(candidate: Candidate, measure: str) -> Estimate | None:
     """The estimate of a measure; of several subjects, the one that stands out most."""
-    found = [e for e in candidate.estimates if e.measure == measure]
-    return max(found, key=lambda e: (e.value if e.low is None else e.low, e.value), default=None)
+    measured = [e for e in candidate.estimates if e.measure == measure]
+    return max(measured, key=lambda e: (e.value if e.low is None else e.low, e.value), default=None)
+
+
+def _failure(candidate: Candidate, measure: str) -> Failure | None:
+    """The reason for a missing number: its own failure, else that of its measure."""
+    names = (measure, CATALOG[measure].by)
+    return next((f for name in names for f in candidate.failures if f.measure == name), None)
 
 
 def _line(candidate: Candidate, measure: str) -> AttackLine:
-    found = _worst(candidate, measure)
-    title, scale = entry(measure).title, _scale(measure)
-    if found is None:
-        return AttackLine(measure, title, "", scale, "not measured", note=_why(candidate, measure))
-    chance = found.reference or 0.0
-    low = found.value if found.low is None else found.low
-    high = found.value if found.high is None else found.high
-    word: Word = "alarm" if low > chance else "no alarm"
-    subject, members, controls, baseline = _rates(candidate, found)
+    estimate, title = _worst(candidate, measure), entry(measure).title
+    scale = "AUC" if measure.endswith(".auc") else "share found" if ".tpr_at_" in measure else "advantage"
+    if estimate is None:
+        failure = _failure(candidate, measure)
+        why = "it was not run" if failure is None else failure.message
+        why = why if failure is None or failure.reason == "skipped" else f"{failure.reason}: {why}"
+        return AttackLine(measure, title, scale, "not measured", note=why)
+    chance = estimate.reference or 0.0
+    low, high = (estimate.value if end is None else end for end in (estimate.low, estimate.high))
     return AttackLine(
-        measure, title, subject, scale, word, (found.value, low, high), chance, members, controls, baseline,
-        found.detectable, found.note,
+        measure, title, scale, "alarm" if low > chance else "no alarm", (estimate.value, low, high), chance,
+        _rates_of(candidate, estimate), estimate.detectable, estimate.note,
     )  # fmt: skip
 
 
-def _scale(measure: str) -> str:
-    if measure.endswith(".auc"):
-        return "AUC"
-    return "share found" if ".tpr_at_" in measure else "advantage"
-
-
-def _why(candidate: Candidate, measure: str) -> str:
-    """The reason for a missing number: its own failure, else that of its measure."""
-    names = (measure, CATALOG[measure].by)
-    failures = [f for name in names for f in candidate.failures if f.measure == name]
-    return _said(failures[0]) if failures else "it was not run"
-
-
-def _said(failure: Failure) -> str:
-    return failure.message if failure.reason == "skipped" else f"{failure.reason}: {failure.message}"
-
-
-def _rates(candidate: Candidate, found: Estimate) -> tuple[str, float | None, float | None, float | None]:
-    """The subject, and success on members, on controls, and without a synthetic row."""
-    subject, family = ", ".join(found.subject), found.measure.split(".")[1]
-    if ".tpr_at_" in found.measure:
-        return subject, found.value, found.reference, None
+def _rates_of(candidate: Candidate, estimate: Estimate) -> Rates | None:
+    """Success on members and others behind an estimate: the entry of the same advantage with the same lower end."""
+    family, end = estimate.measure.split(".")[1], estimate.measure.rpartition(".")[2]
+    drawn = candidate.figures.get(family)
     if family == "singling_out":
-        return subject, *success(figure(candidate, "singling_out").get(found.measure.rpartition(".")[2]))
+        return next(_rates([mapping(drawn).get(end)]), None)
     if family == "linkability":
-        drawn = _of_value(mappings(candidate.figures.get("linkability")), found)
-        return _shortly(texts(drawn.get("columns"))), *success(drawn)
-    if family in ("inference", "reconstruction"):
-        of = figure(candidate, "inference").get("columns") if family == "inference" else candidate.figures.get(family)
-        drawn = _of_value(mappings(of), found)
-        return str(drawn.get("column", subject)), *success(drawn)
-    return subject, None, None, None
+        rates: Iterator[Rates] = iter(splits(candidate))
+    else:
+        rates = _rates(mapping(drawn).get("columns") if family == "inference" else drawn)
+    return next((one for one in rates if one.advantage[:2] == (estimate.value, estimate.low)), None)
 
 
-def _shortly(names: Sequence[str], most: int = 2) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def splits(candidate: Candidate) -> tuple[Rates, ...]:
+    """Each way to deal the columns to two sources, and how often the two parts of a person's record are linked."""
+    drawn = mappings(candidate.figures.get("linkability"))
+    whole = {name for one in drawn for side in ("columns", "others") for name in texts(one.get(side))}
+    return tuple(sorted(_rates(drawn, whole), key=lambda split: -split.advantage[1]))
 
 
-def _of_value(drawn: Sequence[Mapping[str, Any]], found: Estimate) -> Mapping[str, Any]:
-    """The entry that an estimate is about: it has the same advantage with the same lower end."""
-    for one in drawn:
-        advantage = interval(one.get("advantage"))
-        if advantage is not None and advantage[:2] == (found.value, found.low):
-            return one
-    return {}
+def _rates(drawn: object, whole: set[str] | None = None) -> Iterator[Rates]:
+    """Entry by entry; one without its rates is left out."""
+    for one in mappings(drawn):
+        attack, control, advantage = (interval(one.get(name)) for name in ("attack", "control", "advantage"))
+        if attack is None or control is None or advantage is None:
+            continue
+        columns, others = texts(one.get("columns")), texts(one.get("others"))
+        yield Rates(
+            column=str(one.get("column", ", ".join(columns))),
+            members=attack[0],
+            controls=control[0],
+            own=amount(one.get("baseline"), 1.0),
+            advantage=advantage,
+            usual=amount(one.get("majority"), 1.0),
+            rare=interval(mapping(one.get("rare")).get("advantage")),
+            quasi=interval(mapping(one.get("quasi_identifiers")).get("advantage")),
+            others="all others" if {*columns, *others} == whole else ", ".join(others),
+        )
+
+
+def interval(found: object) -> Interval | None:
+    """Three numbers of a file as a value with its interval; none where they are not three numbers.
+
+    >>> interval([0.5, 0.4, 0.6]), interval("0.5")
+    ((0.5, 0.4, 0.6), None)
+    """
+    if not isinstance(found, list | tuple) or len(found) != 3:
+        return None
+    value, low, high = (finite(number, default=float("nan")) for number in found)
+    return (value, low, high) if value + low + high == value + low + high else None
+
+
+def ways(candidate: Candidate) -> tuple[Way, ...]:
+    membership = mapping(candidate.figures.get("membership"))
+    chosen = set(texts(membership.get("chosen")))
+    return tuple(
+        Way(WAYS.get(name, name), name in chosen, tuple(interval(one.get(key)) for key in RATES))
+        for one in mappings(membership.get("attacks"))
+        for name in [str(one.get("name", ""))]
+    )
+
+
+def reached(candidate: Candidate) -> tuple[Reached, ...]:
+    measures = ("privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01")
+    measured: Sequence[tuple[str, Any]] = [(measure, candidate.find(measure)) for measure in measures]
+    return tuple(
+        Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
+        for measure, one in measured
+        if isinstance(one, Estimate) and one.low is not None and one.high is not None
+    )

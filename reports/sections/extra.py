@@ -38,7 +38,8 @@ class ExtraSection:
     weak: Callable[[Candidate], Iterable[WeakSpot]] = no_weak_spots
 
     @property
-    def place(self) -> tuple[str, str]:
+    def part(self) -> tuple[str, str]:
+        """Its anchor and title in the list of sections."""
         return self.anchor, self.title
 
 
@@ -51,12 +52,7 @@ def weak_spots(candidate: Candidate) -> Iterator[WeakSpot]:
         yield from (replace(spot, anchor=section.anchor) for spot in section.weak(candidate))
 
 
-def read_extras(candidate: Candidate, schema: Schema) -> Mapping[str, Any]:
-    """What each section says of a candidate, by its anchor."""
-    return {section.anchor: section.read(candidate, schema) for section in brought()}
-
-
 def filled(candidates: Iterable[Mapping[str, Any]]) -> tuple[ExtraSection, ...]:
-    """The sections that say something of any candidate."""
-    said = {anchor for each in candidates for anchor, what in each.items() if what is not None}
-    return tuple(section for section in brought() if section.anchor in said)
+    """The sections that say something of any candidate, of whom each has what they say by their anchors."""
+    anchors = {anchor for each in candidates for anchor, content in each.items() if content is not None}
+    return tuple(section for section in brought() if section.anchor in anchors)

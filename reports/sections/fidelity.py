@@ -43,7 +43,9 @@ class Detail:
 
 @dataclass(frozen=True)
 class AssociationSet:
-    """Associations of one candidate beside the real ones; `left_out` columns had the smallest differences."""
+    """Associations of one candidate beside the real ones, and by how much they exceed these; `left_out` columns had the
+    smallest differences.
+    """
 
     columns: tuple[str, ...]
     train: tuple[tuple[float | None, ...], ...]
@@ -54,10 +56,15 @@ class AssociationSet:
 
 @dataclass(frozen=True)
 class WorstClique:
-    """Two or three columns and their total variation together, as an estimate with landmarks."""
+    """Two or three columns and their total variation together, as an estimate with landmarks; and what is drawn."""
 
     columns: tuple[str, ...]
     estimate: Estimate
+    figure: Mapping[str, Any]
+
+    @property
+    def is_drawn(self) -> bool:
+        return self.figure.get("cells") is not None
 
 
 def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
@@ -129,34 +136,27 @@ def associated(candidates: Sequence[Candidate]) -> tuple[str, ...]:
         if not figure:
             continue
         for name, real, synthetic in zip(figure["columns"], figure["train"], figure["synthetic"], strict=True):
-            gaps = (_gap(*pair) or 0.0 for pair in zip(real, synthetic, strict=True))
+            gaps = (abs(_gap(*pair) or 0.0) for pair in zip(real, synthetic, strict=True))
             worst[name] = max(worst.get(name, 0.0), *gaps)
     order = sorted(worst, key=lambda name: -worst[name])
     return tuple(order[:MOST_COLUMNS])
 
 
-def difference_top(candidates: Sequence[Candidate]) -> float:
-    """The difference of associations that the darkest shade stands for: the same for all candidates, a round number."""
-    sets = [found for c in candidates if (found := associations(c)) is not None]
-    top = max((v for s in sets for row in s.difference for v in row if v is not None), default=0.0)
-    return max(math.ceil(top * 10) / 10, 0.1)
-
-
 def _gap(real: float | None, synthetic: float | None) -> float | None:
-    """The error of an association; one that the synthetic table lacks is lost whole."""
-    return None if real is None else abs(finite(real) - finite(synthetic or 0.0))
+    """Synthetic association less real one; one that the synthetic table lacks is lost whole."""
+    return None if real is None else finite(synthetic or 0.0) - finite(real)
 
 
 def _most_wrong(difference: Sequence[Sequence[float | None]]) -> list[int]:
     """Indices of the columns to show, in table order."""
-    order = sorted(range(len(difference)), key=lambda i: (-max((v or 0.0 for v in difference[i]), default=0.0), i))
+    order = sorted(range(len(difference)), key=lambda i: (-max((abs(v or 0.0) for v in difference[i]), default=0.0), i))
     return sorted(order[:MOST_COLUMNS])
 
 
 def worst_cliques(candidate: Candidate, family: str) -> tuple[WorstClique, ...]:
     """The "pairs" or "triples" that are furthest off, with the landmarks of each."""
     worst = candidate.figures.get(family, {}).get("worst", ())[:MOST_CLIQUES]
-    return tuple(WorstClique(tuple(found["columns"]), _clique_estimate(family, found)) for found in worst)
+    return tuple(WorstClique(tuple(found["columns"]), _clique_estimate(family, found), found) for found in worst)
 
 
 def _clique_estimate(family: str, found: Mapping[str, Any]) -> Estimate:

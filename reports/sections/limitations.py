@@ -1,7 +1,4 @@
-"""Limitations of an evaluation: what did not run, how small a leak it could have seen, why copies can be honest.
-
-Every evaluation of one real table tells a little more of it, so the number of those that were counted is a limitation.
-"""
+"""Limitations of an evaluation: what did not run, how small a leak it could have seen, why copies can be honest."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,10 +8,8 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.undecided import sampled
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.text import count, finite, listed, number, percent, plain
+from evaluate.text import count, finite, listed, number, percent, plain, sentence
 from reports.audits import audit_note
-from reports.sections.attacks import AttackLine, AttackNote
-from reports.sections.privacy_budget import warned
 from synth.schema import Schema
 from synth.schema.kinds import Column
 
@@ -57,15 +52,6 @@ NOT_COUNTED = (
 
 
 @dataclass(frozen=True)
-class AttackPower:
-    """The smallest leak that one attack would have seen of each candidate; `None` where it was not run."""
-
-    title: str
-    scale: str
-    lines: tuple[AttackLine | None, ...]
-
-
-@dataclass(frozen=True)
 class TableLimitations:
     failures: tuple[Failure, ...]
     power: tuple[str, ...]
@@ -79,7 +65,18 @@ def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitatio
 
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
-    return tuple(warned(said) for said in (*evaluation.real.warnings, *evaluation.provenance.warnings))
+    return tuple(_warned(said) for said in (*evaluation.real.warnings, *evaluation.provenance.warnings))
+
+
+def _warned(said: object) -> str:
+    """A warning as a whole sentence.
+
+    >>> _warned("no formal guarantee for a"), _warned("n_units=900 is few")
+    ('No formal guarantee for a.', 'n_units=900 is few.')
+    """
+    text = sentence(said).rstrip(".")
+    first = text.partition(" ")[0]
+    return f"{text[:1].upper() + text[1:] if first.isalpha() else text}."
 
 
 _LISTED = 'kind = "categorical" and their categories (`understudy schema infer --kind COLUMN=categorical` lists them)'
@@ -126,22 +123,6 @@ def on_samples(candidate: Candidate) -> tuple[str, ...]:
     if not said:
         return ()
     return (f"{said}, by all that needs rows in memory (attacks, utility, detection, fairness).",)
-
-
-def powers(notes: Sequence[AttackNote]) -> tuple[AttackPower, ...]:
-    """The power of every attack that was run on any candidate, in the order of the first note."""
-    found = [{line.measure: line for line in note.lines} for note in notes]
-    names = dict.fromkeys(name for lines in found for name in lines)
-    tried = [tuple(lines.get(name) for lines in found) for name in names]
-    return tuple(AttackPower(*_called(lines), lines) for lines in tried if any(_gave(line) for line in lines))
-
-
-def _gave(line: AttackLine | None) -> bool:
-    return line is not None and line.word != "not measured"
-
-
-def _called(lines: Sequence[AttackLine | None]) -> tuple[str, str]:
-    return next((line.title, line.scale) for line in lines if line is not None)
 
 
 def attempts_on(evaluation: Evaluation) -> str:

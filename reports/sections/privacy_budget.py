@@ -5,16 +5,17 @@ import shlex
 from dataclasses import dataclass, replace
 
 from evaluate.provenance import LedgerStanding
-from evaluate.text import amount, count, plain, sentence
+from evaluate.text import amount, plain
 from synth.dp.statement import EventRecord, LedgerNote, PrivacyStatement
 
+STEPS = "Poisson-subsampled Gaussian"
 _WORDS = {
     "Gaussian": "Gaussian noise",
     "Laplace": "Laplace noise",
     "exponential": "Noisy choice of the best (exponential mechanism)",
     "randomized response": "Each respondent randomizes their own answer (randomized response)",
     "stability histogram": "Values whose noisy count reaches a threshold (stability histogram)",
-    "Poisson-subsampled Gaussian": "Gaussian noise on random samples of the units (DP-SGD)",
+    STEPS: "Gaussian noise on random samples of the units (DP-SGD)",
 }
 _NOISE = {
     "sigma": "sigma", "scale": "scale", "threshold": "threshold", "sensitivity": "sensitivity",
@@ -33,7 +34,7 @@ _FORMULAS = {
         "rho = times × (sensitivity ÷ sigma)² ÷ 2; its own delta is at least the chance that noise lifts a value that "
         "one unit alone holds to the threshold",
     ),
-    "Poisson-subsampled Gaussian": (
+    STEPS: (
         "DP-SGD",
         "has no rho: random samples make it cheaper than rho can say, and only the accountants price it",
     ),
@@ -52,7 +53,7 @@ class BookLine:
     what: str
     mechanism: str
     noise: tuple[str, ...]
-    times: str
+    times: int
     rho: float | None
     share: float | None
     delta: float
@@ -67,10 +68,10 @@ class BudgetTable:
     by_hand: float | None
     formulas: tuple[tuple[str, str], ...]
     ledger: LedgerNote | None
-    left: float | None
-    moment: str | None
+    left: float
+    moment: str
     recompute: str
-    find: str | None
+    find: str
 
 
 def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | None = None) -> BudgetTable:
@@ -79,25 +80,25 @@ def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | No
     rho = sum(known) if events and len(known) == len(events) else None
     own = sum(event.delta for event in events)
     rest = statement.delta - own
-    held, moment = position_of(statement.ledger, booked)
-    met = dict.fromkeys(event.mechanism for event in events)
+    note, moment = position_of(statement.ledger, booked)
+    mechanisms = dict.fromkeys(event.mechanism for event in events)
     return BudgetTable(
         lines=tuple(_line(event, rho) for event in events),
         rho=rho,
         own_delta=own,
         rest=rest,
         by_hand=None if rho is None or not 0 < rest < 1 else rho + 2 * math.sqrt(rho * math.log(1 / rest)),
-        formulas=tuple(_FORMULAS[mechanism] for mechanism in met if mechanism in _FORMULAS),
-        ledger=held,
-        left=None if held is None else max(0.0, held.total_epsilon - held.spent_epsilon),
+        formulas=tuple(_FORMULAS[mechanism] for mechanism in mechanisms if mechanism in _FORMULAS),
+        ledger=note,
+        left=0.0 if note is None else max(0.0, note.total_epsilon - note.spent_epsilon),
         moment=moment,
-        recompute=f"understudy account evaluation.json --candidate {_quoted(name)}",
-        find=None if held is None else f"understudy ledger verify --holds {_quoted(held.entry)}",
+        recompute=f"understudy ledger show --release evaluation.json --candidate {shlex.quote(plain(name))}",
+        find="" if note is None else f"understudy ledger show --holds {shlex.quote(plain(note.entry))}",
     )
 
 
 def _line(event: EventRecord, total: float | None) -> BookLine:
-    shown = [
+    noise = [
         f"{_NOISE.get(key, plain(key))} {exact(value)}"
         for key, value in event.noise.items()
         if not isinstance(value, bool)
@@ -105,23 +106,28 @@ def _line(event: EventRecord, total: float | None) -> BookLine:
     return BookLine(
         what=plain(event.what),
         mechanism=_WORDS.get(event.mechanism, plain(event.mechanism)),
-        noise=(*shown, "on whole numbers") if event.noise.get("whole") is True else tuple(shown),
-        times=count(event.count),
+        noise=(*noise, "on whole numbers") if event.noise.get("whole") is True else tuple(noise),
+        times=event.count,
         rho=event.rho,
         share=event.rho / total if event.rho is not None and total else None,
         delta=event.delta,
     )
 
 
-def position_of(
-    note: LedgerNote | None, booked: LedgerStanding | None = None
-) -> tuple[LedgerNote, str] | tuple[None, None]:  # fmt: skip
+def noise_multiplier(statement: PrivacyStatement) -> float | None:
+    """Noise in units of what one unit can move: of DP-SGD's steps, else the least of all Gaussian releases."""
+    steps = [event.noise["noise_multiplier"] for event in statement.events if event.mechanism == STEPS]
+    gaussian = [event.noise for event in statement.events if event.mechanism == "Gaussian"]
+    return min(steps or [noise["sigma"] / noise["sensitivity"] for noise in gaussian], default=None)
+
+
+def position_of(note: LedgerNote | None, booked: LedgerStanding | None = None) -> tuple[LedgerNote | None, str]:
     """A release in its ledger and the standing of its dataset, with one moment for both. A run reserves all that it
     draws before it draws anything, and the note of each release is of the moment when that one was reserved. What a
     reader takes for the position is that after all of them.
     """
     if note is None:
-        return None, None
+        return None, ""
     of_account = booked is not None and all(getattr(booked, name) == getattr(note, name) for name in _ACCOUNT)
     if booked is None or not of_account or booked.spent_epsilon < note.spent_epsilon:
         return note, AFTER_RELEASE
@@ -138,18 +144,3 @@ def exact(value: object) -> str:
     if number is None:
         return "—"
     return f"{number:.6g}".replace("e-0", "e-").replace("e+", "e").replace("-", "\u2212")
-
-
-def warned(said: object) -> str:
-    """A warning as a whole sentence.
-
-    >>> warned("no formal guarantee for a"), warned("n_units=900 is few")
-    ('No formal guarantee for a.', 'n_units=900 is few.')
-    """
-    text = sentence(said).rstrip(".")
-    first = text.partition(" ")[0]
-    return f"{text[:1].upper() + text[1:] if first.isalpha() else text}."
-
-
-def _quoted(name: object) -> str:
-    return shlex.quote(plain(name))

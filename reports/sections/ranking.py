@@ -5,14 +5,19 @@ that lie far apart may share one where the interval of either is wide. So a page
 of each figure.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evaluate.comparison import BarringFinding, PairResult, PicturePoint, Rank, RankedFigure, VendorResult
-from evaluate.ranking.figures import FIGURES
+from evaluate.comparison import PairResult, PicturePoint, Rank, VendorRanking, VendorResult
 from evaluate.result import Estimate, Evaluation
-from evaluate.text import MOST_NAMED, loss
 from reports.glossary import entry
+
+STANDINGS = {
+    "ranked": "ranked",
+    "incomplete": "columns missing",
+    "disqualified": "disqualified",
+    "not evaluated": "not evaluated",
+}
+MOST_DIFFERENCES = 60  # Pairs that are listed on the page; the file has all
 
 
 @dataclass(frozen=True)
@@ -34,96 +39,43 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class BrokenRule:
-    measure: str
-    title: str
-    why: str
-    limit: float
-    reason: str
-    estimate: Estimate | None
-    own: bool
+class VendorRow:
+    """One vendor with its rank; `None` where it has none."""
+
+    vendor: VendorResult
+    rank: Rank | None
 
     @property
-    def note(self) -> str:
-        """The meaning of the number, without full stop; empty where the reason says it, or nothing does."""
-        said = "" if self.estimate is None else self.estimate.note.strip().rstrip(".")
-        return "" if said in self.reason else f"{said[:1].upper()}{said[1:]}"
+    def name(self) -> str:
+        return self.vendor.name
 
-
-@dataclass(frozen=True)
-class VendorRow:
-    """One vendor; `formulas` counts cells that a spreadsheet would run."""
-
-    name: str
-    file: str
-    standing: str
-    words: str
-    reason: str
-    place: int | None
-    letters: str
-    behind: tuple[str, ...]
-    delivered: int | None
-    compared: int | None
-    missing: tuple[str, ...]
-    extra: tuple[str, ...]
-    n_extra: int
-    formulas: int
-    claim: tuple[tuple[str, str], ...]
-    same_as: str
-    evidence: tuple[BrokenRule, ...]
-    open: tuple[str, ...]
+    @property
+    def words(self) -> str:
+        return STANDINGS[self.vendor.standing]
 
     @property
     def broken(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.title for one in self.evidence))
+        return tuple(dict.fromkeys(named(one.name) for one in self.vendor.evidence))
 
 
 @dataclass(frozen=True)
 class Ranking:
+    """A comparison as the page reads it, with the interval of each figure by its name and the table's."""
+
+    found: VendorRanking
     rows: tuple[VendorRow, ...]
-    figures: tuple[RankedFigure, ...]
     differences: tuple[PairResult, ...]
-    n_differences: int
-    rule: str
-    n_compared: int | None
-    rows_asked: bool
-    policy: str
     marks: tuple[Mark, ...]
     titles: tuple[str, str]
-    reference: float | None
+    intervals: dict[tuple[str, str], Estimate]
 
     @property
     def ranked(self) -> tuple[VendorRow, ...]:
-        return tuple(row for row in self.rows if row.standing == "ranked")
+        return tuple(row for row in self.rows if row.vendor.standing == "ranked")
 
     @property
-    def others(self) -> tuple[VendorRow, ...]:
-        return tuple(row for row in self.rows if row.standing != "ranked")
-
-    @property
-    def claimed(self) -> bool:
-        return any(row.claim for row in self.rows)
-
-
-def intervals_of(evaluation: Evaluation) -> Mapping[tuple[str, str], Estimate]:
-    """Estimates by title of the figure and name of the table; a number without an interval is not there."""
-    if evaluation.ranking is None:
-        return {}
-    found = ((c.name, c.find(measure)) for c in evaluation.candidates for measure in FIGURES)
-    return {
-        (entry(one.measure).title, name): one
-        for name, one in found
-        if isinstance(one, Estimate) and one.low is not None and one.high is not None
-    }
-
-
-STANDINGS = {
-    "ranked": "ranked",
-    "incomplete": "columns missing",
-    "disqualified": "disqualified",
-    "not evaluated": "not evaluated",
-}
-MOST_DIFFERENCES = 60  # Pairs that are listed on the page; the file has all
+    def reference(self) -> float | None:
+        return None if self.found.picture is None else self.found.picture.reference
 
 
 def ranking_of(evaluation: Evaluation) -> Ranking | None:
@@ -131,55 +83,30 @@ def ranking_of(evaluation: Evaluation) -> Ranking | None:
     found = evaluation.ranking
     if found is None:
         return None
-    order, picture = found.order, found.picture
-    places = {one.name: one for one in order.order}
-    rows = [_row(vendor, places.get(vendor.name)) for vendor in found.vendors]
-    shown = list(STANDINGS)
-    rows.sort(key=lambda row: (shown.index(row.standing), row.place or 0))
+    order, picture, standings = found.order, found.picture, list(STANDINGS)
+    ranks = {one.name: one for one in order.order}
+    rows = [VendorRow(vendor, ranks.get(vendor.name)) for vendor in found.vendors]
+    rows.sort(key=lambda row: (standings.index(row.vendor.standing), row.rank.place if row.rank else 0))
     differences = sorted(
         order.comparisons, key=lambda one: (not one.better, 1.0 if one.p_adjusted is None else one.p_adjusted)
     )
+    measured = {
+        (figure.figure, candidate.name): candidate.find(figure.figure)
+        for figure in order.figures
+        for candidate in evaluation.candidates
+    }
     return Ranking(
+        found=found,
         rows=tuple(rows),
-        figures=tuple(one for one in order.figures if one.values),
         differences=tuple(differences[:MOST_DIFFERENCES]),
-        n_differences=len(differences),
-        rule=order.rule,
-        n_compared=found.terms.rows,
-        rows_asked=found.terms.rows_asked is not None,
-        policy=found.terms.policy,
         marks=() if picture is None else tuple(_mark(one) for one in picture.points),
-        titles=("", "") if picture is None else (_title(picture.utility), f"{_title(picture.exposure)}, upper end"),
-        reference=None if picture is None else picture.reference,
-    )
-
-
-def _row(vendor: VendorResult, place: Rank | None) -> VendorRow:
-    return VendorRow(
-        name=vendor.name,
-        file=vendor.file,
-        standing=vendor.standing,
-        words=STANDINGS[vendor.standing],
-        reason=vendor.reason,
-        place=None if place is None else place.place,
-        letters="" if place is None else place.letters,
-        behind=() if place is None else place.behind,
-        delivered=vendor.rows_offered,
-        compared=vendor.rows_compared,
-        missing=vendor.missing_columns,
-        extra=vendor.extra_columns[:MOST_NAMED],
-        n_extra=vendor.n_extra_columns,
-        formulas=vendor.formula_cells or 0,
-        claim=tuple((name, str(one) if isinstance(one, str) else loss(one)) for name, one in vendor.claim.items()),
-        same_as=vendor.same_as or "",
-        evidence=tuple(_evidence(one) for one in vendor.evidence),
-        open=tuple(_named(name, name) for name in vendor.open),
-    )
-
-
-def _evidence(one: BarringFinding) -> BrokenRule:
-    title = _named(one.name, one.measure)
-    return BrokenRule(one.measure, title, one.why, one.fails_beyond, one.reason, one.estimate, one.beyond_policy)
+        titles=("", "")
+        if picture is None
+        else (entry(picture.utility).title, f"{entry(picture.exposure).title}, upper end"),
+        intervals={
+            key: one for key, one in measured.items() if isinstance(one, Estimate) and one.low is not None
+        },
+    )  # fmt: skip
 
 
 def _mark(point: PicturePoint) -> Mark:
@@ -188,10 +115,6 @@ def _mark(point: PicturePoint) -> Mark:
     return Mark(point.name, point.utility, low, high, point.exposure, point.best and not barred, barred)
 
 
-def _named(name: str, measure: str) -> str:
+def named(name: str) -> str:
     """The title of a measure, or what a comparison calls what it measures for itself alone."""
-    return f"{name[:1].upper()}{name[1:]}" if " " in name else _title(measure)
-
-
-def _title(measure: str) -> str:
-    return entry(measure).title if measure else ""
+    return f"{name[:1].upper()}{name[1:]}" if " " in name else entry(name).title

@@ -18,20 +18,17 @@ PANELS = (
 )  # fmt: skip
 """Measures that are drawn along epsilon, in this order, as far as they were measured."""
 MOST_SECTIONS = 4  # Points that are shown in full where none is named for release; a page holds no more than about this
+Setting = tuple[str, float | None]  # A generator, and its epsilon; `None`: without
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One fit of a sweep: a generator at an epsilon (none: without) with a seed."""
+    """One fit of a sweep."""
 
     candidate: Candidate
     generator: str
     epsilon: float | None
     seed: int
-
-    @property
-    def setting(self) -> tuple[str, float | None]:
-        return self.generator, self.epsilon
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
+    """One measure along epsilon."""
+
     measure: str
     entry: Metric
     better: str
@@ -74,6 +73,8 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class Sweep:
+    """What the private fits come to together, and each measure along epsilon; `n_uncovered` fits promise nothing."""
+
     releasable: bool
     epsilon: float | None
     delta: float | None
@@ -86,7 +87,6 @@ class Sweep:
 
     @property
     def n_uncovered(self) -> int:
-        """Fits that promise nothing: what the others come to together does not cover their tables."""
         return max(0, self.n_points - self.n_fits)
 
 
@@ -97,17 +97,20 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
     swept, points = evaluation.provenance.sweep, sweep_points(evaluation)
     if swept is None or not points:
         return None
-    composed = swept.composed
-    panels = tuple(panel for measure in PANELS if (panel := _panel(measure, points)) is not None)
+    together, groups = swept.composed, by_setting(points)
+    panels = tuple(panel for measure in PANELS if (panel := _panel(measure, groups)) is not None)
     return Sweep(
-        releasable=is_releasable(evaluation),
-        epsilon=None if composed is None else composed.epsilon,
-        delta=None if composed is None else composed.delta,
-        n_fits=0 if composed is None else composed.n_fits,
+        releasable=swept.releasable,
+        epsilon=None if together is None else together.epsilon,
+        delta=None if together is None else together.delta,
+        n_fits=0 if together is None else together.n_fits,
         n_points=len(points),
-        n_seeds=max(len(group) for group in by_setting(points).values()),
+        n_seeds=max(map(len, groups.values())),
         panels=panels,
-        rows=tuple(_row(setting, group, panels) for setting, group in by_setting(points).items()),
+        rows=tuple(
+            SweepRow(*setting, len(group), tuple(_mean(_estimates(panel.measure, group)) for panel in panels))
+            for setting, group in groups.items()
+        ),
         hidden=len(points) - len(shown),
     )
 
@@ -122,13 +125,13 @@ def sweep_points(evaluation: Evaluation) -> tuple[SweepPoint, ...]:
     """The points of a sweep, in the order of its generators, by epsilon and seed; empty where there is none."""
     swept = evaluation.provenance.sweep
     candidates = {candidate.name: candidate for candidate in evaluation.candidates}
-    found = [
+    points = [
         SweepPoint(candidates[one.label], one.generator, one.epsilon, one.seed)
         for one in (() if swept is None else swept.points)
         if one.label in candidates
     ]
-    order = {name: i for i, name in enumerate(dict.fromkeys(point.generator for point in found))}
-    return tuple(sorted(found, key=lambda p: (order[p.generator], _rank(p.epsilon), p.seed)))
+    order = {name: i for i, name in enumerate(dict.fromkeys(point.generator for point in points))}
+    return tuple(sorted(points, key=lambda p: (order[p.generator], _rank(p.epsilon), p.seed)))
 
 
 def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidate, ...]:
@@ -138,13 +141,15 @@ def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidat
         return evaluation.candidates
     named = tuple(c for c in evaluation.candidates if c.name == release)
     firsts = [group[0].candidate for group in by_setting(points).values()]
-    return named or tuple(firsts[i] for i in _spread(len(firsts), MOST_SECTIONS))
+    last = len(firsts) - 1
+    spread = dict.fromkeys(round(i * last / (MOST_SECTIONS - 1)) for i in range(MOST_SECTIONS))  # both ends among them
+    return named or tuple(firsts if last < MOST_SECTIONS else (firsts[i] for i in spread))
 
 
-def by_setting(points: Iterable[SweepPoint]) -> dict[tuple[str, float | None], list[SweepPoint]]:
-    groups: dict[tuple[str, float | None], list[SweepPoint]] = {}
+def by_setting(points: Iterable[SweepPoint]) -> dict[Setting, list[SweepPoint]]:
+    groups: dict[Setting, list[SweepPoint]] = {}
     for point in points:
-        groups.setdefault(point.setting, []).append(point)
+        groups.setdefault((point.generator, point.epsilon), []).append(point)
     return groups
 
 
@@ -166,13 +171,10 @@ def mean_of(values: Sequence[float]) -> Mean:
     return Mean(tuple(values), mean, mean - half, mean + half)
 
 
-def _spread(n: int, most: int) -> list[int]:
-    """Places spread evenly over a list, both ends among them.
-
-    >>> _spread(5, 4), _spread(2, 4)
-    ([0, 1, 3, 4], [0, 1])
-    """
-    return list(range(n)) if n <= most else [round(i * (n - 1) / (most - 1)) for i in range(most)]
+def average(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that are there; none where none is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
 
 
 def _rank(epsilon: float | None) -> float:
@@ -184,38 +186,27 @@ def _estimates(measure: str, points: Iterable[SweepPoint]) -> list[Estimate]:
     return [one for one in found if isinstance(one, Estimate)]
 
 
-def _mean(measure: str, points: Iterable[SweepPoint]) -> Mean | None:
-    values = [one.value for one in _estimates(measure, points)]
-    return mean_of(values) if values else None
+def _mean(estimates: Sequence[Estimate]) -> Mean | None:
+    return mean_of([one.value for one in estimates]) if estimates else None
 
 
-def _panel(measure: str, points: Sequence[SweepPoint]) -> Panel | None:
-    found = _estimates(measure, points)
-    if not found:
+def _panel(measure: str, groups: dict[Setting, list[SweepPoint]]) -> Panel | None:
+    found = {setting: _estimates(measure, group) for setting, group in groups.items()}
+    every = [one for several in found.values() for one in several]
+    if not every:
         return None
     dots: dict[str, list[tuple[float | None, Mean]]] = {}
-    for (generator, epsilon), group in by_setting(points).items():
-        mean = _mean(measure, group)
-        if mean is not None:
+    for (generator, epsilon), several in found.items():
+        if (mean := _mean(several)) is not None:
             dots.setdefault(generator, []).append((epsilon, mean))
-    notes = {one.note for one in found}
+    notes = {one.note for one in every}
     return Panel(
         measure=measure,
         entry=entry(measure),
-        better=better(measure, found[0].direction),
+        better=better(measure, every[0].direction),
         note=notes.pop() if len(notes) == 1 and measure.startswith("utility.") else "",
-        reference=average([one.reference for one in found]),
-        floor=average([one.floor for one in found]),
-        epsilons=tuple(sorted({point.epsilon for point in points}, key=_rank)),
+        reference=average(one.reference for one in every),
+        floor=average(one.floor for one in every),
+        epsilons=tuple(sorted({epsilon for _, epsilon in groups}, key=_rank)),
         curves=tuple(Curve(generator, tuple(listed)) for generator, listed in dots.items()),
     )
-
-
-def average(values: Iterable[float | None]) -> float | None:
-    """The mean of the values that are there; none where none is."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
-
-
-def _row(setting: tuple[str, float | None], group: Sequence[SweepPoint], panels: Sequence[Panel]) -> SweepRow:
-    return SweepRow(*setting, len(group), tuple(_mean(panel.measure, group) for panel in panels))

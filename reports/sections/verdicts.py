@@ -1,4 +1,4 @@
-"""Verdicts of policies in the report: a line for each table, the reasons, and whether self-tests came out."""
+"""Verdicts of policies in the report: the reasons, the end of the interval that decided, and self-tests."""
 
 import math
 import re
@@ -7,73 +7,57 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.checks import Check
+from evaluate.gate.checks import BROKEN, Check
 from evaluate.gate.finding import Finding
+from evaluate.gate.policy import STATEMENT
 from evaluate.gate.spoiled_cases import TITLES
 from evaluate.gate.verdict import Verdict
-from evaluate.result import Case, Evaluation
+from evaluate.result import Evaluation
 from synth import extras
 
-MOST_REASONS = 5
-
+MOST_CLOSEST = 5  # Rules of a pass that are named as the closest calls
 Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
 
 
 @dataclass(frozen=True)
-class Bound:
-    value: float
-    kind: Kind
-    favorable: bool
-
-
-@dataclass(frozen=True)
 class Ruling:
+    """A verdict with its reasons: what is against it, the worst first, or the closest calls of a pass."""
+
     verdict: Verdict
-    words: str
     reasons: tuple[Finding, ...]
-    waived: tuple[Finding, ...]
     lapsed: tuple[Finding, ...]
     broken: tuple[Check, ...]
 
-
-@dataclass(frozen=True)
-class SelfCheck:
-    case: Case
-    title: str
-    checks: tuple[Check, ...]
-    absent: str
+    @property
+    def words(self) -> str:
+        return f"{self.verdict.verdict}: for {self.verdict.audience}"
 
 
 def ruling_of(verdict: Verdict) -> Ruling:
     return Ruling(
         verdict=verdict,
-        words=f"{verdict.verdict}: for {verdict.audience}",
         reasons=_reasons(verdict),
-        waived=tuple(f for f in verdict.findings if f.waived),
         lapsed=tuple(f for f in verdict.findings if f.waiver is not None and not f.waived),
-        broken=tuple(check for check in verdict.checks if check.outcome == "did not come out"),
+        broken=tuple(check for check in verdict.checks if check.outcome == BROKEN),
     )
 
 
-def bound_of(finding: Finding) -> Bound | None:
+def bound_of(finding: Finding) -> tuple[float, Kind] | None:
     """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it. None where
     there is no number, or one without an interval.
     """
     estimate = finding.estimate
     if finding.proven is not None:
-        return Bound(finding.proven, "proof", favorable=False)
+        return finding.proven, "proof"
     if estimate is None:
         return None
-    if finding.rule.measure.startswith("statement."):
-        return Bound(estimate.value, "claim", favorable=False)
+    if finding.rule.measure.startswith(STATEMENT):
+        return estimate.value, "claim"
     if estimate.low is None or estimate.high is None:
         return None
-    favorable = finding.outcome == "FAIL"
-    upper = (finding.rule.direction == "lower") != favorable
+    upper = (finding.rule.direction == "lower") != (finding.outcome == "FAIL")
     end = estimate.high if upper else estimate.low
-    if finding.rule.measure == AUDITED:
-        return Bound(end, "bound", favorable)
-    return Bound(end, "upper end" if upper else "lower end", favorable)
+    return end, "bound" if finding.rule.measure == AUDITED else "upper end" if upper else "lower end"
 
 
 def first_sentence(reason: str) -> str:
@@ -86,22 +70,24 @@ def first_sentence(reason: str) -> str:
     return found[0] if found else reason
 
 
-def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[SelfCheck, ...]:
+def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[tuple[str, tuple[Check, ...], str], ...]:
+    """Of each self-test its title, what policies said of it, and why it says nothing."""
     policies = {(v.policy, v.version): v for v in verdicts}.values()
     absent = {test.case: test.absent for test in evaluation.self_tests}
     titles = {**TITLES, **{case: spoiled.title for case, spoiled in extras.load("self-test").items()}}
-    cases = [case for case in titles if case in absent or any(c.case == case for v in policies for c in v.checks)]
-    checks = {case: tuple(c for v in policies for c in v.checks if c.case == case) for case in cases}
-    return tuple(SelfCheck(case, titles[case], checks[case], absent.get(case, "")) for case in cases)
+    checks = {case: tuple(c for v in policies for c in v.checks if c.case == case) for case in titles}
+    return tuple(
+        (title, checks[case], absent.get(case, "")) for case, title in titles.items() if case in absent or checks[case]
+    )
 
 
 def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
     if verdict.verdict == "PASS":
         passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
-        return tuple(sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f)))[:MOST_REASONS])
+        return tuple(sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f)))[:MOST_CLOSEST])
     weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
     against = [f for f in verdict.findings if f.outcome != "PASS"]
-    return tuple(sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity]))[:MOST_REASONS])
+    return tuple(sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity])))
 
 
 def _slack(finding: Finding) -> float:

@@ -1,23 +1,22 @@
-"""The weakest points of one table: its worst columns, and the groups of people whom it serves or exposes worst."""
+"""The weakest points of one table: its worst columns and relations, and the groups of people whom it serves worst."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from evaluate.plain_data import mappings
+from evaluate.plain_data import mapping, mappings
 from evaluate.result import Candidate, Estimate
 from evaluate.text import finite
 from reports.sections.extra import WeakSpot, weak_spots
 from reports.sections.utility import subgroups
 
 MOST = 5
-Anchor = Literal["columns", "utility", "attacks"]
+LOST = 0.05  # Share of the rows that keep a relation among real ones and not here, from which it is a weak spot
 
 
 @dataclass(frozen=True)
 class WeakColumn:
     column: str
-    kind: str
     tvd: float
     excess: Estimate | None
 
@@ -27,9 +26,8 @@ class WeakGroup:
     group: str
     what: str
     value: float
-    low: float | None
-    high: float | None
-    anchor: Anchor
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,23 @@ class Weakest:
     columns: tuple[WeakColumn, ...]
     groups: tuple[WeakGroup, ...]
     spots: tuple[WeakSpot, ...]
+    relations: tuple[Mapping[str, Any], ...]
 
 
 def weakest_of(candidate: Candidate) -> Weakest:
-    drawn = mappings(candidate.figures.get("columns"))
-    columns = sorted((_column(candidate, figure) for figure in drawn), key=lambda one: -one.tvd)
+    columns = sorted(
+        (
+            WeakColumn(
+                str(one.get("column", "")), finite(one.get("tvd")), excess if isinstance(excess, Estimate) else None
+            )
+            for one in mappings(candidate.figures.get("columns"))
+            for excess in [candidate.find("columns.tvd.excess", (str(one.get("column", "")),))]
+        ),
+        key=lambda one: -one.tvd,
+    )
     spots = sorted(weak_spots(candidate), key=lambda spot: -spot.value)
-    return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST], tuple(spots[:MOST]))
+    laws = (law for law in mappings(candidate.figures.get("relations")) if law["reference"] - law["kept"] >= LOST)
+    return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST], tuple(spots[:MOST]), tuple(laws)[:MOST])
 
 
 def groups_of(candidate: Candidate) -> tuple[WeakGroup, ...]:
@@ -52,25 +60,12 @@ def groups_of(candidate: Candidate) -> tuple[WeakGroup, ...]:
     return tuple(sure)
 
 
-def _column(candidate: Candidate, figure: Mapping[str, Any]) -> WeakColumn:
-    name = str(figure.get("column", ""))
-    excess = candidate.find("columns.tvd.excess", (name,))
-    return WeakColumn(
-        name, str(figure.get("kind", "")), finite(figure.get("tvd")), excess if isinstance(excess, Estimate) else None
-    )
-
-
 def _groups(candidate: Candidate) -> Iterator[WeakGroup]:
-    """Groups of sensitive columns."""
     for table in subgroups(candidate):
         for row in table["groups"]:
-            yield from _group(f"{table['column']}: {row['group']}", row)
-
-
-def _group(name: str, row: Mapping[str, Any]) -> Iterator[WeakGroup]:
-    if "excess" in row:
-        yield WeakGroup(name, "column distance beyond noise", finite(row["excess"]), None, None, "utility")
-    found = row.get("boosting")
-    if isinstance(found, Mapping):
-        value, low, high = (finite(found.get(key)) for key in ("gap", "low", "high"))
-        yield WeakGroup(name, "loss of the boosting model", value, low, high, "utility")
+            name = f"{table['column']}: {row['group']}"
+            if "excess" in row:
+                yield WeakGroup(name, "column distance beyond noise", finite(row["excess"]))
+            if found := mapping(row.get("boosting")):
+                value, low, high = (finite(found.get(key)) for key in ("gap", "low", "high"))
+                yield WeakGroup(name, "loss of the boosting model", value, low, high)

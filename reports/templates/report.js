@@ -3,19 +3,19 @@
 (() => {
   "use strict";
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const made = (tag, css) => Object.assign(document.createElement(tag), { className: css });
+  const created = (tag, css) => Object.assign(document.createElement(tag), { className: css });
   for (const control of all("[data-needs-script]")) control.hidden = false;
 
   // Folding.
   const folds = all("details");
-  const fold = open => folds.forEach(one => { one.open = open; });
+  const fold = open => folds.forEach(each => { each.open = open; });
   document.getElementById("open-all")?.addEventListener("click", () => fold(true));
   document.getElementById("close-all")?.addEventListener("click", () => fold(false));
   const reveal = () => {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-    for (let place = target; place; place = place.parentElement) {
-      if (place.nodeName === "DETAILS") place.open = true;
-      if (place.matches(".panel")) place.previousElementSibling.previousElementSibling.checked = true;
+    for (let node = target; node; node = node.parentElement) {
+      if (node.nodeName === "DETAILS") node.open = true;
+      if (node.matches(".panel")) node.previousElementSibling.previousElementSibling.checked = true;
     }
     target?.scrollIntoView?.();
   };
@@ -31,155 +31,111 @@
     scrollBy({ top: event.target.getBoundingClientRect().top - before, behavior: "instant" });
   });
 
-  // Where one is.
-  const links = new Map(all("nav a").map(link => [link.hash.slice(1), link]));
-  const places = [...links.keys()].map(id => document.getElementById(id)).filter(place => place);
-  const here = new Set();
-  const seen = new IntersectionObserver(entries => {
-    for (const entry of entries) if (entry.isIntersecting) here.add(entry.target); else here.delete(entry.target);
-    const first = places.find(place => here.has(place.closest("section")));
-    links.forEach(link => link.removeAttribute("aria-current"));
-    if (first) links.get(first.id).setAttribute("aria-current", "true");
+  // Where one is: the first section in sight.
+  const links = new Map(all("nav a").map(link => [document.getElementById(link.hash.slice(1))?.closest("section"), link]));
+  links.delete(undefined);
+  const inSight = new Set();
+  const watcher = new IntersectionObserver(entries => {
+    for (const { isIntersecting, target } of entries) inSight[isIntersecting ? "add" : "delete"](target);
+    const first = [...links.keys()].find(section => inSight.has(section));
+    for (const [section, link] of links) section === first ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
   }, { rootMargin: "-8% 0px -80% 0px" });
-  places.forEach(place => seen.observe(place.closest("section")));
+  for (const section of links.keys()) watcher.observe(section);
 
   // Finding a column.
   const field = document.getElementById("find");
-  const columns = all("[data-column]");
-  const more = document.getElementById("more-columns");
   const filter = text => {
-    const wanted = text.trim().toLowerCase();
-    let shown = 0, charts = 0;
-    for (const place of columns) {
-      place.hidden = wanted !== "" && !place.dataset.column.toLowerCase().includes(wanted);
-      if (place.matches(".column")) { charts += 1; shown += !place.hidden; }
-    }
+    const wanted = text.trim().toLowerCase(), more = document.getElementById("more-columns");
+    for (const part of all("[data-column]")) part.hidden = !part.dataset.column.toLowerCase().includes(wanted);
     if (more && wanted) more.open = true;
-    const said = document.getElementById("found");
-    if (said) said.textContent = wanted ? `${shown} of ${charts} columns` : "";
+    const charts = all(".column"), shown = charts.filter(chart => !chart.hidden).length;
+    const output = document.getElementById("found");
+    if (output) output.textContent = wanted ? `${shown} of ${charts.length} columns` : "";
   };
   field?.addEventListener("input", () => filter(field.value));
 
-  // Sorting.
-  const cellAt = (row, index) => {
-    let at = 0;
-    for (const cell of row.cells) { if (index < at + cell.colSpan) return cell.colSpan > 1 ? null : cell; at += cell.colSpan; }
-    return null;
-  };
-  const amount = text => {
-    const found = text.replaceAll("\u2212", "-").replaceAll(",", "").match(/-?\d+(\.\d+)?(e-?\d+)?/);
-    return found ? parseFloat(found[0]) - (text.trim().startsWith("<") ? 1e-9 : 0) : null;
-  };
+  // Sorting: up, down, and as it was; what has no value is last.
   const words = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
   const keyOf = (row, index, numeric) => {
-    const text = cellAt(row, index)?.textContent.trim() ?? "";
-    return numeric ? amount(text) : text || null;
+    let cell = row.cells[0];
+    for (let at = 0; cell && at + cell.colSpan <= index; cell = cell.nextElementSibling) at += cell.colSpan;
+    const text = !cell || cell.colSpan > 1 ? "" : cell.textContent.trim();
+    if (!numeric) return text || null;
+    const amount = text.replaceAll("\u2212", "-").replaceAll(",", "").match(/-?\d+(\.\d+)?(e-?\d+)?/);
+    return amount ? parseFloat(amount[0]) - (text.startsWith("<") ? 1e-9 : 0) : null;
   };
-  const sort = (table, head, index) => {
-    const was = head.getAttribute("aria-sort"), now = was === "ascending" ? "descending" : was === "descending" ? null : "ascending";
-    const numeric = head.classList.contains("n"), sign = now === "descending" ? -1 : 1;
+  const NEXT = { null: "ascending", ascending: "descending", descending: null };
+  const sort = (table, rows, head, index) => {
+    const now = NEXT[head.getAttribute("aria-sort")], numeric = head.classList.contains("n");
     all("th[aria-sort]", table).forEach(other => other.removeAttribute("aria-sort"));
     if (now) head.setAttribute("aria-sort", now);
-    const rows = table.sorted.map((row, place) => [now ? keyOf(row, index, numeric) : place, place, row]);
-    rows.sort(([a, i], [b, j]) => {
-      if (a === null || b === null || a === b) return (a === null) - (b === null) || i - j;
-      return sign * (numeric || !now ? a - b : words.compare(a, b)) || i - j;
-    });
-    table.tBodies[0].append(...rows.map(([, , row]) => row));
+    const keyed = rows.map((row, i) => ({ row, i, key: now ? keyOf(row, index, numeric) : i }));
+    const order = (a, b) => (numeric || !now ? a.key - b.key : words.compare(a.key, b.key)) * (now === "descending" ? -1 : 1);
+    keyed.sort((a, b) => (a.key === null) - (b.key === null) || (a.key !== null && order(a, b)) || a.i - b.i);
+    table.tBodies[0].append(...keyed.map(each => each.row));
   };
   for (const table of all("table:not(.asis)")) {
-    const heads = table.tHead ? [...table.tHead.rows[0].cells] : [];
-    if (!table.tBodies[0] || table.tBodies[0].rows.length < 3) continue;
-    table.sorted = [...table.tBodies[0].rows];
-    heads.forEach((head, index) => {
+    const rows = [...table.tBodies[0]?.rows ?? []];
+    if (!table.tHead || rows.length < 3) continue;
+    [...table.tHead.rows[0].cells].forEach((head, index) => {
       if (!head.textContent.trim() || head.querySelector(".sr") || head.matches(".asis")) return;
-      const button = made("button", "sort");
-      button.type = "button";
+      const button = Object.assign(created("button", "sort"), { type: "button" });
       button.append(...head.childNodes);
-      button.addEventListener("click", () => sort(table, head, index));
+      button.addEventListener("click", () => sort(table, rows, head, index));
       head.append(button);
     });
   }
 
-  // Values of charts, under the pointer or by arrow keys. A mark's <title> is taken over, so that it is not told twice.
-  const tip = made("div", "tip");
-  tip.setAttribute("role", "status");
-  tip.hidden = true;
+  // Values of charts under a pointer, a finger or arrow keys: a mark's <title>, taken over so that it is not told twice.
+  const tip = Object.assign(created("div", "tip"), { role: "status", hidden: true });
   document.body.append(tip);
   const titles = new WeakMap();
-  const titleOf = mark => {
-    if (!titles.has(mark)) {
-      const own = [...mark.children].find(child => child.nodeName === "title");
-      titles.set(mark, own ? own.textContent : "");
-      own?.remove();
-    }
-    return titles.get(mark);
-  };
-  const marked = new WeakMap();
   const marksOf = chart => {
-    if (!marked.has(chart)) marked.set(chart, all("title", chart).map(title => title.parentNode));
-    return marked.get(chart);
-  };
-  const cellsOf = chart => {
-    const values = chart.dataset.cells.split(","), names = marksOf(chart).map(titleOf);
-    const cells = [];
-    for (let i = 1, k = 0; i < names.length; i += 1) for (let j = 0; j < i; j += 1, k += 1) {
-      cells.push({ i, j, text: `${names[j]} \u00d7 ${names[i]}: ${values[k] === "" ? "none" : (values[k] / 100).toFixed(2).replace("-", "\u2212")}` });
+    for (const title of all("title", chart)) {
+      titles.set(title.parentNode, title.textContent);
+      title.remove();
     }
-    return cells;
+    return all("*", chart).filter(mark => titles.has(mark));
   };
   const show = (text, x, y) => {
     tip.textContent = text;
     tip.hidden = false;
-    const width = tip.offsetWidth, height = tip.offsetHeight;
+    const { offsetWidth: width, offsetHeight: height } = tip;
     tip.style.left = `${Math.max(4, Math.min(x - width / 2, document.documentElement.clientWidth - width - 4))}px`;
     tip.style.top = `${y - height - 12 < 4 ? y + 18 : y - height - 12}px`;
   };
   const hide = () => { tip.hidden = true; };
-  const scale = chart => chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
-  const besideCell = (chart, event) => {
-    const box = chart.getBoundingClientRect(), side = chart.dataset.side * scale(chart);
-    const j = Math.floor((event.clientX - box.left) / side), i = Math.floor((event.clientY - box.top) / side);
-    return j >= 0 && j < i ? cellsOf(chart).find(cell => cell.i === i && cell.j === j)?.text : undefined;
-  };
   const point = event => {
     const chart = event.target.closest?.("svg.chart, svg.strip, svg.small");
-    if (!chart) { if (!tip.hidden && document.activeElement?.nodeName !== "svg") hide(); return; }
-    marksOf(chart);
-    let text = chart.dataset.cells === undefined ? "" : besideCell(chart, event);
-    for (let node = event.target; !text && node && node !== chart.parentNode; node = node.parentNode) text = titleOf(node);
-    if (text) show(text, event.clientX, event.clientY); else hide();
+    if (chart?.querySelector("title")) marksOf(chart);
+    let mark = chart && event.target;
+    while (mark && !titles.has(mark)) mark = mark === chart ? null : mark.parentNode;
+    if (mark) show(titles.get(mark), event.clientX, event.clientY);
+    else if (chart || document.activeElement?.nodeName !== "svg") hide();
   };
   for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, point);
-  const step = (chart, to) => {
-    const cells = chart.dataset.cells === undefined ? null : cellsOf(chart);
-    const marks = cells ?? marksOf(chart);
-    if (!marks.length) return;
-    const at = Math.max(0, Math.min(to, marks.length - 1));
-    chart.dataset.at = at;
-    all(".at", chart).forEach(other => other.classList.remove("at"));
-    const box = chart.getBoundingClientRect();
-    if (cells) {
-      const side = chart.dataset.side * scale(chart);
-      show(cells[at].text, box.left + (cells[at].j + 0.5) * side, box.top + (cells[at].i + 0.5) * side);
-    } else {
-      marks[at].classList.add("at");
-      const place = marks[at].getBoundingClientRect();
-      show(titleOf(marks[at]), place.left + place.width / 2, Math.max(place.top, box.top));
-    }
-  };
+  const unmark = chart => all(".at", chart).forEach(mark => mark.classList.remove("at"));
   const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
   for (const chart of all("svg.chart:not(.legend)")) {
-    if (!chart.dataset.cells && !chart.querySelector("title")) continue;
+    if (!chart.querySelector("title")) continue;
+    let at = 0;
+    const step = by => {
+      const marks = marksOf(chart);
+      at = Math.max(0, Math.min(at + by, marks.length - 1));
+      unmark(chart);
+      marks[at].classList.add("at");
+      const box = marks[at].getBoundingClientRect();
+      show(titles.get(marks[at]), box.left + box.width / 2, Math.max(box.top, chart.getBoundingClientRect().top));
+    };
     chart.setAttribute("tabindex", "0");
     chart.setAttribute("aria-roledescription", "chart; arrow keys read its values");
-    chart.addEventListener("focus", () => { if (chart.matches(":focus-visible")) step(chart, Number(chart.dataset.at ?? 0)); });
-    chart.addEventListener("blur", () => { hide(); all(".at", chart).forEach(other => other.classList.remove("at")); });
+    chart.addEventListener("focus", () => { if (chart.matches(":focus-visible")) step(0); });
+    chart.addEventListener("blur", () => { hide(); unmark(chart); });
     chart.addEventListener("keydown", event => {
       if (event.key === "Escape") hide();
       if (!(event.key in STEPS)) return;
       event.preventDefault();
-      step(chart, Number(chart.dataset.at ?? 0) + STEPS[event.key]);
+      step(STEPS[event.key]);
     });
   }
 
@@ -188,11 +144,11 @@
   addEventListener("beforeprint", () => {
     hide();
     filter("");
-    opened = folds.filter(one => !one.open);
-    opened.forEach(one => { one.open = true; });
+    opened = folds.filter(each => !each.open);
+    fold(true);
   });
   addEventListener("afterprint", () => {
-    opened.forEach(one => { one.open = false; });
+    opened.forEach(each => { each.open = false; });
     if (field) filter(field.value);
   });
 })();

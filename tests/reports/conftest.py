@@ -91,6 +91,7 @@ def _candidate(name: str, names: list[str], shares: list[np.ndarray], rng: np.ra
             "pairs": _pairs(names, quality, rng),
             "utility": _utility(names[-1], quality["tstr"]),
             "membership": _membership(quality["auc"]),
+            "looks": _looks(names, rng),
             "distance": _distance(quality["excess"]),
             "singling_out": {"multivariate": _tried(0.31, quality["excess"])},
             "linkability": [
@@ -207,10 +208,26 @@ def _pairs(names: list[str], quality: dict[str, float], rng: np.random.Generator
             "tvd": quality["tv2"] * (2.4 - i / 8),
             "reference": 0.05,
             "floor": 0.16,
+            "cells": None if i else _cells(rng),
         }
         for i in range(10)
     ]
     return {"columns": names, "tvd": tvd.tolist(), "worst": worst}
+
+
+def _cells(rng: np.random.Generator) -> dict[str, Any]:
+    train, synthetic = (rng.dirichlet(np.ones(12)).reshape(3, 4).tolist() for _ in range(2))
+    return {"labels": [["1", "2", "missing"], ["a", "b", "other", "missing"]], "train": train, "synthetic": synthetic}
+
+
+def _looks(names: list[str], rng: np.random.Generator) -> dict[str, Any]:
+    real, synthetic = rng.normal(size=(2, 50, 2)).round(3).tolist()
+    columns = [
+        {"column": name, "masked": not i, "real": ["real" if i else "masked"] * 2, "synthetic": ["7", None]}
+        for i, name in enumerate(names[:3])
+    ]
+    drawn = {"variance": [0.2, 0.1], "real": real, "synthetic": synthetic, "near": [3, 7], "near_holdout": 0.01}
+    return {"rows": {"columns": columns}, "map": drawn}
 
 
 def _utility(target: str, tstr: float) -> dict[str, Any]:

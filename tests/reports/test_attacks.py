@@ -73,7 +73,7 @@ def test_rates_and_columns_come_from_the_figure_of_the_same_number() -> None:
         {"column": "income", **rates, "advantage": [0.1 + 0.02, 0.1, 0.2]},
     ]
     line = line_of(note_of(advantage(INFERRED, 0.1), inference={"columns": drawn}), INFERRED)
-    assert (line.subject, line.members, line.controls, line.baseline) == ("income", 0.5, 0.3, 0.28)
+    assert (line.rates.column, line.rates.members, line.rates.controls, line.rates.own) == ("income", 0.5, 0.3, 0.28)
 
 
 def test_without_any_result_nothing_is_said_to_be_fine() -> None:

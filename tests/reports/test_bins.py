@@ -1,11 +1,12 @@
-"""The axis of a numeric column names values that occur, never the edges between them."""
+"""Pictures of a column: an axis names values that occur, categories stand in an order, and better is right."""
 
 import re
 from itertools import pairwise
 
 import pytest
 
-from reports.charts import overlay
+from evaluate.result import Estimate
+from reports.charts import extent_of, overlay, strip
 
 
 def ticks(labels: list[str], kind: str = "integer") -> list[str]:
@@ -56,3 +57,35 @@ def test_ticks_never_overlap(digits: int) -> None:
     values = [10**digits + i for i in range(12)]
     shown = ticks([f"{a} to {b - 1}" for a, b in pairwise(values)])
     assert sum(len(text) for text in shown) * 6.4 < 320
+
+
+@pytest.mark.parametrize(
+    ("labels", "ordered", "shown"),
+    [
+        (["10", "9", "2.5", "<1"], False, ["&lt;1", "2.5", "9", "10"]),
+        (["[20-30)", "[0-10)", "[10-20)"], False, ["[0-10)", "[10-20)", "[20-30)"]),
+        (["30", "4", "12 rarer ones"], False, ["4", "30", "12 rarer ones"]),
+        (["low", "middle", "high"], True, ["low", "middle", "high"]),
+        (["low", "middle", "high"], False, ["high", "middle", "low"]),
+    ],
+)
+def test_categories_that_are_numbers_stand_in_their_order_and_others_by_size(
+    labels: list[str], ordered: bool, shown: list[str]
+) -> None:
+    n = len(labels)
+    shares = [*((i + 1) / (n * (n + 1) / 2) for i in range(n)), 0.0, 0.0]
+    drawn = overlay({"column": "c", "kind": "categorical", "labels": [*labels, "other", "missing"], "edges": None,
+                     "ordered": ordered, "train": shares, "synthetic": shares, "tvd": 0.0}, 1.0)  # fmt: skip
+    assert re.findall(r'text-anchor="end">([^<]*)</text><rect', str(drawn)) == shown
+
+
+@pytest.mark.parametrize("direction", ["lower", "higher"])
+def test_better_is_right_and_both_ends_are_numbered(direction: str) -> None:
+    estimate = Estimate("columns.tvd", 0.3, 9, direction, low=0.2, high=0.4, reference=0.1, floor=0.9)  # type: ignore[arg-type]
+    ends = ("0.9", "0.05") if direction == "lower" else ("0.05", "0.9")
+    extent = extent_of([estimate], around=(0.05,))
+    assert extent == tuple(map(float, ends))
+    drawn = str(strip(estimate, extent))
+    assert tuple(re.findall(r'tick tiny"[^>]*>([\d.]+)<', drawn)) == ends
+    real, dot = (float(re.findall(place, drawn)[0]) for place in (r'class="mark" x1="([\d.]+)"', r'cx="([\d.]+)"'))
+    assert (real > dot) is (direction == "lower")

@@ -16,8 +16,8 @@ from tests.reports.test_ranking import ranking
 
 OPEN = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 SECTIONS = (
-    "verdict", "weakest", "policy", "guarantee", "comparison", "columns", "pairs", "utility", "attacks", "limits",
-    "provenance", "signoff", "criteria", "glossary",
+    "verdict", "weakest", "policy", "guarantee", "comparison", "looks", "columns", "pairs", "utility", "attacks",
+    "limits", "provenance", "signoff", "criteria", "glossary",
 )  # fmt: skip
 LEDGER = {
     "dataset": "d" * 100, "unit": "row", "reservation": "5f" * 16, "entry": "e6" * 32, "epsilon": 1.29934,
@@ -80,10 +80,10 @@ def test_no_name_of_a_measure_is_broken_within_a_word(browser: Any, reports: dic
 
 def test_the_verdict_is_on_the_first_screen(browser: Any, reports: dict[str, Path]) -> None:
     with visiting(browser, reports["three"]) as visit:
-        box = visit.page.locator(".verdicts > li .word").last.bounding_box()
+        box = visit.page.locator(".asked .applied > b").last.bounding_box()
         assert box["y"] + box["height"] < 900
     with visiting(browser, reports["three"], 390) as visit:
-        assert visit.page.locator(".word").first.bounding_box()["y"] < 600
+        assert visit.page.locator(".applied > b").first.bounding_box()["y"] < 600
 
 
 @pytest.mark.parametrize(("width", "height", "most"), [(1440, 900, 8), (390, 844, 16)])
@@ -104,11 +104,13 @@ def test_tabs_show_one_table_at_a_time_without_a_script(browser: Any, reports: d
         assert visit.page.locator("#attacks").is_visible()
 
 
-def test_the_real_heat_map_is_drawn_once_and_no_chart_waits_to_be_seen(browser: Any, reports: dict[str, Path]) -> None:
+def test_heat_maps_of_a_table_are_of_one_size_and_no_chart_waits_to_be_seen(
+    browser: Any, reports: dict[str, Path]
+) -> None:
     with visiting(browser, reports["three"]) as visit:
         visit.page.evaluate(OPEN)
-        assert visit.page.locator("svg[aria-label*='of the training table']").count() == 1
-        assert visit.page.locator("svg[aria-label*='of the synthetic table']").count() == 3
+        sizes = visit.page.locator(".maps svg:visible").evaluate_all("all => all.map(one => one.clientWidth)")
+        assert len(sizes) == 3 and len(set(sizes)) == 1
         waiting = (
             "[...document.querySelectorAll('main *')].filter(e => getComputedStyle(e).contentVisibility === 'auto')"
         )

@@ -31,21 +31,6 @@ def test_charts_of_one_column_share_a_scale_that_holds_all_of_them(evaluation: E
             assert max(*figure["train"], *figure["synthetic"]) <= row.top
 
 
-def test_reasons_of_a_fail_begin_with_what_failed(evaluation: Evaluation, verdicts_of: Verdicts) -> None:
-    document = compose(evaluation, verdicts=verdicts_of(evaluation, "public"))
-    for section in document.sections[1:]:
-        outcomes = [finding.outcome for finding in section.rulings[0].reasons]
-        assert outcomes == sorted(outcomes, key=["FAIL", "INCONCLUSIVE"].index)
-        assert outcomes[0] == "FAIL"
-        assert len(outcomes) <= 5
-
-
-def test_reasons_of_a_pass_are_its_closest_calls(audited: Evaluation, verdicts_of: Verdicts) -> None:
-    ruling = compose(audited, verdicts=verdicts_of(audited)).sections[0].rulings[0]
-    assert ruling.words == "PASS: for people inside the organization, in a protected sandbox"
-    assert ruling.reasons[0].rule.measure == "pairs.dependence.floor_share"
-
-
 def test_wide_tables_draw_the_columns_that_are_most_wrong() -> None:
     d = 40
     real = [[0.0] * d for _ in range(d)]
@@ -77,14 +62,6 @@ def test_the_power_of_the_attack_is_stated_and_its_absence_too() -> None:
     assert "above 0.551" in weak[0]
     assert "1,000 outsiders" in weak[1]
     assert "No membership attack" in limits_of(Candidate("c", ())).power[0]
-
-
-def test_the_power_of_every_attack_that_ran_is_told_for_each_table(evaluation: Evaluation) -> None:
-    document = compose(evaluation)
-    powers = {power.title: power for power in document.powers}
-    several = powers[CATALOG["privacy.singling_out.multivariate"].title]
-    assert [line.detectable for line in several.lines if line is not None] == [0.02] * 3
-    assert all(len(power.lines) == 3 for power in document.powers)
 
 
 def test_what_is_admitted_of_all_tables_is_said_once(evaluation: Evaluation) -> None:

@@ -6,11 +6,9 @@ import pytest
 
 from evaluate.result import Candidate, Evaluation, EvaluationError, Expectation
 from evaluate.result_io import evaluation_from
-from reports.html import render_html
 from reports.sections.fidelity import expectations
 
 EXPECTED = Expectation(column=0.02, tree=0.03, pair=0.2, n_rows=800)
-HEADING = "Expected from public facts, beside what was measured"
 
 
 def candidate(expected: Expectation | None) -> Candidate:
@@ -37,13 +35,6 @@ def test_nothing_usable_shows_nothing(expected: Expectation | None) -> None:
 def test_what_was_not_measured_is_a_dash() -> None:
     bare = replace(candidate(EXPECTED), figures={})
     assert {line.measured for line in expectations(bare)} == {"\u2014"}
-
-
-def test_the_page_shows_it_with_the_privacy_statement_only(evaluation: Evaluation) -> None:
-    assert HEADING not in render_html(evaluation)
-    known = tuple(replace(one, expected=EXPECTED) for one in evaluation.candidates)
-    page = render_html(replace(evaluation, candidates=known))
-    assert page.count(f"<caption>{HEADING}") == sum(one.statement is not None for one in known) > 0
 
 
 def test_it_is_written_and_read_back(evaluation: Evaluation) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.text import loss
 from reports.model_card.card import CardError, CardFacts, internal_card, public_card
+from reports.model_card.croissant import to_croissant
 from reports.model_card.render import LICENSES, card_content, front_matter, to_markdown, to_yaml, write_card
 from reports.model_card.schema import ModelCard, card_json
 from reports.sections.privacy_budget import exact
@@ -100,7 +102,7 @@ def test_a_card_of_every_generator_is_valid_in_both_forms(name: str, epsilon: fl
             assert stated is not None
             said = content["privacy"]
             assert (said["epsilon"], said["delta"], said["n_units"]) == (stated.epsilon, stated.delta, 5000)
-            assert said["second_epsilon"] >= said["epsilon"]
+            assert said["epsilon_rdp"] >= said["epsilon"]
             assert len(said["spending"]) == len(stated.events)
             assert "formal guarantee" not in written
 
@@ -198,7 +200,7 @@ def test_an_audit_on_real_rows_is_not_in_a_public_card(evaluation: Evaluation) -
     first, *others = evaluation.candidates
     audited = replace(evaluation, candidates=(replace(first, audit=found), *others))
     assert card_content(public_card(audited, "mst", FACTS))["privacy"]["audit"]["outcome"] == "not audited"
-    assert card_content(internal_card(audited, "mst", FACTS))["privacy"]["audit"]["lower_bound"] is not None
+    assert card_content(internal_card(audited, "mst", FACTS))["privacy"]["audit"]["bound"] is not None
 
 
 def test_rows_are_rounded_without_a_guarantee_and_declared_with_one(evaluation: Evaluation) -> None:
@@ -230,7 +232,7 @@ def test_a_claim_that_its_audit_disproves_is_said_to_be_disputed(evaluation: Eva
     card = public_card(disputed, "mst", FACTS)
     content = validate(card)["privacy"]
     assert content["status"] == "disputed"
-    assert content["audit"]["lower_bound"] <= found.bound
+    assert content["audit"]["bound"] <= found.bound
     assert "**DISPUTED: an audit disproves this statement, or that of a fit that counts with it.**" in to_markdown(card)
 
 
@@ -347,7 +349,7 @@ def test_the_ledgers_position_is_that_after_all_that_the_run_drew(evaluation: Ev
     ):
         card = public_card(with_known(noted, **known), "mst", FACTS)
         held = validate(card)["privacy"]["ledger"]
-        assert (held["spent_epsilon"], held["left_epsilon"]) == (spent, pytest.approx(left))
+        assert (held["note"]["spent_epsilon"], held["left_epsilon"]) == (spent, pytest.approx(left))
         assert held["moment"].startswith(moment)
         assert f"| as it stood | {held['moment']} |" in to_markdown(card)
 
@@ -539,3 +541,28 @@ def test_a_card_is_two_files(evaluation: Evaluation, tmp_path: Path) -> None:
 def test_a_card_of_nobody_is_refused(evaluation: Evaluation) -> None:
     with pytest.raises(CardError, match=r"candidate='mts' is not in the evaluation; .*mst"):
         public_card(evaluation, "mts", FACTS)
+
+
+CROISSANT_KEYS = {
+    "@context", "@type", "conformsTo", "creator", "datePublished", "description", "distribution", "license", "name",
+    "recordSet", "url",
+}  # fmt: skip
+"""What the Croissant format 1.0 requires of a data set."""
+
+
+def test_croissant_metadata_has_what_the_format_requires_and_nothing_that_was_measured(audited: Evaluation) -> None:
+    table = pd.DataFrame({"age": [1, 2], "weight": [0.5, None], "ill": [True, False], "town": ["N", "S"]})
+    for files, source in (({"mst.csv": "ab" * 32}, "fileObject"), ({"m/1.csv": "a", "m/2.csv": "b"}, "fileSet")):
+        content = to_croissant(public_card(audited, "mst", FACTS), files, table)
+        found = json.loads(content)
+        assert set(found) >= CROISSANT_KEYS and found["conformsTo"][0] == "http://mlcommons.org/croissant/1.0"
+        files_told = {one["@id"]: one["sha256"] for one in found["distribution"] if one["@type"] == "cr:FileObject"}
+        assert files_told == files
+        known = {one["@id"] for one in found["distribution"]}
+        fields = found["recordSet"][0]["field"]
+        assert all(field["source"][source]["@id"] in known for field in fields)
+        types = {field["source"]["extract"]["column"]: field["dataType"] for field in fields}
+        assert types == {"age": "sc:Integer", "weight": "sc:Float", "ill": "sc:Boolean", "town": "sc:Text"}
+        assert "epsilon 0.999 at delta 1e\u22126, unit row" in found["description"]
+        assert content == to_croissant(public_card(otherwise_measured(audited), "mst", FACTS), files, table)
+    assert "no formal guarantee" in to_croissant(public_card(audited, "sdv.tvae", FACTS), {"t.csv": "a"}, table)

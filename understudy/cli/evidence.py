@@ -87,6 +87,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
             "ones; copies and validity are counted on all rows.",
         ),
     ] = 100_000,
+    show_rows: Annotated[bool, typer.Option(help="Let the internal report show a few real rows.")] = True,
     clamp: ClampOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> int:
@@ -98,7 +99,10 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     console = console_of(ctx)
     check_new_file(out, force=force)
     rows = {"targets": targets, "fidelity_rows": fidelity_rows, "sample_rows": sample_rows}
-    options = options_of(clamp, measure, rows, seed=seed, time_limit_s=time_limit_s, target=target, task=task)
+    options = options_of(
+        clamp, measure, rows, seed=seed, time_limit_s=time_limit_s, target=target, task=task,
+        show_rows=show_rows,
+    )  # fmt: skip
     offer = Offer(train, holdout, tuple(synthetic), schema, model, audit, shadow_models, options)
     for sentence in unverified(offer):
         console.warn(sentence)

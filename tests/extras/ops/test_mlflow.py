@@ -28,6 +28,7 @@ MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
 KEY = Estimate(COLUMNS, 0.0671, 900, "lower")
 PLACE = "http://127.0.0.1:9"
 """Nobody listens there."""
+LIVED = "Ueckermuende"  # In a real row, which the internal report shows
 CLAMPED = "'age' 74% of cells"
 """Of a warning that is read off real rows."""
 
@@ -43,7 +44,9 @@ def job_of(**tracking: Any) -> Any:
 def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> list[Run]:
     """The runs of an evaluation of one private table, as its output lies in a folder."""
     made = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
-    table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made)
+    shown = {"column": "town", "masked": False, "real": [LIVED], "synthetic": ["Ulm"]}
+    figures = {"looks": {"rows": {"columns": [shown]}}}
+    table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made, figures=figures)
     evaluation = evaluation_of(
         table, run_id="abc", schema_sha256="5" * 64, release="mst", split="keyed", seed=4711, warnings=(CLAMPED,)
     )
@@ -66,7 +69,7 @@ def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) 
 
 
 def sent(runs: list[Run]) -> set[str]:
-    return {Path(name).name for run in runs for name in run["files"]}
+    return {Path(name).name for run in runs for name in (*run["files"], *run["texts"])}
 
 
 def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: Path) -> None:
@@ -94,6 +97,8 @@ def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path)
     assert parent["params"]["seed"] == 4711
     assert "Internal: this file holds numbers computed from real rows" in parent["tags"]["mlflow.note.content"]
     assert sent(found) == {"report.html", "evaluation.json", "verdict.json", "job.toml", "README.md"}
+    assert "<html" in parent["texts"]["report.html"]
+    assert LIVED not in json.dumps(found)
 
 
 @pytest.mark.parametrize("content", ["public", "internal"])

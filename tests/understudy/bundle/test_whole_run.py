@@ -45,6 +45,7 @@ WAIVER = {
     "policy": "lenient", "version": 4, "candidate": "independent", "measure": "validity.rows", "owner": "A. Lind",
     "reason": "known", "until": date(2999, 1, 1),
 }  # fmt: skip
+TEXTS = (".json", ".html", ".toml", ".yaml", ".md", ".csv", ".xml", ".prom")
 COLUMNS = ("columns.tvd", "columns.tvd.excess", "columns.ks", "columns.wasserstein", "columns.chi2")
 
 
@@ -90,7 +91,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, A
     workspace.write_job(
         name="Planted", seed=48_271_601, release="independent", policy="lenient.toml",
         generators={"independent": {"epsilon": 1.0}},
-        evaluation={"measures": ["validity", "fidelity.columns", "privacy.copies"]},
+        evaluation={"measures": ["validity", "fidelity.columns", "fidelity.looks", "privacy.copies"]},
         released_numbers={"epsilon": 0.5}, waivers="answers.toml",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -172,6 +173,12 @@ def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(ran: tuple[
     assert "ZEBRA" not in around
     incomes = {f"{income:.10f}".rstrip("0") for income in real["income"] if 0 < income < 200}
     assert not incomes & set(re.findall(r"\d+\.\d+", everything))
+    inside = {
+        str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.suffix in TEXTS
+    }  # fmt: skip
+    showing = {name for name, text in inside.items() if incomes & set(re.findall(r"\d+\.\d+", text))}
+    assert showing == {"evaluation.json", "report.html"}
+    assert not any("ZEBRA" in text for text in inside.values())
     counts = [N_ROWS, evaluation.real.train_rows, evaluation.real.holdout_rows, int(real["ill"].sum())]
     published = json.loads(public["released.json"])["numbers"]
     noisy = {count for number in published for count in number["drawn"]}  # one in fifty is the real count by chance

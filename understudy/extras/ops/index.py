@@ -20,7 +20,7 @@ from evaluate.result import Candidate, Evaluation
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
 from reports.html import environment, inlined
-from reports.model_card.privacy import standing_of
+from reports.standing import standing_of
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet

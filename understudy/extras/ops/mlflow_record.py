@@ -2,9 +2,10 @@
 
 A tracking server is a place where others read. So a whitelist says what is sent. "public" holds nothing that was
 computed from real rows outside a budget: the job's own words without seeds, what is declared, claims of fits, released
-numbers, the verdict to hand on, and of a table with a guarantee the model card to hand on. "internal" adds what reads
-real rows, for a server that only those read who may read the internal report. No synthetic table and no model is ever
-sent: these leave by a sign-off.
+numbers, the verdict to hand on, and of a table with a guarantee the model card to hand on. "internal" adds what
+was computed from real rows, for a server that only those read who may read the internal report. Of the report and the
+evaluation it is a copy without the real rows that these show. No real row, no synthetic table and no model is ever
+sent: tables and models leave by a sign-off.
 """
 
 import importlib.util
@@ -23,8 +24,9 @@ from pydantic import Field, field_validator
 from evaluate.gate.claim import Claims, claims_of
 from evaluate.metrics import CATALOG
 from evaluate.result import NOTICE, Candidate
+from reports import render_html
 from reports.exports.summary import SUMMARY
-from reports.model_card.privacy import noise_multiplier
+from reports.sections.privacy_budget import noise_multiplier
 from synth.distribution import VERSION, missing_extra
 from synth.url import split
 from understudy.artifacts import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
@@ -38,9 +40,9 @@ SETTINGS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 """The library reports its own use to its makers; nothing of a run is told to anybody else."""
 PUBLIC_NOTE = "Nothing here was computed from real rows outside a privacy budget; the evidence is in the output folder."
-INTERNAL_FILES = (REPORT, EVALUATION, VERDICT, SUMMARY, JUNIT, *(f"{name}.toml" for name in INPUTS))
+INTERNAL_FILES = (VERDICT, SUMMARY, JUNIT, *(f"{name}.toml" for name in INPUTS))
 Run = dict[str, Any]
-"""A run as plain data: its name, and its params, metrics, tags and files."""
+"""A run as plain data: its name, and its params, metrics, tags and files, and texts by the name of their file."""
 
 
 class Mlflow(Tracker):
@@ -126,7 +128,14 @@ def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[R
     if internal:
         files += [*INTERNAL_FILES, *(f"{CARDS}/{path.name}" for path in sorted((folder / CARDS).glob("*")))]
     files = [name for name in files if (folder / name).is_file()]
-    parent = {"name": delivery.title, "params": params, "tags": tags, "metrics": metrics, "files": files}
+    texts = {}
+    if internal:
+        bare = evaluation.without_rows()
+        page = render_html(bare, verdicts=delivery.verdicts, title=delivery.title, release=delivery.release)
+        texts = {REPORT: page, EVALUATION: bare.to_json()}
+    parent = {
+        "name": delivery.title, "params": params, "tags": tags, "metrics": metrics, "files": files, "texts": texts,
+    }  # fmt: skip
     return [parent, *children]
 
 
@@ -153,7 +162,7 @@ def _child(candidate: Candidate, claims: Claims | None, delivery: Delivery, *, i
         "understudy.verdict": verdicts.get(candidate.name) if internal else None,
     }
     params = {} if candidate.generator is None else candidate.generator.settings
-    return {"name": candidate.name, "params": params, "metrics": metrics, "tags": tags, "files": []}
+    return {"name": candidate.name, "params": params, "metrics": metrics, "tags": tags, "files": [], "texts": {}}
 
 
 def _send(asked: Mlflow, runs: list[Run], folder: Path) -> str:
@@ -180,6 +189,8 @@ def _send(asked: Mlflow, runs: list[Run], folder: Path) -> str:
         for name in run["files"]:
             place, _, _ = name.rpartition("/")
             client.log_artifact(ids[-1], str(folder / name), place or None)
+        for name, text in run["texts"].items():
+            client.log_text(ids[-1], text, name)
     for run_id in reversed(ids):
         client.set_terminated(run_id)
     return f"{asked.mlflow}/#/experiments/{experiment}/runs/{ids[0]}"

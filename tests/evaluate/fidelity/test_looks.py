@@ -1,0 +1,87 @@
+"""Rows to look at: which are shown, what is masked, and that copies stand out on the map."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluate.engine import evaluate
+from evaluate.fidelity import looks
+from evaluate.result_io import evaluation_from
+from evaluate.tables import Tables
+from synth.schema import build_schema
+
+SCHEMA: dict[str, Any] = {
+    "status": "declared", "entity": "who", "order": "visit",
+    "columns": {
+        "who": {"kind": "identifier", "template": "Q####"},
+        "mail": {"kind": "personal", "personal": "email"},
+        "note": {"kind": "text"},
+        "visit": {"kind": "integer", "bounds": [1, 40]},
+        "weight": {"kind": "real", "bounds": [0, 200], "decimals": 3, "missing": True},
+        "ward": {"kind": "categorical", "categories": ["a", "b", "c"]},
+    },
+}  # fmt: skip
+HIDDEN = ("who", "mail", "note")
+
+
+def visits(seed: int, n: int = 120, most: int = 8) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n) + 1000 * seed, rng.integers(2, most + 1, n))
+    rows = pd.DataFrame({"who": [f"Q{i:04d}" for i in who], "weight": rng.normal(70, 12, len(who)).round(3)})
+    rows["visit"] = rows.groupby("who").cumcount() + 1
+    rows["mail"], rows["note"] = rows["who"] + "@real.example", "seen by " + rows["who"]
+    rows["ward"] = rng.choice(["a", "b", "c"], len(who))
+    return rows.sample(frac=1, random_state=seed)
+
+
+def shown(train: pd.DataFrame, synthetic: pd.DataFrame, schema: dict[str, Any] = SCHEMA, **how: Any) -> Any:
+    figures = looks.measure(Tables.prepare(train, visits(2), synthetic, build_schema(schema), **how)).figures
+    return figures.get("looks")
+
+
+def real_rows(found: Any) -> pd.DataFrame:
+    return pd.DataFrame({each["column"]: each["real"] for each in found["rows"]["columns"]})
+
+
+@pytest.mark.parametrize("most", [3, 30])
+def test_histories_are_whole_and_in_order_and_what_names_somebody_is_masked(most: int) -> None:
+    train = visits(1, most=most)
+    found = shown(train, visits(3))
+    rows = real_rows(found)
+    assert 5 <= len(rows) <= looks.N_ROWS
+    assert [each["column"] for each in found["rows"]["columns"] if each["masked"]] == list(HIDDEN)
+    assert all(rows[name].str.startswith(looks.MASKED).all() for name in HIDDEN)
+    assert not any(text in str(found["rows"]) for name in HIDDEN for text in train[name])
+    lengths = {tuple(history["weight"].astype(float)) for _, history in train.sort_values("visit").groupby("who")}
+    for _, history in rows.groupby("who"):
+        assert list(history["visit"].astype(int)) == list(range(1, len(history) + 1))
+        assert any(whole[: len(history)] == tuple(history["weight"].astype(float)) for whole in lengths)
+        assert len(history) == looks.N_ROWS or tuple(history["weight"].astype(float)) in lengths
+
+
+def test_rows_are_drawn_by_seed_whatever_their_order() -> None:
+    without = {**SCHEMA["columns"], "who": {**SCHEMA["columns"]["who"], "drop": True}}
+    flat = {"status": "declared", "columns": without}
+    train, synthetic = visits(1), visits(3)
+    first, again = shown(train, synthetic, flat), shown(train[::-1], synthetic[::-1], flat)
+    assert len(real_rows(first)) == looks.N_ROWS
+    assert first["rows"] == again["rows"]
+    assert first["rows"] != shown(train, synthetic, flat, seed=1)["rows"]
+
+
+def test_copies_are_next_to_training_rows_and_fresh_rows_are_no_more_often_than_the_holdout() -> None:
+    copied, fresh = (shown(visits(1), rows)["map"] for rows in (visits(1), visits(3)))
+    assert len(copied["near"]) == len(copied["synthetic"])
+    assert len(fresh["near"]) / len(fresh["synthetic"]) <= 0.05 + fresh["near_holdout"]
+    assert all(0 < share < 1 for share in fresh["variance"])
+    assert len(fresh["real"]) == min(len(visits(1)), looks.N_POINTS)
+
+
+def test_no_real_row_is_shown_where_none_is_asked_for_and_all_can_be_taken_out() -> None:
+    assert shown(visits(1), visits(3), show_rows=False) is None
+    found = evaluate(visits(1), visits(3), schema=build_schema(SCHEMA), measures=["fidelity.looks", "fidelity.columns"])
+    assert "near" not in found.candidates[0].figures["looks"]["map"]  # without a holdout nothing is near
+    assert evaluation_from(found.to_json()) == found
+    assert set(found.without_rows().candidates[0].figures) == {"columns"}
