@@ -20,7 +20,6 @@ from reports.sections.verdicts import ruling_of
 SUMMARY = "summary.md"
 MARKS = {"PASS": "\u2705", "FAIL": "\u274c", "INCONCLUSIVE": "\u2754"}
 MOST_TABLES = 12  # Tables that are shown with their rules; the rest have a line
-MOST_REASONS = 5  # Of a table; its rules below have all
 _OUTCOMES = ("FAIL", "INCONCLUSIVE", "PASS")
 
 
@@ -48,7 +47,7 @@ def to_summary(
         ranking=ranking_of(evaluation),
         warnings=(("Warnings", warnings_of(evaluation)), ("Left out or replaced", left_out(evaluation.schema))),
         link="".join(character for character in report if character.isalnum() or character in "._-/"),
-        MARKS=MARKS, MOST_TABLES=MOST_TABLES, MOST_REASONS=MOST_REASONS,
+        MARKS=MARKS, MOST_TABLES=MOST_TABLES,
         on_samples=on_samples, half_of=half_of, numbers=_numbers, ordered=_ordered, tally=_tally,
     )  # fmt: skip
     return document([written])

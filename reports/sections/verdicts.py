@@ -15,16 +15,19 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from synth import extras
 
-MOST_CLOSEST = 5  # Rules of a pass that are named as the closest calls
+MOST_REASONS = 5  # That are told at once
 Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict with its reasons: what is against it, the worst first, or the closest calls of a pass."""
+    """A verdict with its reasons: what is against it, the worst first, or the closest calls of a pass; `more` of what
+    is against it.
+    """
 
     verdict: Verdict
     reasons: tuple[Finding, ...]
+    more: tuple[Finding, ...]
     lapsed: tuple[Finding, ...]
     broken: tuple[Check, ...]
 
@@ -34,9 +37,11 @@ class Ruling:
 
 
 def ruling_of(verdict: Verdict) -> Ruling:
+    reasons = _reasons(verdict)
     return Ruling(
         verdict=verdict,
-        reasons=_reasons(verdict),
+        reasons=reasons[:MOST_REASONS],
+        more=() if verdict.verdict == "PASS" else reasons[MOST_REASONS:],
         lapsed=tuple(f for f in verdict.findings if f.waiver is not None and not f.waived),
         broken=tuple(check for check in verdict.checks if check.outcome == BROKEN),
     )
@@ -84,7 +89,7 @@ def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[tu
 def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
     if verdict.verdict == "PASS":
         passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
-        return tuple(sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f)))[:MOST_CLOSEST])
+        return tuple(sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f))))
     weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
     against = [f for f in verdict.findings if f.outcome != "PASS"]
     return tuple(sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity])))

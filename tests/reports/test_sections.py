@@ -61,12 +61,13 @@ def test_reasons_begin_with_what_failed_those_of_a_pass_are_its_closest_calls_an
     audited: Evaluation, verdicts_of: Verdicts
 ) -> None:
     for verdict in verdicts_of(audited, "public")[1:]:
-        reasons = ruling_of(verdict).reasons
+        reasons = (*ruling_of(verdict).reasons, *ruling_of(verdict).more)
         outcomes = [finding.outcome for finding in reasons]
         assert outcomes[0] == "FAIL" and outcomes == sorted(outcomes, key=["FAIL", "INCONCLUSIVE"].index)
         assert len(outcomes) == sum(finding.outcome != "PASS" for finding in verdict.findings)
         findings = tuple(replace(f, waived=f.rule == reasons[0].rule) for f in verdict.findings)
-        assert ruling_of(replace(verdict, findings=findings)).reasons[-1].rule == reasons[0].rule
+        ruling = ruling_of(replace(verdict, findings=findings))
+        assert (*ruling.reasons, *ruling.more)[-1].rule == reasons[0].rule
     passed = compose(audited, verdicts=verdicts_of(audited)).sections[0].rulings[0]
     assert passed.words == "PASS: for people inside the organization, in a protected sandbox"
     assert passed.reasons[0].rule.measure == "pairs.dependence.floor_share"

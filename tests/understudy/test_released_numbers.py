@@ -172,7 +172,7 @@ def test_every_text_of_a_run_says_one_position_of_the_ledger_and_of_which_moment
     assert booked.spent_epsilon == held.spent_epsilon
     for path in (out / "to-hand-on" / "model-card.yaml", out / "cards" / "independent.yaml"):
         position = yaml.safe_load(path.read_text())["privacy"]["ledger"]
-        assert (position["spent_epsilon"], position["left_epsilon"]) == (held.spent_epsilon, held.left_epsilon)
+        assert (position["note"]["spent_epsilon"], position["left_epsilon"]) == (held.spent_epsilon, held.left_epsilon)
         assert position["moment"] == AFTER_RUN
     for path in (out / "report.html", out / "to-hand-on" / publishing.REPORT):
         assert f"{loss(held.spent_epsilon)} <small>" in path.read_text()
