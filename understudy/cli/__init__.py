@@ -17,7 +17,6 @@ from synth import extras
 from synth.errors import TableNote
 from understudy.cli import (
     accounts,
-    advice,
     audits,
     batches,
     bundles,
@@ -56,7 +55,6 @@ jobs.add_to(app)
 batches.add_to(app)
 schemas.add_to(app)
 checks.add_to(app)
-advice.add_to(app)
 models.add_to(app)
 evidence.add_to(app)
 vendors.add_to(app)

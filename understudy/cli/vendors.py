@@ -17,7 +17,6 @@ from understudy.cli.options import (
     TargetsOption,
     TaskOption,
     TimeLimitOption,
-    call_of,
     console_of,
     options_of,
     signer_of,
@@ -79,8 +78,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
     anything else: a table could not be evaluated or lacks columns, or none is left to rank.
     """
-    from synth.output import making
-    from understudy.data.source import file_state, find_table
+    from synth.output import check_new_folder
     from understudy.vendors.comparison import compare as compared
     from understudy.vendors.delivery import deliver_comparison, exit_code, sentences
     from understudy.vendors.submission import Asked
@@ -90,32 +88,22 @@ def compare(  # noqa: PLR0913 - options of the command line
     attacked = {"targets": targets}
     options = options_of(clamp, measure, attacked, seed=seed, time_limit_s=time_limit_s, target=target, task=task)
     asked = Asked(real, holdout, schema, tuple(tables), policy, names, claims, rows, options)
-    given = [schema, *tables, Path(policy), *([] if claims is None else [claims])]
-    states = [find_table(real).state, find_table(holdout).state, *map(file_state, given)]
-    call = call_of("compare", asked={**asdict(asked), "options": asked.options.model_dump()}, files=states)
-    with making(out, call) as made:
-        signer = signer_of(sign_key, console)
-        if made.told is not None:
-            console.note(made.notice)
-            console.say(f"Comparison: {out}")
-            console.result(made.told)
-            return int(made.told["exit_code"])
-        with console.stage("compare") as progress:
-            found = compared(asked, progress)
-        with console.stage("report"):
-            deliver_comparison(found, asked, made.place, signer)
-        code = exit_code(found)
-        told = {
-            "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in found.ranking.order.order],
-            "terms": asdict(found.ranking.terms), "vendors": [asdict(one) for one in found.ranking.vendors],
-            "warnings": list(sentences(found)),
-        }  # fmt: skip
-        made.finish(told)
-        for sentence in sentences(found):
-            console.warn(sentence)
-        _show(found, console)
-        console.say(f"Comparison: {out}")
-        console.result(told)
+    check_new_folder(out)
+    signer = signer_of(sign_key, console)
+    with console.stage("compare") as progress:
+        found = compared(asked, progress)
+    with console.stage("report"):
+        deliver_comparison(found, asked, out, signer)
+    for sentence in sentences(found):
+        console.warn(sentence)
+    _show(found, console)
+    console.say(f"Comparison: {out}")
+    code = exit_code(found)
+    console.result({
+        "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in found.ranking.order.order],
+        "terms": asdict(found.ranking.terms), "vendors": [asdict(one) for one in found.ranking.vendors],
+        "warnings": list(sentences(found)),
+    })  # fmt: skip
     return code
 
 

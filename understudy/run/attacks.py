@@ -33,8 +33,6 @@ CALIBRATED = 0.05
 
 @dataclass(frozen=True)
 class Trial:
-    """The subject of an audit; all of it public."""
-
     generator: PrivateGenerator
     schema: Schema
     seed: int
@@ -88,7 +86,6 @@ def disproved(candidate: Candidate) -> tuple[str, ...]:
 
 
 def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
-    """The specification that a model was fitted by."""
     parameters = getattr(model, "parameters", None)
     if not isinstance(parameters, Mapping):
         raise AuditError(
@@ -130,11 +127,7 @@ def attacked(
 def shadow_attack(
     tables: Callable[[], Tables], chosen: Generator, n_models: int, progress: Progress
 ) -> Callable[[], MetricResult]:
-    """The attack, not yet begun.
-
-    Args:
-        tables: *Sensitive*. Gives the real rows and the synthetic table.
-    """
+    """The attack, not yet begun. *Sensitive*: `tables`."""
 
     def attack() -> MetricResult:
         from evaluate.privacy.shadow_models import measure
@@ -145,7 +138,6 @@ def shadow_attack(
 
 
 def specification_of(model: Model) -> Generator:
-    """The generator and the parameters that a model was fitted by."""
     parameters = getattr(model, "parameters", None)
     if parameters is None:
         raise ModelError("shadow models are fitted by a model's parameters, and this one holds none; fit it again")
