@@ -79,7 +79,7 @@ def test_a_run_reserves_uses_and_commits_and_says_what_is_left(workspace: Any, l
     assert set(said["reserved_epsilon"]) == {"independent", "mst"}
     assert "Ledger: dataset 'patients', unit row: epsilon reserved for independent" in ran.stderr
     kinds = [entry.kind for entry in ledger.history()]
-    assert kinds == ["opened", "reserved", "reserved", "used", "committed", "used", "committed"]
+    assert kinds == ["opened", "reserved", "reserved", "used", "used", "committed", "committed"]
     evaluation = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
     assert evaluation["provenance"]["ledger"] == said
     notes = [candidate["statement"]["ledger"] for candidate in evaluation["candidates"]]

@@ -242,4 +242,4 @@ def test_a_batch_names_a_database_without_its_user(tmp_path: Path) -> None:
     spec = build_job({"table": table, "generators": {"mst": {"epsilon": 1.0}}})
     jobs = [BatchJob(name, tmp_path / f"{name}.toml", tmp_path, spec) for name in ("one", "two")]
     (found,) = uncounted(jobs)
-    assert found.dataset == "postgresql://host/clinic#visits"
+    assert "dataset 'postgresql://host/clinic#visits'" in found

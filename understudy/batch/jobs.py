@@ -5,7 +5,7 @@ together.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,32 +115,14 @@ def _check_apart(paths: Sequence[Path]) -> None:
         taken |= dict.fromkeys(names, f"job={str(path)!r}")
 
 
-@dataclass(frozen=True)
-class Uncounted:
-    dataset: str
-    unit: str
-    jobs: tuple[str, ...]
-    epsilon: float
-
-    @property
-    def warning(self) -> str:
-        """The warning before these jobs draw, without full stop."""
-        return (
-            f"{len(self.jobs)} jobs make private releases of dataset {self.dataset!r} outside a ledger, and they add "
-            f"up: {', '.join(self.jobs)} come to epsilon={typed_loss(self.epsilon)} together by basic composition, and "
-            f"their deltas add up too; a ledger ([ledger] url in each job, or {LEDGER_VARIABLE}) keeps count of these "
-            "and of all others, and refuses what its total does not admit"
-        )
-
-
-def uncounted(jobs: Iterable[BatchJob]) -> list[Uncounted]:
-    """Every dataset of which several jobs make private releases that no ledger adds up; no row is read.
+def uncounted(jobs: Iterable[BatchJob]) -> Iterator[str]:
+    """A warning on every dataset of which several jobs make private releases that no ledger adds up; no row is read.
 
     What a job asks for counts, whether or not it comes to that. A sweep that nobody pays for releases nothing.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
-    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    found: dict[tuple[str, str], dict[str, float]] = {}
     for job in jobs:
         spec = job.spec
         if spec is None or job.fault or spec.is_sweep or not (asked := epsilons(spec)):
@@ -148,12 +130,15 @@ def uncounted(jobs: Iterable[BatchJob]) -> list[Uncounted]:
         with suppress(UnderstudyError):  # its own process tells what is wrong
             if ledger_of(spec, job.path.parent) is None:
                 schema = read_schema(job.path.parent / spec.table.schema_path)
-                found.setdefault((_dataset(job, spec, schema), schema.unit), []).append((job.name, sum(asked)))
-    return [
-        Uncounted(*key, tuple(name for name, _ in asked), sum(epsilon for _, epsilon in asked))
-        for key, asked in found.items()
-        if len(asked) > 1
-    ]
+                found.setdefault((_dataset(job, spec, schema), schema.unit), {})[job.name] = sum(asked)
+    for (dataset, _), asked_by in found.items():
+        if len(asked_by) > 1:
+            yield (
+                f"{len(asked_by)} jobs make private releases of dataset {dataset!r} outside a ledger, and they add up: "
+                f"{', '.join(asked_by)} come to epsilon={typed_loss(sum(asked_by.values()))} together by basic "
+                f"composition, and their deltas add up too; a ledger ([ledger] url in each job, or {LEDGER_VARIABLE}) "
+                "keeps count of these and of all others, and refuses what its total does not admit"
+            )
 
 
 def epsilons(spec: Job) -> list[float]:

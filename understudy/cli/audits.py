@@ -88,7 +88,7 @@ def _chosen(
     from synth.generators.base import PrivateGenerator
     from synth.generators.registry import generator, load_model
     from synth.schema_file import read_schema
-    from understudy.run.attacks import claimed_generator, specification_of
+    from understudy.run.attacks import claim_of, specification_of
 
     if model is not None:
         if name is not None or schema is not None or parameters:
@@ -97,7 +97,7 @@ def _chosen(
             )
         loaded = load_model(model)
         stated = loaded.statement
-        chosen = specification_of(loaded) if stated is None else claimed_generator(loaded, stated)
+        chosen = specification_of(loaded) if stated is None else claim_of(loaded, stated)[0]
         declared = loaded.schema
     elif name is None or schema is None:
         raise JobError("an audit needs something to audit; pass --generator and --schema, or --model")

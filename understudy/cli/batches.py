@@ -56,8 +56,8 @@ def batch(  # noqa: PLR0913 - options of the command line
     signer = signer_of(sign_key, console)
     if executor is not None:
         check_elsewhere(found, out, executor)
-    for one in uncounted(found):
-        console.warn(one.warning)
+    for sentence in uncounted(found):
+        console.warn(sentence)
     options = [
         *(["--restart"] if restart else []),
         *(["--debug"] if console.debug else []),

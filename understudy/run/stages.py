@@ -22,7 +22,7 @@ from synth.table import write_table
 from synth.table.rows import Rows
 from understudy.data.load import read_rows
 from understudy.job.seeds import child_seed
-from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
+from understudy.run.attacks import audit_claim, shadow_attacked
 from understudy.run.plan import Plan
 
 
@@ -121,7 +121,8 @@ def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
     chosen, seed = plan.generators[candidate.name], child_seed(plan.job.seed, "audit", candidate.name)
     if not isinstance(chosen, PrivateGenerator):
         return candidate
-    return audit_trial(candidate, Trial(chosen, plan.schema, seed, plan.job.evaluation.time_limit_s), progress)
+    limit = plan.job.evaluation.time_limit_s
+    return audit_claim(candidate, lambda: (chosen, plan.schema), seed=seed, time_limit_s=limit, progress=progress)
 
 
 def shadow(
@@ -131,8 +132,14 @@ def shadow(
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
     if asked.shadow_models is None:
         return candidate
-    attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
-    return attacked(candidate, SHADOW, attack, asked.time_limit_s)
+    return shadow_attacked(
+        candidate,
+        lambda: real.beside(synthetic, candidate.statement),
+        chosen,
+        asked.shadow_models,
+        time_limit_s=asked.time_limit_s,
+        progress=progress,
+    )
 
 
 def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
