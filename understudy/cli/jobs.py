@@ -106,13 +106,27 @@ def show_plan(plan: "Plan", console: "Console") -> None:
             promise = f"epsilon {typed_loss(schedule.epsilon)}, delta {schedule.delta:.3g}"
         named = ", named for release" if label == job.release else ""
         console.say(f"Generator {label}: {plan.generators[label].name}, {promise}{named}")
-    for sentence in reasons(plan.generators, schema):
+    for sentence in _reasons(plan):
         console.say(sentence)
     if plan.fund is not None:
         console.say(f"Ledger: {plan.fund.place}")
     console.say(f"Policy: {plan.policy.name}, version {plan.policy.version}, for {plan.policy.audience}")
     kinds = "every measure" if job.evaluation.measures is None else f"measures {', '.join(job.evaluation.measures)}"
     console.say(f"Evaluation: {kinds}; then a report, verdicts, cards and a sealed folder")
+
+
+def _reasons(plan: "Plan") -> list[str]:
+    """What `auto` stands for in a job, and why."""
+    from synth.generators.auto import Auto
+
+    asked = {
+        point.setting_label: Auto(
+            **{key: value for key, value in point.spec.parameters.items() if key in Auto.model_fields}
+        )
+        for point in plan.points.values()
+        if (point.spec.generator or point.family) == Auto.name
+    }
+    return reasons(asked, plan.schema)
 
 
 def show(outcome: "RunOutcome", console: "Console") -> None:
@@ -130,7 +144,7 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
         _show_candidates(outcome, console)
     of_samples = dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one))
     schema = outcome.plan.schema
-    for said in (*reasons(outcome.plan.generators, schema), *of_samples, *left_out(schema)):
+    for said in (*_reasons(outcome.plan), *of_samples, *left_out(schema)):
         console.say(said)
     _show_utility(outcome, console)
     _show_shift(outcome, console)
