@@ -109,7 +109,7 @@ def keys(name: str, part: str = "", without: tuple[str, ...] = ()) -> str:
     """The keys of one kind of file, or of one of its parts.
 
     Args:
-        name: of the kind of file, as `understudy json-schema` takes it.
+        name: of the kind of file, as `understudy check --json-schema` takes it.
         part: name of a definition in its JSON Schema.
         without: keys that have a section of their own.
     """

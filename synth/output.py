@@ -15,10 +15,9 @@ from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
 
-RUN, ROWS, MAKING = ".unfinished", ".parts", ".making"
-"""Endings of the hidden folders beside an output: of a run, of rows in several files, of anything else."""
+RUN, ROWS = ".unfinished", ".parts"
+"""Endings of the hidden folders beside an output: of a run, and of rows in several files."""
 _LOCK, _STATE = "lock", "work.json"
-_FILES = "files"  # the stamp of the output, in the state of finished work
 _SHOWN_CHARACTERS = 40  # of an output's name in that of a hidden folder beside it
 
 
@@ -76,13 +75,12 @@ class Unfinished:
 
         .NAME.ENDING/
             lock         held by the process at work
-            work.json    whose work it is; once it is finished, also which files the output is
+            work.json    whose work it is
             RESULT       becomes the output by one rename
             ...          what else the work needs
 
-    The state is written beside and renamed, so that it is whole. Of work that is thrown away it goes first: what a
-    killed process leaves of that is nobody's. Of work that has become the output it goes last: until then, the same
-    call finds its output made, and makes it no second time.
+    The state is written beside and renamed, so that it is whole. Where the folder is removed the state goes first: what
+    a killed process leaves of that is nobody's.
     """
 
     folder: Path
@@ -100,17 +98,6 @@ class Unfinished:
         with whole_file(self.folder / _STATE) as beside:
             beside.write_text(json.dumps(content), encoding="utf-8")
 
-    @property
-    def is_whole(self) -> bool:
-        """True where result or output is that of the finished work, and nobody else's files."""
-        state = self.state
-        return _FILES in state and state[_FILES] == stamp(self.result if self.result.exists() else self.out)
-
-    @property
-    def is_finished(self) -> bool:
-        """True where the result has become the output."""
-        return not self.result.exists() and is_taken(self.out) and self.is_whole
-
     @contextmanager
     def held(self, busy: str) -> Iterator[None]:
         """This process has the folder to itself, as long as the block lasts; it is made where it is not there."""
@@ -120,11 +107,6 @@ class Unfinished:
     def publish(self) -> None:
         """Turn the result into the output; it survives a power cut."""
         sync_all(self.result)
-        self.write_state({**self.state, _FILES: stamp(self.result)})
-        self.appear()
-
-    def appear(self) -> None:
-        """Give a whole result its name."""
         self.result.replace(self.out)
         sync(self.out.absolute().parent)
 
@@ -141,15 +123,10 @@ class Unfinished:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def discard(self) -> None:
-        """Remove the folder: the state last where it tells of an output that has appeared, and first otherwise."""
-        if not self.folder.is_dir():
-            return
-        if not self.is_finished:
+        """Remove the folder."""
+        if self.folder.is_dir():
             (self.folder / _STATE).unlink(missing_ok=True)
-        for path in self.folder.iterdir():
-            if path.name != _STATE:
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def read_state(path: Path, otherwise: Any) -> Any:
@@ -161,70 +138,6 @@ def read_state(path: Path, otherwise: Any) -> Any:
             f"the unfinished work is damaged: path={str(path)!r}; remove its folder and start anew (what was drawn "
             "stays spent)"
         ) from None
-
-
-@dataclass(frozen=True)
-class Making:
-    """An output that one command makes, from its first check until it has told what it made."""
-
-    work: Unfinished
-    call: Mapping[str, Any]
-    told: Mapping[str, Any] | None
-
-    @property
-    def out(self) -> Path:
-        """The file or folder that will appear."""
-        return self.work.out
-
-    @property
-    def place(self) -> Path:
-        """The path at which it is made; nothing is there yet."""
-        return self.work.result
-
-    @property
-    def notice(self) -> str:
-        """A sentence that says that nothing was made anew."""
-        return f"the output is whole: an earlier start of this command was cut short once {str(self.out)!r} was there"
-
-    def finish(self, told: Mapping[str, Any]) -> None:
-        """Turn what was made into the output; it survives a power cut."""
-        try:
-            self.work.write_state({"call": self.call, "told": told})
-            self.work.publish()
-        except OSError as error:
-            raise unwritable(self.out, error) from None
-
-
-@contextmanager
-def making(out: Path, call: Mapping[str, Any], *, is_file: bool = False, force: bool = False) -> Iterator[Making]:
-    """An output in the making, for this process alone; what is left of it is removed when the block ends.
-
-    Whoever kills the process between the output's appearance and the block's end leaves a hidden folder that says whose
-    output that is. The same command then finds it made, and makes it no second time.
-    """
-    _check_parent(out)
-    folder = hidden_beside(out, MAKING)
-    work = Unfinished(folder, out, folder / "made" / out.name)
-    asked: Mapping[str, Any] = json.loads(json.dumps(call, default=str))
-    with work.held(f"another process is writing {str(out)!r}; wait for it to end, or name another output"):
-        state = work.state
-        told = state["told"] if work.is_whole and state.get("call") == asked else None
-        if told is None or work.result.exists():
-            try:
-                check_new_file(out, force=force) if is_file else check_new_folder(out)
-            except OutputError:
-                if not state:  # else it tells of the output that is in the way
-                    work.discard()
-                raise
-        try:
-            if told is None:
-                work.clear()
-                work.result.parent.mkdir()
-            elif work.result.exists():
-                work.appear()
-            yield Making(work, asked, told)
-        finally:
-            work.discard()
 
 
 @contextmanager
@@ -253,17 +166,6 @@ def hidden_beside(out: Path, ending: str) -> Path:
         digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
         name = f"{name[:_SHOWN_CHARACTERS]}.{digest}"
     return whole.parent / f".{name}{ending}"
-
-
-def stamp(path: Path) -> str:
-    """A digest of which files an output is: their names, inodes, sizes and times, none of which a rename changes.
-
-    A file that was written, copied or put there by anybody else has another.
-    """
-    files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    found = [(one.relative_to(path).as_posix(), one.stat()) for one in files]
-    told = json.dumps([[name, state.st_ino, state.st_size, state.st_mtime_ns] for name, state in found])
-    return hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def sync(path: Path) -> None:

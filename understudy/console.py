@@ -50,7 +50,6 @@ class Console:
             self._line("stderr" if self.json else "stdout", text)
 
     def note(self, text: str) -> None:
-        """A line beside the result."""
         if not self.quiet:
             self._line("stderr", text)
 
@@ -67,11 +66,6 @@ class Console:
         except BrokenPipeError:
             pass  # nobody reads on, and the exit code says it
         return code
-
-    def file(self, text: str) -> None:
-        """A text that goes into a file: on standard output as it is, where no JSON is asked for."""
-        if not self.json:
-            self._write("stdout", text)
 
     def trace(self, text: str) -> None:
         self._write("stderr", text)

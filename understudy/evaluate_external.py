@@ -34,7 +34,7 @@ from understudy.evaluation_log import check_training, count_attempt
 from understudy.hashed_table import changed, digest
 from understudy.job.load import check_measures, given_policy, named_policy
 from understudy.job.seeds import child_seed
-from understudy.run.attacks import SHADOW, attacked, audit_model, disproved, shadow_attack, specification_of
+from understudy.run.attacks import audit_claim, claim_of, disproved, shadow_attacked, specification_of
 
 CLAMPED = (
     "values of the real tables outside the schema were clamped, as --clamp asks; every number but the share of valid "
@@ -103,11 +103,17 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     for candidate in evaluation.candidates:
         if shadowed is not None and offer.shadow_models is not None:
             beside = partial(real.beside, synthetic[candidate.name], candidate.statement)
-            attack = shadow_attack(beside, shadowed, offer.shadow_models, progress)
-            candidate = attacked(candidate, SHADOW, attack, options.time_limit_s)
-        if model is not None and offer.audit:
-            seed = child_seed(options.seed, "audit", candidate.name)
-            candidate = audit_model(candidate, model, seed=seed, time_limit_s=options.time_limit_s, progress=progress)
+            candidate = shadow_attacked(
+                candidate, beside, shadowed, offer.shadow_models, time_limit_s=options.time_limit_s, progress=progress
+            )
+        if model is not None and model.statement is not None and offer.audit:
+            candidate = audit_claim(
+                candidate,
+                partial(claim_of, model, model.statement),
+                seed=child_seed(options.seed, "audit", candidate.name),
+                time_limit_s=options.time_limit_s,
+                progress=progress,
+            )
         measured.append(candidate)
     for name, table in offered.items():
         if _name_of_content(table, schema, key, limits) != before[name]:

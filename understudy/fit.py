@@ -1,6 +1,5 @@
 """One fit outside a job: checked before a row is read, paid for before the first draw, saved whole."""
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,8 @@ from synth.dp.schedule import Schedule
 from synth.errors import JobError, OutputError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.models.model import Model
-from synth.generators.registry import load_model
 from synth.generators.wrapper import fit_model
-from synth.output import Making, is_taken
+from synth.output import check_new_folder, is_taken
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table.conforming import Outside
@@ -37,7 +35,7 @@ class SingleFit:
     schedule: Schedule | None
     fund: Fund | None
     outside: Outside
-    made: Making
+    out: Path
     place: Path | None = None
     executor: str | None = None
 
@@ -52,7 +50,7 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     chosen: Generator,
     table: RealTable,
     schema: Schema,
-    made: Making,
+    out: Path,
     *,
     outside: Outside,
     ledger: str | None,
@@ -60,6 +58,7 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     executor: str | None = None,
 ) -> SingleFit:
     """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved."""
+    check_new_folder(out)
     if place is not None and not chosen.resumes:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
     if executor is not None:
@@ -78,9 +77,9 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     if isinstance(chosen, PrivateGenerator) and chosen.promises:
         fund = None if url is None else open_fund(url, schema)
         schedule = chosen.schedule(schema)
-    if fund is not None and schedule is not None and made.told is None:
+    if fund is not None and schedule is not None:
         fund.check({chosen.name: schedule.curve})
-    return SingleFit(chosen, table, schema, schedule, fund, outside, made, place, executor)
+    return SingleFit(chosen, table, schema, schedule, fund, outside, out, place, executor)
 
 
 def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
@@ -88,7 +87,8 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
     kept = RequestsInMemory()
     with ExitStack() as until_the_end:
         if fit.executor is None:
-            real: Any = read_rows(fit.table, fit.schema, fit.outside, fit.made.place.parent)
+            fit.out.absolute().parent.mkdir(parents=True, exist_ok=True)
+            real: Any = read_rows(fit.table, fit.schema, fit.outside, fit.out.absolute().parent)
         else:
             check_columns(fit.table, fit.schema, extra=False)
             real = Table.of(fit.table.absolute).on(until_the_end.enter_context(counting(fit.executor)))
@@ -97,7 +97,9 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
 
 
 def _fitted(fit: SingleFit, real: Any, seed: int, progress: Progress, kept: RequestsInMemory) -> Model:
-    payment = _payment(fit, kept)
+    name = fit.generator.name
+    releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
+    payment = Payment(fit.fund, fit.schema, releases, kept)
     # Before the fit: a table that cannot be read again must not cost one that is paid for.
     trained_on = None
     try:
@@ -108,31 +110,17 @@ def _fitted(fit: SingleFit, real: Any, seed: int, progress: Progress, kept: Requ
     if fit.fund is not None and trained_on is not None:
         payment.reserve(trained_on)
     try:
-        with payment.budget(fit.generator.name) as budget:
+        with payment.budget(name) as budget:
             model = fit_model(
                 fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
             )
-        model.save(fit.made.place)
+        model.save(fit.out)
         if trained_on is not None:
-            note_training(fit.made.place, trained_on, fit.schema)
-        fit.made.finish({"warnings": list(kept.warnings)})
+            note_training(fit.out, trained_on, fit.schema)
         payment.commit(model.statement)
     except BaseException as error:
         if fit.fund is not None:
-            left = "the model is saved" if is_taken(fit.made.out) else "no model was left"
+            left = "the model is saved" if is_taken(fit.out) else "no model was left"
             error.add_note(f"{left}, and what the ledger reserved for it stays spent")
         raise
     return model
-
-
-def earlier_fit(fit: SingleFit, told: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]]:
-    """The saved model of an earlier start that was killed before it could tell; nothing is drawn or charged again."""
-    model = load_model(fit.made.out)
-    _payment(fit, RequestsInMemory()).commit(model.statement)
-    return model, tuple(told["warnings"])
-
-
-def _payment(fit: SingleFit, kept: RequestsInMemory) -> Payment:
-    name = fit.generator.name
-    releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
-    return Payment(fit.fund, fit.schema, releases, kept)

@@ -25,8 +25,6 @@ _WITH = "# With an epsilon: the private generator that suits the schema, chosen 
 
 @dataclass(frozen=True)
 class Units:
-    """The units of a table, as far as somebody says."""
-
     entity: str | None = None
     order: str | None = None
     propose_entity: bool = True
@@ -88,7 +86,6 @@ class QuickStart:
 
     @property
     def job(self) -> str:
-        """The job as TOML, each choice with its reason."""
         address = self.table.absolute
         fit = [_WITHOUT] if self.epsilon is None else [_WITH]
         of = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
@@ -115,7 +112,6 @@ class QuickStart:
         ])  # fmt: skip
 
     def write(self, folder: Path) -> Path:
-        """Write schema and job into a folder; returns the job's path."""
         read_off = self.schema.status == "inferred"
         (folder / SCHEMA).write_text(to_toml(self.schema, read_off=read_off), encoding="utf-8")
         (folder / JOB).write_text(self.job, encoding="utf-8")

@@ -3,17 +3,9 @@
 An attack that finds nothing still has an interval, whose upper end lies the higher the fewer people it is tried on. A
 rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. The same
 holds of a share of synthetic rows that is zero, or one. So rules are looked at whose intervals follow from counts:
-
-- membership (`privacy.membership.*`), from numbers of people;
-- rows equal to a real row (`privacy.copies`, `.excess`, `.unique.excess`), from that of synthetic rows.
-  Where real rows repeat each other, a table may yet keep a rule on an excess;
-- rows that keep the schema (`validity.rows`), from the number of synthetic rows.
-
-Others could be passed by some table of any size, and so are not looked at, though real ones may be too small for them.
-Of people and values copied the upper end is zero where nothing is hit. Of parts and near copies it is next to zero, as
-a sample of many people is looked at. It is far from zero where many rows, or their values, have a twin in the holdout.
-Distances of columns and pairs (`columns.tvd.*`, `columns.tail.*`, `pairs.*`) have intervals as wide as the columns are
-varied: that of a constant column is a point.
+membership, from numbers of people; rows equal to a real row, and rows that keep the schema, from that of synthetic
+rows. Where real rows repeat each other, a table may yet keep a rule on an excess. Any other rule could be passed by
+some table of any size.
 """
 
 from collections.abc import Iterator, Mapping

@@ -34,16 +34,33 @@ class Auto(PrivateGenerator):
 
     def chosen(self, schema: Schema) -> Generator:
         """The generator for tables of a schema, with this epsilon and delta."""
-        return Trees() if self.epsilon is None else self._private(schema)
+        return Trees() if self.epsilon is None else self._private(schema)[0]
 
-    def _private(self, schema: Schema) -> Aim | Independent | LatentClass:
-        if self.signal(schema) < LEAST_SIGNAL or len(schema.modeled) == 1:
-            return Independent(epsilon=self.epsilon, delta=self.delta)
-        few, is_small = Aim(epsilon=self.epsilon, delta=self.delta), len(schema.modeled) < FEW_COLUMNS
-        is_wrapped = any(wrapper.wraps(few, schema) for wrapper in extras.load("wrapper").values())
-        if is_small or is_wrapped or self._suits_few_marginals(schema):
-            return few
-        return LatentClass(epsilon=self.epsilon, delta=self.delta)
+    def reason(self, schema: Schema) -> str:
+        """Why that generator, by public facts alone."""
+        if self.epsilon is None:
+            return "no epsilon is named, so that nothing is promised: its table may repeat what single rows say"
+        return self._private(schema)[1]
+
+    def _private(self, schema: Schema) -> tuple[Aim | Independent | LatentClass, str]:
+        n_columns, signal = len(schema.modeled), self.signal(schema)
+        alone = Independent(epsilon=self.epsilon, delta=self.delta)
+        if n_columns == 1:
+            return alone, "one column is to be learned, so that there are no pairs to measure"
+        if signal < LEAST_SIGNAL:
+            return alone, (
+                f"pairs drown in noise: all units are {signal:.2g} standard deviations of the noise of a pair, and a "
+                f"model of pairs takes {LEAST_SIGNAL:g}"
+            )
+        few = Aim(epsilon=self.epsilon, delta=self.delta)
+        if n_columns < FEW_COLUMNS:
+            return few, f"of {n_columns} columns a junction tree holds what matters, and sharper than classes do"
+        if any(wrapper.wraps(few, schema) for wrapper in extras.load("wrapper").values()):
+            return few, "rows are drawn given others, or beside texts, which a junction tree does exactly"
+        if self._suits_few_marginals(schema):
+            return few, "most columns are categories, and with so many levels few marginals say more than all pairs"
+        classes = LatentClass(epsilon=self.epsilon, delta=self.delta)
+        return classes, f"all {n_columns * (n_columns - 1) // 2} pairs are measured at once: none has to be left out"
 
     def _suits_few_marginals(self, schema: Schema) -> bool:
         columns = [schema.columns[name] for name in schema.modeled]
@@ -71,7 +88,7 @@ class Auto(PrivateGenerator):
         return chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
 
     def plan(self, schema: Schema) -> Plan:
-        return self._private(schema).plan(schema)
+        return self._private(schema)[0].plan(schema)
 
     def fit(self, train: Any, schema: Schema, **options: Any) -> Model:
         """A model of the table, fitted by the generator that is chosen."""

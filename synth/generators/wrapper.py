@@ -41,11 +41,6 @@ class Wrapper(PrivateGenerator):
         return False
 
     @classmethod
-    def usual(cls, schema: Schema) -> Any:
-        """The usual value of its option for a schema; `None`: it is not needed."""
-        return None
-
-    @classmethod
     def load(
         cls,
         base: Model,
@@ -77,10 +72,6 @@ class Wrapper(PrivateGenerator):
     @property
     def unsaved(self) -> str | None:  # type: ignore[override]
         return self.base.unsaved
-
-    def advice(self, schema: Schema) -> tuple[str, ...]:
-        """What to know before such a fit; sentences without a final stop."""
-        return ()
 
     @property
     def reads(self) -> Mapping[str, Path]:
@@ -159,12 +150,6 @@ def cautions(generator: Generator, schema: Schema) -> tuple[str, ...]:
 def draws_in_order(generator: Generator, schema: Schema) -> bool:
     """True if the generator, fitted under the schema, draws the rows of an entity one after another."""
     return compose(unwrapped(generator), schema).in_order
-
-
-def usual_options(schema: Schema) -> dict[str, Any]:
-    """The options of wrappers that a schema needs, with their usual values."""
-    usual = {option: wrapper.usual(schema) for option, wrapper in extras.load("wrapper").items()}
-    return {option: value for option, value in usual.items() if value is not None}
 
 
 def wrappers(generator: Generator) -> Iterator[Wrapper]:

@@ -290,7 +290,6 @@ def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace, place:
     for command in (
         ("schema", "infer", address, "--out", folder / "inferred.toml"),
         ("schema", "check", address, *schema),
-        ("advise", address, *schema, "--epsilon", 1),
         ("fit", address, *schema, "--generator", "tvae", "--set", "epochs=1", "--out", folder / "model"),
         ("randomize", address, *schema, "--epsilon", 1, "--out", folder / "reports"),
     ):
@@ -299,8 +298,6 @@ def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace, place:
     wrong = put(workspace, named_table().assign(age=7), place)
     ran = workspace.run("schema", "check", wrong, *schema)
     assert ran.exit_code == 2 and "column='age'" in ran.stderr
-    ran = workspace.run("advise", put(workspace, named_table().drop(columns="age"), place), *schema, "--epsilon", 1)
-    assert ran.exit_code == 2 and "'age'" in ran.stderr
 
 
 FIT = ("--generator", "mst", "--clamp")

@@ -35,20 +35,6 @@ def run_refused(workspace: Any, saying: str = "") -> str:
     return refused(workspace, "run", workspace.folder / "job.toml", "--out", workspace.folder / "out", saying=saying)
 
 
-def test_a_missing_job_is_refused(workspace: Any) -> None:
-    refused(workspace, "run", workspace.folder / "none.toml", "--out", workspace.folder / "out", saying="none.toml")
-
-
-def test_a_missing_table_is_refused(workspace: Any) -> None:
-    (workspace.folder / "table.csv").unlink()
-    run_refused(workspace, "table.csv")
-
-
-def test_a_missing_schema_is_refused(workspace: Any) -> None:
-    (workspace.folder / "schema.toml").unlink()
-    run_refused(workspace, "schema.toml")
-
-
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"age,income,town,ill\n"], ids=["empty", "blank", "header only"])
 def test_a_table_without_rows_is_refused(workspace: Any, content: bytes) -> None:
     (workspace.folder / "table.csv").write_bytes(content)
@@ -117,49 +103,6 @@ def test_a_target_that_is_not_there_is_refused(workspace: Any) -> None:
     run_refused(workspace, "did you mean 'ill'?")
 
 
-def test_a_target_that_is_not_there_is_refused_when_inferring(workspace: Any) -> None:
-    out = workspace.folder / "inferred.toml"
-    refused(workspace, "schema", "infer", workspace.folder / "table.csv", "--target", "il", "--out", out, saying="il")
-
-
-@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), "one", 1e9])
-def test_an_epsilon_that_is_no_budget_is_refused(workspace: Any, epsilon: Any) -> None:
-    workspace.write_job(generators={"mst": {"epsilon": epsilon}})
-    run_refused(workspace, "epsilon")
-
-
-@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "one"])
-def test_an_epsilon_that_is_no_budget_is_refused_by_fit(workspace: Any, epsilon: str) -> None:
-    folder = workspace.folder
-    refused(
-        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst",
-        "--epsilon", epsilon, "--out", folder / "model", saying="epsilon",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("delta", [0.01, 0, -1e-6, 1.0, float("nan"), float("inf"), "small"])
-def test_a_delta_that_is_none_or_may_publish_rows_is_refused(workspace: Any, delta: Any) -> None:
-    workspace.write_job(generators={"mst": {"epsilon": 1.0, "delta": delta}})
-    run_refused(workspace, "delta")
-
-
-@pytest.mark.parametrize(
-    "shares", [[0.5, 0.5, 0.5], [0.2, 0.2, 0.2], [0.0, 0.5, 0.5], [1.0], [-0.5, 0.75, 0.75], "all"]
-)
-def test_shares_that_do_not_add_up_are_refused(workspace: Any, shares: Any) -> None:
-    workspace.write_job(generators={"mst": {"epsilon": 1.0, "shares": shares}})
-    run_refused(workspace, "shares")
-
-
-@pytest.mark.parametrize(
-    ("name", "weight"),
-    [*(("aim", weight) for weight in (0, -1.0, 1001, math.inf, math.nan, "3", {"age": 1.0})), ("latent_class", 0)],
-)
-def test_a_weight_that_is_none_is_refused(workspace: Any, name: str, weight: Any) -> None:
-    workspace.write_job(generators={"wide": {"generator": name, "workload": {"age": weight}}})
-    run_refused(workspace, f"generators.wide: generator={name!r}: workload.age=")
-
-
 @pytest.mark.parametrize(("name", "epsilon"), [("aim", 1.0), ("aim", [0.5, "none"]), ("latent_class", 1.0)])
 def test_a_weight_of_an_unknown_column_is_refused_before_a_table_or_a_ledger_is_looked_for(
     workspace: Any, name: str, epsilon: Any
@@ -169,24 +112,6 @@ def test_a_weight_of_an_unknown_column_is_refused_before_a_table_or_a_ledger_is_
     workspace.write_job(generators={name: weighed}, ledger={"url": "nowhere.db"})
     line = run_refused(workspace, "column='agee' is not in the schema; did you mean 'age'?")
     assert line.startswith(f"Error: generators.{name}")
-
-
-def test_a_weight_of_an_unknown_column_is_refused_by_fit(workspace: Any) -> None:
-    folder = workspace.folder
-    refused(
-        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "aim",
-        "--set", "workload={agee = 3.0}", "--out", folder / "model", saying="did you mean 'age'",
-    )  # fmt: skip
-
-
-def test_weights_are_for_generators_that_choose_marginals(workspace: Any) -> None:
-    workspace.write_job(generators={"mst": {"workload": {"age": 3.0}}})
-    run_refused(workspace, "unknown key 'workload'")
-
-
-def test_a_label_with_a_dot_that_is_not_quoted_is_refused(workspace: Any) -> None:
-    workspace.write_job(generators={"sdv": {"tvae": {"epochs": 1}}})
-    run_refused(workspace, 'write [generators."sdv.tvae"]')
 
 
 def test_reversed_bounds_are_refused(workspace: Any) -> None:
@@ -222,11 +147,6 @@ def test_a_private_fit_without_n_units_is_refused(workspace: Any) -> None:
     run_refused(workspace, "n_units")
 
 
-def test_an_epsilon_for_a_generator_without_a_guarantee_is_refused(workspace: Any) -> None:
-    workspace.write_job(generators={"sdv.gaussian_copula": {"epsilon": 1.0}})
-    run_refused(workspace, "no formal guarantee")
-
-
 def test_free_text_is_refused(workspace: Any) -> None:
     columns = {"age": {"kind": "integer", "bounds": [18, 90]}, "town": {"kind": "text"}}
     workspace.write_schema(target="age", columns=columns)
@@ -259,7 +179,27 @@ def test_folders_of_an_output_are_made(workspace: Any) -> None:
     assert made.is_file()
 
 
+def of(generator: str, **parameters: Any) -> dict[str, Any]:
+    return {"generators": {generator: parameters}}
+
+
+EPSILONS = (0, -1.0, float("nan"), float("inf"), "one", 1e9)
+DELTAS = (0.01, 0, -1e-6, 1.0, float("nan"), float("inf"), "small")
+SHARES = ([0.5, 0.5, 0.5], [0.2, 0.2, 0.2], [0.0, 0.5, 0.5], [1.0], [-0.5, 0.75, 0.75], "all")
+WEIGHTS = (0, -1.0, 1001, math.inf, math.nan, "3", {"age": 1.0})
 JOBS: dict[str, tuple[dict[str, Any], str]] = {
+    **{f"epsilon {epsilon}": (of("mst", epsilon=epsilon), "epsilon") for epsilon in EPSILONS},
+    **{f"delta {delta}": (of("mst", epsilon=1.0, delta=delta), "delta") for delta in DELTAS},
+    **{f"shares {shares}": (of("mst", epsilon=1.0, shares=shares), "shares") for shares in SHARES},
+    **{
+        f"a weight of {weight}": (of("aim", workload={"age": weight}), "generators.aim: generator='aim': workload.age=")
+        for weight in WEIGHTS
+    },
+    "a weight of 0 for classes": (of("latent_class", workload={"age": 0}), "workload.age="),
+    "weights without a choice": (of("mst", workload={"age": 3.0}), "unknown key 'workload'"),
+    "an epsilon without a guarantee": (of("sdv.gaussian_copula", epsilon=1.0), "no formal guarantee"),
+    "a table that is not there": ({"table": {"path": "none.csv", "schema": "schema.toml"}}, "none.csv"),
+    "a schema that is not there": ({"table": {"path": "table.csv", "schema": "none.toml"}}, "none.toml"),
     "an unknown key": ({"polcy": "internal"}, "did you mean 'policy'?"),
     "an unknown key of what may be left out": ({"ledger": {"uri": "books.db"}}, "'ledger.uri'; did you mean 'url'?"),
     "an unknown key of a section": (
@@ -295,6 +235,39 @@ def test_a_job_that_cannot_be_used_is_refused(workspace: Any, case: str) -> None
     run_refused(workspace, saying)
 
 
+COMMANDS: dict[str, tuple[tuple[object, ...], str]] = {
+    "a job that is not there": (("run", "none.toml", "--out", "out"), "none.toml"),
+    "a job that is no TOML": (("run", "table.csv", "--out", "out"), "not TOML"),
+    "a target that is not there": (("schema", "infer", "table.csv", "--target", "il", "--out", "i.toml"), "il"),
+    "a folder that is no model": (("sample", ".", "--rows", 5, "--out", "s.csv"), "model"),
+}
+FITS: dict[str, tuple[tuple[object, ...], str]] = {
+    **{f"epsilon {epsilon}": (("mst", "--epsilon", epsilon), "epsilon") for epsilon in ("0", "-1", "nan", "one")},
+    "a weight of an unknown column": (("aim", "--set", "workload={agee = 3.0}"), "did you mean 'age'"),
+    "models that cannot be saved": (("sdv.tvae",), "cannot be saved"),
+    "a parameter that is no pair": (("mst", "--set", "n_bins"), "key=value"),
+}
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_a_command_that_cannot_be_used_is_refused(workspace: Any, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.chdir(workspace.folder)
+    arguments, saying = COMMANDS[case]
+    refused(workspace, *arguments, saying=saying)
+
+
+def fit_refused(workspace: Any, *arguments: object, saying: str) -> str:
+    folder = workspace.folder
+    fit = ("fit", folder / "table.csv", "--schema", folder / "schema.toml", "--out", folder / "model", "--generator")
+    return refused(workspace, *fit, *arguments, saying=saying)
+
+
+@pytest.mark.parametrize("case", FITS)
+def test_a_fit_that_cannot_be_made_is_refused(workspace: Any, case: str) -> None:
+    arguments, saying = FITS[case]
+    fit_refused(workspace, *arguments, saying=saying)
+
+
 HUGE = {
     "digits": "9" * 5000, "more than a float has": "9" * 400, "hexadecimal": f"0x{'f' * 5000}", "a float": "1e999",
     "nested": f"{'[' * 5000}{']' * 5000}", "nested less": f"{'[' * 200}{']' * 200}",
@@ -322,12 +295,7 @@ def test_a_value_that_python_cannot_hold_is_refused_in_every_file(workspace: Any
 
 @pytest.mark.parametrize("value", HUGE.values(), ids=HUGE)
 def test_a_value_that_python_cannot_hold_is_refused_on_the_command_line(workspace: Any, value: str) -> None:
-    folder = workspace.folder
-    message = refused(
-        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst",
-        "--set", f"n_bins={value}", "--out", folder / "model", saying="cannot be used",
-    )  # fmt: skip
-    assert len(message) < 250
+    assert len(fit_refused(workspace, "mst", "--set", f"n_bins={value}", saying="cannot be used")) < 250
 
 
 @pytest.mark.parametrize("name", ["job.toml", "schema.toml"])
@@ -370,34 +338,9 @@ def test_no_part_of_a_password_is_shown_in_any_error(workspace: Any, odd: str) -
         run_refused(workspace)
 
 
-def test_a_job_that_is_not_toml_is_refused(workspace: Any) -> None:
-    (workspace.folder / "job.toml").write_text("seed = = 3")
-    run_refused(workspace, "not TOML")
-
-
 def test_the_fingerprint_key_that_cannot_be_made_is_refused(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "table.csv" / "key"))
     run_refused(workspace, "UNDERSTUDY_KEY_FILE")
-
-
-def test_a_folder_that_is_no_model_is_refused(workspace: Any) -> None:
-    refused(workspace, "sample", workspace.folder, "--rows", 5, "--out", workspace.folder / "s.csv", saying="model")
-
-
-def test_a_generator_whose_models_cannot_be_saved_is_refused_before_the_fit(workspace: Any) -> None:
-    folder = workspace.folder
-    refused(
-        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "sdv.tvae",
-        "--out", folder / "model", saying="cannot be saved",
-    )  # fmt: skip
-
-
-def test_a_parameter_that_is_no_pair_is_refused(workspace: Any) -> None:
-    folder = workspace.folder
-    refused(
-        workspace, "fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst",
-        "--set", "n_bins", "--out", folder / "model", saying="key=value",
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema_version": 99}', '{"schema_version": 1}', "\udcff"])

@@ -79,7 +79,7 @@ def test_a_run_reserves_uses_and_commits_and_says_what_is_left(workspace: Any, l
     assert set(said["reserved_epsilon"]) == {"independent", "mst"}
     assert "Ledger: dataset 'patients', unit row: epsilon reserved for independent" in ran.stderr
     kinds = [entry.kind for entry in ledger.history()]
-    assert kinds == ["opened", "reserved", "reserved", "used", "committed", "used", "committed"]
+    assert kinds == ["opened", "reserved", "reserved", "used", "used", "committed", "committed"]
     evaluation = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
     assert evaluation["provenance"]["ledger"] == said
     notes = [candidate["statement"]["ledger"] for candidate in evaluation["candidates"]]
@@ -380,12 +380,11 @@ def test_a_run_that_is_interrupted_after_a_draw_says_what_is_kept(
         ran = run(workspace, "-q")
     assert ran.exit_code == code
     assert "the unfinished work is kept" in ran.stderr
-    assert "nothing was left behind" not in ran.stderr
     assert run(workspace).exit_code == 0
     assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
 
 
-def test_a_run_that_is_interrupted_before_a_draw_leaves_nothing_and_says_so(
+def test_a_run_that_is_interrupted_before_a_draw_leaves_nothing(
     workspace: Any, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from understudy.run import stages
@@ -396,7 +395,7 @@ def test_a_run_that_is_interrupted_before_a_draw_leaves_nothing_and_says_so(
     monkeypatch.setattr(stages, "split", interrupted)
     write_job(workspace, PRIVATE)
     ran = run(workspace, "-q")
-    assert (ran.exit_code, ran.stderr) == (130, "Error: interrupted; nothing was left behind.\n")
+    assert (ran.exit_code, ran.stderr) == (130, "Error: interrupted.\n")
     assert not hidden(workspace)
     assert [entry.kind for entry in ledger.history()] == ["opened"]
 
@@ -405,7 +404,7 @@ def test_work_that_drew_and_finished_nothing_is_in_nobodys_way(workspace: Any) -
     write_job(workspace, {"independent": {}}, url=None)
     with unfinished(workspace.folder / "out") as work:
         work.claim({"job": "another"})
-        (work.folder / "stages").mkdir(exist_ok=True)
+        (work.folder / "measured").mkdir(exist_ok=True)
         assert not work.is_worth_keeping
         left = {path.name: path.read_bytes() for path in work.folder.iterdir() if path.is_file()}
     work.folder.mkdir()  # as a killed process leaves it

@@ -18,7 +18,7 @@ from tests.understudy.conftest import Workspace, small_table
 from understudy.artifacts import Handing, file_name, size_of, write_public_card
 from understudy.evaluate_external import read_evaluation
 from understudy.job.spec import Job, build_job
-from understudy.run.candidates import FittedCandidate
+from understudy.run.candidates import _clipped
 from understudy.run.workspace import RunWorkspace
 
 TERMS = {"license": "cc-by-4.0", "contact": "dpo@example.org", "prohibited_use": ["Pricing."], "language": "de"}
@@ -152,11 +152,11 @@ def test_clipped_units_are_read_from_the_unfinished_work_and_go_to_the_evaluatio
     work = RunWorkspace(tmp_path, tmp_path / "out")
     assert work.clipped("net") is None
     work.expect_clipping("net")
-    assert FittedCandidate(None, {}, "", clipped=work.clipped("net")).of_training == ()
+    assert _clipped(work.clipped("net")) == ()
     lines = [{"step": 1, "clipped": 3, "units": 10}, {"step": 2, "clipped": 5, "units": 6}]
     (work.training("net") / "clipping.internal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert work.clipped("net") == (8, 16)
-    (found,) = FittedCandidate(None, {}, "", clipped=(8, 16)).of_training
+    (found,) = _clipped((8, 16))
     assert (found.measure, found.value, found.n, found.direction) == (CLIPPED, 0.5, 16, "none")
 
 

@@ -3,22 +3,37 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from synth.errors import MissingExtra
+from understudy.cli import app
 from understudy.cli.root import hoisted, refuse_another_evaluate
 
-COMMANDS = [
-    ["run"], ["split"], ["fit"], ["sample"], ["generators"], ["evaluate"], ["gate"], ["report"], ["schema"],
-    ["schema", "infer"], ["schema", "declare"], ["schema", "check"], ["advise"],
-]  # fmt: skip
+MOST_COMMANDS = 36
 
 
-@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
-def test_every_help_has_an_example(workspace: Any, command: list[str]) -> None:
+def below(command: Any, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of each command and of each group of them."""
+    yield name
+    for word, inner in getattr(command, "commands", {}).items():
+        yield from below(inner, (*name, word))
+
+
+COMMANDS = sorted(below(get_command(app)))
+
+
+def test_the_commands_are_few() -> None:
+    groups = {name[:-1] for name in COMMANDS if name}
+    assert len([name for name in COMMANDS if name not in groups]) <= MOST_COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_help_has_an_example(workspace: Any, command: tuple[str, ...]) -> None:
     ran = workspace.run(*command, "--help")
     assert ran.exit_code == 0
     assert "Example: understudy" in ran.stdout

@@ -268,15 +268,16 @@ def as_canonical(content: dict[str, Any]) -> bytes:
 
 
 def test_the_help_names_every_kind(workspace: Any) -> None:
-    said = " ".join(workspace.run("json-schema", "--help").stdout.split())
+    said = " ".join(workspace.run("check", "--help").stdout.split())
     assert not [kind for kind in KINDS if kind not in said]
 
 
 def test_the_command_prints_the_json_schema_and_knows_no_other(workspace: Any) -> None:
-    ran = workspace.run("json-schema", "policy")
+    asked = ("check", "--json-schema", "policy")
+    ran = workspace.run(*asked)
     assert ran.exit_code == 0
-    assert json.loads(ran.stdout) == json_schema("policy") == workspace.run("json-schema", "policy", "--json").json
-    wrong = workspace.run("json-schema", "polcy")
+    assert json.loads(ran.stdout) == json_schema("policy") == workspace.run(*asked, "--json").json
+    wrong = workspace.run("check", "--json-schema", "polcy")
     assert wrong.exit_code == 2
     assert "did you mean 'policy'?" in wrong.stderr
 

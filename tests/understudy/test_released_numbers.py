@@ -330,13 +330,14 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(
             assert (len(kept), len(journal.lost)) == (2, 1)
         for _ in range(2):  # the second time everything is there
             publishing.release_numbers(plan, work, sides, table, quiet)
-        numbers = {(one["measure"], *one["subject"]): one["drawn"] for one in work.stage(PUBLICATION)["numbers"]}
+        kept_numbers = json.loads(work.measured(PUBLICATION).read_text())["numbers"]
+        numbers = {(one["measure"], *one["subject"]): one["drawn"] for one in kept_numbers}
         warnings = work.warnings
     assert len(drawn) == N_PUBLISHED + 1
     assert (numbers["rows.released",], numbers["columns.tvd.released", "age"]) == tuple(kept)
     assert any("released_numbers: a draw was lost" in warning for warning in warnings)
     kinds = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
-    assert (kinds.count("charged"), kinds.count("used"), kinds.count("committed")) == (1, 1, 1)
+    assert (kinds.count("charged"), kinds.count("used")) == (1, 1)
 
 
 @pytest.mark.slow

@@ -158,18 +158,13 @@ def test_as_many_lost_steps_as_a_stretch_has_are_charged_again(driver: Driver, w
     assert_charged(folder, once, steps_of(folder, 2))
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        *(pytest.param(f"rmtree private:{when}", marks=pytest.mark.slow) for when in ("before", "after")),
-        "commit:before",
-    ],
-)
+@pytest.mark.parametrize("moment", ["replace:after", pytest.param("commit:before", marks=pytest.mark.slow)])
 def test_a_finished_training_is_neither_done_nor_paid_for_again(
     driver: Driver, workspace: Any, whole: Path, moment: str
 ) -> None:
-    folder = made(workspace, "killed")
-    assert driver.attempt(folder, die_at=moment) == -9
+    folder, moments = made(workspace, "killed"), (whole / "moments.log").read_text().splitlines()
+    trained = len(moments) - moments[::-1].index("checkpoint:after")
+    assert driver.attempt(folder, die_at=f"{moment}#{moments[:trained].count(moment)}") == -9
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
     assert passed(folder, "epoch:after") == passed(folder, "step:after") == 0
     assert len(log(folder, "private")) == N_STEPS

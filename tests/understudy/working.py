@@ -3,16 +3,14 @@
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 
 class Scripted:
     """Work whose pieces say by their names what is to happen."""
 
-    def begin(self, until_the_end: Any, tell: Any) -> Callable[[str], str]:
+    def begin(self) -> Callable[[str], str]:
         def carry_out(name: str) -> str:
             what, _, value = name.partition(":")
-            tell(name, 0.5)
             return getattr(self, what)(value) or ""
 
         return carry_out

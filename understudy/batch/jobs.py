@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evaluate.text import typed_loss
 from synth.errors import BadInput, JobError, MissingExtra, UnderstudyError
@@ -28,8 +27,6 @@ MOST_BYTES = 100
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One job of a batch."""
-
     name: str
     path: Path
     folder: Path
@@ -38,24 +35,21 @@ class BatchJob:
 
     @property
     def job(self) -> Job:
-        """The job, of a file that could be read."""
         if self.spec is None:
             raise ValueError(f"job {self.name} cannot be read: {self.fault}")
         return self.spec
 
     @property
     def out(self) -> Path:
-        """The folder that the job's run is to leave."""
         return self.folder / self.name
 
     @property
     def log(self) -> Path:
-        """The log of the job's latest start."""
         return self.folder / f"{self.name}.log"
 
     @property
     def mark(self) -> Path:
-        """The mark of the table that the job's latest start was to read."""
+        """What the job's latest start was to read: digests of its files, and a mark of its table."""
         return self.folder / OWN / f"{self.name}.json"
 
 
@@ -121,69 +115,34 @@ def _check_apart(paths: Sequence[Path]) -> None:
         taken |= dict.fromkeys(names, f"job={str(path)!r}")
 
 
-@dataclass(frozen=True)
-class Uncounted:
-    """Private releases of one dataset by several jobs, outside a ledger."""
-
-    dataset: str
-    unit: str
-    jobs: tuple[str, ...]
-    epsilon: float
-
-    @property
-    def warning(self) -> str:
-        """The warning before these jobs draw, without full stop."""
-        return (
-            f"{len(self.jobs)} jobs make private releases of dataset {self.dataset!r} outside a ledger, and they add "
-            f"up: {', '.join(self.jobs)} come to epsilon={typed_loss(self.epsilon)} together by basic composition, and "
-            f"their deltas add up too; a ledger ([ledger] url in each job, or {LEDGER_VARIABLE}) keeps count of these "
-            "and of all others, and refuses what its total does not admit"
-        )
-
-    @property
-    def line(self) -> str:
-        """The same in a line beside the totals of ledgers."""
-        return (
-            f"No ledger: dataset {self.dataset!r}, unit {self.unit}: epsilon {typed_loss(self.epsilon)} is asked for "
-            f"by {', '.join(self.jobs)} together, by basic composition; no total limits it"
-        )
-
-    def content(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return {"dataset": self.dataset, "unit": self.unit, "jobs": list(self.jobs), "epsilon": self.epsilon}
-
-
-def uncounted(jobs: Iterable[BatchJob]) -> list[Uncounted]:
-    """Every dataset of which several jobs make private releases that no ledger adds up; no row is read.
+def uncounted(jobs: Iterable[BatchJob]) -> Iterator[str]:
+    """A warning on every dataset of which several jobs make private releases that no ledger adds up; no row is read.
 
     What a job asks for counts, whether or not it comes to that. A sweep that nobody pays for releases nothing.
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
-    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
-    for name, key, epsilon in _releases(jobs):
-        found.setdefault(key, []).append((name, epsilon))
-    return [
-        Uncounted(*key, tuple(name for name, _ in asked), sum(epsilon for _, epsilon in asked))
-        for key, asked in found.items()
-        if len(asked) > 1
-    ]
-
-
-def _releases(jobs: Iterable[BatchJob]) -> Iterator[tuple[str, tuple[str, str], float]]:
-    """Each job that makes private releases outside a ledger: its name, dataset and unit, and what it asks for."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
     for job in jobs:
         spec = job.spec
-        if spec is None or job.fault or spec.is_sweep or not (asked := _asked(spec)):
+        if spec is None or job.fault or spec.is_sweep or not (asked := epsilons(spec)):
             continue
         with suppress(UnderstudyError):  # its own process tells what is wrong
             if ledger_of(spec, job.path.parent) is None:
                 schema = read_schema(job.path.parent / spec.table.schema_path)
-                yield job.name, (_dataset(job, spec, schema), schema.unit), sum(asked)
+                found.setdefault((_dataset(job, spec, schema), schema.unit), {})[job.name] = sum(asked)
+    for (dataset, _), asked_by in found.items():
+        if len(asked_by) > 1:
+            yield (
+                f"{len(asked_by)} jobs make private releases of dataset {dataset!r} outside a ledger, and they add up: "
+                f"{', '.join(asked_by)} come to epsilon={typed_loss(sum(asked_by.values()))} together by basic "
+                f"composition, and their deltas add up too; a ledger ([ledger] url in each job, or {LEDGER_VARIABLE}) "
+                "keeps count of these and of all others, and refuses what its total does not admit"
+            )
 
 
-def _asked(spec: Job) -> list[float]:
-    """The epsilons of all private fits of a job that is no sweep, and of the numbers that it publishes."""
+def epsilons(spec: Job) -> list[float]:
+    """The epsilons of all private fits of a job, and of the numbers that it publishes."""
     fits = [point.epsilon for point in spec.points.values()]
     published = None if spec.released_numbers is None else spec.released_numbers.epsilon
     return [float(epsilon) for epsilon in (*fits, published) if isinstance(epsilon, int | float)]

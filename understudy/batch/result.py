@@ -17,7 +17,6 @@ from understudy.bundle.documents import Unsound, read_document
 from understudy.bundle.manifest import MANIFEST, Manifest
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
 from understudy.executors.executor import TIMED_OUT, Ended
-from understudy.run.workspace import requested
 
 
 def reason_of(verdict: Mapping[str, Any]) -> str:
@@ -77,8 +76,6 @@ MOST_CHARACTERS = 500
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The outcome of a job."""
-
     name: str
     state: str
     earlier: bool = False
@@ -99,12 +96,10 @@ class JobOutcome:
 
     @property
     def exit_code(self) -> int:
-        """The job's part in the exit code of its batch."""
         return CODES.get(self.state, INTERNAL_ERROR)
 
     @property
     def shown_state(self) -> str:
-        """The state, and when it was reached where that was earlier."""
         return f"{self.state} (finished earlier)" if self.earlier else self.state
 
 
@@ -130,13 +125,8 @@ def outcome_of(job: BatchJob, ended: Ended) -> JobOutcome:
             return replace(found, seconds=ended.seconds, exit_status=status)
     state, error = _state(job, ended)
     return JobOutcome(
-        job.name,
-        state,
-        epsilon=reserved(job),
-        seconds=ended.seconds,
-        error=error,
-        exit_status=status,
-    )
+        job.name, state, seconds=ended.seconds, error=error, exit_status=status
+    )  # fmt: skip
 
 
 def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
@@ -164,12 +154,6 @@ def finished(job: BatchJob, *, earlier: bool) -> JobOutcome | None:
     return replace(outcome, policy=printable(rules.name), audience=printable(rules.audience))
 
 
-def provenance_of(evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The provenance in an evaluation's file, as far as it is there."""
-    found = evaluation.get("provenance")
-    return found if isinstance(found, dict) else {}
-
-
 def read_content(path: Path) -> dict[str, Any] | None:
     """The content of a JSON file; `None` where it is not there, or no run wrote it."""
     try:
@@ -180,7 +164,6 @@ def read_content(path: Path) -> dict[str, Any] | None:
 
 
 def _state(job: BatchJob, ended: Ended) -> tuple[str, str]:
-    """The state of a job without an answer, and why there is none."""
     said = _last_error(job.log)
     if ended.stopped:
         why = "it took longer than --timeout-s allows" if ended.stopped == TIMED_OUT else _CUT_SHORT
@@ -224,22 +207,10 @@ def _drawn(evaluation: Mapping[str, Any]) -> float | None:
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
-    known = provenance_of(evaluation)
+    known = evaluation.get("provenance") or {}
     if known.get("composed"):
         return float(known["composed"]["epsilon"])
     stated = [one.get("statement") for one in evaluation.get("candidates", ())]
     stated.append((known.get("released_numbers") or {}).get("statement"))
     drawn = [float(one["epsilon"]) for one in stated if one]
     return sum(drawn) if drawn else None
-
-
-def reserved(job: BatchJob) -> float | None:
-    """The epsilon that an unfinished job has reserved in a ledger, added up as the job asks for it."""
-    if job.spec is None:
-        return None
-    points, labels = job.spec.points, requested(job.out)
-    asked = [points[label].epsilon for label in labels if label in points]
-    if job.spec.released_numbers is not None and labels - points.keys():  # what is no candidate's is the numbers'
-        asked.append(job.spec.released_numbers.epsilon)
-    known = [float(epsilon) for epsilon in asked if isinstance(epsilon, int | float)]
-    return sum(known) if known else None

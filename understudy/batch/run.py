@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,67 +28,55 @@ from understudy.batch.result import (
     exit_code,
     finished,
     outcome_of,
-    provenance_of,
     read_content,
-    reserved,
     rests_on_expired_waiver,
 )
 from understudy.bundle.manifest import MANIFEST, moment
-from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, Tell, duration, printable
+from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, duration
 from understudy.data.source import file_state
-from understudy.executors.executor import Executor, Service, opened, wait_for_workers
+from understudy.executors.executor import Executor, Service, carried_out, opened, wait_for_workers
 from understudy.executors.executor import check_elsewhere as check_executor
-from understudy.job.spec import Job
 from understudy.provenance import sha256
 from understudy.run.plan import check_ledger
 from understudy.run.workspace import tidy
 
 DAMAGED = "and no run left it so"
 LOCKS = "locks"
-LOOK_EVERY_S = 0.1
 EXPIRED = "and a waiver that its verdict rests on has expired"
 
 
-def write_mark(job: BatchJob) -> None:
-    """Keep which table the job is about to read, so that another one under its name is noticed later."""
-    with whole_file(job.mark) as beside:
-        beside.write_text(json.dumps(_table_mark(job)), encoding="utf-8")
+def mark_of(job: BatchJob) -> dict[str, Any]:
+    """What tells a job's inputs from others: digests of its files, and of its table all but its rows."""
+    spec, home = job.job, job.path.parent
+    try:
+        policy = find_policy(spec.policy, home)
+    except UnderstudyError:
+        policy = None
+    paths = {
+        "job": job.path, "schema": home / spec.table.schema_path, "policy": policy,
+        "file of waivers": None if spec.waivers is None else home / spec.waivers,
+    }  # fmt: skip
+    path = spec.table.path
+    state = {} if path is None or "://" in path else file_state(home / path)
+    files = {name: sha256(path) if path is not None and path.is_file() else None for name, path in paths.items()}
+    return {**files, "table": json.dumps([path, spec.table.source, state], default=str)}
 
 
 def difference(job: BatchJob) -> str | None:
-    """The difference, in words, between an output in the job's place and the job."""
+    """The difference, in words, between an output in the job's place and the job; `None` where there is no output."""
+    from understudy.bundle.verification import Demand, verify
+
     if not is_taken(job.out):
         return None
-    evaluation, verdict = read_content(job.out / "evaluation.json"), read_content(job.out / "verdict.json")
-    if evaluation is None or verdict is None or not (job.out / MANIFEST).is_file():
+    verdict, then = read_content(job.out / "verdict.json"), read_content(job.mark)
+    if verdict is None or then is None or not (job.out / MANIFEST).is_file():
         return DAMAGED
-    if other := _others(job, provenance_of(evaluation)):
+    if other := [name for name, now in mark_of(job).items() if then.get(name) != now]:
         return f"made from {' and '.join(f'another {name}' for name in other)}"
     if _rests_on_expired_waiver(verdict):
         return EXPIRED
-    return _problem(job.out)
-
-
-def _others(job: BatchJob, then: Mapping[str, Any]) -> list[str]:
-    """Inputs of the job that differ from those its output was made from."""
-    home = job.path.parent
-    spec = job.job
-    paths = {"job": job.path, "schema": home / spec.table.schema_path, "policy": _policy(spec, home)}
-    other = [name for name, path in paths.items() if then.get(f"{name}_sha256") != _digest(path)]
-    waivers = None if spec.waivers is None else home / spec.waivers
-    if _digest(waivers) != _digest(job.out / "waivers.toml"):
-        other.append("file of waivers")
-    if not other and read_content(job.mark) != _table_mark(job):
-        other.append("table")
-    return other
-
-
-def _problem(out: Path) -> str:
-    """The fault of a sealed output: it was changed, or has ended; empty for none."""
-    from understudy.bundle.verification import Demand, verify
-
     try:
-        found = verify(out, Demand())
+        found = verify(job.out, Demand())
     except UnderstudyError:
         return DAMAGED
     return "" if found.is_sound else f"and cannot be relied upon: {found.problems[0].sentence}"
@@ -104,31 +92,8 @@ def _rests_on_expired_waiver(verdict: Mapping[str, Any]) -> bool:
         return True
 
 
-def _digest(path: Path | None) -> str | None:
-    """SHA-256 of what is public of a job; none for a file that is not there."""
-    return sha256(path) if path is not None and path.is_file() else None
-
-
-def _policy(spec: Job, home: Path) -> Path | None:
-    try:
-        return find_policy(spec.policy, home)
-    except UnderstudyError:
-        return None
-
-
-def _table_mark(job: BatchJob) -> dict[str, Any]:
-    """The mark of a table that tells it from another without reading it, whatever a clock says."""
-    given = job.job.table
-    if given.path is not None and "://" in given.path:  # only reading it would tell
-        return {"path": given.path, "source": None}
-    known = {} if given.path is None else file_state(job.path.parent / given.path)
-    return {**known, "path": given.path, **({} if len(known) > 1 else {"source": given.source})}
-
-
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a batch."""
-
     folder: Path
     workers: int | None = None
     timeout_s: float | None = None
@@ -145,9 +110,7 @@ class JobWork:
     command: Callable[[], object]
     arguments: Mapping[str, Sequence[str]]
 
-    def begin(self, until_the_end: ExitStack, tell: Tell) -> Callable[[str], str]:
-        """The function that runs a job by its name; its process exits as the command does."""
-
+    def begin(self) -> Callable[[str], str]:
         def carry_out(name: str) -> str:
             sys.argv = ["understudy", *self.arguments[name]]
             self.command()
@@ -157,7 +120,6 @@ class JobWork:
 
 
 def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
-    """The executor of a batch's jobs."""
     arguments = {job.name: ("run", str(job.path), f"--out={job.out}", *settings.options) for job in jobs}
     work = pickle.dumps(JobWork(settings.command, arguments))
     locks = settings.folder.absolute() / OWN / LOCKS
@@ -166,7 +128,6 @@ def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
 
 
 def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> None:
-    """Refuse a cluster that cannot run these jobs."""
     from understudy.budget.account import ledger_of, ledger_place
 
     usable = [job for job in jobs if job.spec is not None and not job.fault]
@@ -179,36 +140,31 @@ def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> No
 
 @dataclass
 class BatchResult:
-    """The result of a batch."""
-
     outcomes: tuple[JobOutcome, ...]
     cut: BaseException | None = None
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the batch."""
         if self.cut is None:
             return exit_code(self.outcomes)
         return TERMINATED if isinstance(self.cut, SystemExit) else INTERRUPTED
 
     @property
     def states(self) -> Counter[str]:
-        """The number of jobs by state."""
         return Counter(outcome.state for outcome in self.outcomes)
 
 
 @dataclass
 class _Progress:
-    """The state of a batch at work."""
-
     jobs: Sequence[BatchJob]
     console: Console
     found: dict[str, JobOutcome] = field(default_factory=dict)
-    took: list[float] = field(default_factory=list)
-    reached: float = 0.0
+
+    @property
+    def has_failed(self) -> bool:
+        return any(outcome.exit_code != DONE for outcome in self.found.values())
 
     def add(self, outcome: JobOutcome) -> None:
-        """Keep what a job came to, and say it."""
         self.found[outcome.name] = outcome
         took = "" if outcome.seconds is None else f" after {duration(outcome.seconds)}"
         line = f"{outcome.name}: {outcome.shown_state}{took}{f': {outcome.why}' if outcome.why else ''}"
@@ -221,26 +177,8 @@ class _Progress:
         """A line with how many jobs are done, and when, in UTC."""
         self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {moment(datetime.now(UTC))} {text}")
 
-    def show(self, executor: Executor, tell: Tell) -> None:
-        """Move the bar; a job under way counts as far as jobs before it tell how long one takes."""
-        at_work = executor.at_work
-        names = ", ".join(at_work)
-        if not self.took:
-            tell(names, None)
-            return
-        mean = sum(self.took) / len(self.took)
-        under_way = sum(min(one.seconds / mean, 0.95) for one in at_work.values() if mean > 0)
-        # A long job must not move the bar back.
-        self.reached = max(self.reached, (len(self.found) + under_way) / len(self.jobs))
-        tell(names, min(self.reached, 1.0))
 
-
-def conduct(
-    jobs: Sequence[BatchJob],
-    settings: Settings,
-    console: Console,
-    sum_up: Callable[[BatchResult], None] = lambda result: None,
-) -> BatchResult:
+def conduct(jobs: Sequence[BatchJob], settings: Settings, console: Console) -> BatchResult:
     """Run all jobs that are not finished, each in a process of its own, from where an earlier start left them."""
     with _alone(settings.folder):
         wait_for_workers(settings.folder / OWN / LOCKS, settings.folder)
@@ -249,13 +187,9 @@ def conduct(
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it never learns how a process ended
         progress = _Progress(jobs, console)
-        waiting = deque(job for job in jobs if not _settled(job, progress))
+        waiting = [job for job in jobs if not _settled(job, progress)]
         cut = _run(waiting, progress, settings) if waiting else None
-        result = BatchResult(
-            tuple(progress.found.get(job.name) or JobOutcome(job.name, NOT_STARTED) for job in jobs), cut
-        )
-        sum_up(result)
-    return result
+    return BatchResult(tuple(progress.found.get(job.name) or JobOutcome(job.name, NOT_STARTED) for job in jobs), cut)
 
 
 def _settled(job: BatchJob, progress: _Progress) -> bool:
@@ -273,8 +207,9 @@ def _settled(job: BatchJob, progress: _Progress) -> bool:
 def _standing(job: BatchJob) -> JobOutcome | None:
     """The outcome of a job before it is begun; `None` where it is to be begun."""
     if job.fault:
-        _log_fault(job)
-        return JobOutcome(job.name, BAD, epsilon=reserved(job), error=job.fault)
+        if job.log.is_file():  # of an earlier start, with another reason
+            job.log.unlink()
+        return JobOutcome(job.name, BAD, error=job.fault)
     other = difference(job)
     if other is None:
         return None
@@ -287,29 +222,21 @@ def _standing(job: BatchJob) -> JobOutcome | None:
     return JobOutcome(job.name, BAD, error=error)
 
 
-def _log_fault(job: BatchJob) -> None:
-    """Write why a job cannot be used into its log, where an earlier start may have left another reason.
-
-    Where there is no room for it the summary says the same.
-    """
-    with suppress(OSError, OutputError), whole_file(job.log) as beside:
-        beside.write_text(f"Error: {printable(job.fault)}.\n", encoding="utf-8")
-
-
-def _run(waiting: deque[BatchJob], progress: _Progress, settings: Settings) -> BaseException | None:
+def _run(waiting: Sequence[BatchJob], progress: _Progress, settings: Settings) -> BaseException | None:
     """Jobs begun and ended, until none is left or the batch is told to end."""
     jobs = {job.name: job for job in waiting}
     with executor_of(waiting, settings) as executor, progress.console.stage("batch") as tell:
+
+        def begin(name: str) -> None:
+            if not (settings.fail_fast and progress.has_failed):
+                _begin(jobs[name], executor, progress)
+
+        def look() -> None:
+            tell(", ".join(executor.at_work), len(progress.found) / len(progress.jobs))
+
         try:
-            while waiting or executor.at_work:
-                if settings.fail_fast and any(outcome.exit_code != DONE for outcome in progress.found.values()):
-                    waiting.clear()
-                while waiting and len(executor.at_work) < executor.size:
-                    _begin(waiting.popleft(), executor, progress)
-                for ended in executor.ended(LOOK_EVERY_S):
-                    progress.took.append(ended.seconds)
-                    progress.add(outcome_of(jobs[ended.name], ended))
-                progress.show(executor, tell)
+            for ended in carried_out(executor, deque(jobs), begin, look):
+                progress.add(outcome_of(jobs[ended.name], ended))
         except (KeyboardInterrupt, SystemExit) as cut:
             for ended in executor.stop():
                 progress.add(outcome_of(jobs[ended.name], ended))
@@ -319,7 +246,8 @@ def _run(waiting: deque[BatchJob], progress: _Progress, settings: Settings) -> B
 
 def _begin(job: BatchJob, executor: Executor, progress: _Progress) -> None:
     try:
-        write_mark(job)
+        with whole_file(job.mark) as beside:
+            beside.write_text(json.dumps(mark_of(job)), encoding="utf-8")
         executor.start(job.name)
     except (OSError, OutputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).rstrip(".")

@@ -16,7 +16,6 @@ import typer
 from synth import extras
 from synth.errors import TableNote
 from understudy.cli import (
-    advice,
     audits,
     batches,
     bundles,
@@ -50,19 +49,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-quickstart.add_to(app)
-jobs.add_to(app)
-batches.add_to(app)
-schemas.add_to(app)
-checks.add_to(app)
-advice.add_to(app)
-models.add_to(app)
-evidence.add_to(app)
-vendors.add_to(app)
-ledgers.add_to(app)
-audits.add_to(app)
-bundles.add_to(app)
-cards.add_to(app)
+for part in (
+    quickstart,
+    jobs,
+    batches,
+    schemas,
+    checks,
+    models,
+    evidence,
+    vendors,
+    ledgers,
+    audits,
+    bundles,
+    cards,
+):
+    part.add_to(app)
 for add_to in extras.load("command").values():
     add_to(app)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import SeedOption, console_of, parameters_of
+from understudy.cli.options import SeedOption, console_of, opt, parameters_of
 
 if TYPE_CHECKING:
     from evaluate.audit_result import Audit
@@ -22,26 +22,16 @@ def add_to(app: typer.Typer) -> None:
 
 def audit(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    name: Annotated[
-        str | None, typer.Option("--generator", help="See `understudy generators`.", show_default=False)
-    ] = None,
-    schema: Annotated[Path | None, typer.Option(help="Gives the unit, k and n_units.", show_default=False)] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="A saved model, in place of generator and schema.", show_default=False)
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Claimed.", show_default=False)] = None,
-    delta: Annotated[
-        str | None, typer.Option(help='A number, or "auto": min(1e-6, n_units^-1.2).', show_default=False)
-    ] = None,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
-    ] = None,
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the bound.")] = 0.99,
-    time_limit_s: Annotated[
-        float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds; left out: no limit.")
-    ] = None,
+    name: Annotated[str | None, opt("See `understudy generators`.", "--generator")] = None,
+    schema: Annotated[Path | None, opt("Gives the unit, k and n_units.")] = None,
+    model: Annotated[Path | None, opt("A saved model, in place of generator and schema.")] = None,
+    epsilon: Annotated[float | None, opt("Claimed.")] = None,
+    delta: Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')] = None,
+    parameters: Annotated[list[str] | None, opt("A parameter; may be repeated.", "--set", metavar="KEY=VALUE")] = None,
+    confidence: Annotated[float, opt("Of the bound.", min=0.5, max=0.9999)] = 0.99,
+    time_limit_s: Annotated[float | None, opt("Seconds; left out: no limit.", "--time-limit-s", min=0.001)] = None,
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option(help="A JSON file for all of it.", show_default=False)] = None,
+    out: Annotated[Path | None, opt("A JSON file for all of it.")] = None,
 ) -> int:
     """Attack a claim: a lower bound on epsilon beside it.
 
@@ -94,12 +84,11 @@ def _exit_code(found: "Audit") -> int:
 def _chosen(
     name: str | None, schema: Path | None, model: Path | None, parameters: dict[str, Any]
 ) -> "tuple[PrivateGenerator, Schema]":
-    """A generator under a schema, or the one that a model was fitted by."""
     from synth.errors import JobError
     from synth.generators.base import PrivateGenerator
     from synth.generators.registry import generator, load_model
     from synth.schema_file import read_schema
-    from understudy.run.attacks import claimed_generator, specification_of
+    from understudy.run.attacks import claim_of, specification_of
 
     if model is not None:
         if name is not None or schema is not None or parameters:
@@ -108,7 +97,7 @@ def _chosen(
             )
         loaded = load_model(model)
         stated = loaded.statement
-        chosen = specification_of(loaded) if stated is None else claimed_generator(loaded, stated)
+        chosen = specification_of(loaded) if stated is None else claim_of(loaded, stated)[0]
         declared = loaded.schema
     elif name is None or schema is None:
         raise JobError("an audit needs something to audit; pass --generator and --schema, or --model")
@@ -126,7 +115,6 @@ def _json(content: dict[str, Any]) -> str:
 
 
 def _show(name: str, found: "Audit", console: "Console") -> None:
-    """The bounds beside the claim, the rows and trials behind them, and the verdict last."""
     from evaluate.audit_result import NO_FAULT
     from evaluate.text import typed_loss
     from reports.audits import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words

@@ -1,11 +1,11 @@
 """`understudy batch`: many jobs, each for itself."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import ExecutorOption, SignKey, console_of, signer_of
+from understudy.cli.options import ExecutorOption, SignKey, arg, console_of, opt, signer_of
 
 if TYPE_CHECKING:
     from understudy.batch.run import BatchResult
@@ -19,22 +19,20 @@ def add_to(app: typer.Typer) -> None:
 
 def batch(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    jobs: Annotated[list[Path], typer.Argument(help="Job files (docs/reference/job.md).", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", help="A folder for all outputs, new or not.", show_default=False)],
+    jobs: Annotated[list[Path], arg("Job files (docs/reference/job.md).")],
+    out: Annotated[Path, opt("A folder for all outputs, new or not.", "--out")],
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Jobs at once, each in a process of its own.", show_default="1; with --executor its threads"
-        ),
+        opt("Jobs at once, each in a process of its own.", min=1, show_default="1; with --executor its threads"),
     ] = None,
     timeout_s: Annotated[
-        float | None, typer.Option("--timeout-s", min=0.001, help="Seconds that each job may take; none: any.")
+        float | None, opt("Seconds that each job may take; none: any.", "--timeout-s", min=0.001)
     ] = None,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast", help="Begin no job after the first that does not end with exit code 0.")
+        bool, opt("Begin no job after the first that does not end with exit code 0.", "--fail-fast")
     ] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Remove unfinished work of these outputs; what was drawn stays spent.")
+        bool, opt("Remove unfinished work of these outputs; what was drawn stays spent.", "--restart")
     ] = False,
     executor: ExecutorOption = None,
     sign_key: SignKey = None,
@@ -48,10 +46,9 @@ def batch(  # noqa: PLR0913 - options of the command line
     """
     from datetime import UTC, datetime
 
-    from synth.dp.statement import IN_LEDGER
     from understudy.batch.jobs import listed, uncounted
     from understudy.batch.run import Settings, check_elsewhere, conduct
-    from understudy.batch.summary import account_line, accounts, content_of, write_summary
+    from understudy.batch.summary import HEADINGS, content_of, rows_of, write_summary
     from understudy.cli import main
 
     console, began = console_of(ctx), datetime.now(UTC)
@@ -59,48 +56,26 @@ def batch(  # noqa: PLR0913 - options of the command line
     signer = signer_of(sign_key, console)
     if executor is not None:
         check_elsewhere(found, out, executor)
-    outside = uncounted(found)
-    for one in outside:
-        console.warn(one.warning)
+    for sentence in uncounted(found):
+        console.warn(sentence)
     options = [
         *(["--restart"] if restart else []),
         *(["--debug"] if console.debug else []),
         *([] if sign_key is None else [f"--sign-key={sign_key.absolute()}"]),
     ]
-    content: dict[str, Any] = {}
-
-    def sum_up(result: "BatchResult") -> None:
-        content.update(content_of(result.outcomes, result.exit_code, began), ledgers=accounts(found))
-        content.update(outside_ledgers=[one.content() for one in outside])
-        _show(
-            result,
-            [
-                *map(account_line, content["ledgers"]),
-                *([IN_LEDGER] if content["ledgers"] else []),
-                *(one.line for one in outside),
-            ],
-            console,
-        )
-        _warn_of_unsigned(result, signer, console)
-        write_summary(content, out)
-
     settings = Settings(out.absolute(), workers, timeout_s, fail_fast, options, executor, command=main)
-    result = conduct(found, settings, console, sum_up)
+    result = conduct(found, settings, console)
+    content = content_of(result.outcomes, result.exit_code, began)
+    console.table(HEADINGS, rows_of(result.outcomes))
+    counts = ", ".join(f"{state} {n}" for state, n in result.states.items())
+    console.say(f"Jobs: {counts}; exit code {result.exit_code}")
+    _warn_of_unsigned(result, signer, console)
+    write_summary(content, out)
     if result.cut is not None:
         result.cut.add_note("the jobs under way were ended, and the same command goes on from there")
         raise result.cut
     console.result(content)
     return result.exit_code
-
-
-def _show(result: "BatchResult", totals: list[str], console: "Console") -> None:
-    from understudy.batch.summary import HEADINGS, rows_of
-
-    console.table(HEADINGS, rows_of(result.outcomes))
-    for line in totals:
-        console.say(line)
-    counts = ", ".join(f"{state} {n}" for state, n in result.states.items())
-    console.say(f"Jobs: {counts}; exit code {result.exit_code}")
 
 
 def _warn_of_unsigned(result: "BatchResult", signer: "Signer | None", console: "Console") -> None:

@@ -17,9 +17,11 @@ from understudy.cli.options import (
     TargetsOption,
     TaskOption,
     TimeLimitOption,
+    arg,
     bundle_signer,
     console_of,
     offer_of,
+    opt,
     options_of,
 )
 
@@ -35,10 +37,8 @@ EVALUATE = (
 GATE = "Example: understudy gate evaluation.json --policy internal --waivers waivers.toml --junit gate.xml"
 REPORT = "Example: understudy report evaluation.json --policy internal --out report.html"
 
-EvaluationFile = Annotated[Path, typer.Argument(help="What `understudy evaluate` wrote.", show_default=False)]
-WaiverFile = Annotated[
-    Path | None, typer.Option("--waivers", help="Rules that a named person answers for, until a date.")
-]
+EvaluationFile = Annotated[Path, arg("What `understudy evaluate` wrote.")]
+WaiverFile = Annotated[Path | None, opt("Rules that a named person answers for, until a date.", "--waivers")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,47 +49,44 @@ def add_to(app: typer.Typer) -> None:
 
 def evaluate(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    train: Annotated[
-        str, typer.Option(help="Real rows that the generator saw: file, folder or address.", show_default=False)
-    ],
-    synthetic: Annotated[list[str], typer.Option(help="The table to judge; may be repeated.", show_default=False)],
+    train: Annotated[str, opt("Real rows that the generator saw: file, folder or address.")],
+    synthetic: Annotated[list[str], opt("The table to judge; may be repeated.")],
     out: OutFile,
     holdout: Annotated[
-        str | None, typer.Option(help="Real rows that it did not see; none: no attack, and no model is trained.")
+        str | None, opt("Real rows that it did not see; none: no attack, and no model is trained.")
     ] = None,
     schema: Annotated[
-        Path | None, typer.Option(help="The table's schema; none: the model's, or it is inferred from the real rows.")
+        Path | None, opt("The table's schema; none: the model's, or it is inferred from the real rows.")
     ] = None,
     model: Annotated[
-        Path | None,
-        typer.Option(help="The model the table came from: gives the privacy statement, whose claim is audited."),
+        Path | None, opt("The model the table came from: gives the privacy statement, whose claim is audited.")
     ] = None,
     seed: SeedOption = 0,
     measure: MeasureOption = None,
     time_limit_s: TimeLimitOption = None,
     audit: Annotated[
-        bool, typer.Option(help="Audit the model's claim on a public stand-in; without, no rule about it passes.")
+        bool, opt("Audit the model's claim on a public stand-in; without, no rule about it passes.")
     ] = True,
     target: TargetOption = None,
     task: TaskOption = None,
     targets: TargetsOption = "8000",
     fidelity_rows: Annotated[
-        str, typer.Option(help="Rows of each table that columns, pairs and triples compare at most; all: all.")
+        str, opt("Rows of each table that columns, pairs and triples compare at most; all: all.")
     ] = "50000",
     shadow_models: Annotated[
-        int | None, typer.Option(min=4, max=1000, help="Attack with so many models, fitted as --model was.")
+        int | None, opt("Attack with so many models, fitted as --model was.", min=4, max=1000)
     ] = None,
     sample_rows: Annotated[
         int,
-        typer.Option(
-            min=100,
-            help="Rows of either real side that attacks and models are given at most, and five times as many synthetic "
+        opt(
+            "Rows of either real side that attacks and models are given at most, and five times as many synthetic "
             "ones; copies and validity are counted on all rows.",
+            min=100,
         ),
     ] = 100_000,
     show_rows: Annotated[bool, typer.Option(help="Let the internal report show a few real rows.")] = True,
     clamp: ClampOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    force: Annotated[bool, opt("Replace the file if it exists.", "--force")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
     from reports.sections.utility import given_away, predicted
@@ -126,14 +123,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
 def gate(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     evaluation: EvaluationFile,
-    policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
-    candidate: Annotated[str | None, typer.Option(help="Judge this one only; none: the worst verdict counts.")] = None,
+    policy: Annotated[str, opt("A shipped policy's name, or a TOML file.")] = "internal",
+    candidate: Annotated[str | None, opt("Judge this one only; none: the worst verdict counts.")] = None,
     waivers: WaiverFile = None,
-    junit: Annotated[Path | None, typer.Option(help="A JUnit XML file to write, for continuous integration.")] = None,
-    synthetic: Annotated[Path | None, typer.Option(help="The evaluated table, for --bundle: judged alone.")] = None,
-    bundle: Annotated[Path | None, typer.Option(help="Evidence bundle of it to make, whatever the verdict.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="The schema it was evaluated with, for --bundle.")] = None,
-    job: Annotated[Path | None, typer.Option(help="The job that the evaluation is of, for --bundle.")] = None,
+    junit: Annotated[Path | None, opt("A JUnit XML file to write, for continuous integration.")] = None,
+    synthetic: Annotated[Path | None, opt("The evaluated table, for --bundle: judged alone.")] = None,
+    bundle: Annotated[Path | None, opt("Evidence bundle of it to make, whatever the verdict.")] = None,
+    schema: Annotated[Path | None, opt("The schema it was evaluated with, for --bundle.")] = None,
+    job: Annotated[Path | None, opt("The job that the evaluation is of, for --bundle.")] = None,
     sign_key: SignKey = None,
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
@@ -189,7 +186,7 @@ def report(
     ctx: typer.Context,
     evaluation: EvaluationFile,
     out: OutFile,
-    policy: Annotated[list[str] | None, typer.Option(help="A policy to judge by; may be repeated.")] = None,
+    policy: Annotated[list[str] | None, opt("A policy to judge by; may be repeated.")] = None,
     waivers: WaiverFile = None,
 ) -> int:
     """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
@@ -233,7 +230,6 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
-    """The policy table, the reasons of what did not pass or rests on samples, who answers, self-tests, the verdict."""
     from evaluate.gate.undecided import sampled
 
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.evidence import outcome_words, reason_line
-from understudy.cli.options import ExecutorOption, SignKey, console_of, signer_of
+from understudy.cli.options import ExecutorOption, SignKey, arg, console_of, opt, reasons, signer_of
 
 if TYPE_CHECKING:
     from reports.sections.sweep import Mean
-    from synth.dp.statement import PrivacyStatement
     from understudy.console import Console
     from understudy.run.plan import Plan
     from understudy.run.run import RunOutcome
@@ -23,25 +22,20 @@ IN_BRIEF = ("utility.tstr.boosting", "columns.tvd.excess", "pairs.tvd.excess", "
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the command."""
     app.command("run", epilog="Example: understudy run examples/fair.toml --out out/fair")(run)
 
 
 def run(
     ctx: typer.Context,
-    job: Annotated[Path, typer.Argument(help="The job file (docs/reference/job.md).", show_default=False)],
+    job: Annotated[Path, arg("The job file (docs/reference/job.md).")],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="The folder to make; it must be new. Without it the plan is shown, and nothing runs."
-        ),
+        Path | None, opt("The folder to make; it must be new. Without it the plan is shown, and nothing runs.", "--out")
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Remove unfinished work of this output; what was drawn stays spent.")
+        bool, opt("Remove unfinished work of this output; what was drawn stays spent.", "--restart")
     ] = False,
     workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Candidates made at once, each by a process of its own; left out: as the job says."),
+        int | None, opt("Candidates made at once, each by a process of its own; left out: as the job says.", min=1)
     ] = None,
     executor: ExecutorOption = None,
     sign_key: SignKey = None,
@@ -73,20 +67,19 @@ def run(
     if out is None:
         return planned(job, folder, console)
 
-    def tell(outcome: "RunOutcome") -> None:
-        show(outcome, console)
-        known = outcome.evaluation.provenance
-        said = {"warnings": known.warnings, "ledger": None if known.ledger is None else asdict(known.ledger)}
-        sealed = {"manifest_sha256": sealed_digest(folder), "signer": None if signer is None else signer.fingerprint}
-        tracked = {"tracking": None if outcome.tracked is None else asdict(outcome.tracked)}
-        content = {**outcome.delivery.verdict_content(), **said, **sealed, **tracked}
-        console.result({**content, "exit_code": outcome.exit_code, "out": str(folder)})
-
-    return carry_out(plan, console, signer, tell).exit_code
+    outcome = carry_out(plan, console, signer)
+    show(outcome, console)
+    known = outcome.evaluation.provenance
+    console.result({
+        **outcome.delivery.verdict_content(), "exit_code": outcome.exit_code, "out": str(folder),
+        "warnings": known.warnings, "ledger": None if known.ledger is None else asdict(known.ledger),
+        "manifest_sha256": sealed_digest(folder), "signer": None if signer is None else signer.fingerprint,
+        "tracking": None if outcome.tracked is None else asdict(outcome.tracked),
+    })  # fmt: skip
+    return outcome.exit_code
 
 
 def planned(job: Path, folder: Path, console: "Console") -> int:
-    """The end of a plan: nothing was run, and how to run it."""
     console.say(f"This is the plan, and nothing was run. To run it: understudy run {job} --out {folder}")
     console.result({"planned": True, "out": str(folder), "exit_code": 0})
     return 0
@@ -99,7 +92,6 @@ def _free(job: Path) -> Path:
 
 
 def show_plan(plan: "Plan", console: "Console") -> None:
-    """The plan of a run in lines, before a row is read."""
     from evaluate.text import typed_loss
 
     schema, job = plan.schema, plan.job
@@ -114,6 +106,8 @@ def show_plan(plan: "Plan", console: "Console") -> None:
             promise = f"epsilon {typed_loss(schedule.epsilon)}, delta {schedule.delta:.3g}"
         named = ", named for release" if label == job.release else ""
         console.say(f"Generator {label}: {plan.generators[label].name}, {promise}{named}")
+    for sentence in _reasons(plan):
+        console.say(sentence)
     if plan.fund is not None:
         console.say(f"Ledger: {plan.fund.place}")
     console.say(f"Policy: {plan.policy.name}, version {plan.policy.version}, for {plan.policy.audience}")
@@ -121,8 +115,21 @@ def show_plan(plan: "Plan", console: "Console") -> None:
     console.say(f"Evaluation: {kinds}; then a report, verdicts, cards and a sealed folder")
 
 
+def _reasons(plan: "Plan") -> list[str]:
+    """What `auto` stands for in a job, and why."""
+    from synth.generators.auto import Auto
+
+    asked = {
+        point.setting_label: Auto(
+            **{key: value for key, value in point.spec.parameters.items() if key in Auto.model_fields}
+        )
+        for point in plan.points.values()
+        if (point.spec.generator or point.family) == Auto.name
+    }
+    return reasons(asked, plan.schema)
+
+
 def show(outcome: "RunOutcome", console: "Console") -> None:
-    """The findings on the candidates, then the verdict and the report's path."""
     from reports.sections.limitations import left_out, on_samples
     from understudy.artifacts import REPORT
     from understudy.budget.account import release_line
@@ -135,9 +142,9 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
         _show_sweep(outcome, console)
     else:
         _show_candidates(outcome, console)
-    for said in dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one)):
-        console.say(said)
-    for said in left_out(outcome.plan.schema):
+    of_samples = dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one))
+    schema = outcome.plan.schema
+    for said in (*_reasons(outcome.plan), *of_samples, *left_out(schema)):
         console.say(said)
     _show_utility(outcome, console)
     _show_shift(outcome, console)
@@ -157,7 +164,6 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
-    """The page of the run on the tracking server, or the warning that it was not tracked."""
     if outcome.tracked is not None and outcome.tracked.failure:
         console.warn(outcome.tracked.failure)
     elif outcome.tracked is not None:
@@ -165,7 +171,6 @@ def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
-    """The warning that train and holdout differ, or the power of the test that saw nothing."""
     shift = outcome.evaluation.real.shift
     for said in shift.warnings:
         console.warn(said)
@@ -174,7 +179,6 @@ def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
-    """The task, its reason, and columns that give the target away."""
     from reports.sections.utility import given_away, predicted
 
     for said in predicted(outcome.evaluation):
@@ -184,14 +188,14 @@ def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
-    """A line for every candidate; then the reasons of the one to release, or of all."""
     from reports.sections.verdicts import ruling_of
+    from synth.dp.statement import guarantee_words
 
     statements = {c.name: c.statement for c in outcome.evaluation.candidates}
     rows = [
         (
             verdict.candidate,
-            _guarantee(statements[verdict.candidate]),
+            guarantee_words(statements[verdict.candidate]),
             verdict.verdict,
             [f"{f.rule.measure} {outcome_words(f)}" for f in verdict.findings if f.outcome != "PASS"],
         )
@@ -238,11 +242,3 @@ def _mean(cell: "Mean | None") -> str:
     if cell is None:
         return ""
     return f"{cell.value:.3f}" if cell.low is None else f"{cell.value:.3f} ±{cell.value - cell.low:.3f}"
-
-
-def _guarantee(statement: "PrivacyStatement | None") -> str:
-    from evaluate.text import typed_loss
-
-    if statement is None:
-        return "no formal guarantee"
-    return f"epsilon {typed_loss(statement.epsilon)}, delta {statement.delta:.3g}"

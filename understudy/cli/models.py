@@ -1,7 +1,6 @@
 """`understudy split`, `fit`, `sample`, `impute`, `generators`: the steps of a job, one at a time, and saved models."""
 
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,15 +14,18 @@ from understudy.cli.options import (
     SchemaFile,
     SeedOption,
     Table,
-    call_of,
+    arg,
     console_of,
+    opt,
     outside_of,
     parameters_of,
+    reasons,
 )
+from understudy.console import duration
 from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
-    from synth.dp.statement import PrivacyStatement
+    from understudy.console import Console
 
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
@@ -35,6 +37,7 @@ SAMPLE = (
     "--out synthetic.csv"
 )
 
+GENERATORS = "Example: understudy generators --for patients.schema.toml --epsilon 1"
 IMPUTE = "Example: understudy impute model patients.csv --seed 7 --out filled.csv"
 CONDITIONED = {
     "exact": "drawn exactly, column by column",
@@ -52,7 +55,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("split", epilog=SPLIT)(split)
     app.command("fit", epilog=FIT)(fit)
     app.command("sample", epilog=SAMPLE)(sample)
-    app.command("generators", epilog="Example: understudy generators --json")(generators)
+    app.command("generators", epilog=GENERATORS)(generators)
     app.command("impute", epilog=IMPUTE)(impute)
 
 
@@ -61,34 +64,27 @@ def split(  # noqa: PLR0913 - options of the command line
     table: Table,
     schema: SchemaFile,
     out: OutFolder,
-    holdout_share: Annotated[float, typer.Option(help="Share of units that no generator may see.")] = 0.2,
+    holdout_share: Annotated[float, opt("Share of units that no generator may see.")] = 0.2,
     seed: SeedOption = 0,
     stratified: Annotated[
-        bool, typer.Option("--stratified", help="Stratify on the target; only where no private fit will follow.")
+        bool, opt("Stratify on the target; only where no private fit will follow.", "--stratified")
     ] = False,
     clamp: ClampOption = False,
 ) -> int:
     """Split a table into train and holdout, whole entities on one side, by hashes of names."""
-    from synth.output import making
+    from synth.output import check_new_folder
     from synth.schema_file import read_schema
     from understudy.data.source import find_table
     from understudy.data.split_files import Cut, part
 
     console = console_of(ctx)
-    cut = Cut(holdout_share, seed, stratified, outside_of(clamp))
-    place = find_table(table)
-    known = read_schema(schema)
-    call = call_of("split", schema=known.model_dump_json(), cut=asdict(cut), **place.state)
-    with making(out, call) as made:
-        told = made.told
-        if told is None:
-            with console.stage("split"):
-                told = {side.stem: str(out / side.name) for side in part(place, known, cut, made.place)}
-            made.finish(told)
-        else:
-            console.note(made.notice)
-        console.say(f"Train and holdout: {told['train']}, {told['holdout']}")
-        console.result(told)
+    check_new_folder(out)
+    place, known = find_table(table), read_schema(schema)
+    with console.stage("split"):
+        sides = part(place, known, Cut(holdout_share, seed, stratified, outside_of(clamp)), out)
+    told = {side.stem: str(side) for side in sides}
+    console.say(f"Train and holdout: {told['train']}, {told['holdout']}")
+    console.result(told)
     return 0
 
 
@@ -96,154 +92,115 @@ def fit(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,
-    name: Annotated[str, typer.Option("--generator", help="See `understudy generators`.", show_default=False)],
+    name: Annotated[str, opt("See `understudy generators`.", "--generator")],
     out: OutFolder,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget; unless set, no formal guarantee.", show_default=False)
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option(help='A number, or "auto": min(1e-6, n_units^-1.2).', show_default=False)
-    ] = None,
+    epsilon: Annotated[float | None, opt("Privacy budget; unless set, no formal guarantee.")] = None,
+    delta: Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')] = None,
     seed: SeedOption = 0,
-    parameters: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A parameter; may be repeated.")
-    ] = None,
+    parameters: Annotated[list[str] | None, opt("A parameter; may be repeated.", "--set", metavar="KEY=VALUE")] = None,
     clamp: ClampOption = False,
     ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="A path or URL of the ledger that pays; unless set, that of UNDERSTUDY_LEDGER.", show_default=False
-        ),
+        str | None, opt("A path or URL of the ledger that pays; unless set, that of UNDERSTUDY_LEDGER.")
     ] = None,
     executor: Annotated[
         str | None,
-        typer.Option(
-            "--executor",
-            help="Who reads the parts of the table and counts them: processes, or a Dask cluster (tcp://host:8786); "
+        opt(
+            "Who reads the parts of the table and counts them: processes, or a Dask cluster (tcp://host:8786); "
             "left out: this process. For independent, mst, aim, latent_class with epsilon.",
-            show_default=False,
+            "--executor",
         ),
     ] = None,
     training: Annotated[
         Path | None,
-        typer.Option(
-            help="A folder for unfinished work and a network's training log: without epsilon the same command goes on "
-            "from there, with epsilon it holds the log alone. For trees, ctgan and tvae.",
-            show_default=False,
+        opt(
+            "A folder for unfinished work and a network's training log: without epsilon the same command goes on "
+            "from there, with epsilon it holds the log alone. For trees, ctgan and tvae."
         ),
     ] = None,
 ) -> int:
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from reports.sections.limitations import left_out
+    from synth.dp.statement import guarantee_words
     from synth.generators.registry import generator
     from synth.generators.wrapper import compose
-    from synth.output import making
     from synth.schema_file import read_schema
-    from understudy.budget.account import ledger_place, release_line, releases
+    from understudy.budget.account import release_line, releases
     from understudy.data.source import find_table
-    from understudy.fit import carry_out, earlier_fit, plan_fit
+    from understudy.fit import carry_out, plan_fit
 
     console = console_of(ctx)
-    asked = generator(name, **parameters_of(parameters or [], epsilon, delta))
-    place = find_table(table)
+    asked, place = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table)
     known = read_schema(schema)
-    chosen = compose(asked, known)
-    call = call_of(
-        "fit", generator=name, parameters=chosen.model_dump_json(), schema=known.model_dump_json(), seed=seed,
-        clamp=clamp, ledger=ledger_place(ledger), **place.state,
+    planned = plan_fit(
+        compose(asked, known), place, known, out, outside=outside_of(clamp), ledger=ledger, place=training,
+        executor=executor,
     )  # fmt: skip
-    with making(out, call) as made:
-        planned = plan_fit(
-            chosen, place, known, made, outside=outside_of(clamp), ledger=ledger, place=training, executor=executor
-        )
-        for sentence in planned.warnings:
-            console.warn(sentence)
-        if made.told is None:
-            with console.stage(f"fit {chosen.name}") as progress:
-                model, found = carry_out(planned, seed, progress)
-        else:
-            console.note(made.notice)
-            model, found = earlier_fit(planned, made.told)
-        for sentence in found:
-            console.warn(sentence)
-        for sentence in left_out(known):
-            console.say(sentence)
-        statement = model.statement
-        noted = releases({chosen.name: statement})
-        console.say(_promise(statement))
-        if noted is not None:
-            console.say(release_line(noted))
-        console.say(f"Model: {out}")
-        warnings = [*planned.warnings, *found]
-        console.result(
-            {
-                "model": str(out),
-                "generator": chosen.name,
-                "statement": None if statement is None else statement.to_dict(),
-                "ledger": None if noted is None else asdict(noted),
-                "warnings": warnings,
-            }
-        )
+    for sentence in planned.warnings:
+        console.warn(sentence)
+    for sentence in reasons({"": asked}, known):
+        console.say(sentence)
+    with console.stage(f"fit {planned.generator.name}") as progress:
+        model, found = carry_out(planned, seed, progress)
+    for sentence in found:
+        console.warn(sentence)
+    for sentence in left_out(known):
+        console.say(sentence)
+    statement = model.statement
+    noted = releases({planned.generator.name: statement})
+    console.say(f"Guarantee: {guarantee_words(statement)}")
+    if noted is not None:
+        console.say(release_line(noted))
+    console.say(f"Model: {out}")
+    console.result({
+        "model": str(out), "generator": planned.generator.name,
+        "statement": None if statement is None else statement.to_dict(),
+        "ledger": None if noted is None else asdict(noted), "warnings": [*planned.warnings, *found],
+    })  # fmt: skip
     return 0
-
-
-def _promise(statement: "PrivacyStatement | None") -> str:
-    from evaluate.text import typed_loss
-
-    if statement is None:
-        return "No formal guarantee: this fit had no epsilon."
-    return (
-        f"Guarantee: epsilon={typed_loss(statement.epsilon)}, delta={statement.delta:.3g} by {statement.accountant}, "
-        f"unit {statement.unit}, {statement.relation}, trust: {statement.trust}"
-    )
 
 
 def sample(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A saved model.", show_default=False)],
+    model: Annotated[Path, arg("A saved model.")],
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            help="The file to write; without a suffix, a folder of Parquet files, which holds any number of rows: the "
+        opt(
+            "The file to write; without a suffix, a folder of Parquet files, which holds any number of rows: the "
             "same command goes on where one ended.",
-            show_default=False,
+            "--out",
         ),
     ],
-    rows: Annotated[int | None, typer.Option(min=1, help="How many; unless set, the model's own default.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same table; unless set, a fresh one.")
-    ] = None,
+    rows: Annotated[int | None, opt("How many; unless set, the model's own default.", min=1)] = None,
+    seed: Annotated[int | None, opt("Same seed, same table; unless set, a fresh one.", min=0, max=MAX_SEED)] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
+            "What every row holds in a column, written as in a CSV file (nothing: missing); may be repeated.",
             "--given",
             metavar="COLUMN=VALUE",
-            help="What every row holds in a column, written as in a CSV file (nothing: missing); may be repeated.",
         ),
     ] = None,
     balance: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
+            "A column: as many rows with each of its categories. Or, once for each value, its share of the rows.",
             "--balance",
             metavar="COLUMN[=VALUE:SHARE]",
-            help="A column: as many rows with each of its categories. Or, once for each value, its share of the rows.",
         ),
     ] = None,
     rows_a_file: Annotated[
-        int | None, typer.Option(min=1, help="Rows of each file in a folder, at most; unless set, a million.")
+        int | None, opt("Rows of each file in a folder, at most; unless set, a million.", min=1)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file, or the folder of files.")] = False,
+    force: Annotated[bool, opt("Replace the file, or the folder of files.", "--force")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
-    from synth.generators.models.chunked_output import ROWS_A_FILE, Written, write_rows
+    from synth.generators.models.chunked_output import ROWS_A_FILE, write_rows
     from synth.generators.models.constraints import REJECTED, rejections
     from synth.generators.models.known_rows import GIVEN
     from synth.generators.registry import load_model
-    from synth.output import check_writable, making
+    from synth.output import check_new_file, whole_file
     from synth.table import check_names, write_table
     from synth.table.files import WRITTEN, check_suffix
-    from understudy.data.source import file_state
 
     console = console_of(ctx)
     in_files = out.suffix == ""
@@ -253,54 +210,34 @@ def sample(  # noqa: PLR0913 - options of the command line
                 f"--rows-a-file is for a folder: --out {str(out)!r} is a file; take its suffix off"
             )
         check_suffix(out, WRITTEN)
-        check_writable(out)
+        check_new_file(out, force=force)
     loaded = load_model(model)
-    conditions = _conditions(given or [], loaded.schema.columns)
-    shares = _shares(balance or [], loaded.schema.columns)
-    result: dict[str, Any] = {"synthetic": str(out), "generator": loaded.name}
-
-    def tell(more: Mapping[str, Any]) -> None:
-        files = more.get("files")
-        console.say(f"Synthetic table: {out}" + ("" if files is None else f" ({files} file{'s' * (files > 1)})"))
-        if more.get("given") is not None:
-            console.say(f"Conditions: {CONDITIONED[more['given']]}")
-        if more["rejected"] is not None:
-            console.say(f"Constraints: {rejections(more['rejected'])}")
-        console.result({**result, **more})
-
-    if in_files:
-
-        def tell_files(written: Written) -> None:
-            bar.close()
-            more = {"rows": written.n_rows, "rejected": written.n_rejected, "given": written.given}
-            tell({**more, "files": written.n_files, "seed": written.seed})
-
-        with ExitStack() as bar:
-            progress = bar.enter_context(console.stage(f"sample {loaded.name}"))
-            write_rows(
-                loaded, out, rows, seed=seed, given=conditions, balance=shares,
-                rows_a_file=rows_a_file or ROWS_A_FILE, force=force, progress=progress, tell=tell_files,
-            )  # fmt: skip
-        return 0
-    check_names(loaded.schema.kept, out)
-    call = call_of(
-        "sample", rows=rows, seed=seed, given=conditions, balance=shares, force=force, model=file_state(model)
-    )
-    with making(out, call, is_file=True, force=force) as made:
-        told = made.told
-        if told is None:
-            with console.stage(f"sample {loaded.name}") as progress:
-                synthetic = loaded.sample(rows, seed=seed, given=conditions, balance=shares, progress=progress)
-                write_table(synthetic, made.place, loaded.schema)
-            told = {
-                "rows": len(synthetic),
-                "rejected": synthetic.attrs.get(REJECTED),
-                "given": synthetic.attrs.get(GIVEN),
-            }
-            made.finish(told)
+    asked: dict[str, Any] = {
+        "seed": seed, "given": _conditions(given or [], loaded.schema.columns),
+        "balance": _shares(balance or [], loaded.schema.columns),
+    }  # fmt: skip
+    told: dict[str, Any] = {"synthetic": str(out), "generator": loaded.name}
+    with console.stage(f"sample {loaded.name}") as progress:
+        if in_files:
+            written = write_rows(
+                loaded, out, rows, **asked, rows_a_file=rows_a_file or ROWS_A_FILE, force=force, progress=progress
+            )
+            told |= {"rows": written.n_rows, "rejected": written.n_rejected, "given": written.given}
+            told |= {"files": written.n_files, "seed": written.seed}
         else:
-            console.note(made.notice)
-        tell(told)
+            check_names(loaded.schema.kept, out)
+            synthetic = loaded.sample(rows, **asked, progress=progress)
+            told |= {"rows": len(synthetic), "rejected": synthetic.attrs.get(REJECTED)}
+            told |= {"given": synthetic.attrs.get(GIVEN)}
+            with whole_file(out) as beside:
+                write_table(synthetic, beside, loaded.schema)
+    n_files = told.get("files")
+    console.say(f"Synthetic table: {out}" + ("" if n_files is None else f" ({n_files} file{'s' * (n_files > 1)})"))
+    if told["given"] is not None:
+        console.say(f"Conditions: {CONDITIONED[told['given']]}")
+    if told["rejected"] is not None:
+        console.say(f"Constraints: {rejections(told['rejected'])}")
+    console.result(told)
     return 0
 
 
@@ -348,13 +285,23 @@ def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str,
     return found
 
 
-def generators(ctx: typer.Context) -> int:
-    """List the generators and their parameters."""
+def generators(
+    ctx: typer.Context,
+    schema: Annotated[Path | None, opt("A schema: which one suits it, why, and what noise to expect.", "--for")] = None,
+    epsilon: Annotated[float | None, opt("Of one fit under that schema.")] = None,
+    delta: Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')] = None,
+) -> int:
+    """List the generators and their parameters; for a schema, say which suits it. No row is read, so asking is free."""
     from textwrap import wrap
 
+    from synth.errors import JobError
     from synth.generators.registry import generator_class, names
 
     console = console_of(ctx)
+    if schema is not None:
+        return _suited(console, schema, parameters_of([], epsilon, delta))
+    if epsilon is not None or delta is not None:
+        raise JobError("a budget is of a fit under a schema; name that by --for")
     known = {name: generator_class(name) for name in names()}
     rows = [
         (
@@ -369,6 +316,39 @@ def generators(ctx: typer.Context) -> int:
     return 0
 
 
+def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
+    """What `auto` fits under a schema and why, beside the noise and cost of each generator on marginals."""
+    from typing import get_args
+
+    from synth.generators.auto import Auto
+    from synth.generators.forecast import Planned, outlook
+    from synth.schema_file import read_schema
+
+    schema, auto = read_schema(path), Auto(**budget)
+    auto.check(schema)
+    chosen = auto.chosen(schema)
+    found = [outlook(kind(**budget), schema) for kind in get_args(Planned)] if auto.promises else []
+    if found:
+        console.say("Expected total variation from noise alone; what a model leaves out comes on top of it.")
+        rows = [
+            (
+                f"{one.generator} *" if one.generator == chosen.name else one.generator, f"{one.column:.2g}",
+                *("-" if noise is None else f"{noise.error:.2g}" for noise in (one.tree, one.pair)),
+                str(one.n_marginals), duration(one.seconds), f"{one.memory_mb:.0f}",
+            )
+            for one in found
+        ]  # fmt: skip
+        console.table(("generator", "column", "tree", "pair", "marginals", "time", "MB"), rows)
+        console.say("tree: a pair of the tree with the fewest cells; pair: a typical one.")
+    for sentence in (*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema))):
+        console.say(sentence)
+    console.result({
+        "chosen": chosen.name, "reason": auto.reason(schema), "epsilon": auto.epsilon, "delta": auto.delta,
+        "outlooks": [one.to_dict() for one in found],
+    })  # fmt: skip
+    return 0
+
+
 def _shown(default: Any) -> str:
     if isinstance(default, tuple):
         return f"[{', '.join(_shown(part) for part in default)}]"
@@ -377,51 +357,41 @@ def _shown(default: Any) -> str:
 
 def impute(
     ctx: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A saved model.", show_default=False)],
+    model: Annotated[Path, arg("A saved model.")],
     table: Table,
     out: OutFile,
-    seed: Annotated[
-        int | None, typer.Option(min=0, max=MAX_SEED, help="Same seed, same cells; unless set, fresh ones.")
-    ] = None,
+    seed: Annotated[int | None, opt("Same seed, same cells; unless set, fresh ones.", min=0, max=MAX_SEED)] = None,
     clamp: ClampOption = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    force: Annotated[bool, opt("Replace the file.", "--force")] = False,
 ) -> int:
     """Fill in missing cells of a table, each drawn given the cells of its row. What comes out is as sensitive."""
     from synth.errors import JobError
     from synth.generators.models.known_rows import UNFILLED, with_missing
     from synth.generators.registry import load_model
-    from synth.output import making
+    from synth.output import check_new_file, whole_file
     from synth.table import read_table, write_table
     from synth.table.files import WRITTEN, check_suffix
-    from understudy.data.source import file_state, find_table
 
     console = console_of(ctx)
     check_suffix(out, WRITTEN)
+    check_new_file(out, force=force)
     loaded: Any = load_model(model)
     if not hasattr(loaded, "impute"):
         raise JobError(
             f"the model of generator={loaded.name!r} fills in no cells of histories or texts; fit one of rows"
         )
-    rows_schema = with_missing(loaded.schema)
-    state = {"model": file_state(model), "table": find_table(table).state}
-    call = call_of("impute", seed=seed, clamp=clamp, force=force, **state)
-    with making(out, call, is_file=True, force=force) as made:
-        told = made.told
-        if told is None:
-            with console.stage(f"impute {loaded.name}"):
-                rows = read_table(table, rows_schema, outside=outside_of(clamp))
-                filled = loaded.impute(rows, seed=seed)
-                write_table(filled, made.place, rows_schema)
-            n_cells = int(rows[list(loaded.schema.learned)].isna().to_numpy().sum())
-            told = {"rows": len(filled), "missing": n_cells, "unfilled": filled.attrs[UNFILLED]}
-            made.finish(told)
-        else:
-            console.note(made.notice)
-        console.say(f"Imputed table: {out}, {told['missing']:,} cells were missing")
-        if told["unfilled"]:
-            console.say(
-                f"Constraints: {told['unfilled']:,} rows keep missing cells, since no draw kept the constraints"
-            )
-        console.say("It holds the real rows: no guarantee covers it, and it is no synthetic table")
-        console.result({"imputed": str(out), "generator": loaded.name, **told})
+    schema = with_missing(loaded.schema)
+    with console.stage(f"impute {loaded.name}"):
+        rows = read_table(table, schema, outside=outside_of(clamp))
+        filled = loaded.impute(rows, seed=seed)
+        with whole_file(out) as beside:
+            write_table(filled, beside, schema)
+    n_missing = int(rows[list(loaded.schema.learned)].isna().to_numpy().sum())
+    n_unfilled = filled.attrs[UNFILLED]
+    console.say(f"Imputed table: {out}, {n_missing:,} cells were missing")
+    if n_unfilled:
+        console.say(f"Constraints: {n_unfilled:,} rows keep missing cells, since no draw kept the constraints")
+    console.say("It holds the real rows: no guarantee covers it, and it is no synthetic table")
+    told = {"rows": len(filled), "missing": n_missing, "unfilled": n_unfilled}
+    console.result({"imputed": str(out), "generator": loaded.name, **told})
     return 0

@@ -16,43 +16,47 @@ from understudy.job.seeds import MAX_SEED
 if TYPE_CHECKING:
     from evaluate.options import EvaluationOptions
     from evaluate.result import Evaluation
+    from synth.generators.base import Generator
     from synth.parsing import GivenFile
+    from synth.schema import Schema
     from understudy.bundle.external import ExternalTable
     from understudy.bundle.keys import Signer
 
 
+def opt(text: str, *names: str, **more: Any) -> Any:
+    """An option of a command with its help."""
+    return typer.Option(*names, help=text, **more)
+
+
+def arg(text: str, **more: Any) -> Any:
+    return typer.Argument(help=text, **more)
+
+
 Table = Annotated[
     str,
-    typer.Argument(
-        help="A file (.csv, .tsv, .jsonl, .parquet, .feather, .xlsx), a folder or a pattern of files, or an address "
-        "like postgresql://host/database#table.",
-        show_default=False,
+    arg(
+        "A file (.csv, .tsv, .jsonl, .parquet, .feather, .xlsx), a folder or a pattern of files, or an address "
+        "like postgresql://host/database#table."
     ),
 ]
 TaskOption = Annotated[
     Literal["classification", "regression"] | None,
-    typer.Option(help="How models predict the target; left out: the schema's, or by its kind and number of values."),
+    opt("How models predict the target; left out: the schema's, or by its kind and number of values."),
 ]
-SchemaFile = Annotated[Path, typer.Option("--schema", help="The table's schema.", show_default=False)]
+SchemaFile = Annotated[Path, opt("The table's schema.", "--schema")]
 ExecutorOption = Annotated[
     str | None,
-    typer.Option(
-        "--executor",
-        help="A scheduler, as tcp://host:8786, whose workers do it; left out: processes of this machine.",
-        show_default=False,
-    ),
+    opt("A scheduler, as tcp://host:8786, whose workers do it; left out: processes of this machine.", "--executor"),
 ]
-OutFile = Annotated[Path, typer.Option("--out", help="The file to write.", show_default=False)]
-OutFolder = Annotated[Path, typer.Option("--out", help="The folder to make; it must be new.", show_default=False)]
-ClampOption = Annotated[
-    bool, typer.Option("--clamp", help="Clamp values outside the schema in place of refusing the table.")
-]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Of every draw but private noise.")]
-MeasureOption = Annotated[list[str] | None, typer.Option("--measure", help="Only this measure; may be repeated.")]
-TimeLimitOption = Annotated[float | None, typer.Option("--time-limit-s", min=0.001, help="Seconds for each measure.")]
-TargetOption = Annotated[str | None, typer.Option("--target", help="Column that models predict; none: the schema's.")]
+OutFile = Annotated[Path, opt("The file to write.", "--out")]
+OutFolder = Annotated[Path, opt("The folder to make; it must be new.", "--out")]
+ClampOption = Annotated[bool, opt("Clamp values outside the schema in place of refusing the table.", "--clamp")]
+SeedOption = Annotated[int, opt("Of every draw but private noise.", "--seed", min=0, max=MAX_SEED)]
+MeasureOption = Annotated[list[str] | None, opt("Only this measure; may be repeated.", "--measure")]
+TimeLimitOption = Annotated[float | None, opt("Seconds for each measure.", "--time-limit-s", min=0.001)]
+TargetOption = Annotated[str | None, opt("Column that models predict; none: the schema's.", "--target")]
 TargetsOption = Annotated[
-    str, typer.Option("--targets", help="Rows of either side that attacks are tried on at most; all: every one.")
+    str, opt("Rows of either side that attacks are tried on at most; all: every one.", "--targets")
 ]
 
 
@@ -111,22 +115,19 @@ def parameters_of(options: list[str], epsilon: float | None, delta: str | None) 
     return {**found, **claim}
 
 
-def call_of(command: str, **asked: Any) -> dict[str, Any]:
-    """The arguments and inputs of a command, which tell its output from that of another call."""
-    from synth.distribution import VERSION
+def reasons(generators: "Mapping[str, Generator]", schema: "Schema") -> list[str]:
+    from synth.generators.auto import Auto
 
-    return {"command": command, "version": VERSION, **asked}
+    return [
+        f"{label or chosen.name}: {chosen.chosen(schema).name}: {chosen.reason(schema)}"
+        for label, chosen in generators.items()
+        if isinstance(chosen, Auto)
+    ]
 
 
-Key = Annotated[
-    Path | None,
-    typer.Option(envvar="UNDERSTUDY_SIGN_KEY", help="Private key that signs it.", show_default=False),
-]
+Key = Annotated[Path | None, opt("Private key that signs it.", envvar="UNDERSTUDY_SIGN_KEY")]
 SignKey = Annotated[
-    Path | None,
-    typer.Option(
-        "--sign-key", envvar="UNDERSTUDY_SIGN_KEY", help="Private key that signs the manifest.", show_default=False
-    ),
+    Path | None, opt("Private key that signs the manifest.", "--sign-key", envvar="UNDERSTUDY_SIGN_KEY")
 ]
 
 
@@ -143,11 +144,7 @@ def signer_of(key: Path | None, console: "Console") -> "Signer | None":
 
 
 def bundle_signer(
-    bundle: Path | None,
-    synthetic: Path | None,
-    inputs: Sequence[Path | None],
-    key: Path | None,
-    console: "Console",
+    bundle: Path | None, synthetic: Path | None, inputs: Sequence[Path | None], key: Path | None, console: "Console"
 ) -> "Signer | None":
     """The signer of the bundle of an offered table, once everything that it takes is named."""
     from synth.errors import JobError
@@ -170,7 +167,6 @@ def offer_of(
     inputs: Mapping[str, Path | None],
     judged_by: "Mapping[str, GivenFile]",
 ) -> "ExternalTable":
-    """An offered table for a bundle, once it is certain that it is the evaluated one."""
     from synth.parsing import read_given
     from understudy.bundle.external import offered
     from understudy.bundle.files import BundleError

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import SeedOption, Table, console_of
+from understudy.cli.options import SeedOption, Table, console_of, opt
+from understudy.cli.schemas import EntityOption, NoEntityOption, NoOrderOption, OrderOption, check_units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,20 +26,19 @@ def add_to(app: typer.Typer) -> None:
 def try_table(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     table: Table,
-    target: Annotated[str | None, typer.Option(help="Column that a model would predict.")] = None,
+    target: Annotated[str | None, opt("Column that a model would predict.")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The folder to make; it must be new.", show_default="tried-NAME beside you"),
+        Path | None, opt("The folder to make; it must be new.", show_default="tried-NAME beside you")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(min=0.0, help="Fit with differential privacy; asks for all that must be declared.")
+        float | None, opt("Fit with differential privacy; asks for all that must be declared.", min=0.0)
     ] = None,
-    entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
-    no_entity: Annotated[bool, typer.Option("--no-entity", help="Every row is a unit of its own.")] = False,
-    order: Annotated[str | None, typer.Option(help="Column by which rows of an entity follow each other.")] = None,
-    no_order: Annotated[bool, typer.Option("--no-order", help="Rows of an entity do not follow each other.")] = False,
+    entity: EntityOption = None,
+    no_entity: NoEntityOption = False,
+    order: OrderOption = None,
+    no_order: NoOrderOption = False,
     seed: SeedOption = 0,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing. Nothing is asserted for anybody.")] = False,
+    yes: Annotated[bool, opt("Ask nothing. Nothing is asserted for anybody.", "--yes")] = False,
 ) -> int:
     """From a table to a report with no other file: infer, split, fit, evaluate, judge.
 
@@ -48,18 +48,14 @@ def try_table(  # noqa: PLR0913 - options of the command line
     from tempfile import TemporaryDirectory
 
     from synth.dp.mechanisms import require_sampler
-    from synth.errors import JobError
     from synth.output import check_new_folder
     from understudy.cli.jobs import show
-    from understudy.cli.schemas import check_order
     from understudy.quickstart import QuickStart, Units
     from understudy.run.plan import make_plan
     from understudy.run.run import run
 
     console = console_of(ctx)
-    if entity is not None and no_entity:
-        raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
-    check_order(order, no_entity=no_entity, no_order=no_order)
+    check_units(entity, order, no_entity=no_entity, no_order=no_order)
     if out is not None:
         check_new_folder(out)
     if epsilon is not None:
@@ -77,12 +73,11 @@ def try_table(  # noqa: PLR0913 - options of the command line
         for sentence in plan.warnings:
             console.warn(sentence)
 
-        def tell(outcome: "RunOutcome") -> None:
-            show(outcome, console)
-            _tell_next(outcome, start, console)
-            console.result({**outcome.delivery.verdict_content(), "exit_code": outcome.exit_code, "out": str(place)})
-
-        return run(plan, console, tell=tell).exit_code
+        outcome = run(plan, console)
+    show(outcome, console)
+    _tell_next(outcome, start, console)
+    console.result({**outcome.delivery.verdict_content(), "exit_code": outcome.exit_code, "out": str(place)})
+    return outcome.exit_code
 
 
 def _refuse_to_assert(table: str, *, yes: bool) -> None:
@@ -154,7 +149,6 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
 
 
 def _whole_number(asked: str) -> int:
-    """A whole number above 0 that a person types; asked again where it is none."""
     while True:
         said: str = typer.prompt(asked, err=True)
         digits = said.strip().replace(",", "").replace("_", "")
@@ -164,7 +158,6 @@ def _whole_number(asked: str) -> int:
 
 
 def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
-    """Columns that a person names, with commas between; asked again where one is not among those that can be named."""
     from synth.errors import nearest
     from understudy.console import printable
 
@@ -172,7 +165,7 @@ def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
         return frozenset()
     asked = f"{what}, with commas between ({', '.join(can)}), or none of them"
     while True:
-        said: str = typer.prompt(printable(asked), default="none", show_default=False, err=True)
+        said: str = typer.prompt(printable(asked), default="none", err=True)
         named = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
         wrong = sorted(named - set(can))
         if not wrong:

@@ -24,8 +24,6 @@ MARKER = '__distribution__ = "understudy-tables"'
 
 
 class Root(TyperGroup):
-    """The command `understudy`."""
-
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -35,7 +33,6 @@ class Root(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the command line and leave with its exit code."""
         flags, rest = hoisted(sys.argv[1:] if args is None else args)
         console = Console(**flags)
         try:
@@ -58,7 +55,6 @@ class Root(TyperGroup):
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
-        """The chosen command's exit code, whatever happens in it."""
         console: Console = ctx.obj
         try:
             refuse_another_evaluate()
@@ -66,11 +62,15 @@ class Root(TyperGroup):
         except (_UsageError, typer.Exit, typer.Abort):
             raise
         except (BadInput, MissingExtra) as error:
-            return console.error("; ".join((str(error).rstrip("."), *_notes(error))), BAD_INPUT)
-        except KeyboardInterrupt as error:
-            return console.error(f"interrupted; {_left(error)}", INTERRUPTED)
-        except SystemExit as error:
-            return _ended(error, console)
+            return console.error(_told(str(error).rstrip("."), error), BAD_INPUT)
+        except (KeyboardInterrupt, SystemExit) as error:
+            code = getattr(error, "code", INTERRUPTED)
+            if code == FAILED:
+                raise
+            # Never the exit code of a verdict, whatever a package asks for.
+            unasked = ("internal error (SystemExit)", INTERNAL_ERROR)
+            words, code = {INTERRUPTED: ("interrupted", code), TERMINATED: ("terminated", code)}.get(code, unasked)
+            return console.error(_told(words, error), code)
         except BrokenPipeError:  # what reads our output has gone
             return CLOSED_PIPE
         except Exception as error:  # noqa: BLE001 - the outermost place: it must not be taken for a verdict
@@ -110,22 +110,9 @@ def refuse_another_evaluate() -> None:
         )
 
 
-def _ended(error: SystemExit, console: Console) -> int:
-    """The exit code of a command that ended the process: never that of a verdict, whatever a package asks for."""
-    if error.code == FAILED:
-        raise error
-    if error.code == TERMINATED:
-        return console.error(f"terminated; {_left(error)}", TERMINATED)
-    return console.error(f"internal error (SystemExit): {_left(error)}; please report it", INTERNAL_ERROR)
-
-
-def _notes(error: BaseException) -> tuple[str, ...]:
-    """The notes of an error on what the work has left."""
-    return tuple(getattr(error, "__notes__", ()))
-
-
-def _left(error: BaseException) -> str:
-    return "; ".join(_notes(error)) or "nothing was left behind"
+def _told(what: str, error: BaseException, *more: str) -> str:
+    """An error, with its notes on what the work has left."""
+    return "; ".join((what, *getattr(error, "__notes__", ()), *more))
 
 
 def _broke(error: Exception, console: Console) -> int:
@@ -135,9 +122,6 @@ def _broke(error: Exception, console: Console) -> int:
     if isinstance(error, OSError) and error.strerror is not None:
         name = f" {error.filename!r}" if error.filename is not None else ""
         refusal = f"the system refused{name}: {error.strerror}; choose another place or ask for access"
-        return console.error("; ".join((refusal, *_notes(error))), BAD_INPUT)
-    return console.error(
-        f"internal error ({type(error).__name__}): {_left(error)}; run again with --debug for a traceback, "
-        "which may hold values of the table",
-        INTERNAL_ERROR,
-    )
+        return console.error(_told(refusal, error), BAD_INPUT)
+    again = "run again with --debug for a traceback, which may hold values of the table"
+    return console.error(_told(f"internal error ({type(error).__name__})", error, again), INTERNAL_ERROR)

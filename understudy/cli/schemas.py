@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from synth import extras
-from understudy.cli.options import (
-    OutFile,
-    SchemaFile,
-    Table,
-    console_of,
-)
+from understudy.cli.options import OutFile, SchemaFile, Table, arg, console_of, opt
 from understudy.console import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
@@ -32,7 +27,13 @@ UNCONFIRMED = (
 CHECK = "Example: understudy schema check patients.csv --schema patients.schema.toml"
 
 
-Force = Annotated[bool, typer.Option("--force", help="Replace the output file where it exists.")]
+EntityOption = Annotated[str | None, opt("Column that names the unit of privacy.")]
+NoEntityOption = Annotated[
+    bool, opt("Every row is a unit of privacy: look for no column that names one.", "--no-entity")
+]
+OrderOption = Annotated[str | None, opt("Column by which rows of an entity follow each other.")]
+NoOrderOption = Annotated[bool, opt("Rows of an entity do not follow each other: look for no order.", "--no-order")]
+Force = Annotated[bool, opt("Replace the output file where it exists.", "--force")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -53,31 +54,24 @@ def infer(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     table: Table,
     out: OutFile,
-    target: Annotated[str | None, typer.Option(help="Column that a model would predict.")] = None,
-    entity: Annotated[str | None, typer.Option(help="Column that names the unit of privacy.")] = None,
-    no_entity: Annotated[
-        bool, typer.Option("--no-entity", help="Every row is a unit of privacy: look for no column that names one.")
-    ] = False,
-    order: Annotated[str | None, typer.Option(help="Column by which rows of an entity follow each other.")] = None,
-    no_order: Annotated[
-        bool, typer.Option("--no-order", help="Rows of an entity do not follow each other: look for no order.")
-    ] = False,
+    target: Annotated[str | None, opt("Column that a model would predict.")] = None,
+    entity: EntityOption = None,
+    no_entity: NoEntityOption = False,
+    order: OrderOption = None,
+    no_order: NoOrderOption = False,
     missing_value: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="A text that stands for a missing value; may be repeated."),
+        list[str] | None, opt("A text that stands for a missing value; may be repeated.", metavar="TEXT")
     ] = None,
     kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=KIND", help="The kind of a column, whatever it looks like; may be repeated."),
+        list[str] | None, opt("The kind of a column, whatever it looks like; may be repeated.", metavar="COLUMN=KIND")
     ] = None,
     constraints: Annotated[
-        bool, typer.Option("--constraints/--no-constraints", help="Propose constraints between columns, too.")
+        bool, opt("Propose constraints between columns, too.", "--constraints/--no-constraints")
     ] = True,
     force: Force = False,
 ) -> int:
     """Propose a schema from a table. What it says was read off the data: nothing in it is public yet."""
     from reports.sections.limitations import left_out
-    from synth.errors import JobError
     from synth.infer import infer_schema
     from synth.output import check_new_file
     from synth.schema_file import write_schema
@@ -86,9 +80,7 @@ def infer(  # noqa: PLR0913 - options of the command line
 
     console = console_of(ctx)
     check_new_file(out, force=force)
-    if entity is not None and no_entity:
-        raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
-    check_order(order, no_entity=no_entity, no_order=no_order)
+    check_units(entity, order, no_entity=no_entity, no_order=no_order)
     chosen = _kinds(kind or ())
     with console.stage("infer"):
         rows, is_whole = first_rows(find_table(table))
@@ -129,20 +121,20 @@ def infer(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def check_order(order: str | None, *, no_entity: bool, no_order: bool) -> None:
+def check_units(entity: str | None, order: str | None, *, no_entity: bool, no_order: bool) -> None:
+    """Refuse what contradicts itself about the units of privacy."""
     from synth.errors import JobError
 
-    if order is not None and no_order:
-        raise JobError(f"--no-order says that rows do not follow each other, and order={order!r} does; leave out one")
-    if order is not None and no_entity:
+    if entity is not None and no_entity:
+        raise JobError(f"--no-entity says that rows are the units, and entity={entity!r} names others; leave out one")
+    if order is not None and (no_order or no_entity):
+        other = "--no-order" if no_order else "--no-entity"
         raise JobError(
-            f"--no-entity says that every row is a unit of its own, and order={order!r} is of the rows of one; leave "
-            "out one"
+            f"order={order!r} is of rows that follow each other, and {other} says that none do; leave out one"
         )
 
 
 def histories_said(schema: "Schema") -> list[str]:
-    """Sentences on the rows of an entity: their order, and what is constant or never falls in it."""
     if schema.order is None:
         return [
             f"Order of the rows of one {schema.entity!r}: no column is convincing, so they are made as if they did not "
@@ -188,33 +180,24 @@ def _told(column: "AnyColumn") -> str:
 
 def declare(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    inferred: Annotated[Path, typer.Argument(help="A schema that was inferred and checked.", show_default=False)],
+    inferred: Annotated[Path, arg("A schema that was inferred and checked.")],
     out: OutFile,
-    n_units: Annotated[
-        int | None, typer.Option("--n-units", min=1, help="Number of units of privacy: a public number.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Name under which a ledger keeps the budget of this table.")
-    ] = None,
+    n_units: Annotated[int | None, opt("Number of units of privacy: a public number.", "--n-units", min=1)] = None,
+    dataset: Annotated[str | None, opt("Name under which a ledger keeps the budget of this table.")] = None,
     measure: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column whose bounds or categories are not public; may be repeated."),
+        list[str] | None, opt("A column whose bounds or categories are not public; may be repeated.", metavar="COLUMN")
     ] = None,
     measure_all: Annotated[
-        bool, typer.Option("--measure-all", help="Measure the bounds or categories of every column that has any.")
+        bool, opt("Measure the bounds or categories of every column that has any.", "--measure-all")
     ] = False,
     measure_spikes: Annotated[
         list[str] | None,
-        typer.Option(
-            "--measure-spikes", metavar="COLUMN", help="A number whose frequent values are not public; may be repeated."
-        ),
+        opt("A number whose frequent values are not public; may be repeated.", "--measure-spikes", metavar="COLUMN"),
     ] = None,
-    order: Annotated[str | None, typer.Option(help="Column by which rows of an entity follow each other.")] = None,
+    order: OrderOption = None,
     nondecreasing: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="A number or time that never falls in that order; those named replace the schema's."
-        ),
+        opt("A number or time that never falls in that order; those named replace the schema's.", metavar="COLUMN"),
     ] = None,
     force: Force = False,
 ) -> int:
@@ -255,7 +238,6 @@ def declare(  # noqa: PLR0913 - options of the command line
 
 
 def asserted_lines(declared: "Schema") -> list[str]:
-    """Each assertion of a declared schema, with its column or the table."""
     from synth.declare import assertions
 
     return [
@@ -264,11 +246,7 @@ def asserted_lines(declared: "Schema") -> list[str]:
     ]
 
 
-def check(
-    ctx: typer.Context,
-    table: Table,
-    schema: SchemaFile,
-) -> int:
+def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
     """Say what of a table does not fit its schema. The exit code is 2 where anything does not."""
     from synth.errors import TableError
     from synth.schema_file import read_schema

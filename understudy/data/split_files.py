@@ -37,7 +37,8 @@ def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, P
     """
     train, holdout = (out / f"{side}{table.suffix}" for side in SIDES)
     check_names(schema.kept, out / f"train{table.suffix or '.parquet'}")
-    real = read_rows(table, schema, cut.outside, out.parent)
+    out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    real = read_rows(table, schema, cut.outside, out.absolute().parent)
     sides = split_table(real, schema, holdout_share=cut.holdout_share, seed=cut.seed, private=not cut.stratified)
     with whole_folder(out) as folder:
         for rows, path in ((sides.train, folder / train.name), (sides.holdout, folder / holdout.name)):

@@ -11,14 +11,12 @@ import select
 import signal
 import sys
 import threading
-import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 FIRST_TO_GO = "500"
 """Of a job for a system that runs out of memory (-1000 to 1000): the batch stays, and tells what happened."""
-TELL_EVERY_S = 0.2
 
 
 def main() -> None:
@@ -49,25 +47,11 @@ def _live(pipe: Connection, lifeline: int, files: tuple[str, str | None], alone:
         if select.select([lifeline], [], [], 0)[0] or (session is not None and not Path(session).exists()):
             return
         threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-        with ExitStack() as until_the_end:
-            _serve(pipe, until_the_end, alone)
-
-
-def _serve(pipe: Connection, until_the_end: ExitStack, alone: bool) -> None:
-    shown, last = "", 0.0
-
-    def tell(text: str, share: float | None) -> None:
-        nonlocal shown, last
-        if text != shown or time.monotonic() - last >= TELL_EVERY_S:
-            shown, last = text, time.monotonic()
-            pipe.send((text, share or 0.0))
-
-    carry_out = pickle.loads(pipe.recv()).begin(until_the_end, tell)  # noqa: S301 - of the process that started this one
-    while True:
-        name: str = pipe.recv()
-        pipe.send(carry_out(name))
-        if alone:
-            return
+        carry_out = pickle.loads(pipe.recv()).begin()  # noqa: S301 - of the process that started this one
+        while True:
+            pipe.send(carry_out(pipe.recv()))
+            if alone:
+                return
 
 
 def _end_with_parent(lifeline: int) -> None:

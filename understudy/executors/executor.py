@@ -7,9 +7,10 @@ all pieces under way and fails all that wait, and a parent that is killed leaves
 import multiprocessing
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,6 @@ from filelock import FileLock, Timeout
 
 from synth import extras
 from synth.errors import JobError, OutputError
-from synth.progress import Progress
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Variables that set the number of threads of numerical libraries, torch among them."""
@@ -36,15 +36,13 @@ PROCESSES = "processes"
 class Work(Protocol):
     """The work of processes, pickled. Unpickling it and `begin` happen under the process's lock."""
 
-    def begin(self, until_the_end: ExitStack, tell: Progress) -> Callable[[str], str]:
+    def begin(self) -> Callable[[str], str]:
         """The function that does a piece by its name, and returns the reason for a loss, else an empty text."""
         ...
 
 
 @dataclass(frozen=True)
 class Service:
-    """Work, and how the processes live that do it."""
-
     work: bytes
     locks: Path
     logs: Path | None = None
@@ -59,18 +57,7 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Status:
-    """The progress of a piece of work."""
-
-    text: str
-    share: float = 0.0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
 class Ended:
-    """The end of a piece of work."""
-
     name: str
     lost: str = ""
     status: int | None = None
@@ -82,34 +69,39 @@ class Executor(Protocol):
     """Pieces of work under way, under `with`; when the block is left, nothing of them is alive."""
 
     @property
-    def size(self) -> int:
-        """Pieces at once."""
-        ...
+    def size(self) -> int: ...
 
     @property
-    def at_work(self) -> Mapping[str, Status]:
-        """The pieces under way."""
-        ...
+    def at_work(self) -> Sequence[str]: ...
 
-    def start(self, name: str) -> None:
-        """Begin a piece."""
-        ...
+    def start(self, name: str) -> None: ...
 
     def ended(self, wait_s: float) -> Sequence[Ended]:
         """The pieces that have ended since the last look; empty where nothing has after a while."""
         ...
 
-    def stop(self) -> Sequence[Ended]:
-        """End every piece under way."""
-        ...
+    def stop(self) -> Sequence[Ended]: ...
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
 
+LOOK_EVERY_S = 0.1
+
+
+def carried_out(
+    executor: Executor, waiting: deque[str], begin: Callable[[str], None], look: Callable[[], None]
+) -> Iterator[Ended]:
+    """Each piece as it ends, until none is at work and none waits; whoever iterates may clear what waits."""
+    while waiting or executor.at_work:
+        while waiting and len(executor.at_work) < executor.size:
+            begin(waiting.popleft())
+        yield from executor.ended(LOOK_EVERY_S)
+        look()
+
+
 def opened(address: str | None, service: Service, size: int | None) -> Executor:
-    """Processes on this machine, or what an extra brings for an address."""
     if address is None:
         from understudy.executors.processes import Processes
 
@@ -156,7 +148,6 @@ def counting(address: str) -> Iterator[Any]:
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -175,7 +166,6 @@ def _asked(given: str | None) -> int | None:
 
 
 def death(status: int) -> str:
-    """The end of a process that had more to do, in words."""
     if status == -signal.SIGKILL:
         return "its process was killed, as a system does that runs out of memory; use fewer workers if it was that"
     if status < 0:

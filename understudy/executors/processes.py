@@ -16,7 +16,7 @@ from secrets import token_hex
 from typing import Protocol
 
 from understudy.executors import child
-from understudy.executors.executor import CUT, TIMED_OUT, Ended, Service, Status, cores, death, shared
+from understudy.executors.executor import CUT, TIMED_OUT, Ended, Service, cores, death, shared
 
 GRACE_S = 10.0
 """Seconds that a process may take to end before it is killed."""
@@ -24,8 +24,6 @@ LOOK_EVERY_S = 0.05
 
 
 class Process(Protocol):
-    """A started process."""
-
     @property
     def pid(self) -> int:
         """Its number, which is that of its group too where it has a session of its own."""
@@ -38,13 +36,10 @@ class Process(Protocol):
 
 @dataclass
 class Worker:
-    """One process, the piece of work that it is at, and how far it is with that."""
-
     process: Process
     pipe: Connection
     lock: Path
     name: str | None = None
-    status: Status = field(default_factory=lambda: Status(""))
     began: float = 0.0
     stopped: str = ""
     kill_at: float = float("inf")
@@ -52,8 +47,6 @@ class Worker:
 
 @dataclass
 class Processes:
-    """An `Executor` of processes on this machine."""
-
     service: Service
     size: int = 1
     sharing: int | None = None
@@ -83,20 +76,14 @@ class Processes:
             os.close(end)
 
     @property
-    def at_work(self) -> dict[str, Status]:
-        """The pieces under way."""
-        now = time.monotonic()
-        return {
-            one.name: Status(one.status.text, one.status.share, now - one.began)
-            for one in self.workers
-            if one.name is not None
-        }
+    def at_work(self) -> list[str]:
+        return [one.name for one in self.workers if one.name is not None]
 
     def start(self, name: str, lock: Path | None = None) -> None:
         """Begin a piece, in a process that has nothing to do or a new one."""
         idle = (one for one in self.workers if one.name is None)
         worker = next(idle, None) or self._started(name, lock or self.service.locks / token_hex(8))
-        worker.name, worker.status, worker.began = name, Status(name), time.monotonic()
+        worker.name, worker.began = name, time.monotonic()
         with suppress(OSError):  # where it is dead already, that will show
             worker.pipe.send(name)
 
@@ -127,8 +114,8 @@ class Processes:
         """The end of a worker's piece; `None` where it goes on."""
         said = None
         try:
-            while said is None and not worker.pipe.closed and worker.pipe.poll():
-                said = self._hear(worker)
+            if not worker.pipe.closed and worker.pipe.poll():
+                said = worker.pipe.recv()
         except (EOFError, OSError):  # it has ended, or will
             worker.pipe.close()
         if said is not None and not self.service.alone:
@@ -143,14 +130,6 @@ class Processes:
             self._tell_to_end(worker, TIMED_OUT)
         if now > worker.kill_at:
             self._kill(worker)
-        return None
-
-    def _hear(self, worker: Worker) -> str | None:
-        """The reason for a loss, empty for none; `None` where the piece goes on."""
-        told = worker.pipe.recv()
-        if isinstance(told, str):
-            return told
-        worker.status = Status(*told)
         return None
 
     def _buried(self, worker: Worker) -> Ended | None:

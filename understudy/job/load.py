@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluate.gate.policy import (
-    Policy,
-    Waiver,
-    build_policy,
-    build_waivers,
-    check_waivers,
-    find_policy,
-)
+from evaluate.gate.policy import Policy, Waiver, build_policy, build_waivers, check_waivers, find_policy
 from evaluate.metrics import MODULES
 from synth import extras
 from synth.errors import JobError, SchemaError, nearest
@@ -32,19 +25,15 @@ from understudy.job.sweep import NONE, PlannedCandidate
 
 
 def given_policy(name_or_path: str, beside: Path) -> GivenFile:
-    """The file of a policy, read once."""
     return read_given(find_policy(name_or_path, beside), "policy", JobError)
 
 
 def named_policy(given: GivenFile) -> Policy:
-    """A policy from its file."""
     return build_policy(parse_toml(given, "policy", JobError))
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A job with what its files say."""
-
     job: Job
     given: Mapping[str, GivenFile]
     schema: Schema
@@ -75,7 +64,6 @@ def read_terms(job: JobTerms, home: Path, given: dict[str, GivenFile]) -> tuple[
 
 
 def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
-    """The waivers of a job, none where it names no file of them."""
     if path is None:
         return ()
     given["waivers"] = read_given(home / path, "waivers", JobError)
@@ -83,7 +71,6 @@ def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> t
 
 
 def check_measures(measures: Iterable[str]) -> None:
-    """Refuse a measure that does not exist."""
     for name in measures:
         if name not in MODULES:
             raise JobError(f"measure={name!r} is unknown; {nearest(name, MODULES)}")
@@ -128,7 +115,6 @@ def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
 
 
 def generator_of(point: PlannedCandidate, schema: Schema, place: str, home: Path, **changed: Any) -> Generator:
-    """The specification of a candidate's generator, checked."""
     parameters = with_files({**point.spec.parameters, **changed}, lambda path: str(home / path))
     try:
         made = compose(generator(point.spec.generator or point.family, **parameters), schema)

@@ -70,7 +70,6 @@ class EvaluationSpec(MeasureOptions):
     )
 
     def options(self, seed: int, outside: Outside) -> EvaluationOptions:
-        """The same with what a job says elsewhere."""
         shared = {name: getattr(self, name) for name in MeasureOptions.model_fields}
         return EvaluationOptions(**shared, seed=seed, outside=outside)
 
@@ -155,7 +154,6 @@ class JobTerms(Frozen):
 
     @property
     def is_sweep(self) -> bool:
-        """True where generators are fitted at several epsilons or with several seeds."""
         return self.sweep is not None or any(spec.sweeps for spec in self.generators.values())
 
     @cached_property
@@ -165,12 +163,10 @@ class JobTerms(Frozen):
 
     @property
     def is_private(self) -> bool:
-        """True where any generator has an epsilon."""
         return any(point.epsilon is not None for point in self.points.values())
 
     @property
     def split_seed(self) -> int:
-        """The seed of the split."""
         return self.seed if self.split.seed is None else self.split.seed
 
 
@@ -186,12 +182,10 @@ class Job(JobTerms):
 
 
 def read_job(path: Path) -> Job:
-    """A job from its TOML file."""
     return build_job(read_toml(path, "job", JobError))
 
 
 def build_job(content: dict[str, Any]) -> Job:
-    """A job from plain data, as its file holds it."""
     for key in extras.entries("job"):
         if key in content:
             raise JobError(f"a job with [{key}] is carried out by `understudy run` alone; name a job of one table")

@@ -43,7 +43,6 @@ class GeneratorSpec(BaseModel):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The generator's own parameters."""
         return dict(self.model_extra or {})
 
     @property
@@ -58,7 +57,6 @@ class GeneratorSpec(BaseModel):
         return (None,) if given is None else epsilon_list(given if self.sweeps else [given])
 
     def at(self, epsilon: float | None) -> Self:
-        """The same at one epsilon."""
         others = {key: value for key, value in self.parameters.items() if key != "epsilon"}
         chosen = {} if epsilon is None else {"epsilon": epsilon}
         return type(self)(generator=self.generator, rows=self.rows, **others, **chosen)
@@ -140,12 +138,10 @@ class PlannedCandidate:
 
     @property
     def setting_label(self) -> str:
-        """The label without the seed."""
         return self.label if self.seed is None else setting_label(*self.setting)
 
     @property
     def entry(self) -> SweepEntry:
-        """The point as an evaluation holds it."""
         return SweepEntry(self.label, self.family, self.epsilon, self.seed or 0)
 
 

@@ -13,8 +13,6 @@ from synth.validation import Frozen, sentence
 
 @dataclass(frozen=True)
 class Tracked:
-    """The outcome of telling a server."""
-
     server: str
     url: str | None = None
     failure: str = ""

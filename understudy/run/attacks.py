@@ -7,7 +7,7 @@ only where somebody asks.
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
 from evaluate.engine import isolated
@@ -31,46 +31,28 @@ CALIBRATED = 0.05
 """The share by which a claim may lie below its target: noise is calibrated to the target from below."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The subject of an audit; all of it public."""
-
-    generator: PrivateGenerator
-    schema: Schema
-    seed: int
-    time_limit_s: float | None = None
-
-
-def audit_trial(candidate: Candidate, trial: Trial, progress: Progress) -> Candidate:
+def audit_claim(
+    candidate: Candidate,
+    claimed: Callable[[], tuple[PrivateGenerator, Schema]],
+    *,
+    seed: int,
+    time_limit_s: float | None,
+    progress: Progress,
+) -> Candidate:
     """The candidate with the audit of its claim, or with the reason why there is none. No real row is read."""
     from evaluate.privacy.audit import white_box as auditing
 
     started = time.perf_counter()
     try:
-        found = auditing.audit(
-            trial.generator, trial.schema, seed=trial.seed, progress=progress, time_limit_s=trial.time_limit_s
-        )
+        found = auditing.audit(*claimed(), seed=seed, progress=progress, time_limit_s=time_limit_s)
     except UnderstudyError as error:
-        return _not_audited(candidate, error)
+        return replace(candidate, failures=(*candidate.failures, Failure(MEASURE, "failed", str(error))))
     return replace(
         candidate,
         estimates=(*candidate.estimates, found.estimate),
         audit=found,
         seconds={**candidate.seconds, SECONDS: round(time.perf_counter() - started, 3)},
     )
-
-
-def audit_model(
-    candidate: Candidate, model: Model, *, seed: int, time_limit_s: float | None, progress: Progress
-) -> Candidate:
-    """The candidate with the audit of its model's claim, made with the generator and parameters of the model's fit."""
-    if model.statement is None:
-        return candidate
-    try:
-        trial = Trial(claimed_generator(model, model.statement), model.schema, seed, time_limit_s)
-    except UnderstudyError as error:
-        return _not_audited(candidate, error)
-    return audit_trial(candidate, trial, progress)
 
 
 def disproved(candidate: Candidate) -> tuple[str, ...]:
@@ -87,8 +69,7 @@ def disproved(candidate: Candidate) -> tuple[str, ...]:
     )
 
 
-def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGenerator:
-    """The specification that a model was fitted by."""
+def claim_of(model: Model, statement: PrivacyStatement) -> tuple[PrivateGenerator, Schema]:
     parameters = getattr(model, "parameters", None)
     if not isinstance(parameters, Mapping):
         raise AuditError(
@@ -104,48 +85,38 @@ def claimed_generator(model: Model, statement: PrivacyStatement) -> PrivateGener
             f"the model claims epsilon={statement.epsilon:g} at delta={statement.delta:g}, and its parameters are for "
             f"epsilon={target[0]:g} at delta={target[1]:g}; fit it again"
         )
-    return found
-
-
-def _not_audited(candidate: Candidate, error: UnderstudyError) -> Candidate:
-    return replace(candidate, failures=(*candidate.failures, Failure(MEASURE, "failed", str(error))))
+    return found, model.schema
 
 
 SHADOW = "privacy.shadow"
 
 
-def attacked(
-    candidate: Candidate, measure: str, attack: Callable[[], MetricResult], time_limit_s: float | None = None
+def shadow_attacked(
+    candidate: Candidate,
+    tables: Callable[[], Tables],
+    chosen: Generator,
+    n_models: int,
+    *,
+    time_limit_s: float | None,
+    progress: Progress,
 ) -> Candidate:
-    """The candidate with what an attack came to, or with the reason why it came to nothing."""
-    found, seconds = isolated(measure, attack, time_limit_s)
-    return replace(
-        candidate,
-        estimates=(*candidate.estimates, *found.estimates),
-        failures=(*candidate.failures, *found.failures),
-        seconds={**candidate.seconds, measure: round(seconds, 3)},
-    )
-
-
-def shadow_attack(
-    tables: Callable[[], Tables], chosen: Generator, n_models: int, progress: Progress
-) -> Callable[[], MetricResult]:
-    """The attack, not yet begun.
-
-    Args:
-        tables: *Sensitive*. Gives the real rows and the synthetic table.
-    """
+    """The candidate with what shadow models came to, or with the reason for nothing. *Sensitive*: `tables`."""
 
     def attack() -> MetricResult:
         from evaluate.privacy.shadow_models import measure
 
         return measure(tables(), chosen, n_models, progress)
 
-    return attack
+    found, seconds = isolated(SHADOW, attack, time_limit_s)
+    return replace(
+        candidate,
+        estimates=(*candidate.estimates, *found.estimates),
+        failures=(*candidate.failures, *found.failures),
+        seconds={**candidate.seconds, SHADOW: round(seconds, 3)},
+    )
 
 
 def specification_of(model: Model) -> Generator:
-    """The generator and the parameters that a model was fitted by."""
     parameters = getattr(model, "parameters", None)
     if parameters is None:
         raise ModelError("shadow models are fitted by a model's parameters, and this one holds none; fit it again")

@@ -72,11 +72,7 @@ class Prepared(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a run.
-
-    Attributes:
-        key: *Sensitive*. Of the real table's fingerprint.
-    """
+    """The plan of a run. *Sensitive*: `key`."""
 
     job: Job
     job_path: Path
@@ -98,12 +94,10 @@ class Plan:
 
     @property
     def points(self) -> dict[str, PlannedCandidate]:
-        """Every candidate by its label."""
         return self.job.points
 
     @property
     def private(self) -> bool:
-        """True where any generator promises something."""
         return bool(self.schedules)
 
     @property
@@ -117,7 +111,6 @@ class Plan:
         return {**self.schedules, **({} if self.publication is None else {PUBLICATION: self.publication})}
 
     def payment(self, work: RunWorkspace) -> Payment:
-        """The payment for all that is drawn, which goes on from what is kept of an earlier start."""
         releases = {
             label: Release(schedule, f"{label} of a run, by {self.generators[label].name}", f"generators.{label}")
             for label, schedule in self.schedules.items()
@@ -149,10 +142,7 @@ class Plan:
 
         None where that is one release at most.
         """
-        drawn = {
-            **self.reserved,
-            **{f"{BESIDE}{label}": schedule for label, schedule in self._beside.items()},
-        }
+        drawn = {**self.reserved, **{f"{BESIDE}{label}": schedule for label, schedule in self._beside.items()}}
         if len(drawn) < 2:
             return None
         return (self.together or self.composed) if self.job.is_sweep else composed(drawn)
@@ -169,7 +159,6 @@ class Plan:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings before a row is read."""
         # The seeds of a sweep share what there is to say: one line for all of them.
         shown = {label: point.setting_label for label, point in self.points.items()}
         intent = Intent(
@@ -186,7 +175,6 @@ class Plan:
 
     @property
     def _of_both_tables(self) -> tuple[str, ...]:
-        """Sentences on what the fits of two tables come to together."""
         return tuple(
             f"generators.{label}: whoever has both tables has both fits: they come to "
             f"epsilon={typed_loss(claim.epsilon)} at delta={typed_loss(claim.delta)} together, and this table's alone "
@@ -252,7 +240,6 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """The report's headline."""
         return self.job.name or self.job_path.stem
 
 
@@ -265,7 +252,7 @@ def make_plan(
     asked = read_inputs(job_path)
     if asked.job.tracking is not None:
         asked.job.tracking.check()
-    finished = check_free(out, restart=restart)
+    check_free(out)
     plan = plan_of(asked, _table(asked.job, job_path.parent), job_path, out)
     job = asked.job
     plan = replace(
@@ -278,8 +265,7 @@ def make_plan(
         check_ledger(None if plan.fund is None else plan.fund.place)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)  # the workers have to see it
         check_elsewhere(executor, out.absolute().parent, plan.inputs)
-    if not finished:
-        check_left([plan])
+    check_left([plan])
     return plan
 
 
@@ -329,7 +315,6 @@ def check_ledger(place: str | None) -> None:
 
 
 def with_fund(plan: Plan) -> Plan:
-    """A plan that has lost its open ledger, with the ledger opened anew, as another process needs it."""
     url = ledger_of(plan.job, plan.job_path.parent)
     if url is None:
         raise LedgerError("a private fit of this run is paid for, and no ledger is named any more; name the same again")

@@ -7,32 +7,26 @@ the disk, where each candidate has files of its own, and the ledger, which takes
 
 import logging
 import pickle
-import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from evaluate.result import Candidate
 from synth.errors import BadInput, LedgerError, MissingExtra, UnderstudyError
 from synth.generators.models.constraints import rejections
-from synth.progress import Progress
+from synth.progress import quiet
 from synth.split import Split
-from understudy.console import Console, duration
-from understudy.executors.executor import Executor, Service, cores, opened
+from understudy.console import Console
+from understudy.executors.executor import Executor, Service, carried_out, cores, opened
+from understudy.run import stages
 from understudy.run.attacks import disproved
-from understudy.run.candidates import CandidateContext, evaluation_of, finish, is_finished, made
+from understudy.run.candidates import CandidateContext, candidate_of, finish
 from understudy.run.plan import Plan, with_fund
 from understudy.run.workspace import RunWorkspace
-
-if TYPE_CHECKING:
-    from understudy.run.candidates import CandidateContext, Stage
-
-SHARES = {"fit": (0.0, 0.5), "sample": (0.5, 0.1), "evaluate": (0.6, 0.3), "audit": (0.9, 0.1)}
-"""The start and the share of each stage in a candidate, roughly: for a progress bar."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ class CandidateWork:
     ledger: str | None
     debug: bool
 
-    def begin(self, until_the_end: ExitStack, tell: Progress) -> Callable[[str], str]:
+    def begin(self) -> Callable[[str], str]:
         """The function that makes a candidate by its label; the table is read with the first."""
         if not self.debug:
             # Warnings and logs of libraries may quote values of the table.
@@ -55,9 +49,7 @@ class CandidateWork:
         def make(label: str) -> str:
             nonlocal bench
             try:
-                bench = bench or self._bench(tell)
-                from understudy.run.candidates import finish
-
+                bench = bench or self._bench()
                 finish(bench, label)
             except UnderstudyError as error:
                 return str(error).rstrip(".")
@@ -71,55 +63,18 @@ class CandidateWork:
 
         return make
 
-    def _bench(self, tell: Progress) -> "CandidateContext":
+    def _bench(self) -> CandidateContext:
         """The context of candidates, read anew: the same sides from the same seed."""
-        from understudy.run import stages
-        from understudy.run.candidates import CandidateContext
-
         plan = self.plan if self.ledger is None else with_fund(self.plan)
         if plan.fund is not None and plan.fund.place != self.ledger:
             raise LedgerError(
                 "a worker's environment names another ledger than the one that this run was paid from; name the same"
             )
         sides = stages.split(plan, stages.read(plan, self.work.folder))
-        return CandidateContext(plan, self.work, sides, _telling(tell))
-
-
-def _telling(told: Progress) -> "Stage":
-    """Stages that tell how far a candidate is."""
-
-    @contextmanager
-    def stage(name: str) -> Iterator[Progress]:
-        start, width = SHARES.get(name.partition(" ")[0], (0.9, 0.1))
-
-        def tell(label: str, share: float | None) -> None:
-            told(name, start + width * (share or 0.0))
-
-        tell(name, 0.0)
-        yield tell
-
-    return stage
-
-
-TELL_EVERY_S = 0.2
-
-
-def make(executor: Executor, labels: Sequence[str], tell: Progress) -> Iterator[tuple[str, str | None]]:
-    """Each candidate as it ends, with the reason where it was lost."""
-    left, n_ended = deque(labels), 0
-    while n_ended < len(labels):
-        while left and len(executor.at_work) < executor.size:
-            executor.start(left.popleft())
-        for ended in executor.ended(TELL_EVERY_S):
-            n_ended += 1
-            yield ended.name, ended.lost or None
-        under_way = executor.at_work.values()
-        share = (n_ended + sum(one.share for one in under_way)) / len(labels)
-        tell(", ".join(one.text for one in under_way), min(share, 1.0))
+        return CandidateContext(plan, self.work, sides, lambda _: nullcontext(quiet))
 
 
 def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool) -> Executor:
-    """The executor of a plan's candidates."""
     ledger = None if plan.fund is None else plan.fund.place
     handed = replace(plan, fund=None, key=b"")
     at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
@@ -136,97 +91,69 @@ class LostCandidates(BadInput):
     """Some candidates could not be made; the others are finished, and no output was left."""
 
 
-@dataclass
-class FinishedCandidates:
-    """Messages as candidates end, one after the other."""
-
-    work: RunWorkspace
-    console: Console
-    n_left: int
-    is_brief: bool
-    n_ended: int = 0
-    lost: dict[str, str] = field(default_factory=dict)
-    _said: set[str] = field(default_factory=set)
-    _began: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        self._said |= set(self.work.warnings)
-
-    def ended(self, label: str, why_lost: str | None) -> None:
-        """One more has ended, well or lost."""
-        self.n_ended += 1
-        for sentence in self.work.warnings:
-            if sentence not in self._said:
-                self.console.warn(sentence)
-        self._said |= set(self.work.warnings)
-        if why_lost is not None:
-            self.lost[label] = why_lost
-            self.console.warn(f"{label} is lost: {why_lost}")
-        else:
-            self._made(label)
-        if not self.is_brief:
-            self.console.note(f"{label}: {'lost' if why_lost else 'done'}; {self._progress()}")
-
-    def _made(self, label: str) -> None:
-        rejected = made(self.work, label).rejected
-        if rejected is not None:
-            self.console.say(f"{label}: {rejections(rejected)}")
-        for candidate in evaluation_of(self.work, label).candidates:
-            for warning in disproved(candidate):
-                self.console.warn(warning)
-
-    def _progress(self) -> str:
-        n_left = self.n_left - self.n_ended
-        left_s = (time.monotonic() - self._began) / self.n_ended * n_left
-        return f"{self.n_ended} of {self.n_left}" + (f", about {duration(left_s)} left" if n_left else "")
-
-
 def make_all(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> None:
-    """Every candidate that no earlier start has finished, made and measured.
-
-    Args:
-        sides: *Sensitive*. Train and holdout.
-    """
-    labels = [label for label in plan.points if not is_finished(work, label)]
+    """Every candidate that no earlier start has finished, made and measured. *Sensitive*: `sides`."""
+    labels = [label for label in plan.points if not work.measured(label).exists()]
     elsewhere = plan.executor is not None
     size = None if plan.workers is None else min(plan.workers, len(labels))
     if size is not None and not elsewhere:
         size = min(size, cores())
         if plan.workers is not None and plan.workers > cores():
             console.note(f"Workers: {max(size, 1)}, not {plan.workers}: there are no more cores.")
-    alone = not elsewhere and (size is None or size < 2)
-    tally = FinishedCandidates(work, console, len(labels), is_brief=alone and not plan.job.is_sweep)
-    if labels and not alone:
-        _side_by_side(plan, labels, size, tally)
-    else:
-        _one_by_one(CandidateContext(plan, work, sides, console.stage), labels, tally)
-    if tally.lost:
-        raise LostCandidates(_lost(tally.lost, len(plan.points)))
+    alone = not labels or not (elsewhere or (size or 1) > 1)
+    bench = CandidateContext(plan, work, sides, console.stage)
+    lost, said = dict[str, str](), set(work.warnings)
+    ends = _one_by_one(bench, labels) if alone else _side_by_side(bench, labels, size, console)
+    for n, (label, why_lost) in enumerate(ends, start=1):
+        for sentence in work.warnings:
+            if sentence not in said:
+                console.warn(sentence)
+        said |= set(work.warnings)
+        if why_lost:
+            lost[label] = why_lost
+            console.warn(f"{label} is lost: {why_lost}")
+        else:
+            _tell(candidate_of(work, label), console)
+        if plan.job.is_sweep or not alone:
+            console.note(f"{label}: {'lost' if why_lost else 'done'}; {n} of {len(labels)}")
+    if lost:
+        named = "; ".join(f"{label} ({why})" for label, why in list(lost.items())[:MOST_NAMED])
+        more = f"; and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+        all_lost = f"{len(lost)} of {len(plan.points)} candidates were lost, and the others are finished"
+        raise LostCandidates(f"{all_lost}: {named}{more}")
 
 
-def _side_by_side(plan: Plan, labels: list[str], size: int | None, tally: FinishedCandidates) -> None:
-    console = tally.console
+def _tell(candidate: Candidate, console: Console) -> None:
+    if candidate.n_rejected_rows is not None:
+        console.say(f"{candidate.name}: {rejections(candidate.n_rejected_rows)}")
+    for warning in disproved(candidate):
+        console.warn(warning)
+
+
+def _side_by_side(
+    bench: CandidateContext, labels: list[str], size: int | None, console: Console
+) -> Iterator[tuple[str, str]]:
     with (
-        executor_of(plan, tally.work, size, debug=console.debug) as executor,
+        executor_of(bench.plan, bench.work, size, debug=console.debug) as executor,
         console.stage(f"{len(labels)} candidates, {min(executor.size, len(labels))} at a time") as tell,
     ):
-        for label, why_lost in make(executor, labels, tell):
-            tally.ended(label, why_lost)
+        waiting, done = deque(labels), list[str]()
+
+        def look() -> None:
+            tell(", ".join(executor.at_work), len(done) / len(labels))
+
+        for ended in carried_out(executor, waiting, executor.start, look):
+            done.append(ended.name)
+            yield ended.name, ended.lost
 
 
-def _one_by_one(bench: CandidateContext, labels: list[str], tally: FinishedCandidates) -> None:
+def _one_by_one(bench: CandidateContext, labels: list[str]) -> Iterator[tuple[str, str]]:
     for label in labels:
-        why_lost = None
         try:
             finish(bench, label)
         except (BadInput, MissingExtra) as error:
             if not bench.plan.job.is_sweep:
                 raise
-            why_lost = str(error).rstrip(".")
-        tally.ended(label, why_lost)
-
-
-def _lost(lost: dict[str, str], n_all: int) -> str:
-    named = "; ".join(f"{label} ({why})" for label, why in list(lost.items())[:MOST_NAMED])
-    more = f"; and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
-    return f"{len(lost)} of {n_all} candidates were lost, and the others are finished: {named}{more}"
+            yield label, str(error).rstrip(".")
+        else:
+            yield label, ""

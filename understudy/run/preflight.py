@@ -29,8 +29,6 @@ DROWNED_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Intent:
-    """The fits that are intended."""
-
     generators: Mapping[str, Generator]
     schedules: Mapping[str, Schedule]
     schema: Schema
@@ -41,8 +39,6 @@ class Intent:
 
 @dataclass(frozen=True)
 class Swept:
-    """The composition of a sweep."""
-
     composed: ComposedClaim | None
     unpaid: bool
     schedules: Mapping[str, Schedule]
@@ -60,7 +56,6 @@ def cautions(intent: Intent) -> tuple[str, ...]:
 
 
 def of_publication(release: str, together: ComposedClaim) -> str:
-    """A warning with the composed claim of the released numbers and their table."""
     return (
         f"released_numbers: whoever gets the table of generators.{release} and the numbers about it has both: "
         f"together they come to epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}"

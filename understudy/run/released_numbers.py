@@ -21,11 +21,12 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
-from synth.output import whole_file
+from synth.output import read_state, whole_file
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
+from understudy.run.candidates import candidate_of
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.workspace import RunWorkspace
 
@@ -39,21 +40,11 @@ ALONE, BOTH = "published numbers", "the table and the published numbers"
 
 
 def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
-    """The released numbers drawn and kept, once whatever cuts the run short; nothing where none is asked.
-
-    Args:
-        sides: *Sensitive*. Train and holdout.
-    """
-    if plan.publication is None:
-        return
-    if "statement" not in work.stage(PUBLICATION):
-        _release(plan, work, sides, table, progress)
-    plan.payment(work).commit(PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"]))
-
-
-def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
+    """The released numbers drawn and kept, once whatever cuts the run short. *Sensitive*: `sides`."""
     from evaluate.dp_release import release_numbers as released
 
+    if work.measured(PUBLICATION).exists():
+        return
     schema = plan.job.evaluation.aim(plan.schema)
     with plan.payment(work).budget(PUBLICATION) as budget:
         if budget is None:
@@ -61,23 +52,31 @@ def _release(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress
         numbers = released(sides, read_table(table), schema, budget, progress)
         statement = budget.statement(plan.schema)
     content = {"statement": statement.to_dict(), "numbers": [asdict(number) for number in numbers]}
-    work.write_stage(PUBLICATION, content)
+    with whole_file(work.measured(PUBLICATION)) as beside:
+        beside.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _kept(work: RunWorkspace) -> dict[str, Any]:
+    kept: dict[str, Any] = read_state(work.measured(PUBLICATION), {})
+    return kept
+
+
+def statement_of(work: RunWorkspace) -> PrivacyStatement:
+    return PrivacyStatement.from_dict(_kept(work)["statement"])
 
 
 def publication(plan: Plan, work: RunWorkspace) -> PublishedNumbers | None:
     """The releases for the report to hand on, with all that counts with them; `None` where there are none."""
     if plan.publication is None or plan.together is None or plan.job.release is None:
         return None
-    kept = work.stage(PUBLICATION)
-    fit = PrivacyStatement.from_dict(work.stage(plan.job.release)["statement"])
+    fit, own = candidate_of(work, plan.job.release).statement, statement_of(work)
     fits = plan.schedules if plan.job.is_sweep else {plan.job.release: plan.schedules[plan.job.release]}
     both = _together({**fits, PUBLICATION: plan.publication}, plan.together, plan.schema)
-    own = PrivacyStatement.from_dict(kept["statement"])
     try:
-        numbers = TypeAdapter(tuple[Released, ...]).validate_json(json.dumps(kept["numbers"]))
+        numbers = TypeAdapter(tuple[Released, ...]).validate_json(json.dumps(_kept(work)["numbers"]))
     except ValueError:
         raise BudgetError("a published number is damaged; run the job anew (what was drawn stays spent)") from None
-    together = replace(both, private=fit.private and own.private)
+    together = replace(both, private=fit is not None and fit.private and own.private)
     return PublishedNumbers(plan.job.release, numbers, own, together, len(fits), plan.everything)
 
 
@@ -87,7 +86,6 @@ def _together(schedules: Mapping[str, Schedule], found: ComposedClaim, schema: S
 
 
 def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> Evaluation:
-    """The evaluation with the published numbers among those of their table, so that a rule may rest on them."""
     if published is None:
         return evaluation
     found = tuple(number.estimate for number in published.numbers)

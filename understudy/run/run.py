@@ -1,21 +1,19 @@
 """One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evaluate.gate.verdict import Verdict
 from evaluate.provenance import Provenance, SweepRecord
 from evaluate.result import Evaluation
-from evaluate.result_io import evaluation_from
 from synth.distribution import VERSION
 from synth.dp.statement import PrivacyStatement
 from synth.generators.wrapper import wrappers
-from synth.output import whole_file
 from synth.split import Split
 from understudy import provenance
-from understudy.artifacts import EVALUATION, Delivery, Handing
+from understudy.artifacts import Delivery, Handing
 from understudy.budget.account import releases
 from understudy.bundle.evidence import write_evidence
 from understudy.bundle.keys import Signer
@@ -24,28 +22,26 @@ from understudy.evaluation_log import count_attempt
 from understudy.job.tracking import Tracked
 from understudy.run import candidates, released_numbers, stages
 from understudy.run.attacks import disproved
-from understudy.run.plan import PUBLICATION, Plan
+from understudy.run.plan import Plan
 from understudy.run.pool import make_all
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
 
 MODELS = "models"
+KEPT = (candidates.SYNTHETIC, MODELS, TRAINING)
+"""What candidates leave in the output."""
 # The key is the seed; evaluations name the split so.
 KEYED, STRATIFIED = "keyed hash", "stratified draw"
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """The outcome of a run."""
-
     plan: Plan
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]
-    unsaved: Mapping[str, str]
     tracked: Tracked | None = None
 
     @property
     def delivery(self) -> Delivery:
-        """The delivery of it."""
         plan = self.plan
         tables = {label: Path(candidates.SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
         kept = {} if plan.unpaid else tables
@@ -54,58 +50,33 @@ class RunOutcome:
         )  # fmt: skip
 
     @property
+    def unsaved(self) -> list[str]:
+        plan = self.plan
+        return [] if plan.unpaid else [label for label in plan.points if not (plan.out / MODELS / label).is_dir()]
+
+    @property
     def exit_code(self) -> int:
-        """0, or what the verdict on the table to release says."""
         released = self.delivery.released
         return DONE if released is None else VERDICTS[released.verdict]
 
 
-def run(
-    plan: Plan, console: Console, signer: Signer | None = None, tell: Callable[[RunOutcome], None] | None = None
-) -> RunOutcome:
+def run(plan: Plan, console: Console, signer: Signer | None = None) -> RunOutcome:
     """Carry out a plan, from where an earlier start of the same run was cut short."""
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
-        outcome = _again(plan, work, console) if work.is_finished else _carry_out(plan, work, console, signer)
-        if plan.job.tracking is not None:
-            with console.stage("track"):
-                outcome = replace(outcome, tracked=plan.job.tracking.track(plan.job, outcome.delivery, plan.out))
-        if tell is not None:
-            tell(outcome)
-    return outcome
-
-
-def _again(plan: Plan, work: RunWorkspace, console: Console) -> RunOutcome:
-    """The outcome of an output that an earlier start finished: nothing is drawn, paid for or written again."""
-    clamped: list[str] = []
-    with console.stage("split"):
-        sides = stages.split(plan, stages.read(plan, work.folder, clamped.append))
-        work.claim(provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key))
-    for sentence in clamped:
-        console.warn(sentence)
-    console.note(f"the output is whole: an earlier start of this run was cut short once {str(plan.out)!r} was there")
-    evaluation = evaluation_from((plan.out / EVALUATION).read_text(encoding="utf-8"))
-    saved = plan.points if plan.unpaid else [label for label in plan.points if (plan.out / MODELS / label).is_dir()]
-    unsaved = dict.fromkeys(set(plan.points) - set(saved), "")
-    return RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
-
-
-def _carry_out(plan: Plan, work: RunWorkspace, console: Console, signer: Signer | None) -> RunOutcome:
-    """All stages, and the output."""
-    began_at = work.began_at
-    real = _real(plan, work, console)
-    if not _whole(work).exists():
+        real = _real(plan, work, console)
         make_all(plan, work, real.sides, console)
         _publish(plan, work, real.sides, console)
-        evaluation = _join(plan, work, real, began_at)
-    else:
-        evaluation = evaluation_from(_whole(work).read_text(encoding="utf-8"))
-    verdicts = stages.verdicts_of(plan, evaluation)
-    made = {label: candidates.made(work, label) for label in plan.points}
-    outcome = RunOutcome(plan, evaluation, verdicts, {label: m.unsaved for label, m in made.items() if m.unsaved})
-    with console.stage("report"):
-        _write(outcome, work.result, signer)
-    work.finish()
+        evaluation = _join(plan, work, real)
+        outcome = RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation))
+        with console.stage("report"):
+            _write(outcome, work.result, signer)
+        for statement in _statements(plan, work).values():
+            plan.payment(work).commit(statement)
+        work.finish()
+    if plan.job.tracking is not None:
+        with console.stage("track"):
+            outcome = replace(outcome, tracked=plan.job.tracking.track(plan.job, outcome.delivery, plan.out))
     return outcome
 
 
@@ -133,12 +104,7 @@ def _files_read(plan: Plan) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class _Real:
-    """The real table of a run.
-
-    Attributes:
-        sides: *Sensitive*. Train and holdout.
-        clamped: *Sensitive*. Warnings that cells were clamped; as internal as the evaluation.
-    """
+    """The real table of a run. *Sensitive*: `sides` and `clamped`."""
 
     sides: Split
     prints: Mapping[str, str]
@@ -161,7 +127,6 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> _Real:
 
 
 def _publish(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> None:
-    """The released numbers, where the job pays for any."""
     if plan.publication is None or plan.job.release is None:
         return
     with console.stage("release numbers") as progress:
@@ -169,37 +134,30 @@ def _publish(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> 
         released_numbers.release_numbers(plan, work, sides, table, progress)
 
 
-def _whole(work: RunWorkspace) -> Path:
-    return work.result / EVALUATION
-
-
-def _join(plan: Plan, work: RunWorkspace, real: _Real, began_at: str) -> Evaluation:
+def _join(plan: Plan, work: RunWorkspace, real: _Real) -> Evaluation:
     """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
     evaluation = candidates.joined(plan, work)
     if plan.unpaid:
         _remove_releasable(work.result)
-    evaluation = replace(evaluation, provenance=_provenance(plan, work, real, began_at, evaluation))
-    evaluation = released_numbers.with_numbers(evaluation, released_numbers.publication(plan, work))
-    with whole_file(_whole(work)) as beside:
-        beside.write_text(evaluation.to_json(), encoding="utf-8")
-    return evaluation
+    for path in work.result.iterdir():  # what an earlier start wrote of the evidence
+        if path.name not in KEPT:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    evaluation = replace(evaluation, provenance=_provenance(plan, work, real, evaluation))
+    return released_numbers.with_numbers(evaluation, released_numbers.publication(plan, work))
 
 
 def _remove_releasable(folder: Path) -> None:
     """Nothing that could be passed on is left of a sweep that nobody pays for."""
-    for kept in (candidates.SYNTHETIC, MODELS, TRAINING):
+    for kept in KEPT:
         if (folder / kept).exists():  # What cannot be removed must stop the run: the output says that nothing is left.
             shutil.rmtree(folder / kept)
 
 
-def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, evaluation: Evaluation) -> Provenance:
+def _provenance(plan: Plan, work: RunWorkspace, real: _Real, evaluation: Evaluation) -> Provenance:
     from reports.sections.utility import given_away
 
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
     disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
-    stated = {label: candidates.made(work, label).statement for label in plan.points}
-    if plan.publication is not None:
-        stated[released_numbers.ALONE] = PrivacyStatement.from_dict(work.stage(PUBLICATION)["statement"])
     known = Provenance(
         job=plan.title,
         release=plan.job.release,
@@ -207,18 +165,24 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, began_at: str, eval
         warnings=tuple(
             dict.fromkeys((*real.clamped, *plan.warnings, *work.warnings, *disputed, *given_away(evaluation)))
         ),
-        ledger=releases(stated),
+        ledger=releases(_statements(plan, work)),
         sweep=_swept(plan),
         composed=plan.everything,
         both_tables=plan.both_tables,
         attempts=count_attempt(real.prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
-        evaluated_at=began_at,
+        evaluated_at=work.began_at,
         seed=plan.job.seed,
         fingerprints=real.prints,
         files_sha256={str(path.relative_to(work.result)): provenance.sha256(path) for path in _outputs(work)},
     )
     return provenance.with_inputs(known, plan.given)
+
+
+def _statements(plan: Plan, work: RunWorkspace) -> dict[str, PrivacyStatement | None]:
+    stated = {label: candidates.candidate_of(work, label).statement for label in plan.points}
+    published = {} if plan.publication is None else {released_numbers.ALONE: released_numbers.statement_of(work)}
+    return {**stated, **published}
 
 
 def _outputs(work: RunWorkspace) -> list[Path]:
@@ -229,7 +193,6 @@ def _outputs(work: RunWorkspace) -> list[Path]:
 
 
 def _swept(plan: Plan) -> SweepRecord | None:
-    """The description of a sweep; `None` for any other job."""
     if not plan.job.is_sweep:
         return None
     return SweepRecord(not plan.unpaid, plan.composed, tuple(point.entry for point in plan.points.values()))
@@ -237,8 +200,6 @@ def _swept(plan: Plan) -> SweepRecord | None:
 
 def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
-    if plan.unpaid:
-        _remove_releasable(folder)
     given = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
     write_evidence(outcome.delivery, folder, signer, given=given, seeds=seeds)

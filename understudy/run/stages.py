@@ -22,7 +22,7 @@ from synth.table import write_table
 from synth.table.rows import Rows
 from understudy.data.load import read_rows
 from understudy.job.seeds import child_seed
-from understudy.run.attacks import SHADOW, Trial, attacked, audit_trial, shadow_attack
+from understudy.run.attacks import audit_claim, shadow_attacked
 from understudy.run.plan import Plan
 
 
@@ -45,25 +45,13 @@ def split(plan: Plan, real: Rows) -> Split:
     )
 
 
-def fit(
-    plan: Plan,
-    label: str,
-    train: Rows,
-    budget: Budget | None,
-    place: Path,
-    progress: Progress,
-) -> Model:
-    """One generator's model of the training table; a private one draws from its budget. The seed reaches no noise.
-
-    Args:
-        train: *Sensitive*. The rows.
-    """
+def fit(plan: Plan, label: str, train: Rows, budget: Budget | None, place: Path, progress: Progress) -> Model:
+    """One generator's model of the *sensitive* rows; a private one draws from its budget. The seed reaches no noise."""
     chosen, seed = plan.generators[label], child_seed(plan.job.seed, "fit", label)
     return fit_model(chosen, train, plan.schema, seed=seed, progress=progress, budget=budget, place=place)
 
 
 def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress) -> int | None:
-    """One generator's synthetic table, written: as many rows as the job says, else the model's own default."""
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
     if not plan.suffix:
         return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
@@ -77,7 +65,6 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
 
 
 def real(plan: Plan, sides: Split) -> Real:
-    """The real side of every evaluation."""
     asked = plan.job.evaluation
     options = asked.options(child_seed(plan.job.seed, "evaluate"), plan.job.outside)
     return Real.prepare(sides.train, sides.holdout, asked.aim(plan.schema), options)
@@ -92,11 +79,7 @@ def evaluate(
     *,
     self_tested: bool = True,
 ) -> Evaluation:
-    """Every synthetic table measured against train and holdout, each with its generator's specification.
-
-    Args:
-        real: *Sensitive*. The real side.
-    """
+    """Every synthetic table measured against the *sensitive* real side, each with its generator's specification."""
     return evaluate_beside(
         real,
         synthetic,
@@ -138,26 +121,28 @@ def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
     chosen, seed = plan.generators[candidate.name], child_seed(plan.job.seed, "audit", candidate.name)
     if not isinstance(chosen, PrivateGenerator):
         return candidate
-    return audit_trial(candidate, Trial(chosen, plan.schema, seed, plan.job.evaluation.time_limit_s), progress)
+    limit = plan.job.evaluation.time_limit_s
+    return audit_claim(candidate, lambda: (chosen, plan.schema), seed=seed, time_limit_s=limit, progress=progress)
 
 
 def shadow(
     plan: Plan, real: Real, candidate: Candidate, synthetic: Path, progress: Progress
 ) -> Candidate:  # fmt: skip
-    """The candidate with the shadow-model attack on its table. Its fits are never released; no ledger hears of them.
-
-    Args:
-        real: *Sensitive*. The real side.
-    """
+    """The candidate with the shadow-model attack on its table. Its fits are never released: no ledger hears of them."""
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
     if asked.shadow_models is None:
         return candidate
-    attack = shadow_attack(lambda: real.beside(synthetic, candidate.statement), chosen, asked.shadow_models, progress)
-    return attacked(candidate, SHADOW, attack, asked.time_limit_s)
+    return shadow_attacked(
+        candidate,
+        lambda: real.beside(synthetic, candidate.statement),
+        chosen,
+        asked.shadow_models,
+        time_limit_s=asked.time_limit_s,
+        progress=progress,
+    )
 
 
 def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
-    """The policy's verdict on every candidate, with the waivers that are in force today."""
     return judge(evaluation, [plan.policy], waivers=plan.waivers)
 
 

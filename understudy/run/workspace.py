@@ -8,15 +8,15 @@
         reservations/   one request to the ledger for each private generator, written before it is made
         journals/       noisy values of private fits, written before anything reads them
         training/       unfinished columns or checkpoint, and log, of each fit under way
-        stages/         what is known of each candidate's finished stages
-        measured/       the evaluation of each finished candidate
+        measured/       the evaluation of each finished candidate, and the published numbers
         workers/        a lock for each process that makes candidates
         warnings.json   what came up underway
         result/         becomes the output by one rename
 
-Everything but journals and the lock is written beside and renamed, so whatever is there is whole. How such a folder is
-held, resumed, published and discarded, `synth.output.Unfinished` says. One process at a time works on an output, waits
-for workers that an earlier start left, and tidies up when a run ends badly.
+What was paid is kept: requests, noisy values, and what a network was trained to by them. Of a candidate that is not
+finished all else is made again, from the same noise. Everything but journals and the lock is written beside and
+renamed, so whatever is there is whole. One process at a time works on an output, and waits for workers that an earlier
+start left.
 """
 
 import json
@@ -32,26 +32,19 @@ from filelock import FileLock
 
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError
-from synth.output import (
-    ROWS,
-    RUN,
-    Unfinished,
-    check_new_folder,
-    hidden_beside,
-    is_taken,
-    read_state,
-    sync,
-    sync_all,
-    whole_file,
-)
+from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, is_taken, read_state, sync, whole_file
 from understudy.budget.payment import SPENT
 from understudy.executors.executor import wait_for_workers
 from understudy.provenance import now
 
-RESERVATIONS, JOURNALS, STAGES, TRAINING = "reservations", "journals", "stages", "training"
+RESERVATIONS, JOURNALS, TRAINING = "reservations", "journals", "training"
 LOG, CLIPPING = "log.jsonl", "clipping.internal.jsonl"
 """Logs of a network in training; the latter is read off real rows."""
 MEASURED, WORKERS = "measured", "workers"
+_PARTS = (RESERVATIONS, JOURNALS, MEASURED)
+
+
+GO_ON = "the same command goes on from there"
 
 
 class OtherWork(JobError):
@@ -59,7 +52,6 @@ class OtherWork(JobError):
 
 
 def work_folder(out: Path) -> Path:
-    """The hidden folder of an output's unfinished work."""
     return hidden_beside(out, RUN)
 
 
@@ -72,39 +64,25 @@ class RunWorkspace:
 
     @property
     def unfinished(self) -> Unfinished:
-        """The folder as work that is held, resumed, published and discarded."""
         return Unfinished(self.folder, self.out, self.result)
 
     @property
     def result(self) -> Path:
-        """The folder that becomes the output."""
         return self.folder / "result"
 
     @property
     def is_worth_keeping(self) -> bool:
-        """True where anything was reserved, drawn or trained, or a fit is finished, and the output is not made yet."""
+        """True where anything was reserved, drawn or trained, or a candidate is finished, and no output is made yet."""
         has_name = bool(self.unfinished.state) and self.result.exists()
         trained = any((self.folder / TRAINING).rglob("*.pt"))
         return has_name and (
             trained or any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
         )
 
-    @property
-    def is_finished(self) -> bool:
-        """True where the result has become the output."""
-        return self.unfinished.is_finished
-
     def claim(self, names: Mapping[str, str | None]) -> None:
         """Take up the work if it goes by these names, or if nothing in it is worth keeping."""
         known = self.unfinished.state
         other = [what for what in names if what in known and known[what] != names[what]]
-        if other and self.is_finished:
-            raise OtherWork(
-                f"an output folder must be new: {str(self.out)!r} exists, and is of another "
-                f"{' and another '.join(other)}; name another or remove it"
-            )
-        if self.is_finished:
-            return
         if other and self.is_worth_keeping:
             raise OtherWork(
                 f"unfinished work stands in the way of --out {str(self.out)!r}, and it is of another "
@@ -113,12 +91,12 @@ class RunWorkspace:
             )
         if other or not known:
             self.unfinished.clear()
-        for part in (*_PARTS, MEASURED, WORKERS, "result/synthetic", "result/models"):
+            known = {"attempt": secrets.token_hex(8), "began": now()}
+        for part in (*_PARTS, WORKERS, "result/synthetic", "result/models"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self.unfinished.write_state({**known, **names})
 
     def request(self, label: str) -> dict[str, Any] | None:
-        """The request to the ledger for a generator; `None` before there is one."""
         found: dict[str, Any] | None = self._read(f"{RESERVATIONS}/{label}.json", None)
         return found
 
@@ -127,7 +105,6 @@ class RunWorkspace:
         self._write(f"{RESERVATIONS}/{label}.json", content)
 
     def forget_request(self, label: str) -> None:
-        """Drop a request that the ledger did not grant."""
         (self.folder / RESERVATIONS / f"{label}.json").unlink(missing_ok=True)
 
     def journal(self, label: str) -> Journal:
@@ -152,11 +129,11 @@ class RunWorkspace:
         return self.folder / TRAINING / label
 
     def keep_log(self, label: str) -> None:
-        """Make the log of a finished training part of the result."""
+        """Make the log of a training part of the result."""
         for log in self.training(label).rglob(LOG):
             kept = self.result / TRAINING / log.parent.relative_to(self.training(label)) / f"{label}.jsonl"
             kept.parent.mkdir(parents=True, exist_ok=True)
-            log.replace(kept)
+            shutil.copyfile(log, kept)
 
     def expect_clipping(self, label: str) -> None:
         """Have a training by DP-SGD note how many units it clips; what an earlier start noted stays."""
@@ -169,53 +146,35 @@ class RunWorkspace:
         lines = [json.loads(line) for note in notes for line in note.splitlines()]
         return (sum(line["clipped"] for line in lines), sum(line["units"] for line in lines)) if lines else None
 
-    def forget_training(self, label: str) -> None:
-        """Drop the checkpoint of a training whose model is saved."""
-        shutil.rmtree(self.training(label), ignore_errors=True)
-
-    def stage(self, label: str) -> dict[str, Any]:
-        """The facts of a generator's finished stages; empty before the first."""
-        found: dict[str, Any] = self._read(f"{STAGES}/{label}.json", {})
-        return found
-
-    def write_stage(self, label: str, content: Mapping[str, Any]) -> None:
-        """Keep what is known of a generator's finished stages."""
-        self._write(f"{STAGES}/{label}.json", content)
-
     def measured(self, label: str) -> Path:
-        """The file of a candidate's evaluation."""
+        """The file of a candidate's evaluation, or of the published numbers."""
         return self.folder / MEASURED / f"{label}.json"
+
+    def begin(self, label: str, table: Path) -> None:
+        """Remove what an earlier start left of a candidate, but for what was drawn and trained."""
+        for path in (self.model(label), table):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     @property
     def workers(self) -> Path:
-        """The folder of locks: each process that makes candidates holds one as long as it lives."""
         return self.folder / WORKERS
 
     def model(self, label: str) -> Path:
-        """The folder of a generator's model."""
         return self.result / "models" / label
 
     def is_drawn(self, label: str) -> bool:
-        """True where a noisy value of a fit is on the disk, or all that is made of them: its model or its table."""
-        return self.model(label).is_dir() or "statement" in self.stage(label) or self._has_values(label)
+        """True where a noisy value of a release is on the disk, or what was made of all of them."""
+        return self.measured(label).exists() or self._has_values(label)
 
     @property
     def attempt(self) -> str:
         """The identifier of this work, however often it is taken up again."""
-        known: str | None = self._read("attempt.json", None)
-        if known is None:
-            known = secrets.token_hex(8)
-            self._write("attempt.json", known)
-        return known
+        return str(self.unfinished.state["attempt"])
 
     @property
     def began_at(self) -> str:
         """The time of the first start, in UTC as ISO 8601 has it: its evidence is no younger."""
-        known: str | None = self._read("began.json", None)
-        if known is None:
-            known = now()
-            self._write("began.json", known)
-        return known
+        return str(self.unfinished.state["began"])
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -230,11 +189,7 @@ class RunWorkspace:
             self._write("warnings.json", list(dict.fromkeys((*self.warnings, *sentences))))
 
     def finish(self) -> None:
-        """Turn the result into the output; whose it is stays known until the folder is discarded."""
         check_new_folder(self.out)
-        sync_all(self.result)
-        # Every model is saved by now: noisy values are of no more use, and would only be lying about.
-        shutil.rmtree(self.folder / JOURNALS)
         self.unfinished.publish()
 
     def _journal(self, label: str) -> Path:
@@ -248,21 +203,15 @@ class RunWorkspace:
             beside.write_text(json.dumps(content), encoding="utf-8")
 
 
-_PARTS = (RESERVATIONS, JOURNALS, STAGES)
-
-
 def requested(out: Path) -> frozenset[str]:
     """Labels of the generators for which unfinished work of this output may hold a reservation."""
     return frozenset(path.stem for path in (work_folder(out) / RESERVATIONS).glob("[!.]*.json"))
 
 
-def check_free(out: Path, *, restart: bool = False) -> bool:
-    """Refuse an output that is taken, before any work, but for one whose run was cut short before it told so."""
-    if not restart and RunWorkspace(work_folder(out), out).is_finished:
-        return True
+def check_free(out: Path) -> None:
+    """Refuse an output that is taken, before any work."""
     tidy(out)
     check_new_folder(out)
-    return False
 
 
 def tidy(out: Path) -> None:
@@ -274,47 +223,29 @@ def tidy(out: Path) -> None:
 
 @contextmanager
 def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
-    """The work on an output, new or as it was left; when the block ends badly it is kept if that is worth it.
-
-    Where a run has finished the output and was cut short before anybody was told, its work is yielded as it is.
-    """
+    """The work on an output, new or as it was left; when the block ends badly it is kept if that is worth it."""
     work = RunWorkspace(work_folder(out), out)
     busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"
     with work.unfinished.held(busy):
         try:
             wait_for_workers(work.workers, out)
-            if not check_free(out, restart=restart):
-                if restart:
-                    work.unfinished.clear()
-                _sweep(work.folder)
+            check_free(out)
+            if restart:
+                work.unfinished.clear()
+            _sweep(work.folder)
             yield work
         except OtherWork:
             raise
         except BaseException as error:
-            if note := _left(work):
-                error.add_note(note)
-            _forget(work)
+            if work.is_worth_keeping:
+                error.add_note(f"the unfinished work is kept: {GO_ON}, and with --restart anew ({SPENT})")
+            else:
+                work.unfinished.discard()
             raise
-        _forget(work)
-
-
-def _forget(work: RunWorkspace) -> None:
-    if not work.is_worth_keeping:
         work.unfinished.discard()
 
 
-def _left(work: RunWorkspace) -> str:
-    """The remains of a run that ends in an error, in words; empty for none."""
-    if work.is_worth_keeping:
-        return f"the unfinished work is kept: the same command goes on from there, and with --restart anew ({SPENT})"
-    return "the output is whole all the same" if work.is_finished else ""
-
-
 def _sweep(folder: Path) -> None:
-    """Remove what a killed process was still writing: it has a hidden name until it is whole.
-
-    The parts of a synthetic table are taken up again by whoever writes it, and sweeps them itself.
-    """
-    kept = {path for parts in folder.rglob(f".*{ROWS}") for path in (parts, *parts.rglob("*"))}
-    for path in sorted(set(folder.rglob(".*")) - kept, key=lambda p: len(p.parts), reverse=True):
+    """Remove what a killed process was still writing: it has a hidden name until it is whole."""
+    for path in sorted(folder.rglob(".*"), key=lambda p: len(p.parts), reverse=True):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

@@ -139,7 +139,6 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     rows_a_file: int = ROWS_A_FILE,
     force: bool = False,
     progress: Progress = quiet,
-    tell: Callable[[Written], None] = lambda _written: None,
 ) -> Written:
     """Write a synthetic table as a folder of Parquet files, which appears when it is whole.
 
@@ -161,8 +160,6 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
             "seed": seed,
         }
         call = rows.claim(asked, force=force)
-        if rows.is_finished:  # by a process that was killed before it could tell
-            return _told_of(rows, folder, wanted, call, tell)
         done = rows.done
         for index in range(len(done), n_files):
             first, last = (wanted * place // n_files for place in (index, index + 1))
@@ -182,21 +179,10 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
             rows.note(call, done)
             _check_room(rows.file(index), n_files - len(done))
         rows.finish(force=force)
-        return _told_of(rows, folder, wanted, call, tell)
-
-
-def _told_of(
-    rows: UnfinishedRows, folder: Path, n_rows: int, call: Mapping[str, Any], tell: Callable[[Written], None]
-) -> Written:
-    """The files written, once they were reported."""
-    files = rows.ever_done
-    rejected = [file.n_rejected for file in files]
-    n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
-    ways = [file.given for file in files if file.given is not None]
-    given = max(ways, key=WAYS.index) if ways else None
-    written = Written(folder, n_rows, len(files), call["seed"], n_rejected, given)
-    tell(written)
-    return written
+        rejected = [file.n_rejected for file in done]
+        n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
+        ways = [file.given for file in done if file.given is not None]
+        return Written(folder, wanted, len(done), call["seed"], n_rejected, max(ways, key=WAYS.index, default=None))
 
 
 def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress: Progress) -> FileFacts:

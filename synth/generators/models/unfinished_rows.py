@@ -53,18 +53,8 @@ class UnfinishedRows:
 
     @property
     def done(self) -> list[FileFacts]:
-        known = enumerate(self.ever_done)
-        return [facts for _, facts in takewhile(lambda found: self.file(found[0]).exists(), known)]
-
-    @property
-    def is_finished(self) -> bool:
-        """True if the files have become the output, and nobody was told yet."""
-        return self.work.is_finished
-
-    @property
-    def ever_done(self) -> list[FileFacts]:
-        """Of each file that was ever whole, in order."""
-        return [FileFacts(*facts) for facts in self.work.state.get("parts", [])]
+        known = enumerate(self.work.state.get("parts", []))
+        return [FileFacts(*facts) for _, facts in takewhile(lambda found: self.file(found[0]).exists(), known)]
 
     def file(self, index: int) -> Path:
         return self.work.result / f"part-{index:05d}.parquet"
@@ -75,14 +65,6 @@ class UnfinishedRows:
         n_done = len(self.done)
         asked = {**call, "seed": call["seed"] if call["seed"] is not None or not known else known["seed"]}
         other = [name for name in asked if known and known.get(name) != asked[name]]
-        if self.is_finished and not other:
-            return asked
-        if self.is_finished and not force:
-            others = " and another ".join(other)
-            raise OtherRows(
-                f"an output folder must be new: {str(self.out)!r} exists, and is of another {others}; name another or "
-                "remove it"
-            )
         if other and n_done and not force:
             told = [f"{name} ({name}={known.get(name)})" if name in _SHOWN else name for name in other]
             raise OtherRows(
@@ -130,7 +112,7 @@ def unfinished_rows(out: Path, *, force: bool) -> Iterator[UnfinishedRows]:
     rows = UnfinishedRows(Unfinished(hidden, out, hidden / _TABLE))
     if force and is_taken(out):
         check_parts_alone(out)
-    elif not rows.is_finished:
+    else:
         check_new_folder(out)
     with rows.work.held(f"another process is writing {str(out)!r}; wait for it to end, or name another folder"):
         keep = False

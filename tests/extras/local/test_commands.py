@@ -53,7 +53,7 @@ def test_reports_become_a_model_and_a_table_without_the_answers(survey: "Workspa
     assert (ran.json["statement"]["epsilon"], ran.json["statement"]["trust"]) == (6.0, "local")
     assert "has seen the answers already" in ran.stderr
     (survey.folder / "answers.csv").unlink()
-    made = survey.run("collect", survey.folder / "reports", "--out", survey.folder / "model", "--json")
+    made = survey.run("survey", "--reports", survey.folder / "reports", "--out", survey.folder / "model", "--json")
     assert made.exit_code == 0
     clerks = made.json["columns"][1]["shares"][0]
     assert clerks["low"] < clerks["share"] < clerks["high"]
@@ -94,7 +94,7 @@ def test_a_table_that_does_not_fit_or_damaged_reports_leave_nothing(survey: "Wor
     assert randomized(survey, "--epsilon", 1, "--clamp").exit_code == 0
     lines = survey.folder / "reports" / "reports.csv"
     lines.write_text(lines.read_text() + "0,1\n")
-    made = survey.run("collect", survey.folder / "reports", "--out", survey.folder / "model")
+    made = survey.run("survey", "--reports", survey.folder / "reports", "--out", survey.folder / "model")
     assert made.exit_code == 2 and "no sound reports" in made.stderr
     assert not (survey.folder / "model").exists()
 
@@ -121,6 +121,12 @@ def test_a_fit_is_paid_by_a_ledger_and_audited_by_its_reports(survey: "Workspace
     ):
         assert words in said
     assert said.endswith("This is no proof of the claim.")
+
+
+def test_a_survey_is_a_plan_or_a_model_of_reports(survey: "Workspace") -> None:
+    for asked in ((), ("--epsilon", 1), ("--reports", "r"), ("--epsilon", 1, "--reports", "r", "--out", "m")):
+        ran = survey.run("survey", *asked)
+        assert ran.exit_code == 2 and "name two" in ran.stderr
 
 
 def test_a_survey_says_how_many_respondents_it_takes(survey: "Workspace") -> None:

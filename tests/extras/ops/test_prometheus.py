@@ -356,11 +356,3 @@ def test_an_old_run_is_stale_until_a_new_one_reports(evaluation: Evaluation, tmp
 def test_where_no_run_ever_reported_an_alert_says_so(tmp_path: Path) -> None:
     other = [{"series": "up", "values": "1x240"}]
     assert set(alerting(other, "3h", tmp_path)) == {"UnderstudyNoRun"}
-
-
-def test_the_alert_rules_are_printed(workspace: Any) -> None:
-    found = workspace.run("alerts")
-    assert found.exit_code == 0
-    rules = [rule["alert"] for group in yaml.safe_load(found.stdout)["groups"] for rule in group["rules"]]
-    assert "MembershipInferenceSucceeds" in rules
-    assert workspace.run("alerts", "--json").json["rules"] == found.stdout

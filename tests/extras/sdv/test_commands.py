@@ -9,13 +9,13 @@ import pytest
 
 def test_a_schema_goes_to_sdv_and_back(workspace: Any) -> None:
     folder = workspace.folder
-    ran = workspace.run("schema", "to-sdv", folder / "schema.toml", "--table", "people", "--out", folder / "m.json")
+    ran = workspace.run("schema", "convert", folder / "schema.toml", "--table", "people", "--out", folder / "m.json")
     assert ran.exit_code == 0, ran.stderr
     assert "Lost: the metadata has no place for target" in ran.stdout + ran.stderr
     metadata = json.loads((folder / "m.json").read_text(encoding="utf-8"))
     assert metadata["METADATA_SPEC_VERSION"] == "V2"
     assert metadata["tables"]["people"]["columns"]["age"]["range_max"] == 90
-    back = workspace.run("schema", "from-sdv", folder / "m.json", "--out", folder / "back.toml", "--json")
+    back = workspace.run("schema", "convert", folder / "m.json", "--out", folder / "back.toml", "--json")
     assert back.exit_code == 0, back.stderr
     assert back.json["lost"] == []
     content = tomllib.loads((folder / "back.toml").read_text(encoding="utf-8"))
@@ -26,8 +26,8 @@ def test_a_schema_goes_to_sdv_and_back(workspace: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["from-sdv", "schema.toml"], "the metadata is no JSON"),
-        (["from-sdv", "nothing.json"], "the metadata cannot be read"),
+        (["convert", "table.csv"], "the metadata is no JSON"),
+        (["convert", "nothing.json"], "the metadata cannot be read"),
     ],
 )
 def test_what_cannot_be_exchanged_is_refused_and_nothing_is_written(

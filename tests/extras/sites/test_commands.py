@@ -1,7 +1,6 @@
 """The commands of several sites, and whole runs in this process."""
 
 import json
-from pathlib import Path
 
 import pytest
 import tomli_w
@@ -11,20 +10,37 @@ from tests.extras.sites.conftest import NAMES, QUICK, SitesHome
 from understudy.cli import app
 from understudy.console import BAD_INPUT
 from understudy.extras.sites import commands
+from understudy.extras.sites.credentials import make_server_files, make_site_files
 
 pytest.importorskip("flwr", reason="needs the extra `sites`")
 
 
-def test_keys_are_made_and_never_replaced(tmp_path: Path) -> None:
-    runner, keys = CliRunner(), str(tmp_path / "keys")
-    assert runner.invoke(app, ["sites", "keys", "--site", "north", "--out", keys]).exit_code == 0
-    assert runner.invoke(app, ["sites", "keys", "--host", "127.0.0.1", "--out", keys]).exit_code == 0
-    made = {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+def test_keys_are_made_and_never_replaced(sites_home: SitesHome) -> None:
+    runner, home, keys = CliRunner(), sites_home.home, sites_home.home / "keys"
+    sites_home.write({"name": "independent", "epsilon": 1.0})
+    server = ["sites", "server", str(home / "job.toml"), "--keys", str(keys), "--out", "out"]
+    first = runner.invoke(app, [*server, "--new-certificate", "127.0.0.1"])
+    assert first.exit_code == BAD_INPUT and "a certificate or key is not there" in first.output
+    site = ["sites", "join", str(home / "job.toml"), "--site", "north", "--table", "none.csv"]
+    site += [
+        "--server",
+        "localhost:1",
+        "--ca",
+        str(keys / "not there.pem"),
+        "--key",
+        str(keys / "north.key"),
+        "--out",
+        "at-north",
+        "--new-key",
+    ]
+    assert runner.invoke(app, site).exit_code == BAD_INPUT
+    made = {path.name: path.read_bytes() for path in keys.iterdir()}
     assert set(made) == {"north.key", "north.pub", "ca.pem", "server.pem", "server.key"}
-    assert (tmp_path / "keys" / "north.key").stat().st_mode & 0o077 == 0
-    again = runner.invoke(app, ["sites", "keys", "--site", "north", "--out", keys])
-    assert again.exit_code == BAD_INPUT and "the key is there" in again.output
-    assert {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == made
+    assert (keys / "north.key").stat().st_mode & 0o077 == 0
+    for again in ([*server, "--new-certificate", "127.0.0.1"], site):
+        ran = runner.invoke(app, again)
+        assert ran.exit_code == BAD_INPUT and "a new key is a new file" in ran.output
+    assert {path.name: path.read_bytes() for path in keys.iterdir()} == made
 
 
 def test_an_installation_without_flower_is_told_which_extra_it_lacks(
@@ -40,8 +56,9 @@ def test_an_installation_without_flower_is_told_which_extra_it_lacks(
 def test_a_server_whose_output_is_taken_does_not_listen(sites_home: SitesHome) -> None:
     runner, home = CliRunner(), sites_home.home
     sites_home.write({"name": "independent", "epsilon": 1.0})
-    for words in (["--host", "127.0.0.1"], *(["--site", name] for name in NAMES)):
-        assert runner.invoke(app, ["sites", "keys", *words, "--out", str(home / "keys")]).exit_code == 0
+    make_server_files(home / "keys")
+    for name in NAMES:
+        make_site_files(home / "keys", name)
     (home / "taken").mkdir()
     (home / "taken" / "file").touch()
     command = ["sites", "server", str(home / "job.toml"), "--keys", str(home / "keys"), "--out", str(home / "taken")]

@@ -16,12 +16,11 @@ import tomli_w
 
 pytest.importorskip("flwr", reason="the extra `sites` is not installed")
 
-from typer.testing import CliRunner
 
 from tests.extras.sites.conftest import QUICK
 from tests.extras.sites.networks import ended, until
 from tests.understudy.conftest import SCHEMA, small_table
-from understudy.cli import app
+from understudy.extras.sites.credentials import make_server_files, make_site_files
 
 NAMES = ("east", "north", "south")
 HOST = socket.gethostname()
@@ -38,8 +37,9 @@ class Machines:
         (home / "job.toml").write_text(tomli_w.dumps({**content, "sites": {name: {} for name in NAMES}}))
         for place, name in enumerate(NAMES):
             table.iloc[place::3].to_csv(home / f"{name}.csv", index=False)
-        for made_for in (("--host", HOST), *(("--site", name) for name in NAMES)):
-            assert CliRunner().invoke(app, ["sites", "keys", *made_for, "--out", str(home / "keys")]).exit_code == 0
+        make_server_files(home / "keys", [HOST])
+        for name in NAMES:
+            make_site_files(home / "keys", name)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
 

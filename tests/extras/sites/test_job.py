@@ -118,7 +118,7 @@ def test_check_knows_a_job_of_several_sites(sites_home: SitesHome) -> None:
     job.write_text(job.read_text().replace("mst", "trees"))
     checked = CliRunner().invoke(app, ["check", str(job)])
     assert checked.exit_code == BAD_INPUT and "not generator.name='trees'" in checked.output
-    assert "colluding" in CliRunner().invoke(app, ["json-schema", "sites"]).output
+    assert "colluding" in CliRunner().invoke(app, ["check", "--json-schema", "sites"]).output
 
 
 def test_a_site_of_few_rows_takes_part_and_judges_nothing(sites_home: SitesHome) -> None:

@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from filelock import FileLock
 from synth.errors import JobError, ModelError, OutputError, SchemaError
 from synth.generators import registry
 from synth.generators.models import chunked_output
-from synth.generators.models.chunked_output import Written, least_entities, write_rows
+from synth.generators.models.chunked_output import least_entities, write_rows
 from synth.generators.models.model import Model
 from synth.generators.models.postprocess import entity_of_rows
 from synth.schema import Schema, build_schema
@@ -374,43 +373,12 @@ def test_killed_at_any_touch_of_the_disk_the_folder_is_whole_or_not_there(
         out = tmp_path / str(die_at) / "out"
         out.parent.mkdir()
         code = killed(out, die_at=die_at)
-        if not out.exists() or (out.parent / ".out.parts" / "work.json").exists():
+        if not out.exists():
             assert killed(out) == 0
         assert content(out) == content(whole)
-        assert beside(out) in ([], [".out.parts"])  # empty but for its lock, where that was the last to go
         shutil.rmtree(out.parent)
         die_at += every
     assert die_at > 90
-
-
-@pytest.mark.statistical
-def test_a_folder_whose_writer_was_killed_before_it_told_is_ones_own_and_nobody_elses(
-    model: Model, whole: Path, tmp_path: Path
-) -> None:
-    out, call = tmp_path / "out", {"rows_a_file": ROWS_A_FILE, "progress": only_from(99)}
-
-    def dying(written: Written) -> None:
-        shutil.copytree(tmp_path / ".out.parts", tmp_path / "kept")
-
-    every = write_rows(model, out, ROWS, seed=SEED, rows_a_file=ROWS_A_FILE, tell=dying)
-    for asked, seed, fits in (
-        ({"n_rows": ROWS + 1}, SEED, False),
-        ({}, SEED + 1, False),
-        ({}, None, True),
-        ({}, SEED, True),
-    ):
-        shutil.rmtree(tmp_path / ".out.parts", ignore_errors=True)
-        shutil.copytree(tmp_path / "kept", tmp_path / ".out.parts")
-        if fits:
-            assert write_rows(model, out, **{"n_rows": ROWS, **asked}, seed=seed, **call) == every
-            assert beside(out) == ["kept"]
-        else:
-            with pytest.raises(OutputError, match=r"must be new: .* exists, and is of another (rows|seed)"):
-                write_rows(model, out, **{"n_rows": ROWS, **asked}, seed=seed, **call)
-            assert (tmp_path / ".out.parts" / "work.json").exists()
-        assert content(out) == content(whole)
-    with pytest.raises(OutputError, match="must be new"):
-        write_rows(model, out, ROWS, seed=SEED, **call)
 
 
 def test_an_interrupted_folder_is_not_there_and_says_what_is_kept(model: Model, whole: Path, tmp_path: Path) -> None:
@@ -645,17 +613,3 @@ def test_five_million_rows_take_no_more_memory_than_two(frame: pd.DataFrame, sch
         assert len(files(out)) == millions
     assert peaks[5] < 1.4 * peaks[2]  # three tables of a million rows would add as much again
     assert peaks[5] < 1200
-
-
-@pytest.mark.statistical
-def test_what_somebody_else_put_in_the_place_of_the_files_is_not_told_of(model: Model, tmp_path: Path) -> None:
-    out = tmp_path / "rows"
-    if not (child := os.fork()):
-        write_rows(model, out, 100, seed=1, tell=lambda _: os._exit(9))
-    os.waitpid(child, 0)
-    shutil.rmtree(out)
-    out.mkdir()
-    (out / "else.txt").write_text("else")
-    with pytest.raises(OutputError, match="must be new"):
-        write_rows(model, out, 100, seed=1)
-    assert [path.name for path in out.iterdir()] == ["else.txt"]

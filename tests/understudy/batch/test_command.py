@@ -210,6 +210,3 @@ def test_private_releases_of_one_dataset_outside_a_ledger_are_added_up(workspace
     (warning,) = [line for line in ran.stderr.splitlines() if line.startswith("Warning: ")]
     assert "2 jobs make private releases of dataset 'patients' outside a ledger" in warning
     assert "three, two come to epsilon=1.5 together by basic composition" in warning
-    assert "No ledger: dataset 'patients', unit row: epsilon 1.5 is asked for by three, two together" in ran.stdout
-    said = {"dataset": "patients", "unit": "row", "jobs": ["three", "two"], "epsilon": 1.5}
-    assert jobs.summary["outside_ledgers"] == [said]

@@ -162,8 +162,11 @@ def test_an_output_that_breaks_whoever_reads_it_ends_no_other_job(
 
 def test_a_job_that_cannot_run_is_told_first_and_the_others_run(run: Conduct, jobs: Any, capfd: Any) -> None:
     paths = [jobs.write("good", epsilon=None), jobs.folder / "gone.toml"]
+    jobs.out.mkdir()
+    (jobs.out / "gone.log").write_text("Error: of yesterday.\n")
     result = conduct(listed(paths, jobs.out), Settings(jobs.out), Console())
     assert states(result) == {"good": "PASS", "gone": "bad input"}
+    assert not (jobs.out / "gone.log").exists()
     lines = capfd.readouterr().err.splitlines()
     assert "gone: bad input: the job cannot be read" in lines[0]
     assert re.match(r"\[1/2\] \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ gone: bad input", lines[0])
@@ -207,7 +210,7 @@ def test_many_jobs_leave_no_file_open(run: Conduct, jobs: Any, monkeypatch: pyte
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     open_now = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
     monkeypatch.setattr(workers, "LOOK_EVERY_S", 0.005)
-    monkeypatch.setattr(conducting, "LOOK_EVERY_S", 0.005)
+    monkeypatch.setattr("understudy.executors.executor.LOOK_EVERY_S", 0.005)
     monkeypatch.setitem(SCRIPTS, "quick", "raise SystemExit(2)")
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 24, hard))
     try:
@@ -235,22 +238,6 @@ def test_a_job_that_the_system_does_not_let_begin_stops_no_other(run: Conduct, m
 def test_a_job_whose_log_is_a_folder_is_told(run: Conduct, jobs: Any) -> None:
     (jobs.out / "good.log").mkdir(parents=True)
     assert "Is a directory" in run("good").outcomes[0].error
-
-
-def test_a_job_whose_file_cannot_be_read_leaves_a_log_that_says_so_in_place_of_an_older_one(
-    run: Conduct, jobs: Any
-) -> None:
-    assert states(run("good")) == {"good": "PASS"}
-    (jobs.out / "gone.log").write_text("Error: of yesterday.\n")
-    paths = [jobs.folder / "good.toml", jobs.folder / "gone.toml"]
-    result = conduct(listed(paths, jobs.out), Settings(jobs.out), Console(quiet=True))
-    assert states(result)["gone"] == "bad input"
-    log = (jobs.out / "gone.log").read_text()
-    assert log == f"Error: {result.outcomes[1].error}.\n"
-    assert "there is no job at" in log
-    (jobs.out / "gone.log").unlink()
-    (jobs.out / "gone.log").mkdir()  # nothing else can be said where there is no room
-    assert states(conduct(listed(paths, jobs.out), Settings(jobs.out), Console(quiet=True)))["gone"] == "bad input"
 
 
 @pytest.fixture

@@ -28,9 +28,6 @@ def test_jobs_side_by_side_pay_from_one_ledger_exactly_what_they_draw(batches: A
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
     assert len(jobs.draws) == len(NAMES) * N_DRAWS
     jobs.assert_paid_exactly()
-    (account,) = jobs.summary["ledgers"]
-    assert account["dataset"] == "patients"
-    assert account["spent_epsilon"] > 0.5
 
 
 def test_a_batch_that_is_killed_with_and_without_its_jobs_goes_on_and_pays_for_every_draw(

@@ -12,7 +12,7 @@ import pytest
 
 from understudy.batch.jobs import listed
 from understudy.batch.result import JobOutcome, exit_code, outcome_of, reason_of
-from understudy.batch.summary import accounts, content_of, rows_of, write_summary
+from understudy.batch.summary import content_of, rows_of, write_summary
 from understudy.executors.executor import Ended
 
 
@@ -114,16 +114,6 @@ def test_the_epsilon_of_a_job_is_that_of_all_that_it_drew(jobs: Any) -> None:
         assert ended(jobs, 0).epsilon == pytest.approx(epsilon)
 
 
-def test_what_has_been_reserved_for_published_numbers_counts_too(jobs: Any) -> None:
-    reservations = jobs.out / ".one.unfinished" / "reservations"
-    reservations.mkdir(parents=True)
-    for label in ("independent", "_published"):
-        (reservations / f"{label}.json").write_text("{}")
-    path = jobs.write("one", release="independent", released_numbers={"epsilon": 0.2})
-    (job,) = listed([path], jobs.out)
-    assert outcome_of(job, Ended(job.name, "", -9, 1.5)).epsilon == pytest.approx(0.7)
-
-
 def test_the_last_error_of_a_long_and_hostile_log_is_one_printable_sentence(jobs: Any) -> None:
     begin = b"Error: too early.\n" + b"x" * 3_000_000
     hostile = begin + b"\n\xff\xfe\nError: \x1b[2Jbad \xff input" + b"y" * 9_000 + b".\n"
@@ -134,20 +124,13 @@ def test_the_last_error_of_a_long_and_hostile_log_is_one_printable_sentence(jobs
     assert len(error) <= 500
 
 
-def test_what_an_unfinished_job_has_reserved_is_shown_as_its_epsilon(jobs: Any) -> None:
-    reservations = jobs.out / ".one.unfinished" / "reservations"
-    reservations.mkdir(parents=True)
-    (reservations / "independent.json").write_text("{}")
-    assert ended(jobs, -9).epsilon == 0.5
-
-
 def test_the_summary_holds_every_job_and_no_formula(tmp_path: Path) -> None:
     outcomes = [
         JobOutcome("=cmd|' /C calc'!A0", "PASS", epsilon=0.5, seconds=1.0, out=tmp_path / "x"),
         JobOutcome("@sum", "bad input", error="-1, \"quoted\" and\ttabs; is no seed"),
         JobOutcome("+1", "killed by signal 9", exit_status=-9),
     ]  # fmt: skip
-    content = {**content_of(outcomes, 4, datetime.now().astimezone()), "ledgers": []}
+    content = content_of(outcomes, 4, datetime.now().astimezone())
     write_summary(content, tmp_path)
     with (tmp_path / "summary.csv").open(newline="") as file:
         rows = list(csv.reader(file))
@@ -173,16 +156,6 @@ def test_a_long_error_is_cut_in_the_table_only() -> None:
     (row,) = rows_of([JobOutcome("a", "bad input", error="e" * 400)])
     assert len(row[-1]) == 90
     assert row[-1].endswith("…")
-
-
-def test_each_ledger_is_shown_once_and_one_that_is_gone_is_told(jobs: Any) -> None:
-    one, two = jobs.write("one"), jobs.write("two", epsilon=0.1)
-    free, lost = jobs.write("free", epsilon=None), jobs.write("lost", ledger={"url": "nowhere.db"})
-    (account,) = accounts(listed([one, two, free], jobs.out))
-    assert (account["dataset"], account["total_epsilon"], account["spent_epsilon"]) == ("patients", 30.0, 0.0)
-    (told,) = accounts(listed([lost], jobs.out))
-    assert "nowhere.db" in told["error"]
-    assert not (jobs.folder / "nowhere.db").exists()
 
 
 def finding(measure: str, outcome: str, *, severity: str = "fail", waived: bool = False) -> dict[str, Any]:

@@ -51,7 +51,7 @@ from understudy.job.spec import Job, JobTerms
 from understudy.job.sweep import PlannedCandidate, composed
 from understudy.run import candidates, stages
 from understudy.run.plan import Plan, check_left, plan_of
-from understudy.run.run import MODELS, RunOutcome
+from understudy.run.run import RunOutcome
 from understudy.run.run import run as run_one
 from understudy.run.workspace import OtherWork, requested
 
@@ -341,8 +341,7 @@ def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
             f"--out {str(plan.out.parent)!r} holds an unfinished run of other tables, or of another job, schema or "
             "policy; finish that with what it was begun with, name another --out, or add --restart, which removes it"
         )
-    unsaved = {label: "" for label in plan.points if not (plan.out / MODELS / label).is_dir()}
-    return RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation), unsaved)
+    return RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation))
 
 
 def _write_pair(inputs: RelatedInputs, plans: Mapping[Role, Plan], label: str) -> bool:

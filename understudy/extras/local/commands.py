@@ -1,11 +1,11 @@
-"""`understudy survey`, `randomize` and `collect`: what to ask, reports of respondents, and a model without a table."""
+"""`understudy survey` and `randomize`: what to ask, reports of respondents, and a model without a table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import ClampOption, OutFolder, SchemaFile, Table, console_of, outside_of
+from understudy.cli.options import ClampOption, OutFolder, SchemaFile, Table, console_of, opt, outside_of
 
 if TYPE_CHECKING:
     from understudy.console import Console
@@ -22,38 +22,52 @@ def add_to(app: typer.Typer) -> None:
     asked = "--schema survey.schema.toml --epsilon 2"
     app.command("survey", epilog=f"Example: understudy survey {asked}")(survey)
     app.command("randomize", epilog=f"Example: understudy randomize answers.csv {asked} --out reports")(randomize)
-    app.command("collect", epilog="Example: understudy collect reports --out model")(collect)
 
 
-EpsilonOption = Annotated[float, typer.Option(help="Of all that one respondent sends; pure.", show_default=False)]
+EpsilonOption = Annotated[float, opt("Of all that one respondent sends; pure.")]
 PairsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    opt(
+        "A pair that is asked beside the columns, or all, none or auto; may be repeated.",
         "--pairs",
         metavar="COLUMN:COLUMN",
-        help="A pair that is asked beside the columns, or all, none or auto; may be repeated.",
         show_default="auto",
     ),
 ]
 AnswersOption = Annotated[
     int | None,
-    typer.Option(
-        "--answers", min=1, help="Questions that each respondent answers.", show_default="by the smallest variance"
-    ),
+    opt("Questions that each respondent answers.", "--answers", min=1, show_default="by the smallest variance"),
 ]
-BinsOption = Annotated[int, typer.Option("--bins", min=2, max=1000, help="Of a number or time without declared ones.")]
+BinsOption = Annotated[int, opt("Of a number or time without declared ones.", "--bins", min=2, max=1000)]
 
 
-def survey(
+def survey(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    schema: SchemaFile,
-    epsilon: EpsilonOption,
+    schema: Annotated[Path | None, opt("What would be asked about.")] = None,
+    epsilon: Annotated[float | None, opt("Of all that one respondent sends; pure.")] = None,
     pairs: PairsOption = None,
     answers: AnswersOption = None,
     bins: BinsOption = 16,
+    reports: Annotated[
+        Path | None, opt("A folder of `understudy randomize`: in place of a plan, a model of it.")
+    ] = None,
+    out: Annotated[Path | None, opt("The folder to make of that model; it must be new.")] = None,
 ) -> int:
-    """Say what respondents would be asked at an epsilon, and how many it takes. No table is read."""
-    console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
+    """Say what respondents would be asked, and how many it takes; or make a model of their reports. No table is read.
+
+    `understudy sample` draws rows from the model.
+    """
+    from synth.errors import JobError
+
+    console = console_of(ctx)
+    if reports is not None and out is not None and schema is None and epsilon is None:
+        return _collect(reports, out, console)
+    if reports is not None or out is not None or schema is None or epsilon is None:
+        raise JobError("a plan takes --schema and --epsilon, and a model of reports --reports and --out; name two")
+    return _plan(_planned(schema, epsilon, pairs, answers, bins), console)
+
+
+def _plan(asked: "Survey", console: "Console") -> int:
     n, rows, told = asked.schema.n_units or 0, [], []
     for question in asked.questions:
         k, mechanism, width = question.oracle.n_cells, question.oracle.mechanism, asked.half_width(question, n)
@@ -68,7 +82,7 @@ def survey(
     console.table(headings, rows)
     console.say("95% intervals of a share in a population, where they are widest.")
     _say_guarantee(console, asked)
-    console.result({"epsilon": epsilon, "n_respondents": n, "answers_each": asked.n_answers, "questions": told})
+    console.result({"epsilon": asked.epsilon, "n_respondents": n, "answers_each": asked.n_answers, "questions": told})
     return 0
 
 
@@ -102,19 +116,14 @@ def randomize(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def collect(
-    ctx: typer.Context,
-    reports: Annotated[Path, typer.Argument(help="A folder of `understudy randomize`.", show_default=False)],
-    out: OutFolder,
-) -> int:
-    """Make a model of reports alone: no table is read. `understudy sample` draws rows from it."""
+def _collect(reports: Path, out: Path, console: "Console") -> int:
+    """A model of reports alone."""
     import numpy as np
 
     from synth.output import check_new_folder
     from understudy.extras.local import reports as files
     from understudy.extras.local.generator import Local
 
-    console = console_of(ctx)
     check_new_folder(out)
     with console.stage("count reports"):
         counts = files.collect(reports)

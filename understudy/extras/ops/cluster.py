@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from synth.distribution import missing_extra
 from synth.errors import JobError
-from understudy.executors.executor import CUT, SESSION, Ended, Service, Status
+from understudy.executors.executor import CUT, SESSION, Ended, Service
 from understudy.executors.processes import GRACE_S, Processes
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
 
@@ -111,10 +111,9 @@ class Cluster:
         self._client.close()
 
     @property
-    def at_work(self) -> dict[str, Status]:
+    def at_work(self) -> list[str]:
         """The pieces that were handed over; one that waits for a worker is among them."""
-        now = time.monotonic()
-        return {name: Status(name, seconds=now - began) for name, (_, _, began) in self._pieces.items()}
+        return list(self._pieces)
 
     def start(self, name: str) -> None:
         claim = self.service.locks / token_hex(8)

@@ -1,4 +1,4 @@
-"""`understudy index`: one page over many outputs, and `understudy alerts`: the alert rules that ship."""
+"""`understudy index`: one page over many outputs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,20 +7,18 @@ from typing import Annotated
 import typer
 
 from understudy.cli.bundles import PublicKeys, Register, SignOffKeys, demand_of
-from understudy.cli.options import console_of
+from understudy.cli.options import arg, console_of, opt
 
 
 def add_to(app: typer.Typer) -> None:
     app.command("index", epilog="Example: understudy index out")(index)
-    app.command("alerts", epilog="Example: understudy alerts > understudy.rules.yml")(alerts)
 
 
 def index(
     ctx: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="A folder that holds outputs, at any depth.", show_default=False)],
+    folder: Annotated[Path, arg("A folder that holds outputs, at any depth.")],
     out: Annotated[
-        Path | None,
-        typer.Option(help="The page; an older index there is replaced.", show_default="index.html in the folder"),
+        Path | None, opt("The page; an older index there is replaced.", show_default="index.html in the folder")
     ] = None,
     public_key: PublicKeys = None,
     sign_off_key: SignOffKeys = None,
@@ -48,14 +46,4 @@ def index(
     told = ", ".join(f"{state} {n}" for state, n in states.items() if n)
     console.say(f"Index: {page} ({tables} tables of {outputs} outputs: {told})")
     console.result({"index": str(page), "outputs": outputs, "tables": tables, "states": states})
-    return 0
-
-
-def alerts(ctx: typer.Context) -> int:
-    """Print Prometheus' alert rules on the metrics that a run writes."""
-    from understudy.extras.ops.prometheus import RULES
-
-    console, rules = console_of(ctx), RULES.read_text(encoding="utf-8")
-    console.file(rules)
-    console.result({"rules": rules})
     return 0

@@ -7,5 +7,5 @@ BRINGS = {
         "sdv.tvae": "understudy.extras.sdv.generators:SdvTvae",
     },
     "library": {"sdv": "sdv", "ctgan": "ctgan"},
-    "schema command": {"from-sdv, to-sdv": "understudy.extras.sdv.commands:add_to"},
+    "schema command": {"convert": "understudy.extras.sdv.commands:add_to"},
 }

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import console_of
+from understudy.cli.options import arg, console_of, opt
 
 if TYPE_CHECKING:
     from understudy.console import Console
     from understudy.extras.sites.server import SitesOutcome
 
 WAIT_S = 3600.0
-JobFile = Annotated[Path, typer.Argument(help="The job of several sites (docs/how-to/sites.md).", show_default=False)]
+JobFile = Annotated[Path, arg("The job of several sites (docs/how-to/sites.md).")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,14 +24,11 @@ def add_to(app: typer.Typer) -> None:
     group.command("run", epilog="Example: understudy sites run job.toml --out result")(run)
     group.command("server", epilog="Example: understudy sites server job.toml --keys keys --out result")(server)
     group.command("join", epilog="Example: understudy sites join job.toml --site north --table north.csv ...")(join)
-    group.command("keys", epilog="Example: understudy sites keys --site north --out keys")(keys)
     app.add_typer(group, name="sites", epilog="Example: understudy sites run job.toml --out result")
 
 
 def run(
-    ctx: typer.Context,
-    job: JobFile,
-    out: Annotated[Path, typer.Option(help="The folder for all outputs; it must be new.")],
+    ctx: typer.Context, job: JobFile, out: Annotated[Path, opt("The folder for all outputs; it must be new.")]
 ) -> int:
     """Run a server and all sites on this machine, to try a job out.
 
@@ -47,14 +44,17 @@ def run(
     return _show(outcome, out, console)
 
 
-def server(
+def server(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     job: JobFile,
-    keys: Annotated[Path, typer.Option(help="Folder with server.pem, server.key, and SITE.pub of each.")],
-    out: Annotated[Path, typer.Option(help="The server's output; it must be new.")],
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 9443,
-    wait_s: Annotated[float, typer.Option(min=1, help="Seconds for sites to join, or to join again.")] = WAIT_S,
+    keys: Annotated[Path, opt("Folder with server.pem, server.key, and SITE.pub of each.")],
+    out: Annotated[Path, opt("The server's output; it must be new.")],
+    host: Annotated[str, opt("The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, opt("The port to listen on.", min=1, max=65535)] = 9443,
+    wait_s: Annotated[float, opt("Seconds for sites to join, or to join again.", min=1)] = WAIT_S,
+    new_certificate: Annotated[
+        list[str] | None, opt("What sites call the server: makes its certificate first; may be repeated.")
+    ] = None,
 ) -> int:
     """Serve the sites of a job: fit to their noisy sums, draw the table, hear their verdicts.
 
@@ -62,11 +62,16 @@ def server(
     """
     from synth.output import check_new_folder
     from understudy.extras.sites.channel import ChannelError
+    from understudy.extras.sites.credentials import make_server_files
     from understudy.extras.sites.job import read_sites_job
     from understudy.extras.sites.server import serve
 
     console = console_of(ctx)
     inputs = read_sites_job(job)
+    if new_certificate:
+        _check_new(keys / "server.key")
+        make_server_files(keys, new_certificate)
+        console.say(f"Certificate, to send to every site: {keys / 'ca.pem'}")
     _check_files(*(keys / name for name in ("server.pem", "server.key", *(f"{site}.pub" for site in inputs.names))))
     check_new_folder(out)
     from understudy.extras.sites.flower import FlowerChannel
@@ -83,16 +88,15 @@ def server(
 def join(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
     job: JobFile,
-    site: Annotated[str, typer.Option(help="This site's name in the job.")],
-    table: Annotated[
-        str, typer.Option(help="The site's table: a file, a folder, or postgresql://host/database#table.")
-    ],
-    out: Annotated[Path, typer.Option(help="The site's own output; it must be new.")],
-    address: Annotated[str, typer.Option("--server", help="Host and port of the server, as host:9443.")],
-    ca: Annotated[Path, typer.Option(help="The server's certificate, as it sent it.")],
-    key: Annotated[Path, typer.Option(help="The site's private key.")],
-    ledger: Annotated[str | None, typer.Option(help="The site's ledger; the schema names the dataset.")] = None,
-    wait_s: Annotated[float, typer.Option(min=1, help="Seconds to wait for a server, once it is gone, too.")] = WAIT_S,
+    site: Annotated[str, opt("This site's name in the job.")],
+    table: Annotated[str, opt("The site's table: a file, a folder, or postgresql://host/database#table.")],
+    out: Annotated[Path, opt("The site's own output; it must be new.")],
+    address: Annotated[str, opt("Host and port of the server, as host:9443.", "--server")],
+    ca: Annotated[Path, opt("The server's certificate, as it sent it.")],
+    key: Annotated[Path, opt("The site's private key.")],
+    ledger: Annotated[str | None, opt("The site's ledger; the schema names the dataset.")] = None,
+    wait_s: Annotated[float, opt("Seconds to wait for a server, once it is gone, too.", min=1)] = WAIT_S,
+    new_key: Annotated[bool, opt("Make the key pair first: KEY and, for the server, its .pub.", "--new-key")] = False,
 ) -> int:
     """Take part in a run with a table that stays here.
 
@@ -103,10 +107,15 @@ def join(  # noqa: PLR0913 - options of the command line
     from understudy.budget.account import ledger_url
     from understudy.data.source import find_table
     from understudy.extras.sites.channel import ChannelError
+    from understudy.extras.sites.credentials import make_site_files
     from understudy.extras.sites.job import read_sites_job
     from understudy.extras.sites.participant import Participant
 
     console = console_of(ctx)
+    if new_key:
+        _check_new(key)
+        make_site_files(key.parent, key.stem)
+        console.say(f"Public key, to send to the server: {key.with_suffix('.pub')}")
     _check_files(ca, key)
     from understudy.extras.sites.joining import serve_site
 
@@ -129,30 +138,11 @@ def join(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def keys(
-    ctx: typer.Context,
-    out: Annotated[Path, typer.Option(help="The folder for the files.")],
-    site: Annotated[str | None, typer.Option(help="A site's name: makes SITE.key and SITE.pub.")] = None,
-    host: Annotated[list[str] | None, typer.Option(help="What sites call the server: makes its certificate.")] = None,
-) -> int:
-    """Make a site's key pair, or a server's certificate.
+def _check_new(key: Path) -> None:
+    from synth.errors import JobError
 
-    A site sends SITE.pub to the server and keeps SITE.key. The server sends ca.pem to every site. Whoever receives one
-    of these checks with its sender that it is theirs.
-    """
-    from understudy.extras.sites.credentials import make_server_files, make_site_files
-
-    console = console_of(ctx)
-    if (site is None) == (not host):
-        return console.error("name either --site or --host, whose files are to be made", 2)
-    key = out / f"{site or 'server'}.key"
-    if key.exists():
-        return console.error(f"the key is there: {str(key)!r}; remove it first if it is to be replaced", 2)
-    files = make_server_files(out, host or []) if site is None else make_site_files(out, site)
-    for path in files:
-        console.say(str(path))
-    console.result({"files": [str(path) for path in files], "exit_code": 0})
-    return 0
+    if key.exists() or key.suffix != ".key":
+        raise JobError(f"a new key is a new file that ends in .key: {str(key)!r} is there, or does not; name another")
 
 
 def _check_files(*paths: Path) -> None:
@@ -163,7 +153,10 @@ def _check_files(*paths: Path) -> None:
         raise missing_extra("a channel to sites in processes of their own", "sites")
     for path in paths:
         if not path.is_file():
-            raise JobError(f"a certificate or key is not there: {str(path)!r}; make it with `understudy sites keys`")
+            raise JobError(
+                f"a certificate or key is not there: {str(path)!r}; name another, or make it (--new-certificate of the "
+                "server, --new-key of a site)"
+            )
 
 
 def _show(outcome: "SitesOutcome", out: Path, console: "Console") -> int:

@@ -65,7 +65,7 @@ def _join(node: FlowerNode, address: str, wait_s: float, say: Callable[[str], No
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise ChannelError(
                     f"the server's certificate is not signed by the site's CA, or is not for the host of {address}; "
-                    "compare the two files, or make one with `understudy sites keys --host` and that name"
+                    "compare the two files, or make one for that name (`understudy sites server --new-certificate`)"
                 ) from None
             reason = f"it does not answer ({type(error).__name__})"
         if time.monotonic() >= until:

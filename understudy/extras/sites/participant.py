@@ -36,7 +36,7 @@ from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import stated
 from understudy.extras.sites.site import DRAWN, OTHER_JOB, NoisyAnswers, Site
 from understudy.job.seeds import child_seed
-from understudy.run.attacks import Trial, audit_trial
+from understudy.run.attacks import audit_claim
 
 SYNTHETIC, STATEMENT, ANSWERS, RESERVATION = "synthetic.csv", "statement.json", "answers", "reservation.json"
 ALL_SITES = "all sites"
@@ -185,9 +185,12 @@ class Participant:
             generators={ALL_SITES: GeneratorRecord.of(chosen.name, chosen.parameters())},
         )
         if job.audit:
-            trial = Trial(chosen, schema, child_seed(job.seed, "audit", ALL_SITES))
-            audited = tuple(audit_trial(each, trial, self._progress) for each in evaluation.candidates)
-            evaluation = replace(evaluation, candidates=audited)
+            (candidate,) = evaluation.candidates
+            seed = child_seed(job.seed, "audit", ALL_SITES)
+            audited = audit_claim(
+                candidate, lambda: (chosen, schema), seed=seed, time_limit_s=None, progress=self._progress
+            )
+            evaluation = replace(evaluation, candidates=(audited,))
         known = Provenance(
             warnings=(SITE_WARNING,),
             attempts=count_attempt(self._fingerprint, schema, attempt=secrets.token_hex(8), n_tables=1),

@@ -22,7 +22,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn
 from synth.table.rows import Rows
-from understudy.extras.text.specification import LM, STEPS, LanguageModel, missing_name
+from understudy.extras.text.specification import STEPS, LanguageModel, missing_name
 from understudy.extras.text.themes import longest, public_texts, theme_names
 
 if TYPE_CHECKING:
@@ -59,10 +59,6 @@ class WithTexts(Wrapper):
         rows = without_texts(schema)
         return rows.model_copy(update={"columns": {**rows.columns, **{name: BooleanColumn() for name in names}}})
 
-    @classmethod
-    def usual(cls, schema: Schema) -> str | None:
-        return LM if schema.texts else None
-
     @property
     def reads(self) -> Mapping[str, Path]:
         public = self.text.public_text
@@ -98,13 +94,6 @@ class WithTexts(Wrapper):
             "most; raise it, or give public_text"
         )
         return (*super().cautions(schema), cut)
-
-    def advice(self, schema: Schema) -> tuple[str, ...]:
-        names = ", ".join(f"column={name!r}" for name in schema.texts)
-        return (
-            f'{names}: free text needs text = "{LM}", and share={self.text.share:g} of the budget is counted here for '
-            "its steps of DP-SGD; public texts of the same kind have themes, which do more: then all is for the rows",
-        )
 
     @property
     def shortcuts(self) -> Mapping[str, Any]:

@@ -1,0 +1,58 @@
+"""`understudy generators`: what `auto` fits under a schema and why, from public facts alone."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tomli_w
+
+from synth.generators.auto import Auto
+from synth.schema import build_schema
+from tests.text_tables import complaint_schema
+
+if TYPE_CHECKING:
+    from tests.understudy.conftest import Workspace
+
+
+def content(n_columns: int, n_units: int, n_levels: int = 8) -> dict[str, Any]:
+    levels = [f"v{i}" for i in range(n_levels)]
+    columns = {f"c{i}": {"kind": "categorical", "categories": levels} for i in range(n_columns)}
+    return {"status": "declared", "n_units": n_units, "columns": columns}
+
+
+@pytest.mark.parametrize(
+    ("schema", "epsilon", "name", "why"),
+    [
+        (content(1, 5_000), 1.0, "independent", "no pairs to measure"),
+        (content(8, 200, 20), 0.2, "independent", "pairs drown in noise"),
+        (content(5, 50_000), 1.0, "aim", "of 5 columns a junction tree"),
+        (content(10, 50_000), 1.0, "latent_class", "all 45 pairs are measured at once"),
+        (content(25, 50_000, 101), 0.1, "aim", "with so many levels few marginals say more"),
+        (content(10, 50_000), None, "trees", "nothing is promised"),
+    ],
+)
+def test_the_reason_is_that_of_the_choice(
+    workspace: "Workspace", schema: dict[str, Any], epsilon: float | None, name: str, why: str
+) -> None:
+    path = workspace.folder / "other.toml"
+    path.write_text(tomli_w.dumps(schema))
+    budget = () if epsilon is None else ("--epsilon", epsilon)
+    ran = workspace.run("generators", "--for", path, *budget, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.json["chosen"] == name == Auto(epsilon=epsilon).chosen(build_schema(schema)).name
+    assert why in ran.json["reason"]
+    assert f"auto: {name}: {ran.json['reason']}" in ran.stderr
+    outlooks = [one["generator"] for one in ran.json["outlooks"]]
+    assert outlooks == ([] if epsilon is None else ["independent", "mst", "aim", "latent_class"])
+
+
+def test_texts_are_no_part_of_the_outlook() -> None:
+    auto = Auto(epsilon=2.0)
+    assert auto.reason(complaint_schema(5_000)) == auto.reason(complaint_schema(5_000, drop=True, learn=False))
+
+
+def test_a_budget_without_a_schema_is_refused_and_a_plan_says_why(workspace: "Workspace") -> None:
+    ran = workspace.run("generators", "--epsilon", 1)
+    assert ran.exit_code == 2 and "name that by --for" in ran.stderr
+    workspace.write_job(generators={"auto": {"epsilon": 1.0}})
+    ran = workspace.run("run", workspace.folder / "job.toml")
+    assert "auto: aim: of 4 columns a junction tree" in ran.stdout
