@@ -141,7 +141,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.schema_file import read_schema
     from understudy.budget.account import ledger_place, release_line, releases
     from understudy.data.source import find_table
-    from understudy.fit import carry_out, earlier_fit, plan_fit
+    from understudy.single_fit import carry_out, earlier_fit, plan_fit
 
     console = console_of(ctx)
     asked = generator(name, **parameters_of(parameters or [], epsilon, delta))
