@@ -8,8 +8,8 @@ From a notebook: an evaluation, what one of its numbers says, and the verdict of
 >>> evaluation = evaluate.evaluate(real[:200], real[300:], holdout=real[200:300], measures=["validity"])
 >>> evaluation.candidates[0].find("validity.rows").value
 1.0
->>> (verdict,) = evaluate.judge(evaluation, "internal")
->>> verdict.verdict, [one.rule.measure for one in verdict.findings if one.outcome == "PASS"]
+>>> verdict = evaluation.verdict("internal")
+>>> verdict.verdict, [finding.name for finding in verdict.findings if finding.outcome == "PASS"]
 ('INCONCLUSIVE', ['validity.rows'])
 >>> print(verdict)  # doctest: +ELLIPSIS
 synthetic: INCONCLUSIVE under policy internal ...

@@ -242,6 +242,25 @@ class Evaluation:
         n_more = len(self.candidates) - MOST_SHOWN
         return [f"{n_more:,} more tables are in its candidates"] if n_more > 0 else []
 
+    def verdict(self, policy: Any = "internal", name: str | None = None) -> Any:
+        """The verdict of a policy on one table: PASS, FAIL or INCONCLUSIVE, with the reasons when printed.
+
+        Args:
+            policy: as `evaluate.judge` takes it, which gives the verdicts of several tables.
+            name: of the candidate; `None`: the only one.
+
+        Raises:
+            EvaluationError: there are several candidates, or none of that name.
+            JobError: there is no such policy.
+        """
+        if name is None and len(self.candidates) != 1:
+            known = ", ".join(repr(one.name) for one in self.candidates)
+            raise EvaluationError(
+                f"a verdict is on one table, and there are {known}; name one, or let evaluate.judge judge each"
+            )
+        (verdict,) = importlib.import_module("evaluate.gate.verdict").judge(self, [policy], name)
+        return verdict
+
     @property
     def plot(self) -> Any:
         """The report's charts, for a notebook: `columns()`, `pairs()`, `attacks()` and `frontier()`.

@@ -246,6 +246,9 @@ def load_policy(name_or_path: Path | str) -> Policy:
     >>> load_policy("internal").audience
     'people inside the organization, in a protected sandbox'
     """
+    if not isinstance(name_or_path, str | Path):
+        kind = type(name_or_path).__name__
+        raise JobError(f"the policy is of type {kind}; pass a name that ships, such as 'internal', or a file's path")
     return build_policy(read_toml(find_policy(name_or_path), "policy", JobError))
 
 

@@ -207,7 +207,13 @@ def judge(
         EvaluationError: it has no candidate of that name, or what it says of a sweep, of published numbers, or of all
             that its run drew, is damaged; nothing was judged.
     """
-    several = (policies,) if isinstance(policies, Policy | Path | str) else policies
+    if not isinstance(evaluation, Evaluation):
+        raise EvaluationError(
+            f"judge(evaluation, policies, names) takes an evaluation first, and this is a {type(evaluation).__name__}; "
+            "pass what evaluate.evaluate gives, and name single candidates"
+        )
+    is_one = isinstance(policies, Policy | Path | str) or not isinstance(policies, Iterable)
+    several: Iterable[Any] = (policies,) if is_one else policies
     policies = tuple(one if isinstance(one, Policy) else load_policy(one) for one in several)
     waivers = tuple(waivers)
     for policy in policies:

@@ -1,5 +1,6 @@
 """One call for any tables: real rows, then synthetic ones, with or without a holdout and a schema."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from evaluate.options import EvaluationOptions, MeasureOptions
 from evaluate.result import Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
 from reports.html import render_html
-from synth.errors import SchemaError
+from synth.errors import JobError, SchemaError
 from synth.generators.registry import generator
 from synth.infer import infer_schema
 from understudy.job.spec import EvaluationSpec
@@ -133,7 +134,24 @@ def test_without_a_holdout_a_copy_fails_and_nothing_passes(alone: Evaluation) ->
         assert failed <= {"statement.epsilon", "statement.delta"} and fresh.verdict != "PASS"
         assert copy.verdict == "FAIL"
         assert "privacy.multiset" in {one.rule.measure for one in copy.findings if one.outcome == "FAIL"}
-    assert NO_HOLDOUT in str(evaluate.judge(alone, "internal", "fresh")[0])
+    assert NO_HOLDOUT in str(alone.verdict("internal", "fresh"))
+
+
+@pytest.mark.parametrize(
+    ("call", "clause"),
+    [
+        (lambda one: one.verdict(), "there are 'fresh', 'copy'; name one"),
+        (lambda one: one.verdict("internal", "frsh"), "did you mean 'fresh'"),
+        (lambda one: one.verdict("intrnal", "fresh"), "did you mean 'internal'"),
+        (lambda one: one.verdict(["internal"], "fresh"), "the policy is of type list; pass a name that ships"),
+        (lambda one: evaluate.judge("internal", one), "takes an evaluation first, and this is a str"),
+        (lambda one: evaluate.judge(one.candidates[0], "internal"), "this is a Candidate"),
+        (lambda one: evaluate.judge(one, 3), "of type int"),
+    ],
+)
+def test_a_wrong_question_for_a_verdict_is_answered_by_a_sentence(alone: Evaluation, call: Any, clause: str) -> None:
+    with pytest.raises((EvaluationError, JobError), match=re.escape(clause)):
+        call(alone)
 
 
 def test_without_a_holdout_file_print_and_page_say_so(alone: Evaluation) -> None:
