@@ -7,10 +7,10 @@
 >>> train, holdout = us.split(real, seed=0)
 >>> synthetic = us.fit(train).sample(seed=0)
 >>> us.evaluate(train, synthetic, holdout=holdout, measures="validity")
-<Evaluation of 'synthetic' beside 480 training and 120 held-out real rows>
+<Evaluation of 'synthetic' beside 396 training rows>
 
-Beneath are `synth` (schemas, generators), `evaluate` (numbers, policies) and `reports`, whose names serve alike. An extra
-is reached by its name, such as `us.sdv`.
+Beneath are `synth` (schemas, generators), `evaluate` (numbers, policies) and `reports`, whose names serve alike. An
+extra is reached by its name, such as `us.sdv`.
 """
 
 import importlib

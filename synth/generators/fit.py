@@ -20,7 +20,7 @@ from synth.table.frames import as_they_are
 from synth.table.rows import Rows
 
 
-def fit(  # noqa: PLR0913 (the front door)
+def fit(
     real: Any,
     schema: Schema | Generator | str | None = None,
     generator: Generator | str | None = None,
@@ -83,21 +83,23 @@ def fit(  # noqa: PLR0913 (the front door)
 
 def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
     """Refuse what is plainly something else, and say what was meant."""
-    is_name = isinstance(real, str) and real in names()
+    kinds = {what: type(value).__name__ for what, value in (("real", real), ("schema", schema), ("g", generator))}
     for is_fault, words in (
-        (is_name, f"real={real!r} is a generator's name, and the table comes first: fit(real, {real!r})"),
-        (isinstance(real, Schema | Generator), f"real is a {type(real).__name__}, and the table comes first: fit(real, ...)"),
-        (str(schema).endswith(".toml"), f"schema={schema!r} is a file; read it by `synth.read_schema`"),
+        (
+            isinstance(real, str) and real in names(),
+            f"real={real!r} is a generator's name, and the table comes first: fit(real, {real!r})",
+        ),
+        (isinstance(real, Schema | Generator), f"real is a {kinds['real']}, and the table comes first: fit(real, ...)"),
         (str(generator).endswith(".toml"), f"{generator!r} is a file; read a schema by `synth.read_schema`"),
         (
             not isinstance(schema, Schema | None),
-            f"schema is a {type(schema).__name__}; pass what synth.infer_schema or read_schema gives, or leave it out",
+            f"schema is a {kinds['schema']}; pass what synth.infer_schema or read_schema gives, or leave it out",
         ),
         (
             not isinstance(generator, Generator | str | None),
-            f"generator is a {type(generator).__name__}; pass a name, such as 'trees', or what synth.generator gives",
+            f"generator is a {kinds['g']}; pass a name, such as 'trees', or what synth.generator gives",
         ),
-        (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0, f"seed={seed!r} must be a whole number from 0"),
+        (type(seed) is not int or seed < 0, f"seed={seed!r} must be a whole number from 0"),
     ):
         if is_fault:
             raise JobError(words)
@@ -128,8 +130,8 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
         column = proposed.columns[name]
         if column.drop or column.domain != ("categories" if isinstance(values, list) else "bounds"):
             raise SchemaError(
-                f"public={name!r} is of kind {column.kind}: a number or a time has a range, as (0, 120), categories are "
-                "a list, and nothing else has limits; correct it"
+                f"public={name!r} is of kind {column.kind}: a number or a time has a range, as (0, 120), categories "
+                "are a list, and nothing else has limits; correct it"
             )
         columns[name] = {**column.to_measure(), "measure": False, "whole_numbers": False, column.domain: values}
         if not column.is_categorical:
@@ -138,9 +140,11 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
     measure = [name for name in measurable(proposed) if name not in limits]
     declared = declare_schema(proposed, n_units=n_units, measure=measure)
     if n_units is None or public is None:
-        lacking = " and ".join(name for name, value in (("n_units", n_units), ("public", public)) if value is None)
+        lacking = " and ".join(
+            f"{name}=None" for name, value in (("n_units", n_units), ("public", public)) if value is None
+        )
         error = BudgetError(
-            f"a private fit needs a declared schema, and takes nothing for public that nobody asserts: {lacking}=None; "
+            f"a private fit needs a declared schema, and takes nothing for public that nobody asserts: {lacking}; "
             "write fit(..., n_units=NUMBER, public={COLUMN: LIMITS}), with public={} where no limits are public, by "
             "which you assert what is listed below; or pass what `synth.declare_schema` gives"
         )
