@@ -30,42 +30,22 @@ if TYPE_CHECKING:
     from understudy.front.estimator import Synthesizer
     from understudy.front.split import split
 
-_HOMES = {
-    "Comparison": "understudy.front.compare:Comparison",
-    "Synthesizer": "understudy.front.estimator:Synthesizer",
-    "compare": "understudy.front.compare:compare",
-    "declare_schema": "synth.declare:declare_schema",
-    "evaluate": "evaluate.engine:evaluate",
-    "fit": "synth.generators.fit:fit",
-    "generator": "synth.generators.registry:generator",
-    "infer_schema": "synth.infer:infer_schema",
-    "judge": "evaluate.gate.verdict:judge",
-    "load": "synth.generators.registry:load_model",
-    "read_schema": "synth.schema_file:read_schema",
-    "split": "understudy.front.split:split",
-}
-
 __all__ = [
-    "Comparison",
-    "Synthesizer",
-    "compare",
-    "declare_schema",
-    "evaluate",
-    "fit",
-    "generator",
-    "infer_schema",
-    "judge",
-    "load",
-    "read_schema",
-    "split",
-]
+    "Comparison", "Synthesizer", "compare", "declare_schema", "evaluate", "fit", "generator", "infer_schema", "judge",
+    "load", "read_schema", "split",
+]  # fmt: skip
+_HOMES = {
+    "Comparison": "understudy.front.compare", "Synthesizer": "understudy.front.estimator",
+    "compare": "understudy.front.compare", "declare_schema": "synth", "evaluate": "evaluate", "fit": "synth",
+    "generator": "synth", "infer_schema": "synth", "judge": "evaluate", "load": "synth", "read_schema": "synth",
+    "split": "understudy.front.split",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """The public names and the extras, imported when first used."""
     if name in _HOMES:
-        module, _, attribute = _HOMES[name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(_HOMES[name]), "load_model" if name == "load" else name)
     if name.isidentifier() and not name.startswith("_") and find_spec(f"understudy.extras.{name}"):
         return importlib.import_module(f"understudy.extras.{name}")
     from synth.errors import nearest

@@ -65,7 +65,7 @@ def fit(
     else:
         chosen = specification(generator or "auto", **parameters)
     table = real if isinstance(real, Rows) else Table.of(real)
-    if schema is not None and not (n_units is public is None):
+    if schema is not None and (n_units, public) != (None, None):
         raise JobError("a schema says n_units and what is public; leave n_units and public out, or the schema")
     if schema is None:
         schema = _declared(Table.of(table), n_units, public) if chosen.promises else infer_schema(table)

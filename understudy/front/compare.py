@@ -18,7 +18,6 @@ from synth.progress import Progress, shown
 from synth.schema import Schema
 from synth.schema_file import write_schema
 from synth.table import Table
-from understudy.vendors.comparison import VendorComparison
 from understudy.vendors.comparison import compare as compare_files
 from understudy.vendors.submission import Asked
 
@@ -129,10 +128,16 @@ def compare(
         if schema is None:
             schema = proposed_schema([real, holdout], options)
         write_schema(schema, files / "schema.toml")
-        sides = [_as_file(table, files / f"{name}.parquet") for name, table in (("real", real), ("holdout", holdout))]
-        tables = [Path(_as_file(table, files / f"{i}.parquet")) for i, table in enumerate(synthetic.values())]
-        asked = Asked(*sides, files / "schema.toml", tuple(tables), policy, tuple(synthetic), options=options)
-        found: VendorComparison = compare_files(asked, tell)
+        asked = Asked(
+            _as_file(real, files / "real.parquet"),
+            _as_file(holdout, files / "holdout.parquet"),
+            files / "schema.toml",
+            tuple(Path(_as_file(table, files / f"{i}.parquet")) for i, table in enumerate(synthetic.values())),
+            policy,
+            tuple(synthetic),
+            options=options,
+        )
+        found = compare_files(asked, tell)
     return Comparison(found.evaluation, found.verdicts)
 
 

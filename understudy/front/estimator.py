@@ -15,7 +15,7 @@ from synth.progress import quiet
 from synth.schema import Schema
 
 
-class Synthesizer(BaseEstimator):
+class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A generator of synthetic rows, as an estimator: `clone`, `get_params` and `set_params` work.
 
     Args:
@@ -47,7 +47,7 @@ class Synthesizer(BaseEstimator):
         self.n_units = n_units
         self.public = public
         self.seed = seed
-        vars(self).update(parameters)
+        self.__dict__.update(parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Its parameters by name, those of the generator among them."""
@@ -55,7 +55,7 @@ class Synthesizer(BaseEstimator):
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters; returns itself. One that the generator does not know is refused by `fit`."""
-        vars(self).update(params)
+        self.__dict__.update(params)
         return self
 
     def __sklearn_tags__(self) -> Any:

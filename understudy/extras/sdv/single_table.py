@@ -95,11 +95,11 @@ class SingleTableSynthesizer:
             tables.append(self._fitted.sample(n_rows, given=known, seed=self._next_seed()))
         if not tables:
             raise JobError("conditions=[] ask for no rows; pass one at least")
-        rows = pd.concat(tables, ignore_index=True)
-        columns = self._fitted.schema.columns
-        ids = [name for name in rows if columns[name].is_identifier and name != self._fitted.schema.entity]
+        rows, schema = pd.concat(tables, ignore_index=True), self._fitted.schema
+        ids = [name for name in schema.kept if schema.columns[name].is_identifier and name != schema.entity]
         if len(tables) > 1 and ids:  # those of each table begin anew
-            rows[ids] = self._fitted.sample(len(rows), seed=self._next_seed())[ids]
+            fresh = self._fitted.sample(len(rows), seed=self._next_seed())
+            rows = rows.assign(**{name: fresh[name] for name in ids})
         return self._named(rows)
 
     def sample_remaining_columns(self, known_columns: Any, **batches: Any) -> Any:
