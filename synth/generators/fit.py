@@ -60,10 +60,10 @@ def fit(
             )
         schema, generator = None, schema
     _check(real, schema, generator, seed)
-    if isinstance(generator, Generator):
-        chosen = generator.model_validate({**dict(generator), **parameters}) if parameters else generator
-    else:
-        chosen = specification(generator or "auto", **parameters)
+    if isinstance(generator, Generator) and parameters:
+        more = min(parameters)
+        raise JobError(f"{generator.name!r} has its parameters, and {more!r} is one more; give all in one place")
+    chosen = generator if isinstance(generator, Generator) else specification(generator or "auto", **parameters)
     table = real if isinstance(real, Rows) else Table.of(real)
     if schema is not None and (n_units, public) != (None, None):
         raise JobError("a schema says n_units and what is public; leave n_units and public out, or the schema")

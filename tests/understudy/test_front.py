@@ -44,6 +44,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: us.fit(DF["age"]), "a table must be a frame of pandas, polars"),
     (lambda: us.fit(DF, SCHEMA, n_units=9), "leave n_units and public out, or the schema"),
     (lambda: us.fit(DF, "mst", epsilon="1"), "write a number without quotes"),
+    (lambda: us.fit(DF, us.generator("mst"), n_bins=9), "'n_bins' is one more; give all in one place"),
     (lambda: us.generator("ctgan").fit(DF), "write fit(real, schema), or synth.fit(real, 'ctgan')"),
     (lambda: us.generator("auto").fit(DF), "write fit(real, schema), or synth.fit(real, 'auto')"),
     (lambda: us.generator(DF), "a generator is named, and DataFrame is no name"),
