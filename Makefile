@@ -58,6 +58,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.side_by_side
 	$(BIN)/python -m benchmarks.large $(ADULT) --rows 1000000
 	@echo
+	@echo "Three tasks here and with SDV, in lines, seconds and words: $(BIN)/python -m benchmarks.tasks"
 	@echo "Private generators on UCI's Adult, which you bring: $(BIN)/python -m benchmarks.adult adult.data --out adult.json"
 	@echo "The same beside other libraries: make bench-peers, then add --peers (hours; --help says how to take less)"
 	@echo "What mst and aim cost as the work grows: $(BIN)/python -m benchmarks.growth --out growth.json --svg growth.svg"

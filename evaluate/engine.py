@@ -150,6 +150,9 @@ def evaluate(  # noqa: PLR0913 (the front door)
     >>> found.candidates[0].find("columns.tvd.excess.worst").n
     100
     """
+    known = [*signature(evaluate).parameters, *EvaluationOptions.model_fields]
+    for name in settings.keys() - {*known}:
+        raise EvaluationError(f"unknown key {name!r}; {nearest(name, known)}")
     asked = EvaluationOptions.of(options, settings)
     _chosen(asked.measures)
     for name, table in (("real", real), ("synthetic", synthetic), ("holdout", holdout)):

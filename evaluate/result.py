@@ -241,6 +241,20 @@ class Evaluation(Record):
         (verdict,) = importlib.import_module("evaluate.gate.verdict").judge(self, [policy], name)
         return verdict
 
+    def report(self, path: Any, policies: Any = "internal") -> Any:
+        """Write the report as one HTML page, with the verdicts of these policies; the path is returned.
+
+        Args:
+            path: the file to write; one that is there is replaced. It is as internal as the evaluation.
+            policies: one or several, as `evaluate.judge` takes them.
+
+        Raises:
+            JobError: there is no such policy; nothing was written.
+            OutputError: the place cannot be written; nothing was left there.
+        """
+        verdicts = importlib.import_module("evaluate.gate.verdict").judge(self, policies)
+        return importlib.import_module("reports.html").write_html(self, path, verdicts=verdicts)
+
     @property
     def plot(self) -> Any:
         """The report's charts, for a notebook: `columns()`, `pairs()`, `rows()`, `attacks()` and `frontier()`.

@@ -56,6 +56,8 @@ def declare_schema(
     >>> declare_schema(proposed, n_units=1000).status
     'declared'
     """
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"schema is a {type(schema).__name__}; pass what synth.infer_schema gives of the table")
     schema.refuse_text()
     content: dict[str, Any] = {**dict(schema), "status": "declared"}
     if n_units is not None:

@@ -48,7 +48,7 @@ class JobError(BadInput):
 
 
 class BudgetError(BadInput):
-    """A privacy budget cannot be met or is not allowed; no noise was drawn and no real row was read."""
+    """A privacy budget cannot be met or is not allowed; no noise was drawn."""
 
 
 class LedgerError(BadInput):

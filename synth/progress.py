@@ -33,9 +33,9 @@ def shown(progress: Progress | None) -> Iterator[Progress]:
 
 
 def show(thing: object) -> None:
-    """Show an object as a notebook does, and elsewhere as text on standard error."""
+    """Show an object as a notebook does, and elsewhere, or a text, on standard error."""
     display = _display()
-    if display is None:
+    if display is None or isinstance(thing, str):
         sys.stderr.write(f"{thing}\n")
     else:
         display(thing)

@@ -1,1 +1,57 @@
-"""The application: a job file in, a table with the evidence for releasing it out."""
+"""Synthetic tables, and the evidence for releasing one.
+
+>>> import numpy as np, pandas as pd, understudy as us
+>>> rng = np.random.default_rng(0)
+>>> age = rng.integers(18, 90, 600)
+>>> real = pd.DataFrame({"age": age, "ill": rng.random(600) < age / 120})
+>>> train, holdout = us.split(real, seed=0)
+>>> synthetic = us.fit(train).sample(seed=0)
+>>> us.evaluate(train, synthetic, holdout=holdout, measures="validity")
+<Evaluation of 'synthetic' beside 396 training rows>
+
+Beneath are `synth` (schemas, generators), `evaluate` (numbers, policies) and `reports`, whose names serve alike. An
+extra is reached by its name, such as `us.sdv`.
+"""
+
+import importlib
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evaluate.engine import evaluate
+    from evaluate.gate.verdict import judge
+    from synth.declare import declare_schema
+    from synth.generators.fit import fit
+    from synth.generators.registry import generator
+    from synth.generators.registry import load_model as load
+    from synth.infer import infer_schema
+    from synth.schema_file import read_schema
+    from understudy.front.compare import Comparison, compare
+    from understudy.front.estimator import Synthesizer
+    from understudy.front.split import split
+
+__all__ = [
+    "Comparison", "Synthesizer", "compare", "declare_schema", "evaluate", "fit", "generator", "infer_schema", "judge",
+    "load", "read_schema", "split",
+]  # fmt: skip
+_HOMES = {
+    "Comparison": "understudy.front.compare", "Synthesizer": "understudy.front.estimator",
+    "compare": "understudy.front.compare", "declare_schema": "synth", "evaluate": "evaluate", "fit": "synth",
+    "generator": "synth", "infer_schema": "synth", "judge": "evaluate", "load": "synth", "read_schema": "synth",
+    "split": "understudy.front.split",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The public names and the extras, imported when first used."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), "load_model" if name == "load" else name)
+    if name.isidentifier() and not name.startswith("_") and find_spec(f"understudy.extras.{name}"):
+        return importlib.import_module(f"understudy.extras.{name}")
+    from synth.errors import nearest
+
+    raise AttributeError(f"module 'understudy' has no attribute {name!r}; {nearest(name, __all__)}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

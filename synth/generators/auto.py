@@ -90,6 +90,7 @@ class Auto(PrivateGenerator):
     def plan(self, schema: Schema) -> Plan:
         return self._private(schema)[0].plan(schema)
 
-    def fit(self, train: Any, schema: Schema, **options: Any) -> Model:
+    def fit(self, train: Any, schema: Schema | None = None, **options: Any) -> Model:
         """A model of the table, fitted by the generator that is chosen."""
+        schema = self.schema_of_fit(schema)
         return fit_model(self.chosen(schema), train, schema, **options)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
-from synth.errors import BudgetError, ModelError, SchemaError
+from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators.fitting.fixed_costs import with_overhead
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
@@ -83,10 +83,11 @@ class Generator(BaseModel):
         return MarginalModel
 
     def fit(
-        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None,
-        place: Path | None = None,
+        self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
+        budget: Budget | None = None, place: Path | None = None,
     ) -> Model:  # fmt: skip
         """A model of the training table. `train`: *Sensitive*. Real rows: anything that `synth.fit` takes."""
+        schema = self.schema_of_fit(schema)
         if not self.promises:
             from synth.generators.fitting.counted import find_relations
 
@@ -102,6 +103,15 @@ class Generator(BaseModel):
         rows = counted_source(train, held, promises=self.promises, mapped=mapped)
         model: Model = under(self.fit_rows(rows, counted, **taken), held)
         return model
+
+    def schema_of_fit(self, schema: object) -> Schema:
+        """The schema that a fit was called with; anything else is refused, and what was meant is said."""
+        if isinstance(schema, Schema):
+            return schema
+        raise JobError(
+            f"generator({self.name!r}).fit takes the table, then its schema, and has schema={type(schema).__name__}; "
+            f"write fit(real, schema), or synth.fit(real, {self.name!r}), which infers one"
+        )
 
     def counted(self, schema: Schema) -> Schema:
         """The schema of the rows that a fit counts: with what is left of modeled columns."""

@@ -80,6 +80,8 @@ def generator(name: str, /, **parameters: Any) -> Generator:
     >>> generator("mst", epsilon=1.0).epsilon
     1.0
     """
+    if not isinstance(name, str):
+        raise JobError(f"a generator is named, and {type(name).__name__} is no name; known are: {', '.join(names())}")
     chosen = generator_class(name)
     if parameters.get("epsilon") is not None and not chosen.private:
         raise JobError(

@@ -1,7 +1,7 @@
 """Tables in memory: frames of several libraries as raw batches, and rows given back as the frame that came in."""
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -83,15 +83,15 @@ def in_numpy(frame: pd.DataFrame) -> pd.DataFrame:
 def back_to_pandas(frame: pd.DataFrame) -> Back:
     """Rows with Arrow's dtypes where a frame has them."""
     kinds = {name: dtype for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)}
+    return partial(_in_arrow, kinds) if kinds else as_they_are
 
-    def convert(rows: pd.DataFrame) -> pd.DataFrame:
-        rows = rows.copy(deep=False)
-        for name in kinds.keys() & set(rows.columns):
-            array = _as_kind(pa.array(rows[name], from_pandas=True), kinds[name].pyarrow_dtype)
-            rows[name] = pd.Series(pd.arrays.ArrowExtensionArray(array), index=rows.index)
-        return rows
 
-    return convert if kinds else as_they_are
+def _in_arrow(kinds: Mapping[Any, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    rows = rows.copy(deep=False)
+    for name in kinds.keys() & set(rows.columns):
+        array = _as_kind(pa.array(rows[name], from_pandas=True), kinds[name].pyarrow_dtype)
+        rows[name] = pd.Series(pd.arrays.ArrowExtensionArray(array), index=rows.index)
+    return rows
 
 
 def _as_kind(array: Any, kind: pa.DataType) -> pa.ChunkedArray:

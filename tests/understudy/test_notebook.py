@@ -3,8 +3,6 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +13,7 @@ import reports
 import synth
 from evaluate.result import Candidate, Estimate, EvaluationError, Failure, SelfTest
 from synth.dp.statement import guarantee_words
-from synth.errors import BudgetError, JobError
+from synth.errors import JobError
 from synth.schema import build_schema
 from tests.evaluations import evaluation_of, stated
 
@@ -117,15 +115,6 @@ def test_a_fit_without_a_schema_says_a_line_for_each_column_it_inferred(capsys: 
         synth.fit(people(), "schema.toml", "trees")
 
 
-@pytest.mark.parametrize("how", [("mst",), (None, "aim"), ()])
-def test_a_private_fit_without_a_schema_says_how_to_declare_one(
-    how: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(BudgetError, match=r"declare_schema\(schema, n_units"):
-        synth.fit(people(), *how, epsilon=1.0)
-    assert capsys.readouterr().err == ""  # nothing was read off the table
-
-
 def test_a_printed_evaluation_shows_key_figures_in_80_columns_and_what_failed() -> None:
     measured = Estimate("columns.tvd.excess", 0.021, 900, "lower", low=0.02, high=0.03, reference=0.01, floor=0.5)
     failed = Failure("privacy.membership.auc", "failed", "because")
@@ -169,16 +158,3 @@ def test_a_measure_that_is_misspelled_is_no_measure_that_was_left_out() -> None:
         candidate.find("privacy.membership.acu")
     with pytest.raises(EvaluationError, match="did you mean 't1'"):
         evaluate.judge(evaluation_of(replace(candidate, name="t1")), "internal", "tt1")
-
-
-def test_the_python_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    monkeypatch.chdir(tmp_path)
-    people()[["age", "ill"]].to_csv("patients.csv", index=False)
-    exec(compile(block, "README.md", "exec"), {})
-    out = capsys.readouterr().out
-    assert "Column distance beyond noise" in out
-    assert re.search("^synthetic: (PASS|FAIL|INCONCLUSIVE) under policy internal", out, re.MULTILINE)

@@ -126,7 +126,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.schema_file import read_schema
     from understudy.budget.account import release_line, releases
     from understudy.data.source import find_table
-    from understudy.fit import carry_out, plan_fit
+    from understudy.single_fit import carry_out, plan_fit
 
     console = console_of(ctx)
     asked, place = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table)

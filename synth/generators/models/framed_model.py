@@ -13,6 +13,8 @@ class FramedModel(ModelDisplay):
         self._model, self._back = model, back
 
     def __getattr__(self, name: str) -> Any:
+        if name[0] == "_":  # not yet there, while it is unpickled
+            raise AttributeError(name)
         return getattr(self._model, name)
 
     def sample(self, n_rows: int | None = None, **options: Any) -> Any:

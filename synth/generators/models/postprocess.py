@@ -7,6 +7,7 @@ day, rows change hands. They do so first at random. Where that does not do, the 
 the entities with most rows left.
 """
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -199,9 +200,11 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
     wanted = default_rows if n_rows is None else n_rows
+    if isinstance(wanted, bool) or not isinstance(wanted, Integral):
+        raise JobError(f"rows is a {type(wanted).__name__}, and a number belongs there; known cells are given=...")
     if wanted < 1:
         raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
-    return wanted
+    return int(wanted)
 
 
 def check_part(part: Part, most: int) -> None:

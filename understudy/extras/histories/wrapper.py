@@ -116,10 +116,11 @@ class WithHistories(Wrapper):
         return HistoryLayout(schema, longest, reads_domains=not by_counts, averages=not by_counts)
 
     def fit(
-        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None,
-        place: Path | None = None,
+        self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
+        budget: Budget | None = None, place: Path | None = None,
     ) -> Model:  # fmt: skip
         """A model of the histories of a table. `train`: *Sensitive*. Real rows."""
+        schema = self.schema_of_fit(schema)
         if not self.promises:
             train, schema = find_relations(train, schema)
         counted = schema.counted

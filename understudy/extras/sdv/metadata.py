@@ -119,7 +119,7 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None) -> tuple[
     >>> schema.columns["age"].kind
     'integer'
     """
-    said = _table(metadata, table)
+    said = table_of(metadata, table)
     schema = _schema(said)
     return schema, tuple(_lost_here(said, schema))
 
@@ -132,10 +132,11 @@ def to_sdv(schema: Schema, *, table: str = "table") -> tuple[dict[str, Any], tup
     120
     """
     metadata = {"tables": {table: _content(schema)}, "relationships": [], VERSION: "V2"}
-    return metadata, tuple(_lost_there(schema, _schema(_table(metadata))))
+    return metadata, tuple(_lost_there(schema, _schema(table_of(metadata))))
 
 
-def _table(metadata: Mapping[str, Any], table: str | None = None) -> SdvTable:
+def table_of(metadata: Any, table: str | None = None) -> SdvTable:
+    """One table of SDV's metadata, in the words of version 2."""
     if isinstance(metadata, dict) and "tables" not in metadata:
         bare = {key: value for key, value in metadata.items() if key != VERSION}
         metadata = {VERSION: metadata.get(VERSION, "V2"), "tables": {"table": bare}}

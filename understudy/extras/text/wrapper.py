@@ -129,7 +129,7 @@ class WithTexts(Wrapper):
     def fit(
         self,
         train: Any,
-        schema: Schema,
+        schema: Schema | None = None,
         *,
         seed: int = 0,
         progress: Progress = quiet,
@@ -137,6 +137,7 @@ class WithTexts(Wrapper):
         place: Path | None = None,
     ) -> Model:
         """A model of the rows first, then of their texts. `train`: *Sensitive*. Real rows."""
+        schema = self.schema_of_fit(schema)
         chosen = self.chosen(schema)
         if chosen != self:
             return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)

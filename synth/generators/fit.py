@@ -1,0 +1,158 @@
+"""`synth.fit`: from a table alone, or with what is public about it, to a fitted model."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from synth.declare import assertions, declare_schema, measurable
+from synth.errors import BudgetError, JobError, SchemaError, nearest
+from synth.generators.base import Generator
+from synth.generators.models.framed_model import FramedModel
+from synth.generators.models.model import Model
+from synth.generators.registry import generator as specification
+from synth.generators.registry import names
+from synth.generators.wrapper import cautions, compose, fit_model
+from synth.infer import infer_schema
+from synth.progress import Progress, quiet, show, shown
+from synth.schema import Schema, build_schema
+from synth.table import Table
+from synth.table.frames import as_they_are
+from synth.table.rows import Rows
+
+
+def fit(
+    real: Any,
+    schema: Schema | Generator | str | None = None,
+    generator: Generator | str | None = None,
+    *,
+    n_units: int | None = None,
+    public: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Model:
+    """A fitted generator: `fit(real)`, `fit(real, "trees")`, `fit(real, schema)` or `fit(real, schema, "trees")`.
+
+    Args:
+        real: *Sensitive*. Rows to learn from: a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of
+            columns, the path of a file or a folder, or the address of a table in a database. `synth.split_table` keeps
+            a holdout apart first. Samples are frames of the same kind.
+        schema: what is public about them; declared, where `epsilon` is set. Left out, it is inferred and shown, on
+            standard error or in the notebook; the model has it as `schema`. A generator may stand here in its place.
+        generator: its name, or what `synth.generator` gives; left out: `auto`, the one that public facts choose.
+        n_units: with `epsilon` and without a schema: the units there may be at most, a public number.
+        public: likewise: limits that everybody may know, a range or a list of categories by column, such as
+            `{"age": (0, 120), "sex": ["f", "m"]}`. All other limits are measured under the budget. Whoever gives both
+            asserts all that a call without them lists.
+        seed: for everything but the noise of a private fit.
+        progress: told what is being done; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing, nor
+            is an inferred schema shown.
+        parameters: of the generator, such as `epsilon=1.0`.
+
+    Raises:
+        BadInput: a parameter, the schema or the table cannot be used; nothing was fitted.
+    """
+    if isinstance(schema, str | Generator):
+        if generator is not None:
+            raise JobError(
+                f"schema={schema!r} stands where a schema belongs; write fit(real, schema, generator), read a schema "
+                "file by `synth.read_schema`, and give parameters by their names"
+            )
+        schema, generator = None, schema
+    _check(real, schema, generator, seed)
+    if isinstance(generator, Generator) and parameters:
+        more = min(parameters)
+        raise JobError(f"{generator.name!r} has its parameters, and {more!r} is one more; give all in one place")
+    chosen = generator if isinstance(generator, Generator) else specification(generator or "auto", **parameters)
+    table = real if isinstance(real, Rows) else Table.of(real)
+    if schema is not None and (n_units, public) != (None, None):
+        raise JobError("a schema says n_units and what is public; leave n_units and public out, or the schema")
+    if schema is None:
+        schema = _declared(Table.of(table), n_units, public) if chosen.promises else infer_schema(table)
+        if chosen.promises:  # also where all else is quiet: nobody asserts unawares
+            show("\n".join(["By n_units and public you assert:", *_asserted(schema)]))
+        elif progress is not quiet:
+            show(schema)
+    chosen = compose(chosen, schema)
+    for sentence in cautions(chosen, schema):
+        warnings.warn(sentence, stacklevel=2)
+    with shown(progress) as tell:
+        model = fit_model(chosen, table, schema, seed=seed, progress=tell)
+    return model if isinstance(table, Rows) or table.back is as_they_are else FramedModel(model, table.back)
+
+
+def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
+    """Refuse what is plainly something else, and say what was meant."""
+    kinds = {what: type(value).__name__ for what, value in (("real", real), ("schema", schema), ("g", generator))}
+    for is_fault, words in (
+        (
+            isinstance(real, str) and real in names(),
+            f"real={real!r} is a generator's name, and the table comes first: fit(real, {real!r})",
+        ),
+        (isinstance(real, Schema | Generator), f"real is a {kinds['real']}, and the table comes first: fit(real, ...)"),
+        (str(generator).endswith(".toml"), f"{generator!r} is a file; read a schema by `synth.read_schema`"),
+        (
+            not isinstance(schema, Schema | None),
+            f"schema is a {kinds['schema']}; pass what synth.infer_schema or read_schema gives, or leave it out",
+        ),
+        (
+            not isinstance(generator, Generator | str | None),
+            f"generator is a {kinds['g']}; pass a name, such as 'trees', or what synth.generator gives",
+        ),
+        (type(seed) is not int or seed < 0, f"seed={seed!r} must be a whole number from 0"),
+    ):
+        if is_fault:
+            raise JobError(words)
+
+
+def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | None) -> Schema:
+    """A schema that the caller declares by `n_units` and `public`: all limits that these do not name are measured.
+
+    Kinds and forms are read off the table, and shown as what the caller asserts. `table`: *Sensitive*.
+    """
+    if not isinstance(public, Mapping | None):
+        raise SchemaError(f"public={public!r} names no limits; write them by column, as {{'age': (0, 120)}}")
+    limits = dict(public or {})
+    for name in limits:
+        if name not in table.names:
+            raise SchemaError(f"public={name!r} is not a column; {nearest(name, table.names)}")
+    listed = {name: "categorical" for name, values in limits.items() if isinstance(values, list)}
+    # Constraints and models that are proposed list values of the table, which nobody asserts.
+    proposed = infer_schema(table, constraints=False, propose_order=False, kinds=listed)
+    if proposed.entity is not None:
+        raise BudgetError(
+            f"column={proposed.entity!r} seems to name units of several rows each, and a person has to say how many of "
+            "these a private fit may use; correct what `synth.infer_schema` proposes, and declare it by "
+            "`synth.declare_schema`"
+        )
+    columns = {name: dict(column) for name, column in proposed.columns.items()}
+    for name, values in limits.items():
+        column = proposed.columns[name]
+        if column.drop or column.domain != ("categories" if isinstance(values, list) else "bounds"):
+            raise SchemaError(
+                f"public={name!r} is of kind {column.kind}: a number or a time has a range, as (0, 120), categories "
+                "are a list, and nothing else has limits; correct it"
+            )
+        columns[name] = {**column.to_measure(), "measure": False, "whole_numbers": False, column.domain: values}
+        if not column.is_categorical:
+            del columns[name]["whole_numbers"]
+    proposed = build_schema({**dict(proposed), "columns": columns})
+    measure = [name for name in measurable(proposed) if name not in limits]
+    declared = declare_schema(proposed, n_units=n_units, measure=measure)
+    if n_units is None or public is None:
+        lacking = " and ".join(
+            f"{name}=None" for name, value in (("n_units", n_units), ("public", public)) if value is None
+        )
+        error = BudgetError(
+            f"a private fit needs a declared schema, and takes nothing for public that nobody asserts: {lacking}; "
+            "write fit(..., n_units=NUMBER, public={COLUMN: LIMITS}), with public={} where no limits are public, by "
+            "which you assert what is listed below; or pass what `synth.declare_schema` gives"
+        )
+        for line in _asserted(declared):
+            error.add_note(line)
+        raise error
+    return declared
+
+
+def _asserted(declared: Schema) -> list[str]:
+    return [f"  {subject}: {words}" for subject, words in assertions(declared)]

@@ -1,0 +1,1 @@
+"""What `import understudy` brings beside the functions of the packages beneath; nothing below imports it."""

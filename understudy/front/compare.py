@@ -1,0 +1,149 @@
+"""Several synthetic tables of one real table: who breaks a rule, and in which order the others stand."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from evaluate.engine import proposed_schema
+from evaluate.gate.verdict import Verdict
+from evaluate.options import EvaluationOptions
+from evaluate.result import Evaluation, EvaluationError
+from evaluate.text import listed
+from reports.html import write_html
+from synth.notebook import WIDTH, html_table, text_table
+from synth.progress import Progress, shown
+from synth.schema import Schema
+from synth.schema_file import write_schema
+from synth.table import Table
+from understudy.vendors.comparison import compare as compare_files
+from understudy.vendors.submission import Asked
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADER = ("rank", "table", "group", "verdict", "standing")
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Tables that were compared on the same terms. It reads real rows: internal.
+
+    Attributes:
+        evaluation: of every table that could be measured, with its ranking.
+        verdicts: of the policy, one for each of these tables.
+    """
+
+    evaluation: Evaluation
+    verdicts: tuple[Verdict, ...]
+
+    def __repr__(self) -> str:
+        """The order in one line; printed, it is a table."""
+        ranked = listed([f"{one.name} ({one.letters})" for one in self._ranking.order.order]) or "no table"
+        return f"<Comparison of {len(self._ranking.vendors)} tables: {ranked} ranked>"
+
+    def __str__(self) -> str:
+        """The order, then why a table is not in it, or behind."""
+        notes = (fill(note, WIDTH, initial_indent="  ", subsequent_indent="    ") for note in self._notes())
+        return "\n".join([text_table([HEADER, *self._rows()]), *notes])
+
+    def _repr_html_(self) -> str:
+        caption = "; ".join([repr(self).strip("<>"), *self._notes()])
+        return html_table(caption, HEADER, self._rows())
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row for each table, the best first: its standing, and the figures that the order rests on."""
+        import pandas as pd
+
+        reasons = {one.name: one.reason for one in self._ranking.vendors}
+        frame = pd.DataFrame(self._rows(), columns=list(HEADER))
+        for figure in self._ranking.order.figures:
+            frame[figure.figure] = frame["table"].map(figure.values).astype("float64")
+        frame["reason"] = frame["table"].map(reasons)
+        return frame.assign(rank=pd.to_numeric(frame["rank"]).astype("Int64"))
+
+    def report(self, path: Path | str) -> Path:
+        """Write the report of all tables as one HTML page; the path is returned."""
+        return write_html(self.evaluation, path, verdicts=self.verdicts, title="Comparison of tables")
+
+    @property
+    def _ranking(self) -> Any:
+        return self.evaluation.ranking
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        verdicts = {one.candidate: one.verdict for one in self.verdicts}
+        standings = {one.name: one.standing for one in self._ranking.vendors}
+        order = self._ranking.order.order
+        ranked = [(str(one.place), one.name, one.letters, verdicts[one.name], "ranked") for one in order]
+        others = standings.keys() - {one.name for one in order}
+        return ranked + [
+            ("", name, "", verdicts.get(name, ""), standings[name]) for name in standings if name in others
+        ]
+
+    def _notes(self) -> Iterator[str]:
+        if len(self._ranking.order.order) > 1:
+            yield "Tables that share a letter cannot be told apart."
+        for one in self._ranking.vendors:
+            first, *more = one.reason.split("; ")
+            if first:
+                yield f"{one.name}: {first}{f'; and {len(more)} more' if more else ''}"
+
+
+def compare(
+    synthetic: Mapping[str, Any],
+    *,
+    real: Any,
+    holdout: Any,
+    schema: Schema | None = None,
+    policy: str = "internal",
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Synthetic tables compared: those that break a rule of a policy are set apart, the others are ranked.
+
+    Args:
+        synthetic: tables by name, each a frame of any library, or the path of a file.
+        real: *Sensitive*. Real rows that their makers were given.
+        holdout: *Sensitive*. Real rows that none of them was given.
+        schema: of the real table; `None`: it is inferred from the real rows.
+        policy: name of a shipped policy, or the path of one.
+        progress: told what is being measured; `None`: a bar in a notebook, nothing elsewhere.
+        settings: fields of `evaluate.EvaluationOptions`, such as `target="ill"` or `seed=1`.
+
+    Raises:
+        BadInput: an argument is not what it should be, or no table can be evaluated; nothing was compared.
+    """
+    if not isinstance(synthetic, Mapping) or not synthetic:
+        raise EvaluationError(f"synthetic={type(synthetic).__name__} names no tables; write {{'acme': frame, ...}}")
+    if schema is not None and not isinstance(schema, Schema):
+        raise EvaluationError(f"schema is a {type(schema).__name__}; pass what synth.infer_schema or read_schema gives")
+    for name, table in (("real", real), ("holdout", holdout)):
+        if table is None:
+            raise EvaluationError(f"{name}=None, and a comparison needs its rows; `us.split` keeps a holdout apart")
+    options = EvaluationOptions.of(None, settings)
+    with TemporaryDirectory(prefix="understudy-") as folder, shown(progress) as tell:
+        files = Path(folder)
+        if schema is None:
+            schema = proposed_schema([real, holdout], options)
+        write_schema(schema, files / "schema.toml")
+        asked = Asked(
+            _as_file(real, files / "real.parquet"),
+            _as_file(holdout, files / "holdout.parquet"),
+            files / "schema.toml",
+            tuple(Path(_as_file(table, files / f"{i}.parquet")) for i, table in enumerate(synthetic.values())),
+            policy,
+            tuple(synthetic),
+            options=options,
+        )
+        found = compare_files(asked, tell)
+    return Comparison(found.evaluation, found.verdicts)
+
+
+def _as_file(table: Any, path: Path) -> Path | str:
+    """The path of a table: that of a file, or one to which a frame is written. `table`: *Sensitive*."""
+    if isinstance(table, str | Path):
+        return table
+    Table.of(table).frame().to_parquet(path, index=False)
+    return path
