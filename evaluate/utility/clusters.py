@@ -27,7 +27,7 @@ METRICS = (
 )  # fmt: skip
 
 N_SPLITS = 4  # Of synthetic rows in halves
-LEARNED_ROWS = 10_000  # Rows that k-means without DP learns from at most
+LEARNED_ROWS = 5_000  # Rows that k-means without DP learns from at most
 LEAST_EXPLAINED = -1.0  # Shares are cut off here: below it groups are merely useless
 
 FORM = "k-means"

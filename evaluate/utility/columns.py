@@ -43,7 +43,7 @@ MAX_CLASSES, LEAST_OF_CLASS = 5, 50  # The most frequent ones of a category, and
 TELLING = 0.1  # The least skill of a model of training rows, for its column to count: the lower end of its interval
 SIDES = SYNTHETIC, TRAIN, FRESH = 0, 1, 2
 BOOSTING: dict[str, Any] = {
-    "learning_rate": 0.25, "max_iter": 20, "max_leaf_nodes": 8, "min_samples_leaf": 20, "early_stopping": False,
+    "learning_rate": 0.4, "max_iter": 12, "max_leaf_nodes": 8, "min_samples_leaf": 20, "early_stopping": False,
     "random_state": 0,
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from evaluate.tables import Tables
 from evaluate.utility.scores import halves
 
 N_CENTERS = 8  # Groups that are looked for in every table
-N_STARTS, N_ITERATIONS = 4, 100  # Of k-means: starts, of which the best on its own rows counts, and iterations at most
+N_STARTS, N_ITERATIONS = 2, 100  # Of k-means: starts, of which the best on its own rows counts, and iterations at most
 MAX_ROWS = 20_000  # Control rows at most
 _AT_ONCE = 10_000  # Rows that are encoded at a time
 N_KNOTS = 9  # Knots of a number without public bins

@@ -34,7 +34,7 @@ N_SPLITS: Mapping[Form, tuple[int, int]] = {"linear": (8, 4), "boosting": (4, 3)
 """Numbers of splits, and of splits beyond `MANY_ROWS` rows, among which chance moves little."""
 MANY_ROWS = 5_000
 LEAST_SPLITS = 2  # Splits for boosting of more than two classes, which grows trees for each of them
-N_FEWER = 100  # Weightings of the control rows for what they alone add to the difference between two halves
+N_FEWER = 50  # Weightings of the control rows for what they alone add to the difference between two halves
 
 Figure = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Of a model's predictions and weightings of the control rows, shape (b, n): a number for each, shape (b,)."""
