@@ -141,11 +141,7 @@ def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:
 
 def total_variations(counts: Four) -> np.ndarray:
     """Of synthetic, fresh and shuffled rows from training rows; shape (3, n_replicates)."""
-    replicates, all_shares = replicate_groups(len(counts[0])), []
-    for table in counts:
-        n_rows = replicates @ table.sum(axis=1)
-        all_shares.append((replicates / n_rows[:, None]) @ table.astype(np.float64))
-    train, *others = all_shares
+    train, *others = (shares(replicated(table)) for table in counts)
     return np.array([total_variation(train, other) for other in others])
 
 
