@@ -192,6 +192,11 @@ def _narrowed(tables: Tables) -> Tables:
         return tables
     drawn = np.random.default_rng([tables.seed, 4]).permutation(sorted(schema.learned))[:MAX_COLUMNS]
     kept = {*map(str, drawn), schema.target, schema.entity}
-    columns = {name: column for name, column in schema.columns.items() if name in kept}
+    # How a column is modeled may name columns that were not drawn.
+    columns = {
+        name: column if column.modeled is None else column.model_copy(update={"modeled": None})
+        for name, column in schema.columns.items()
+        if name in kept
+    }
     narrow = Schema(status=schema.status, target=schema.target, task=schema.task, entity=schema.entity, columns=columns)
     return replace(tables, schema=narrow)

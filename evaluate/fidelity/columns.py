@@ -154,7 +154,7 @@ def measure(tables: Tables) -> MetricResult:
     gaps = dict[str, np.ndarray]()
     for attribute, counted in zip(attributes, each, strict=True):
         name, counts = attribute.name, tuple(map(replicated, counted))
-        tvd = total_variations(counts)
+        tvd = total_variations(counted)
         alone, subject = Distance(tvd, samples.n), (name,)
         measured += [alone.plain("columns.tvd", subject=subject), alone.excess("columns.tvd.excess", subject=subject)]
         if name in lines:

@@ -22,12 +22,13 @@ from scipy import special
 
 from evaluate.fidelity.encoded import EncodedSamples, Four
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
-from evaluate.intervals import HALVES, LEVEL, N_GROUPS
+from evaluate.intervals import HALVES, LEVEL, N_GROUPS, replicate_groups
 from evaluate.result import Estimate, Failure
 
 SHARE, WORST = "pairs.dependence.floor_share", "pairs.dependence.floor_share.worst"
 TELLING = 0.2  # A column takes part where chance moves a fresh sample's share by no more than this
 _N_HALVES = N_GROUPS - 1
+_PARTS = replicate_groups(N_GROUPS)[: HALVES.stop]
 _MEANING = "0 is as good as a fresh real sample, 1 as bad as columns shuffled independently; more is made up."
 
 
@@ -47,10 +48,39 @@ class Squares:
         """From the dependence of two columns in training, synthetic, fresh and shuffled rows. `dependence`: on all
         rows, then on half-samples and their complements; shape (4, 31, n_codes).
         """
-        train, *others = dependence
-        of = np.array([*(other - train for other in others), train])
-        whole, halves, complements = of[:, 0], of[:, 1 : _N_HALVES + 1], of[:, _N_HALVES + 1 :]
-        moved = (halves - complements) / 2
+        whole, halves, complements = np.split(dependence, [1, _N_HALVES + 1], axis=1)
+        return cls._of_moved(np.concatenate([whole, (halves - complements) / 2], axis=1))
+
+    @classmethod
+    def of_counts(cls, counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool, bool]) -> Self:
+        """From both columns' codes together, in units in which each column alone has variance 1 in train. `counts`: by
+        group, each of shape (16, n_codes).
+        """
+        cells = np.array(counts, dtype=np.float64)
+        parts = _PARTS / (cells.sum(axis=2) @ _PARTS.T)[:, :, None]
+        whole, halves, complements = np.split(parts, [1, _N_HALVES + 1], axis=1)
+        mean, moved = (np.concatenate([whole, part], axis=1) for part in ((halves + complements) / 2,
+                                                                          (halves - complements) / 2))  # fmt: skip
+        joint = (moved @ cells).reshape(4, 1 + _N_HALVES, *sizes)
+        cells = cells.reshape(4, N_GROUPS, *sizes)
+        means, moves, scale = [], [], 1.0
+        for axis, is_number in enumerate(are_numbers):
+            margin = cells.sum(axis=3 - axis)
+            means.append(_up_to(mean @ margin, 2, is_number))
+            moves.append(_up_to(moved @ margin, 2, is_number))
+            joint = _up_to(joint, 2 + axis, is_number)
+            share = means[-1][0, 0]
+            scale *= float((share * (1 - share)).clip(0.0).sum())
+        # Half of what products of margins differ by is mean times move and move times mean; the first ones are whole.
+        moves[0][:, 0] = 0.0
+        joint -= np.stack(means[:1] + moves[:1], axis=3) @ np.stack([moves[1], means[1]], axis=2)
+        return cls._of_moved(joint.reshape(*joint.shape[:2], -1) * (1 / np.sqrt(scale) if scale > 1e-12 else 0.0))
+
+    @classmethod
+    def _of_moved(cls, dependence: np.ndarray) -> Self:
+        """From that on all rows, then half of what half-samples differ from their complements by, (4, 16, n_codes)."""
+        dependence[1:] -= dependence[0]
+        whole, moved = (np.roll(part, -1, axis=0) for part in (dependence[:, 0], dependence[:, 1:]))
         return cls(
             np.einsum("kc,kc->k", whole, whole), np.einsum("khc,kc->kh", moved, whole), moved @ moved.swapaxes(1, 2)
         )
@@ -105,7 +135,7 @@ def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
     found = {}
     for (a, b), counts in zip(pairs, coded.each(pairs), strict=True):
         kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
-        found[a, b] = Squares.of(dependence_of(counts, *kinds))
+        found[a, b] = Squares.of_counts(counts, *kinds)
     ratio, total = samples.train.n_rows / samples.n, Squares.total(found.values())
     why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
     overall: Estimate | Failure = Failure(SHARE, "skipped", why)
@@ -134,29 +164,12 @@ def _worst(found: Mapping[tuple[int, int], Squares], coded: EncodedSamples, rati
     return Estimate(WORST, value, coded.samples.n, "lower", (), low, high, fresh, shuffled, note)
 
 
-def dependence_of(counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool, bool]) -> np.ndarray:
-    """Of two columns in the four samples, in units in which each column alone has variance 1 in train. `counts`: of
-    both columns' codes together, each of shape (n_replicates, n_codes).
-    """
-    shares = np.array([table[: HALVES.stop].reshape(-1, *sizes) for table in counts])
-    shares /= shares.sum(axis=(2, 3), keepdims=True)
-    first, second = shares.sum(axis=3), shares.sum(axis=2)
-    margins = zip((first, second), are_numbers, strict=True)
-    variances = [_variance(margin[0, 0], is_number) for margin, is_number in margins]
-    shares -= first[..., :, None] * second[..., None, :]
-    for axis, is_number in zip((2, 3), are_numbers, strict=True):
-        if is_number:
-            bins = (slice(None),) * axis + (slice(-2),)
-            np.cumsum(shares[bins], axis=axis, out=shares[bins])
-    scale = float(np.sqrt(variances[0] * variances[1]))
-    return np.asarray(shares.reshape(*shares.shape[:2], -1) / scale if scale > 0 else shares.reshape(4, 31, -1) * 0.0)
-
-
-def _variance(margin: np.ndarray, is_number: bool) -> float:
-    """The sum of the variances of what the dependence of a column is taken of."""
-    share = np.append(np.cumsum(margin[:-2]), margin[-2:]) if is_number else margin
-    found = float((share * (1 - share)).clip(0.0).sum())
-    return found if found > 1e-12 else 0.0
+def _up_to(shares: np.ndarray, axis: int, is_number: bool) -> np.ndarray:
+    """Shares up to each bin of a number, in place; its last two codes, and those of a category, are as they are."""
+    if is_number:
+        bins = (slice(None),) * axis + (slice(-2),)
+        np.cumsum(shares[bins], axis=axis, out=shares[bins])
+    return shares
 
 
 def _quantile(n_comparisons: int) -> float:

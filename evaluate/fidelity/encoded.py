@@ -73,7 +73,7 @@ ROWS_A_CELL = 5  # Held-out rows that a cell of numbers should hold
 N_BINS = {2: (4, 20), 3: (3, 10), 4: (3, 6)}
 """The least and the most bins of a number where so many columns are counted together."""
 Four = tuple[np.ndarray, ...]
-"""Counts of the training, synthetic, fresh and shuffled rows, each of shape (n_replicates, n_cells)."""
+"""Counts of the training, synthetic, fresh and shuffled rows by group, each of shape (n_groups, n_cells)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +101,7 @@ class EncodedSamples:
         )
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[Four]:
-        for found in zip(*(rows.each(cliques) for rows in self.rows), strict=True):
-            yield tuple(replicated(counts) for counts in found)
+        yield from zip(*(rows.each(cliques) for rows in self.rows), strict=True)
 
     def kind(self, a: int, b: int) -> Kind:
         return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
@@ -120,7 +119,8 @@ class EncodedSamples:
             tvd[:, :, a, b] = tvd[:, :, b, a] = total_variations(counts)
             if a != b and self.kind(a, b) == "cramers_v":
                 shape = (-1, self.sizes[a], self.sizes[b])
-                found[:, :, a, b] = found[:, :, b, a] = [associations.cramers_v(of.reshape(shape)) for of in counts]
+                values = [associations.cramers_v(replicated(table).reshape(shape)) for table in counts]
+                found[:, :, a, b] = found[:, :, b, a] = values
         numeric, categorical = np.flatnonzero(self.is_number), np.flatnonzero(~self.is_number)
         for of, rows in zip(found, self.rows if len(numeric) else (), strict=False):
             numbers, groups, n_groups = rows.rows.numbers, rows.rows.groups, self.samples.n_groups
@@ -141,7 +141,7 @@ def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:
 
 def total_variations(counts: Four) -> np.ndarray:
     """Of synthetic, fresh and shuffled rows from training rows; shape (3, n_replicates)."""
-    train, *others = (shares(table) for table in counts)
+    train, *others = (shares(replicated(table)) for table in counts)
     return np.array([total_variation(train, other) for other in others])
 
 

@@ -187,10 +187,12 @@ class EncodedRows:
     rows: SampledRows  # *Sensitive*. The rows
 
     def each(self, cliques: Sequence[Clique]) -> Iterator[np.ndarray]:
-        n_groups = self.rows.n_groups
+        n_groups, before, leading = self.rows.n_groups, None, self.rows.groups
         for clique in cliques:
+            if clique[:-1] != before:  # cliques that begin alike follow each other
+                before, leading = clique[:-1], self.rows.groups
+                for i in before:
+                    leading = leading * self.attributes[i].size + self.codes[:, i]
+            cells = leading * self.attributes[clique[-1]].size + self.codes[:, clique[-1]]
             n_cells = math.prod(self.attributes[i].size for i in clique)
-            cells = self.rows.groups
-            for i in clique:
-                cells = cells * self.attributes[i].size + self.codes[:, i]
             yield np.bincount(cells, minlength=n_groups * n_cells).reshape(n_groups, n_cells)

@@ -15,7 +15,6 @@ from functools import cached_property
 import numpy as np
 
 from evaluate.fidelity.encoded import EncodedSamples
-from evaluate.fidelity.rows import EncodedRows
 from evaluate.fidelity.samples import FRESH, SYNTHETIC
 from evaluate.intervals import N_GROUPS, jackknife
 from evaluate.result import Estimate, Failure
@@ -46,22 +45,23 @@ def measure(coded: EncodedSamples, target: str | None) -> Estimate | Failure:
     """
     if coded.samples.n_groups != N_GROUPS:
         return Failure(NAME, "skipped", "there are too few rows for an interval")
-    starts, whole = np.r_[0, np.cumsum(coded.sizes)[:-1]], _squares(coded, None)
-    own, lost_by_flag = _shares(whole, whole[:, 2])
+    flags = Flags.of(coded)
+    whole = flags.squares()
     words, shares, lost = [], [], []
-    for column, (start, size) in enumerate(zip(starts, coded.sizes, strict=True)):
-        labels = coded.rows[0].attributes[column].labels()
-        counts = np.bincount(coded.rows[0].codes[:, column], minlength=size)
-        for code in np.flatnonzero(counts >= FREQUENT * counts.sum()):
-            if size > 4 and not coded.is_number[column]:  # of two categories, each says what the column says
-                words.append(f"{labels[code]!r} of {coded.columns[column]!r}")
-                shares.append(own[start + code])
-                lost.append(lost_by_flag[start + code])
+    own, lost_by_flag = _shares(whole, whole[:, 2])
+    train = coded.rows[0]
+    frequent = [np.bincount(column, minlength=size) >= FREQUENT * len(column)
+                for column, size in zip(train.codes.T, coded.sizes, strict=True)]  # fmt: skip
+    for at, (column, code) in enumerate(zip(flags.owner.tolist(), flags.codes.tolist(), strict=True)):
+        # Of two categories, each says what the column says.
+        if coded.sizes[column] > 4 and not coded.is_number[column] and frequent[column][code]:
+            label = train.attributes[column].labels()[code]
+            words.append(f"{label!r} of {coded.columns[column]!r}")
+            shares.append(own[at])
+            lost.append(lost_by_flag[at])
     for level in _levels(coded, target):
-        inside = np.add.reduceat(_squares(coded, level), starts, axis=2)
-        of_columns, lost_by_column = _shares(
-            inside, np.maximum(inside[:, 2], np.add.reduceat(whole[:, 2], starts, axis=1))
-        )
+        inside = flags.by_column(flags.squares(level))
+        of_columns, lost_by_column = _shares(inside, np.maximum(inside[:, 2], flags.by_column(whole)[:, 2]))
         words += [f"{name!r} where {level.words}" for name in coded.columns]
         shares += [*of_columns]
         lost += [*lost_by_column]
@@ -103,33 +103,6 @@ def _levels(coded: EncodedSamples, target: str | None) -> list[Level]:
     ]
 
 
-def _squares(coded: EncodedSamples, level: Level | None) -> np.ndarray:
-    """By flag, over the flags of all other columns: squared differences of the dependence of synthetic and of fresh
-    rows from train's, and train's own squares, without what chance adds. On all rows of a group and without one part of
-    them; shape (17, 3, k).
-    """
-    owner = np.repeat(np.arange(len(coded.sizes)), coded.sizes)
-    # Each column alone has variance 1 in all training rows.
-    shares = np.concatenate([
-        _indicators(size, bool(number))[column].mean(axis=0)
-        for column, size, number in zip(coded.rows[0].codes.T, coded.sizes, coded.is_number, strict=True)
-    ])  # fmt: skip
-    variances = np.bincount(owner, shares * (1 - shares))
-    scale = np.where(variances > 1e-9, 1 / np.maximum(variances, 1e-9), 0.0)[owner]
-    weights = np.outer(scale, scale) * (owner[:, None] != owner)
-    tables = [_Ties.of(rows, level, coded.is_number) for rows in coded.rows[: FRESH + 2]]
-    # Summed one by one: of a wide table, sixteen of them at once would be large.
-    means = [sum(of.without(group) for group in range(N_GROUPS)) / N_GROUPS for of in tables]
-    noise, found = np.zeros((3, len(owner))), np.empty((N_GROUPS + 1, 3, len(owner)))
-    for replicate, left_out in enumerate((None, *range(N_GROUPS))):
-        train, *others = (of.without(left_out) for of in tables)
-        found[replicate] = [(of**2 * weights).sum(axis=1) for of in (*(other - train for other in others), train)]
-        if left_out is not None:
-            moved = [of - mean for of, mean in zip((train, *others), means, strict=True)]
-            noise += (N_GROUPS - 1) / N_GROUPS * np.array([(of**2 * weights).sum(axis=1) for of in moved])
-    return np.asarray(found - np.array([noise[1] + noise[0], noise[2] + noise[0], noise[0]]))
-
-
 def _shares(squares: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squares as shares of a base, of synthetic and fresh rows, to first order around all rows, shape (k, 2, 17); and
     what shuffling loses, shape (k,). `base`: shape (17, k).
@@ -142,32 +115,93 @@ def _shares(squares: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 @dataclass(frozen=True, eq=False)
+class Flags:
+    """*Sensitive*. What training, synthetic and fresh rows are, by half-sample group: "is a", or "up to a" where codes
+    have an order. What all rows are, or none, has no part.
+    """
+
+    owner: np.ndarray  # the column of each flag, shape (k,)
+    codes: np.ndarray  # the code of each flag, shape (k,)
+    roots: np.ndarray  # by which each column alone has variance 1 in all training rows, 0 within a column; shape (k, k)
+    rows: tuple[tuple[tuple[np.ndarray, np.ndarray], ...], ...]
+    """By table and group the codes of all columns, shape (n, d), and the flags, shape (n, k), boolean."""
+
+    @classmethod
+    def of(cls, coded: EncodedSamples) -> "Flags":
+        sizes, shapes = coded.sizes, [*map(_indicators, coded.sizes, coded.is_number)]
+        owner, codes = np.repeat(np.arange(len(sizes)), sizes), np.concatenate([*map(np.arange, sizes)])
+        shares = np.array([
+            np.concatenate([
+                np.bincount(column, minlength=len(shape)) @ shape / len(table.codes)
+                for column, shape in zip(table.codes.T, shapes, strict=True)
+            ])
+            for table in coded.rows[: FRESH + 2]
+        ])  # fmt: skip
+        variances = np.bincount(owner, shares[0] * (1 - shares[0]))
+        kept = ((shares > 0) & (shares < 1)).any(axis=0)
+        roots = np.where(variances > 1e-9, 1 / np.sqrt(np.maximum(variances, 1e-9)), 0.0)[owner[kept]]
+        rows = []
+        for table in coded.rows[: FRESH + 2]:
+            flags = np.concatenate(
+                [shape[column] for column, shape in zip(table.codes.T, shapes, strict=True)], axis=1
+            )[:, kept]
+            parts = [table.rows.groups == group for group in range(N_GROUPS)]
+            rows.append(tuple((table.codes[part], flags[part]) for part in parts))
+        apart = owner[kept][:, None] != owner[kept]
+        return cls(owner[kept], codes[kept], np.outer(roots, roots) * apart, tuple(rows))
+
+    def by_column(self, squares: np.ndarray) -> np.ndarray:
+        """Sums over the flags of each column; the last axis is of columns then."""
+        return np.asarray(squares @ (self.owner[:, None] == np.arange(self.rows[0][0][0].shape[1])))
+
+    def squares(self, level: Level | None = None) -> np.ndarray:
+        """By flag, over the flags of all other columns: squared differences of the dependence of synthetic and of fresh
+        rows from train's, and train's own squares, without what chance adds. On all rows of a group and without one
+        part of them; shape (17, 3, k).
+        """
+        ties = [_Ties.of(rows, level) for rows in self.rows]
+        found, squares, means = np.empty((N_GROUPS + 1, 3, len(self.owner))), 0.0, [0.0, 0.0, 0.0]
+        for replicate, left_out in enumerate((None, *range(N_GROUPS))):
+            train, *others = tables = [of.without(left_out) * self.roots for of in ties]
+            found[replicate] = [_row_squares(of) for of in (*(other - train for other in others), train)]
+            if left_out is not None:
+                squares = squares + np.array([_row_squares(of) for of in tables])
+                means = [mean + of / N_GROUPS for mean, of in zip(means, tables, strict=True)]
+        # What chance adds, by the jackknife: the mean square of each table around the mean of its replicates.
+        noise = (N_GROUPS - 1) * (squares / N_GROUPS - np.array([_row_squares(mean) for mean in means]))
+        return np.asarray(found - np.array([noise[1] + noise[0], noise[2] + noise[0], noise[0]]))
+
+
+def _row_squares(matrix: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", matrix, matrix)
+
+
+@dataclass(frozen=True, eq=False)
 class _Ties:
-    """Counts and products of "is a", of "up to a" where codes have an order, in one group by half-sample group."""
+    """Counts and products of flags in one group of rows, by half-sample group."""
 
     n: np.ndarray  # shape (16,)
     sums: np.ndarray  # shape (16, k)
     products: np.ndarray  # shape (16, k, k)
 
     @classmethod
-    def of(cls, rows: EncodedRows, level: Level | None, is_number: np.ndarray) -> "_Ties":
-        shapes = [_indicators(attribute.size, bool(n)) for attribute, n in zip(rows.attributes, is_number, strict=True)]
-        inside = np.ones(len(rows.codes), bool) if level is None else np.isin(rows.codes[:, level.column], level.codes)
-        n, sums, products = [], [], []
-        for group in range(N_GROUPS):
-            codes = rows.codes[inside & (rows.rows.groups == group)]
-            flags = np.concatenate([shape[codes[:, i]] for i, shape in enumerate(shapes)], axis=1)
-            n.append(len(codes))
-            sums.append(flags.sum(axis=0, dtype=np.float64))
-            products.append(flags.T @ flags)
-        return cls(np.array(n), np.array(sums), np.array(products))
+    def of(cls, rows: tuple[tuple[np.ndarray, np.ndarray], ...], level: Level | None) -> "_Ties":
+        inside = [
+            flags if level is None else flags[np.isin(codes[:, level.column], level.codes)] for codes, flags in rows
+        ]
+        # Counts below 2^24 are whole in single precision, too.
+        parts = [flags.astype(np.float32) for flags in inside]
+        sums, products = np.array([part.sum(axis=0) for part in inside]), np.array([part.T @ part for part in parts])
+        return cls(np.array([*map(len, parts)]), sums, products)
 
     def without(self, group: int | None) -> np.ndarray:
         """The covariances of all flags without the rows of one half-sample group; shape (k, k)."""
         kept = np.arange(N_GROUPS) != group
         n, mean = max(int(self.n[kept].sum()), 1), self.sums[kept].sum(axis=0)
-        total = self.total if group is None else self.total - self.products[group]
-        return np.asarray(total / n - np.outer(mean / n, mean / n))
+        covariances = self.total.copy() if group is None else self.total - self.products[group]
+        covariances /= n
+        covariances -= np.outer(mean / n, mean / n)
+        return np.asarray(covariances)
 
     @cached_property
     def total(self) -> np.ndarray:
@@ -176,7 +210,7 @@ class _Ties:
 
 def _indicators(size: int, is_number: bool) -> np.ndarray:
     """What each code is: itself, or for the bins of a number every one that it is not above; shape (size, size)."""
-    flags = np.eye(size, dtype=np.float32)
+    flags = np.eye(size, dtype=bool)
     if is_number:
-        flags[: size - 2, : size - 2] = np.triu(np.ones((size - 2, size - 2)))
+        flags[: size - 2, : size - 2] = np.triu(np.ones((size - 2, size - 2), dtype=bool))
     return flags

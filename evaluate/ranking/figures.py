@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.engine import attempted
-from evaluate.fidelity.dependence import SHARE, Squares, dependence_of
+from evaluate.fidelity.dependence import SHARE, Squares
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import LEVEL, N_GROUPS
@@ -146,7 +146,7 @@ def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
     sizes, are_numbers = coded.sizes, coded.is_number
     squares = Squares.total(
-        Squares.of(dependence_of(counts, (sizes[a], sizes[b]), (are_numbers[a], are_numbers[b])))
+        Squares.of_counts(counts, (sizes[a], sizes[b]), (are_numbers[a], are_numbers[b]))
         for (a, b), counts in zip(pairs, coded.each(pairs), strict=True)
     )
     if not squares.tells(samples.train.n_rows / samples.n):

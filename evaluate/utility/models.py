@@ -7,6 +7,7 @@ see.
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,11 @@ def predictors(schema: Schema) -> tuple[str, ...]:
     return tuple(sorted(set(schema.learned) - {schema.target} - set(weights)))
 
 
+def as_levels(series: pd.Series) -> pd.Series:
+    """The same values as codes of levels: quick to count and to look up where it is done once for many fits."""
+    return series if isinstance(series.dtype, pd.CategoricalDtype) else series.astype(object).astype("category")
+
+
 @dataclass(frozen=True)
 class Levels:
     """A column with categories: one column of zeros and ones for each level, or one of codes."""
@@ -38,17 +44,19 @@ class Levels:
     @classmethod
     def fit(cls, series: pd.Series, form: Form) -> "Levels":
         """The most frequent levels of a column; among equally frequent ones the first in order."""
-        counts = series.dropna().astype(object).value_counts().sort_index()
-        return cls(counts.sort_values(ascending=False, kind="stable").index[: MAX_LEVELS[form]])
+        counts = as_levels(series).value_counts(sort=False).sort_index()
+        ranked = counts[counts > 0].sort_values(ascending=False, kind="stable").index[: MAX_LEVELS[form]]
+        return cls(pd.Index(ranked.tolist(), dtype=object))
 
     def apply(self, series: pd.Series, form: Form) -> np.ndarray:
         """Coordinates of the values, shape (n, d), float64; boosting takes codes, NaN where missing."""
-        codes = self.known.get_indexer(pd.Index(series.astype(object)))
-        codes = np.where(codes < 0, len(self.known), codes)
-        missing = series.isna().to_numpy(dtype=bool)
+        levels = as_levels(series).cat
+        codes = self.known.get_indexer(pd.Index(levels.categories.tolist(), dtype=object))
+        codes = np.append(np.where(codes < 0, len(self.known), codes), len(self.known) + 1)  # missing is last, as -1 is
+        codes = codes[levels.codes]
         if form == "boosting":
-            return np.where(missing, np.nan, codes.astype(np.float64))[:, None]
-        return np.eye(len(self.known) + 2)[np.where(missing, len(self.known) + 1, codes)]
+            return np.where(codes > len(self.known), np.nan, codes.astype(np.float64))[:, None]
+        return np.eye(len(self.known) + 2)[codes]
 
 
 @dataclass(frozen=True)
@@ -109,9 +117,10 @@ class Features:
 
 FORMS: tuple[Form, ...] = ("linear", "boosting")
 BOOSTING: dict[str, Any] = {
-    "learning_rate": 0.05, "max_leaf_nodes": 15, "min_samples_leaf": 20, "early_stopping": False, "random_state": 0,
+    "learning_rate": 0.1, "max_iter": 50, "max_leaf_nodes": 15, "min_samples_leaf": 20, "early_stopping": False,
+    "random_state": 0,
 }  # fmt: skip
-"""Smaller steps and trees than customary: on a thousand rows with a heavy tail the customary ones learn noise, and the
+"""Fewer and smaller trees than customary: on a thousand rows with a heavy tail the customary ones learn noise, and the
 gap between two honest tables then says nothing."""
 
 
@@ -187,7 +196,13 @@ def booster(kind: TaskKind, categories: np.ndarray, settings: Mapping[str, Any])
 
 def in_one_thread(call: Any, *arguments: np.ndarray) -> Any:
     """A call in one thread: the same sums in the same order everywhere, and no threads that wait for each other."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with _threads().limit(limits=1):
         return call(*arguments)
+
+
+@cache
+def _threads() -> Any:
+    """The thread pools of all libraries, which take long to find."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -40,14 +40,15 @@ def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np
     """The area under the ROC curve for each weighting, ties split; shape (b,), NaN where a class has no weight.
     `scores`: higher means positive, shape (n,). `positive`: boolean, shape (n,). `weights`: shape (b, n).
     """
-    order = np.argsort(scores, kind="stable")
-    ranked, hits = scores[order], positive[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    weights = weights[:, order]
-    ups = np.add.reduceat(weights * hits, starts, axis=1)
-    downs = np.add.reduceat(weights * ~hits, starts, axis=1)
-    wins = (ups * (np.cumsum(downs, axis=1) - downs / 2)).sum(axis=1)
-    pairs = ups.sum(axis=1) * downs.sum(axis=1)
+    ups, downs = weights[:, positive], weights[:, ~positive]
+    negatives = scores[~positive]
+    order = np.argsort(negatives)
+    below = np.zeros((len(weights), len(negatives) + 1))
+    np.cumsum(downs[:, order], axis=1, out=below[:, 1:])
+    ends = (np.searchsorted(negatives[order], scores[positive], side) for side in ("left", "right"))
+    # A negative of the same score counts by half.
+    wins = sum(np.einsum("ij,ij->i", ups, below[:, end]) for end in ends) / 2
+    pairs = ups.sum(axis=1) * below[:, -1]
     return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1.0), np.nan)
 
 

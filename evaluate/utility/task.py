@@ -25,7 +25,7 @@ import pandas as pd
 
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
-from evaluate.utility.models import predictors
+from evaluate.utility.models import as_levels, predictors
 from evaluate.utility.scores import halves, macro_roc_auc, r2
 from synth.schema import Schema, TaskKind
 
@@ -140,7 +140,9 @@ class TaskRows:
         order = tables.drawn(frame)
         order = order[~np.isnan(truth[order])][:MAX_ROWS]
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
-        return cls(frame.iloc[order].reset_index(drop=True), truth[order], units)
+        rows = frame.iloc[order].reset_index(drop=True)
+        levels = {n: as_levels(rows[n]) for n in predictors(tables.schema) if tables.schema.columns[n].is_categorical}
+        return cls(rows.assign(**levels), truth[order], units)
 
     def first(self, n_rows: int) -> "TaskRows":
         """The first rows of them, which are a sample."""

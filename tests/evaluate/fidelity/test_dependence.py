@@ -113,8 +113,7 @@ def test_it_is_the_squared_difference_of_joint_less_independent_shares_without_i
     a, b = coded.columns.index("color"), coded.columns.index("length")
     counts = next(coded.each([(a, b)]))
     kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
-    found = dependence.dependence_of(counts, *kinds)
-    cells = [table[0].reshape(coded.sizes[a], coded.sizes[b]) for table in counts[:2]]
+    cells = [table.sum(axis=0).reshape(coded.sizes[a], coded.sizes[b]) for table in counts[:2]]
     parts = []
     for cell in cells:
         joint = cell / cell.sum()
@@ -124,7 +123,7 @@ def test_it_is_the_squared_difference_of_joint_less_independent_shares_without_i
     shares = cells[0].sum(1) / cells[0].sum(), cells[0].sum(0) / cells[0].sum()
     up_to = np.r_[np.cumsum(shares[1][:-2]), shares[1][-2:]]
     scale = (shares[0] * (1 - shares[0])).sum() * (up_to * (1 - up_to)).sum()
-    squares = dependence.Squares.of(found)
+    squares = dependence.Squares.of_counts(counts, *kinds)
     assert squares.square[0] == pytest.approx(((parts[1] - parts[0]) ** 2).sum() / scale)
     assert squares.square[-1] == pytest.approx((parts[0] ** 2).sum() / scale)
 

@@ -60,8 +60,8 @@ def measured(synthetic: pd.DataFrame, seed: int = 0) -> Estimate:
 
 
 def shares_of(codes: EncodedSamples, level: within.Level) -> np.ndarray:
-    starts = np.r_[0, np.cumsum(codes.sizes)[:-1]]
-    inside, whole = (np.add.reduceat(within._squares(codes, of), starts, axis=2) for of in (level, None))
+    flags = within.Flags.of(codes)
+    inside, whole = (flags.by_column(flags.squares(of)) for of in (level, None))
     return within._shares(inside, np.maximum(inside[:, 2], whole[:, 2]))[0]
 
 

@@ -1,6 +1,6 @@
 """Tables for the measures of utility: a population with a known signal, and a schema for it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,6 @@ import pytest
 
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
-from evaluate.utility import study
 from synth.dp.statement import PrivacyStatement
 from synth.schema import Schema, build_schema
 
@@ -71,14 +70,6 @@ def make() -> Maker:
         return Tables(schema, schema, train, fresh, control, shuffled, seed, synthetic=offered, claim=claim)
 
     return made
-
-
-@pytest.fixture(scope="module")
-def linear_only() -> Iterator[None]:
-    """The alternative is compared with the linear model: no other one is fitted."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "FORMS", ("linear",))
-        yield
 
 
 def reordered(tables: Tables) -> Tables:

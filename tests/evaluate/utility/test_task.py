@@ -9,7 +9,7 @@ import pytest
 from evaluate.dp_release import predicts
 from evaluate.options import MeasureOptions
 from evaluate.tables import Tables
-from evaluate.utility import study, tstr
+from evaluate.utility import tstr
 from evaluate.utility.task import Task, public_task, public_values
 from synth.errors import SchemaError
 from synth.schema import build_schema
@@ -22,8 +22,7 @@ from .conftest import COLUMNS, population
 @pytest.fixture(autouse=True)
 def linear_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is predicted is the same for every model: one is enough."""
-    for module in (study, tstr):
-        monkeypatch.setattr(module, "FORMS", ("linear",))
+    monkeypatch.setattr(tstr, "FORMS", ("linear",))
 
 
 INTEGER = {"kind": "integer", "bounds": [0, 1]}

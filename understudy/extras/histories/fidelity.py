@@ -18,8 +18,8 @@ import pandas as pd
 from pydantic import Field
 
 from evaluate.fidelity.columns import Gaps
-from evaluate.fidelity.dependence import Squares, dependence_of
-from evaluate.fidelity.encoded import replicated, total_variations
+from evaluate.fidelity.dependence import Squares
+from evaluate.fidelity.encoded import total_variations
 from evaluate.fidelity.estimates import Distance
 from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
@@ -155,9 +155,9 @@ def dependences(
     squares, figures = {}, dict[str, dict[str, Any]]()
     for name, column in codes.items():
         size, is_number = len(column.labels), column.is_number
-        whole = tuple(map(replicated, step_counts(samples, column)))
-        squares[name] = Squares.of(dependence_of(whole, (size, size), (is_number, is_number)))
-        distances = total_variations(tuple(map(replicated, step_counts(equal, column))))[:, 0]
+        counts = tuple(step_counts(samples, column))
+        squares[name] = Squares.of_counts(counts, (size, size), (is_number, is_number))
+        distances = total_variations(tuple(step_counts(equal, column)))[:, 0]
         figures[name] = {"columns": [name], **dict(zip(("tvd", "reference", "floor"), distances.tolist(), strict=True))}
     telling = {name: column for name, column in squares.items() if column.tells(ratio, len(squares))}
     drawn = [
