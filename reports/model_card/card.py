@@ -323,9 +323,8 @@ def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
     if public and not on_stand_in(audit):
         return _no_audit("not audited", "No audit ran on a public stand-in.")
     said = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, wording.NOT_SEEN)
-    outcomes: dict[str, AuditOutcome] = {EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}
     return AuditSummary(
-        outcome=outcomes.get(audit.verdict, NO_FAULT),
+        outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(audit.verdict, NO_FAULT),
         bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
         strongest=audit.strongest,
         confidence=audit.confidence,
