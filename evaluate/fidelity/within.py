@@ -160,7 +160,8 @@ class Flags:
         part of them; shape (17, 3, k).
         """
         ties = [_Ties.of(rows, level) for rows in self.rows]
-        found, squares, means = np.empty((N_GROUPS + 1, 3, len(self.owner))), 0.0, [0.0, 0.0, 0.0]
+        found, squares = np.empty((N_GROUPS + 1, 3, len(self.owner))), np.zeros((3, len(self.owner)))
+        means = [np.zeros(1)] * 3
         for replicate, left_out in enumerate((None, *range(N_GROUPS))):
             train, *others = tables = [of.without(left_out) * self.roots for of in ties]
             found[replicate] = [_row_squares(of) for of in (*(other - train for other in others), train)]
@@ -173,7 +174,7 @@ class Flags:
 
 
 def _row_squares(matrix: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->i", matrix, matrix)
+    return np.asarray(np.einsum("ij,ij->i", matrix, matrix))
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,9 +111,11 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
         codes = pd.factorize(pd.concat([part.astype(object) for part in parts]))[0].astype(np.float64)
         codes[codes < 0] = np.nan
         ends = np.cumsum([len(part) for part in parts])[:-1]
-        return Secret(*np.split(codes, ends), width=0.0, is_line=False)
+        members, controls, pool, fresh = np.split(codes, ends)
+        return Secret(members, controls, pool, fresh, width=0.0, is_line=False)
     widths = tables.kept_of_real.once("widths", lambda: widths_of(tables.fresh, tables.schema))
-    return Secret(*(column.positions(part) for part in parts), width=widths[name], is_line=True)
+    members, controls, pool, fresh = (column.positions(part) for part in parts)
+    return Secret(members, controls, pool, fresh, width=widths[name], is_line=True)
 
 
 def secrets_among(tables: Tables) -> list[str]:

@@ -166,5 +166,5 @@ class Alone:
         """The units that are hit, each once. `hit`: which content is, shape (k,), boolean."""
         train, holdout = self.in_train, ~self.in_train
         masks = (train & hit, holdout & hit, train, holdout)
-        counts = (np.count_nonzero(np.bincount(self.units[rows])) for rows in masks)
-        return Coincidences(*counts, self.twins, self.n_known, n_drawn)
+        a, b, m, n = (int(np.count_nonzero(np.bincount(self.units[rows]))) for rows in masks)
+        return Coincidences(a, b, m, n, self.twins, self.n_known, n_drawn)

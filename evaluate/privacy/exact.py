@@ -84,8 +84,8 @@ def _exact(tables: Tables) -> Exact:
     units, holdout = (entity_codes(frame, tables.schema) for frame in (tables.train, tables.holdout))
     # Units are all different between train and the holdout.
     fresh, control = np.split(holdout + int(units.max(initial=-1)) + 1, [len(tables.fresh)])
-    sides = np.split(codes, ends[:-1], axis=1)
-    return Exact(names, *sides, free=tuple(free for _, free in columns), units=(units, fresh, control))
+    sides = dict(zip(("train", "fresh", "control", "synthetic"), np.split(codes, ends[:-1], axis=1), strict=True))
+    return Exact(names, **sides, free=tuple(free for _, free in columns), units=(units, fresh, control))
 
 
 def _codes(values: pd.Series, column: Any) -> tuple[np.ndarray, np.ndarray | None]:

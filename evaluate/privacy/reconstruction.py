@@ -68,9 +68,11 @@ def measure(tables: Tables) -> MetricResult:
         dependence = float((weights**2).mean() / weights.mean() ** 2)
         parts = slice(n_members), slice(n_members, None)
         weighed = [weights[part] / weights[part].mean() for part in parts]
-        hits = [(guessed[name] == truth)[part] * weight for part, weight in zip(parts, weighed, strict=True)]
+        hits, control_hits = (
+            (guessed[name] == truth)[part] * weight for part, weight in zip(parts, weighed, strict=True)
+        )
         baseline = float(((alone[name] == truth)[parts[0]] * weighed[0]).mean())
-        tried.append(Experiment(*hits, min(baseline, 1.0), dependence))
+        tried.append(Experiment(hits, control_hits, min(baseline, 1.0), dependence))
         drawn.append({"column": name, **tried[-1].figure(len(unknown))})
     worst = largest(NAME, tried, lambda worst: (
         f"{unknown[worst]!r} stands out most of {len(unknown)} columns, guessed from {', '.join(map(repr, known))}; "

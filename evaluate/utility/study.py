@@ -142,15 +142,15 @@ def _of_halves(halves: np.ndarray) -> float:
     return max(0.0, by_slope - by_curve) + max(0.0, by_curve - float(spread))
 
 
-def study_of(tables: Tables) -> Study | str:
+def study_of(tables: Tables, forms: Sequence[Form] = FORMS) -> Study | str:
     """The study of an evaluation, or one sentence that says why there is none; made once for the same tables. `tables`:
     *Sensitive*. Models are kept one by one, so that a measure that ran out of time leaves its models to the next one.
     Models of real rows alone serve every synthetic table of as many rows.
     """
-    return tables.kept.once("study", lambda: _made(tables))
+    return tables.kept.once("study", lambda: _made(tables, forms))
 
 
-def _made(tables: Tables) -> Study | str:
+def _made(tables: Tables, forms: Sequence[Form]) -> Study | str:
     target = tables.schema.target
     if target is None:
         return "the schema names no target"
@@ -168,7 +168,7 @@ def _made(tables: Tables) -> Study | str:
     sides = _sides(task, tables)
     if any(len(side.truth) == 0 for side in sides.values()):
         return "a table has no row with a target that occurs in real rows"
-    models: dict[str, Models] = {form: _models(form, task, sides, test, tables) for form in FORMS}
+    models: dict[str, Models] = {form: _models(form, task, sides, test, tables) for form in forms}
     return Study(models, tuple(weightings(test.units, tables.seed)), task, tables.schema, test, sides)
 
 

@@ -8,9 +8,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any
+from typing import Any, cast
 
-from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK
 from evaluate.gate.claim import Claims, claims_of, made_here, on_stand_in
 from evaluate.gate.protection import Protection, protection_of
 from evaluate.gate.verdict import Verdict
@@ -324,7 +323,7 @@ def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
         return _no_audit("not audited", "No audit ran on a public stand-in.")
     said = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, wording.NOT_SEEN)
     return AuditSummary(
-        outcome={EXCEEDS: EXCEEDS, TOO_WEAK: TOO_WEAK}.get(audit.verdict, NO_FAULT),
+        outcome=cast(AuditOutcome, audit.verdict),
         bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
         strongest=audit.strongest,
         confidence=audit.confidence,
