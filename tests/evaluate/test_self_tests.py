@@ -107,7 +107,10 @@ def test_tables_of_which_a_case_says_nothing_are_told_from_broken_measures(
 ) -> None:
     tests = self_tested(real_of(make, *sizes, entity=entity))
     for policy in SHIPPED:
-        assert outcomes(tests, policy) == {case: NOT_APPLICABLE if case in silent else CAME_OUT for case in CASES}
+        # So many copies of noise break the stricter limit of `public` alone.
+        told = {"some copies"} if make is noise and policy == "public" else set()
+        expected = {case: NOT_APPLICABLE if case in silent - told else CAME_OUT for case in CASES}
+        assert outcomes(tests, policy) == expected
 
 
 @pytest.mark.slow

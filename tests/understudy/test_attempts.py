@@ -131,11 +131,12 @@ def test_processes_that_count_at_once_lose_none(place: Path) -> None:
 def test_work_that_is_taken_up_again_is_the_same_attempt(tmp_path: Path) -> None:
     from understudy.run.workspace import RunWorkspace
 
-    folder, out = tmp_path / "work", tmp_path / "out"
-    folder.mkdir()
-    first = RunWorkspace(folder, out).attempt
-    assert RunWorkspace(folder, out).attempt == first
-    (folder / "began.json").write_text('"2026-01-01T00:00:00Z"')
-    assert RunWorkspace(folder, out).began_at == "2026-01-01T00:00:00Z"
-    (tmp_path / "other").mkdir()
-    assert RunWorkspace(tmp_path / "other", out).attempt != first
+    def begun(folder: str) -> tuple[str, str]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        workspace = RunWorkspace(tmp_path / folder, tmp_path / "out")
+        workspace.claim({"job": "a"})
+        return workspace.attempt, workspace.began_at
+
+    first = begun("work")
+    assert begun("work") == first
+    assert begun("other")[0] != first[0]

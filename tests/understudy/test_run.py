@@ -72,7 +72,7 @@ def test_a_run_leaves_one_whole_folder(finished: Any) -> None:
         "cards/independent.yaml", "cards/independent.md", "cards/mst.yaml", "cards/mst.md",
         "policy.toml", "manifest.json", "manifest.json.sig",
         *(f"to-hand-on/{name}" for name in ("mst.csv", "report-to-hand-on.html", "model-card.yaml", "README.md",
-                                            "schema.toml", "manifest.json", "manifest.json.sig")),
+                                            "croissant.json", "schema.toml", "manifest.json", "manifest.json.sig")),
     }  # fmt: skip
     assert not [p for p in workspace.folder.iterdir() if p.name.startswith(".")]
 

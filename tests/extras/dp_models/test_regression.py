@@ -16,7 +16,6 @@ from understudy.extras.dp_models.regression import Target, encode, public_column
 
 CLAIM = stated(epsilon=3.0, delta=1e-5, n_units=600)
 GAP = regression.GAP
-pytestmark = pytest.mark.usefixtures("linear_only")
 
 
 @pytest.fixture(scope="module")
