@@ -70,7 +70,7 @@ def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Any, monkeypa
     cover = report[: report.index("Side by side")]
     assert "The audit speaks against the privacy statement." in cover
     assert "disputed by its audit" in cover
-    assert "FAIL: <small>for" in cover
+    assert "FAIL</b>" in cover and ": no</p>" in cover
     # What was said while it ran stays with the evidence.
     said = "The audit disproves the privacy statement of independent"
     warned = " ".join(evaluation.provenance.warnings)
