@@ -124,7 +124,7 @@ def _limits(guarantees: Sequence[Guarantee]) -> OverviewLine:
         most = one.protection.limit.detections(FALSE_ALARM_RATE)
         drawn = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
         told = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
-        cells.append(Cell(f"at most {at_most(most)}", drawn, told))
+        cells.append(Cell(f"≤ {at_most(most)}", drawn, told))
     units = " or ".join(dict.fromkeys(one.units for one in standing))
     meaning = f"Share of the {units} in the real table that any attack can find while it accuses 1% of others"
-    return OverviewLine("guarantee", "Guarantee", meaning if standing else "", tuple(cells), (0.0, 1.0))
+    return OverviewLine("guarantee", "Guarantee on attacks", meaning if standing else "", tuple(cells), (0.0, 1.0))

@@ -92,7 +92,7 @@ def told(auc: float) -> Candidate:
 def test_every_line_is_named_as_its_number_is_and_better_is_right_of_worse(evaluation: Evaluation) -> None:
     lines = compose(evaluation).overview
     assert [line.title for line in lines] == [
-        "Boosting, trained on synthetic", "Pair distance beyond noise", "Membership attack, AUC", "Guarantee",
+        "Boosting, trained on synthetic", "Pair distance beyond noise", "Membership attack, AUC", "Guarantee on attacks",
     ]  # fmt: skip
     for line in lines:
         worse, better = extent_of(line.estimates, line.around)
@@ -132,7 +132,7 @@ def test_a_number_that_is_not_there_is_said_to_be_missing() -> None:
     lines = overview_of([told(0.5), failed], [BARE, BARE])
     assert [line.cells[1].words for line in lines] == ["not run", "not run", "timed out", "no formal guarantee"]
     assert [line.title for line in overview_of([failed], [BARE])] == [
-        "Utility", "Fidelity", "Membership attack", "Guarantee",
+        "Utility", "Fidelity", "Membership attack", "Guarantee on attacks",
     ]  # fmt: skip
 
 
