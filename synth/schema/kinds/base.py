@@ -25,8 +25,7 @@ _READ_OFF = frozenset({
     "every",
 })  # fmt: skip
 """Fields of a proposed column that were read off the values of a table."""
-_FORM = ("format", "tokens", "timezone", "unique", "length")
-"""Fields on how values are written, which are public whether or not a domain is measured."""
+_FORM = ("format", "tokens", "timezone", "part", "unique", "length")  # as values are written: public, measured or not
 MOST_BESIDE = 50
 BELOW = "Texts and values below the bounds, ascending, each a value of its own: nothing lies between."
 ABOVE = "The same above the bounds, such as 9999-12-31 for what has no end."
@@ -170,9 +169,8 @@ class AnyColumn(Frozen):
     @property
     def _form_words(self) -> str:
         """How cells are written, where it is not as usual."""
-        usual = {name: field.default for name, field in type(self).model_fields.items() if name in _FORM}
-        forms = [f"{name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name]]
-        forms += [f"part={self.part.form!r}"] if self.part is not None else []
+        told = self.model_dump(exclude_defaults=True, include={*_FORM})
+        forms = [f"{name}={value!r}" for name, value in told.items()]
         return f"; {', '.join(forms)}: how it is written is public, too" if forms else ""
 
     def read_off(self) -> list[tuple[str, str]]:

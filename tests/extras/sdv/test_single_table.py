@@ -104,8 +104,6 @@ def test_metadata_says_what_is_a_number_and_frames_come_out_as_they_went_in(tmp_
     loaded = us.sdv.load_synthesizer(tmp_path / "model")
     assert loaded.sample(50).equals(made.sample(50, batch_size=10, output_file_path=tmp_path / "rows.csv"))
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 50
-    with pytest.raises(TypeError, match="max_tries_per_bach"):
-        made.sample(50, max_tries_per_bach=3)
     assert loaded.get_metadata() == METADATA
     assert loaded.get_parameters() == {"n_bins": 16}
     assert us.load(tmp_path / "model").sample(3).shape == (3, 3)
