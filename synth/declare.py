@@ -16,8 +16,9 @@ _ROLES = {
     "sensitive": "are the columns that attackers want to learn",
     "quasi_identifiers": "are the columns that attackers may know of a person",
     "parties": "are the columns that different parties hold of the same people",
+    "missing_values": "are texts that stand for a missing value",
 }
-"""Roles of columns beside their domains, in words; they go into the bundle to hand on with the schema."""
+"""What is said of columns beside their domains, in words; it goes into the bundle to hand on with the schema."""
 
 
 def declare_schema(
@@ -251,9 +252,9 @@ def _of_table(schema: Schema) -> list[str]:
     if schema.target is not None:
         texts.append(f"target={schema.target!r} is what a model of this table would predict, and that is no secret")
     for role, words in _ROLES.items():
-        named = getattr(schema, role)
+        named = [each for each in getattr(schema, role) if each]
         if named:
-            texts.append(f"{role}={list(named)} {words}, and that is no secret")
-    texts.append("the names, the order and the kinds of the columns are public knowledge")
+            texts.append(f"{role}={named} {words}, and that is no secret")
+    texts.append("the names, the order, the kinds and the dtypes of the columns are public knowledge")
     texts += [_of_constraint(constraint) for constraint in schema.constraints]
     return texts

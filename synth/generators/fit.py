@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from synth.declare import assertions, declare_schema, measurable
+from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.errors import BudgetError, JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.models.framed_model import FramedModel
@@ -42,8 +42,8 @@ def fit(
         generator: its name, or what `synth.generator` gives; left out: `auto`, the one that public facts choose.
         n_units: with `epsilon` and without a schema: the units there may be at most, a public number.
         public: likewise: limits that everybody may know, a range or a list of categories by column, such as
-            `{"age": (0, 120), "sex": ["f", "m"]}`. All other limits are measured under the budget. Whoever gives both
-            asserts all that a call without them lists.
+            `{"age": (0, 120), "sex": ["f", "m"]}`. All other limits of what is learned are measured under the budget.
+            Whoever gives both asserts all that a call without them lists.
         seed: for everything but the noise of a private fit.
         progress: told what is being done; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing, nor
             is an inferred schema shown.
@@ -67,11 +67,14 @@ def fit(
     table = real if isinstance(real, Rows) else Table.of(real)
     if schema is not None and (n_units, public) != (None, None):
         raise JobError("a schema says n_units and what is public; leave n_units and public out, or the schema")
-    if schema is None:
-        schema = _declared(Table.of(table), n_units, public) if chosen.promises else infer_schema(table)
-        if chosen.promises:  # also where all else is quiet: nobody asserts unawares
-            show("\n".join(["By n_units and public you assert:", *_asserted(schema)]))
-        elif progress is not quiet:
+    if not chosen.promises and (n_units, public) != (None, None):
+        raise JobError("n_units and public are what a private fit asserts, and there is no epsilon; set one")
+    if schema is None and chosen.promises:
+        schema, asserted = _declared(Table.of(table), n_units, public)
+        show("\n".join(["By n_units and public you assert:", *asserted]))  # also where all else is quiet
+    elif schema is None:
+        schema = infer_schema(table)
+        if progress is not quiet:
             show(schema)
     chosen = compose(chosen, schema)
     for sentence in cautions(chosen, schema):
@@ -105,10 +108,11 @@ def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
             raise JobError(words)
 
 
-def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | None) -> Schema:
-    """A schema that the caller declares by `n_units` and `public`: all limits that these do not name are measured.
+def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | None) -> tuple[Schema, list[str]]:
+    """A schema that the caller declares by `n_units` and `public`, and what is asserted by it, line by line.
 
-    Kinds and forms are read off the table, and shown as what the caller asserts. `table`: *Sensitive*.
+    Limits that these do not name are measured. Kinds, and forms of cells and identifiers, are read off the table, and
+    are among the lines. `table`: *Sensitive*.
     """
     if not isinstance(public, Mapping | None):
         raise SchemaError(f"public={public!r} names no limits; write them by column, as {{'age': (0, 120)}}")
@@ -139,6 +143,8 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
     proposed = build_schema({**dict(proposed), "columns": columns})
     measure = [name for name in measurable(proposed) if name not in limits]
     declared = declare_schema(proposed, n_units=n_units, measure=measure)
+    read_off = [(name, words) for name, words in unconfirmed(proposed, declared) if name not in limits]
+    asserted = [f"  {subject}: {words}" for subject, words in (*assertions(declared), *read_off)]
     if n_units is None or public is None:
         lacking = " and ".join(
             f"{name}=None" for name, value in (("n_units", n_units), ("public", public)) if value is None
@@ -148,11 +154,7 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
             "write fit(..., n_units=NUMBER, public={COLUMN: LIMITS}), with public={} where no limits are public, by "
             "which you assert what is listed below; or pass what `synth.declare_schema` gives"
         )
-        for line in _asserted(declared):
+        for line in asserted:
             error.add_note(line)
         raise error
-    return declared
-
-
-def _asserted(declared: Schema) -> list[str]:
-    return [f"  {subject}: {words}" for subject, words in assertions(declared)]
+    return declared, asserted

@@ -408,6 +408,10 @@ def test_what_is_measured_is_not_asserted() -> None:
     assert "c0" not in dict(said)["city"]
     assert dict(said)["day"].endswith("every value is a day, never missing")
     assert any("dataset='towns' names this table" in text for subject, text in said if subject == "table")
+    pay = {"kind": "real", "bounds": [0, 9], "format": "$#,##0;($#,##0)", "measure": True}
+    told = assertions(build_schema({"status": "declared", "columns": {"pay": pay}, "missing_values": ["", "n/a"]}))
+    assert told[0][1].endswith("never missing; format='$#,##0;($#,##0)': how it is written is public, too")
+    assert any("missing_values=['n/a'] are texts" in text for _, text in told)
     outer = build_schema({"status": "declared", "columns": {"age": {**DECLARED_COLUMNS["age"], "measure": True}}})
     assert "a whole number from 17 to 90, never missing" in assertions(outer)[0][1]
 

@@ -146,6 +146,9 @@ def test_a_run_that_is_taken_up_again_keeps_its_name(tmp_path: Path) -> None:
     assert again.attempt == first
     again.claim({"job": "b"})
     assert again.attempt != first
+    again.claim({"table": "1"})
+    again.claim({"table": "2"})  # of a start that was killed before it drew: all that this one claimed stays
+    assert again.unfinished.state.items() >= {"job": "b", "table": "2"}.items()
 
 
 def test_clipped_units_are_read_from_the_unfinished_work_and_go_to_the_evaluation(tmp_path: Path) -> None:

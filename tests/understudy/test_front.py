@@ -43,6 +43,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: us.fit(DF, seed="one"), "seed='one' must be a whole number"),
     (lambda: us.fit(DF["age"]), "a table must be a frame of pandas, polars"),
     (lambda: us.fit(DF, SCHEMA, n_units=9), "leave n_units and public out, or the schema"),
+    (lambda: us.fit(DF, "mst", n_units=9), "there is no epsilon; set one"),
     (lambda: us.fit(DF, "mst", epsilon="1"), "write a number without quotes"),
     (lambda: us.fit(DF, us.generator("mst"), n_bins=9), "'n_bins' is one more; give all in one place"),
     (lambda: us.generator("ctgan").fit(DF), "write fit(real, schema), or synth.fit(real, 'ctgan')"),
@@ -66,6 +67,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: EVALUATION.report("r.html", "interal"), "did you mean 'internal'?"),
     (lambda: EVALUATION.plot.columns(), "evaluate with measure 'fidelity.columns'"),
     (lambda: us.compare(TABLE, real=DF, holdout=DF), "names no tables; write {'acme': frame, ...}"),
+    (lambda: us.compare({1: TABLE}, real=DF, holdout=DF), "names no tables; write {'acme': frame, ...}"),
     (lambda: us.compare({"a": TABLE}, real=DF, holdout=None), "`us.split` keeps a holdout apart"),
     (lambda: us.load("nowhere"), "'nowhere' is none; name a saved model"),
 ]
@@ -105,18 +107,20 @@ def test_a_private_fit_without_a_schema_says_what_a_person_would_have_to_assert(
     assert words in str(raised.value)
     if words.endswith("=None"):
         notes = "\n".join(raised.value.__notes__)
-        assert "the names, the order and the kinds of the columns are public knowledge" in notes
+        assert "the kinds and the dtypes of the columns are public knowledge" in notes
         assert ("from 0 to 120" in notes) == ("public" in asserted)
         assert str(DF["age"].max()) not in notes  # no limit is read off the table
 
 
 def test_what_a_caller_asserts_is_shown_and_all_other_limits_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    frame = DF.assign(income=np.arange(len(DF)) / 8)
+    frame = DF.assign(income=np.arange(len(DF)) / 8, number=[f"N-{i:05d}" for i in range(len(DF))])
     model = us.fit(frame, "mst", epsilon=1.0, n_units=800, public=PUBLIC, progress=synth.quiet)
     shown = capsys.readouterr().err
     assert "By n_units and public you assert:" in shown
     assert "every value is a whole number from 0 to 120" in shown
     assert "income: bounds are not asserted" in shown
+    assert "number: the template of these identifiers may have been read off the table" in shown
+    assert "age: the bounds may have been read off" not in shown
     assert model.schema.columns["age"].bounds == (0, 120)
     assert model.schema.status == "declared"
     assert not model.schema.constraints

@@ -163,11 +163,6 @@ class Later(Statement):
         return {**known, **self.predicate.model_dump(mode="json")}
 
 
-def manifest_subject(sha256: str) -> tuple[ManifestSubject]:
-    """The subject of a later document, by the digest of the manifest."""
-    return (ManifestSubject(digest=Digests(sha256=sha256)),)
-
-
 def check_path(path: str) -> None:
     """Refuse a path that leaves the folder, cannot travel to every system, or is the manifest's own."""
     shown = f"path={path!r}" if len(path) <= LONGEST else f"path={path[:40]!r}..."

@@ -8,6 +8,7 @@ withdrawal says nothing of it, and the register does, by the manifest's digest.
 
 import fcntl
 import os
+import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -30,6 +31,11 @@ class Person(Frozen):
 
     name: str = Field(min_length=1, max_length=200)
     role: str = Field(min_length=1, max_length=200)
+
+    @property
+    def reads_as(self) -> str:
+        """The name as a reader sees it, whatever its spaces, letter case and forms of letters."""
+        return " ".join(unicodedata.normalize("NFKC", self.name).casefold().split())
 
 
 class Accepted(Frozen):

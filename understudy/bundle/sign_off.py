@@ -1,6 +1,5 @@
 """The sign-off of a sealed bundle by two people, each with a key of their own, once everything in it is sound."""
 
-import unicodedata
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -63,16 +62,11 @@ def _check_second(verification: Verification, by: Person, signer: Signer) -> Non
             f"it is signed off already, by {' and '.join(map(repr, names))}; a new release is a new bundle"
         )
     for earlier in verification.sign_offs:
-        if earlier.signer == signer.fingerprint or _is_same_name(earlier.predicate.by.name, by.name):
+        if earlier.signer == signer.fingerprint or earlier.predicate.by.reads_as == by.reads_as:
             raise BundleError(
                 f"one person cannot check what they sign themselves: name={by.name!r} has the name or the key of "
                 f"{earlier.predicate.by.name!r}, who has signed; a second person signs, with a key of their own"
             )
-
-
-def _is_same_name(one: str, other: str) -> bool:
-    folded, second = (" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in (one, other))
-    return folded == second
 
 
 def _sound(verification: Verification) -> Manifest:

@@ -231,6 +231,8 @@ def _sign_off_problems(
     names = tuple(sign_offs)
     if len({one.signer for one in sign_offs.values()}) < len(sign_offs):
         yield Problem("another key", names, f"{' and '.join(names)} are by one key, and two people sign off")
+    if len({one.predicate.by.reads_as for one in sign_offs.values()}) < len(sign_offs):
+        yield Problem("not fit", names, f"{' and '.join(names)} are in one name, and two people sign off")
     if sign_offs and public_fails(folder):
         yield Problem("not fit", names, f"{' and '.join(names)}: a sign-off of what must not leave: {FAILS}")
 

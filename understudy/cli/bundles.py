@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import Key, console_of, signer_of
+from understudy.cli.options import Key, arg, console_of, opt, signer_of
 from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
@@ -25,31 +25,26 @@ KEY = "Example: understudy key release.key"
 N_SHOWN, LONGEST = 50, 4000
 """Problems, and characters of a line, that a terminal is shown of what may be hostile."""
 
-Bundle = Annotated[Path, typer.Argument(help="The folder that holds manifest.json.", show_default=False)]
-Register = Annotated[
-    Path | None, typer.Option(envvar="UNDERSTUDY_REGISTER", help="Register of withdrawals.", show_default=False)
-]
+Bundle = Annotated[Path, arg("The folder that holds manifest.json.")]
+Register = Annotated[Path | None, opt("Register of withdrawals.", envvar="UNDERSTUDY_REGISTER")]
 PublicKeys = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--public-key", help="One of these must have signed the manifest; may be repeated.", show_default=False
-    ),
+    opt("One of these must have signed the manifest; may be repeated.", "--public-key"),
 ]
 Signers = Annotated[
     list[str] | None,
-    typer.Option("--signer", help="Fingerprint of a key that may have signed; may be repeated.", show_default=False),
+    opt("Fingerprint of a key that may have signed; may be repeated.", "--signer"),
 ]
 SignOffKeys = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--sign-off-key",
-        help="Two of these must have signed the sign-off, where there is one, and each may withdraw the bundle; left "
+    opt(
+        "Two of these must have signed the sign-off, where there is one, and each may withdraw the bundle; left "
         "out: those that may sign the manifest.",
-        show_default=False,
+        "--sign-off-key",
     ),
 ]
-Name = Annotated[str, typer.Option(help="Who you are.", show_default=False)]
-Role = Annotated[str, typer.Option(help="In which role.", show_default=False)]
+Name = Annotated[str, opt("Who you are.")]
+Role = Annotated[str, opt("In which role.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -67,7 +62,7 @@ def verify(
     sign_off_key: SignOffKeys = None,
     register: Register = None,
     signed_off: Annotated[
-        bool, typer.Option("--require-sign-off", help="A bundle that two people have not signed off does not verify.")
+        bool, opt("A bundle that two people have not signed off does not verify.", "--require-sign-off")
     ] = False,
 ) -> int:
     """Check that a bundle is as it was sealed, who signed it, and that it may still be relied on.
@@ -90,11 +85,12 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     name: Name,
     role: Role,
     expires: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Last day; none: as long as what it rests on.")
+        datetime | None, opt("Last day; none: as long as what it rests on.", formats=["%Y-%m-%d"])
     ] = None,
     key: Key = None,
     public_key: PublicKeys = None,
     signers: Signers = None,
+    sign_off_key: SignOffKeys = None,
     register: Register = None,
 ) -> int:
     """Sign off the release of a table whose verdict is PASS, as one of two people. The bundle must verify.
@@ -105,7 +101,8 @@ def sign_off(  # noqa: PLR0913 - options of the command line
 
     console = console_of(ctx)
     signer, until = signer_of(key, console), None if expires is None else expires.date()
-    document, before = sign(bundle, _person(name, role), demand_of(public_key, signers, register), signer, until)
+    demand = replace(demand_of(public_key, signers, register), sign_off_keys=_fingerprints(sign_off_key))
+    document, before = sign(bundle, _person(name, role), demand, signer, until)
     for sentence in before.notes:
         console.note(f"Note: {sentence}.")
     _show_sign_off(document, console)
@@ -122,7 +119,7 @@ def withdraw(
     bundle: Bundle,
     name: Name,
     role: Role,
-    reason: Annotated[str, typer.Option(help="Why; it is published with the register.", show_default=False)],
+    reason: Annotated[str, opt("Why; it is published with the register.")],
     key: Key = None,
     register: Register = None,
 ) -> int:
@@ -143,7 +140,7 @@ def withdraw(
 
 def key(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="The private key; FILE.pub is the public one.", show_default=False)],
+    file: Annotated[Path, arg("The private key; FILE.pub is the public one.")],
 ) -> int:
     """Make an Ed25519 key pair that signs evidence, or show the fingerprint of the key that is there.
 

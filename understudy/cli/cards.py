@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import console_of
+from understudy.cli.options import arg, console_of, opt
 
 CARD = "Example: understudy card evaluation.json --candidate mst --out mst.md"
 
@@ -16,15 +16,13 @@ def add_to(app: typer.Typer) -> None:
 
 def card(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    evaluation: Annotated[Path, typer.Argument(help="What `understudy evaluate` wrote.", show_default=False)],
-    candidate: Annotated[str, typer.Option(help="The table that the card is about.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="The card: Markdown at this path, YAML beside it.", show_default=False)],
-    table: Annotated[Path | None, typer.Option(help="The synthetic table, for its size and its name.")] = None,
-    job: Annotated[Path | None, typer.Option(help="A job whose [card] says license, contact and use.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="A policy whose verdict it shows; may be repeated.")] = None,
-    to_hand_on: Annotated[
-        bool, typer.Option("--to-hand-on", help="Leave out everything computed from real rows.")
-    ] = False,
+    evaluation: Annotated[Path, arg("What `understudy evaluate` wrote.")],
+    candidate: Annotated[str, opt("The table that the card is about.")],
+    out: Annotated[Path, opt("The card: Markdown at this path, YAML beside it.")],
+    table: Annotated[Path | None, opt("The synthetic table, for its size and its name.")] = None,
+    job: Annotated[Path | None, opt("A job whose [card] says license, contact and use.")] = None,
+    policy: Annotated[list[str] | None, opt("A policy whose verdict it shows; may be repeated.")] = None,
+    to_hand_on: Annotated[bool, opt("Leave out everything computed from real rows.", "--to-hand-on")] = False,
 ) -> int:
     """Write the model card of one measured table, as Markdown for a dataset repository and as YAML."""
     from evaluate.gate.verdict import judge

@@ -18,11 +18,10 @@ from understudy.cli.options import (
     TaskOption,
     TimeLimitOption,
     arg,
-    bundle_signer,
     console_of,
-    offer_of,
     opt,
     options_of,
+    signer_of,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +145,8 @@ def gate(  # noqa: PLR0913 - options of the command line
         check_writable(junit)
         _check_apart(junit, (evaluation, Path(policy), waivers, synthetic, schema, job))
         remove_older(junit)  # a pipeline that reads it after an error would take the last verdict for this one
-    signer = bundle_signer(bundle, synthetic, (schema, job), sign_key, console)
+    _check_bundle(bundle, synthetic, (schema, job))
+    signer = None if bundle is None else signer_of(sign_key, console)
     rules, answers, judged_by = judging(policy, waivers)
     found = read_evaluation(evaluation)
     names = [c.name for c in found.candidates]
@@ -154,7 +154,13 @@ def gate(  # noqa: PLR0913 - options of the command line
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
     offer = None
     if bundle is not None and synthetic is not None:
-        offer = offer_of(found, synthetic, candidate, {"schema": schema, "job": job}, judged_by)
+        from synth.parsing import read_given
+        from understudy.bundle.external import offered
+        from understudy.bundle.files import BundleError
+
+        inputs = {"schema": schema, "job": job}.items()
+        files = {name: read_given(path, name, BundleError) for name, path in inputs if path is not None}
+        offer = offered(found, synthetic, candidate, files, judged_by)
         candidate = offer.candidate
     verdicts = judge(found, [rules], None if candidate is None else [candidate], waivers=answers)
     warned = [*found.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
@@ -180,6 +186,19 @@ def gate(  # noqa: PLR0913 - options of the command line
     told = {"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said, "warnings": warned}
     console.result({**told, **made})
     return code
+
+
+def _check_bundle(bundle: Path | None, synthetic: Path | None, inputs: Sequence[Path | None]) -> None:
+    """Refuse a bundle of an offered table unless everything that it takes is named."""
+    from synth.errors import JobError
+    from synth.output import check_new_folder
+
+    if (bundle is None) != (synthetic is None):
+        raise JobError("a bundle is made of the evaluated table; name both --bundle and --synthetic")
+    if bundle is not None:
+        check_new_folder(bundle)
+    elif any(path is not None for path in inputs):
+        raise JobError("a schema and a job go into a bundle, and none is to be made; name --bundle and --synthetic")
 
 
 def report(

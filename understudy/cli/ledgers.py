@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import console_of
+from understudy.cli.options import arg, console_of, opt
 from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
@@ -19,12 +19,10 @@ RESERVE = 'Example: understudy ledger reserve patients --plan counts.toml --for 
 
 Url = Annotated[
     str | None,
-    typer.Option(
-        "--ledger", envvar="UNDERSTUDY_LEDGER", help="A file, or postgresql://user@host/database.", show_default=False
-    ),
+    opt("A file, or postgresql://user@host/database.", "--ledger", envvar="UNDERSTUDY_LEDGER"),
 ]
-Name = Annotated[str, typer.Argument(help="Declared name of the dataset.", show_default=False)]
-MaybeName = Annotated[str | None, typer.Argument(help="Declared name of the dataset.", show_default=False)]
+Name = Annotated[str, arg("Declared name of the dataset.")]
+MaybeName = Annotated[str | None, arg("Declared name of the dataset.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,14 +36,12 @@ def add_to(app: typer.Typer) -> None:
 
 def open_total(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    epsilon: Annotated[float, typer.Option(help="The total, for all releases there will ever be.", show_default=False)],
+    epsilon: Annotated[float, opt("The total, for all releases there will ever be.")],
     name: MaybeName = None,
-    delta: Annotated[str, typer.Option(help='The total: a number, or "auto": min(1e-6, n_units^-1.2).')] = "auto",
-    n_units: Annotated[int | None, typer.Option("--n-units", help="Number of units of privacy: public.")] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="row, or the column that names the unit.", show_default="row")
-    ] = None,
-    schema: Annotated[Path | None, typer.Option(help="A declared schema to take name, unit and number from.")] = None,
+    delta: Annotated[str, opt('The total: a number, or "auto": min(1e-6, n_units^-1.2).')] = "auto",
+    n_units: Annotated[int | None, opt("Number of units of privacy: public.", "--n-units")] = None,
+    unit: Annotated[str | None, opt("row, or the column that names the unit.", show_default="row")] = None,
+    schema: Annotated[Path | None, opt("A declared schema to take name, unit and number from.")] = None,
     url: Url = None,
 ) -> int:
     """Promise a total for a dataset, for good.
@@ -84,15 +80,13 @@ def open_total(  # noqa: PLR0913 - options of the command line
 def show(
     ctx: typer.Context,
     name: MaybeName = None,
-    entries: Annotated[bool, typer.Option("--entries", help="List every entry, as it is.")] = False,
-    holds: Annotated[
-        str | None, typer.Option(help="Hash from a privacy statement; it must be among the entries.")
-    ] = None,
+    entries: Annotated[bool, opt("List every entry, as it is.", "--entries")] = False,
+    holds: Annotated[str | None, opt("Hash from a privacy statement; it must be among the entries.")] = None,
     release: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What this release costs: a plan, an evaluation.json or a model's folder."),
+        opt("What this release costs: a plan, an evaluation.json or a model's folder.", metavar="FILE"),
     ] = None,
-    candidate: Annotated[str | None, typer.Option(help="Whose statement, where --release has several.")] = None,
+    candidate: Annotated[str | None, opt("Whose statement, where --release has several.")] = None,
     url: Url = None,
 ) -> int:
     """Show totals, what was spent of them by now and what is left, once every entry is checked.
@@ -148,12 +142,10 @@ def _show_holdings(holdings: "list[Holding]", console: Console) -> None:
 def reserve(
     ctx: typer.Context,
     name: Name,
-    plan: Annotated[Path, typer.Option(help="The schedule of the release, as TOML.", show_default=False)],
-    what: Annotated[str, typer.Option("--for", help="The release in words.", show_default=False)],
-    unit: Annotated[str | None, typer.Option(help="Of privacy.", show_default="the one with a total")] = None,
-    token: Annotated[
-        str | None, typer.Option(help="Names it: asked twice, it counts once.", show_default="new")
-    ] = None,
+    plan: Annotated[Path, opt("The schedule of the release, as TOML.")],
+    what: Annotated[str, opt("The release in words.", "--for")],
+    unit: Annotated[str | None, opt("Of privacy.", show_default="the one with a total")] = None,
+    token: Annotated[str | None, opt("Names it: asked twice, it counts once.", show_default="new")] = None,
     url: Url = None,
 ) -> int:
     """Reserve for a release made elsewhere or later."""

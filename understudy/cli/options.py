@@ -1,10 +1,7 @@
-"""Arguments and options that several commands share, those of signing among them.
-
-`offer_of` and `bundle_signer` make ready for the bundle of a table from elsewhere.
-"""
+"""Arguments and options that several commands share, those of signing among them."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,11 +12,8 @@ from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
     from evaluate.options import EvaluationOptions
-    from evaluate.result import Evaluation
     from synth.generators.base import Generator
-    from synth.parsing import GivenFile
     from synth.schema import Schema
-    from understudy.bundle.external import ExternalTable
     from understudy.bundle.keys import Signer
 
 
@@ -141,35 +135,3 @@ def signer_of(key: Path | None, console: "Console") -> "Signer | None":
     if (warning := exposed(key)) is not None:
         console.warn(warning)
     return signer
-
-
-def bundle_signer(
-    bundle: Path | None, synthetic: Path | None, inputs: Sequence[Path | None], key: Path | None, console: "Console"
-) -> "Signer | None":
-    """The signer of the bundle of an offered table, once everything that it takes is named."""
-    from synth.errors import JobError
-    from synth.output import check_new_folder
-
-    if (bundle is None) != (synthetic is None):
-        raise JobError("a bundle is made of the evaluated table; name both --bundle and --synthetic")
-    if bundle is None:
-        if any(path is not None for path in inputs):
-            raise JobError("a schema and a job go into a bundle, and none is to be made; name --bundle and --synthetic")
-        return None
-    check_new_folder(bundle)
-    return signer_of(key, console)
-
-
-def offer_of(
-    evaluation: "Evaluation",
-    synthetic: Path,
-    candidate: str | None,
-    inputs: Mapping[str, Path | None],
-    judged_by: "Mapping[str, GivenFile]",
-) -> "ExternalTable":
-    from synth.parsing import read_given
-    from understudy.bundle.external import offered
-    from understudy.bundle.files import BundleError
-
-    named = {name: read_given(path, name, BundleError) for name, path in inputs.items() if path is not None}
-    return offered(evaluation, synthetic, candidate, named, judged_by)

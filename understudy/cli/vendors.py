@@ -17,7 +17,9 @@ from understudy.cli.options import (
     TargetsOption,
     TaskOption,
     TimeLimitOption,
+    arg,
     console_of,
+    opt,
     options_of,
     signer_of,
 )
@@ -43,24 +45,16 @@ def a_delivery(text: str) -> Path:
 
 def compare(  # noqa: PLR0913 - options of the command line
     ctx: typer.Context,
-    tables: Annotated[list[Path], typer.Argument(parser=a_delivery, help="The vendors' files.", show_default=False)],
-    real: Annotated[
-        str, typer.Option(help="Real rows that every vendor was given: file, folder or address.", show_default=False)
-    ],
-    holdout: Annotated[str, typer.Option(help="Real rows that none was given.", show_default=False)],
+    tables: Annotated[list[Path], arg("The vendors' files.", parser=a_delivery)],
+    real: Annotated[str, opt("Real rows that every vendor was given: file, folder or address.")],
+    holdout: Annotated[str, opt("Real rows that none was given.")],
     schema: SchemaFile,
     out: OutFolder,
-    policy: Annotated[str, typer.Option(help="A shipped policy's name, or a TOML file.")] = "internal",
-    labels: Annotated[
-        str | None, typer.Option(help="Names of the vendors, separated by commas; none: their files' names.")
-    ] = None,
-    claims: Annotated[
-        Path | None, typer.Option(help="A TOML file of what vendors claim; shown as unverified.", show_default=False)
-    ] = None,
+    policy: Annotated[str, opt("A shipped policy's name, or a TOML file.")] = "internal",
+    labels: Annotated[str | None, opt("Names of the vendors, separated by commas; none: their files' names.")] = None,
+    claims: Annotated[Path | None, opt("A TOML file of what vendors claim; shown as unverified.")] = None,
     seed: SeedOption = 0,
-    rows: Annotated[
-        int | None, typer.Option(min=1, help="Rows of each table; none: as many as the smallest has, or train.")
-    ] = None,
+    rows: Annotated[int | None, opt("Rows of each table; none: as many as the smallest has, or train.", min=1)] = None,
     measure: MeasureOption = None,
     time_limit_s: TimeLimitOption = None,
     target: TargetOption = None,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
-from uuid import uuid4
 
 from synth.distribution import missing_extra
 from synth.errors import JobError, TableError, nearest
@@ -84,11 +83,6 @@ class RealTable:
             return ()
         path = Path(self.address)
         return tuple(list_files(path)) if is_pattern(path) else (path,)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """The state that tells a table from others unread; a database may be another one at each look."""
-        return {"table": self.shown, "look": uuid4().hex} if self.is_database else file_state(Path(self.address))
 
 
 def find_table(given: str, home: Path = Path()) -> RealTable:

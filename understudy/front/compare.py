@@ -41,7 +41,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """The order in one line; printed, it is a table."""
-        ranked = listed([f"{one.name} ({one.letters})" for one in self._ranking.order.order]) or "no table"
+        ranked = listed([f"{vendor.name} ({vendor.letters})" for vendor in self._ranking.order.order]) or "no table"
         return f"<Comparison of {len(self._ranking.vendors)} tables: {ranked} ranked>"
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Comparison:
         """A row for each table, the best first: its standing, and the figures that the order rests on."""
         import pandas as pd
 
-        reasons = {one.name: one.reason for one in self._ranking.vendors}
+        reasons = {vendor.name: vendor.reason for vendor in self._ranking.vendors}
         frame = pd.DataFrame(self._rows(), columns=list(HEADER))
         for figure in self._ranking.order.figures:
             frame[figure.figure] = frame["table"].map(figure.values).astype("float64")
@@ -73,22 +73,23 @@ class Comparison:
         return self.evaluation.ranking
 
     def _rows(self) -> list[tuple[str, ...]]:
-        verdicts = {one.candidate: one.verdict for one in self.verdicts}
-        standings = {one.name: one.standing for one in self._ranking.vendors}
-        order = self._ranking.order.order
-        ranked = [(str(one.place), one.name, one.letters, verdicts[one.name], "ranked") for one in order]
-        others = standings.keys() - {one.name for one in order}
-        return ranked + [
-            ("", name, "", verdicts.get(name, ""), standings[name]) for name in standings if name in others
-        ]
+        verdicts = {verdict.candidate: verdict.verdict for verdict in self.verdicts}
+        ranked = {
+            vendor.name: (str(vendor.place), vendor.name, vendor.letters, verdicts[vendor.name], "ranked")
+            for vendor in self._ranking.order.order
+        }
+        others = (vendor for vendor in self._ranking.vendors if vendor.name not in ranked)
+        return [
+            *ranked.values(), *(("", other.name, "", verdicts.get(other.name, ""), other.standing) for other in others),
+        ]  # fmt: skip
 
     def _notes(self) -> Iterator[str]:
         if len(self._ranking.order.order) > 1:
             yield "Tables that share a letter cannot be told apart."
-        for one in self._ranking.vendors:
-            first, *more = one.reason.split("; ")
+        for vendor in self._ranking.vendors:
+            first, *more = vendor.reason.split("; ")
             if first:
-                yield f"{one.name}: {first}{f'; and {len(more)} more' if more else ''}"
+                yield f"{vendor.name}: {first}{f'; and {len(more)} more' if more else ''}"
 
 
 def compare(
@@ -115,7 +116,7 @@ def compare(
     Raises:
         BadInput: an argument is not what it should be, or no table can be evaluated; nothing was compared.
     """
-    if not isinstance(synthetic, Mapping) or not synthetic:
+    if not isinstance(synthetic, Mapping) or not synthetic or not all(isinstance(name, str) for name in synthetic):
         raise EvaluationError(f"synthetic={type(synthetic).__name__} names no tables; write {{'acme': frame, ...}}")
     if schema is not None and not isinstance(schema, Schema):
         raise EvaluationError(f"schema is a {type(schema).__name__}; pass what synth.infer_schema or read_schema gives")
@@ -137,8 +138,8 @@ def compare(
             tuple(synthetic),
             options=options,
         )
-        found = compare_files(asked, tell)
-    return Comparison(found.evaluation, found.verdicts)
+        compared = compare_files(asked, tell)
+    return Comparison(compared.evaluation, compared.verdicts)
 
 
 def _as_file(table: Any, path: Path) -> Path | str:

@@ -41,7 +41,7 @@ def split(
     elif target is not None or entity is not None:
         raise JobError("a schema names target and entity; leave them out, or the schema")
     if holdout_share is None:
-        n_rows = sum(n for part in Table.of(real).parts for _, n in part())
-        is_small = n_rows <= FEW_ROWS and not settings.get("private")
+        is_private, parts = settings.get("private"), Table.of(real).parts
+        is_small = not is_private and sum(n for part in parts for _, n in part()) <= FEW_ROWS
         holdout_share = FEW_SHARE if is_small else SHARE
     return split_table(real, schema, holdout_share=holdout_share, **settings)

@@ -91,7 +91,7 @@ class RunWorkspace:
             )
         if other or not known:
             self.unfinished.clear()
-            known = {"attempt": secrets.token_hex(8), "began": now()}
+            known |= {"attempt": secrets.token_hex(8), "began": now()}  # what this start has claimed before stays
         for part in (*_PARTS, WORKERS, "result/synthetic", "result/models"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self.unfinished.write_state({**known, **names})

@@ -25,6 +25,7 @@ _READ_OFF = frozenset({
     "every",
 })  # fmt: skip
 """Fields of a proposed column that were read off the values of a table."""
+_FORM = ("format", "tokens", "timezone", "part", "unique", "length")  # as values are written: public, measured or not
 MOST_BESIDE = 50
 BELOW = "Texts and values below the bounds, ascending, each a value of its own: nothing lies between."
 ABOVE = "The same above the bounds, such as 9999-12-31 for what has no end."
@@ -160,10 +161,17 @@ class AnyColumn(Frozen):
         if self.measures_spikes:
             rest = self.model_copy(update={"measure_spikes": False}).asserted()
             return f"{rest}; frequent values are not asserted: a private fit measures them under its budget"
-        return self._asserted("may be missing" if self.missing else "never missing")
+        return self._asserted("may be missing" if self.missing else "never missing") + self._form_words
 
     def _asserted(self, often: str) -> str:
         raise NotImplementedError
+
+    @property
+    def _form_words(self) -> str:
+        """How cells are written, where it is not as usual."""
+        told = self.model_dump(exclude_defaults=True, include={*_FORM})
+        forms = [f"{name}={value!r}" for name, value in told.items()]
+        return f"; {', '.join(forms)}: how it is written is public, too" if forms else ""
 
     def read_off(self) -> list[tuple[str, str]]:
         """Parts that may have been read off the values of a table, and what each may tell."""

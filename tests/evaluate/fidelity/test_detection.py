@@ -24,11 +24,6 @@ def of(frames: tuple[pd.DataFrame, ...], schema: Schema, tables_of: Callable[...
     return found(detection.measure(tables_of(train, holdout, synthetic, schema)))
 
 
-@pytest.fixture(scope="module")
-def shuffled_columns() -> Callable[[Tables], Tables]:
-    return lambda tables: replace(tables, synthetic=tables.shuffled)
-
-
 def test_shuffled_columns_are_told_from_real_ones_and_fresh_rows_are_not(tables, offer, population):
     shuffled = found(detection.measure(replace(tables, synthetic=tables.shuffled)))
     fresh = found(detection.measure(offer(population(700, np.random.default_rng(8)))))

@@ -25,7 +25,7 @@ from understudy.extras.histories import related
 from understudy.extras.histories.related import RelatedOutcome, make_related_plan, read_related, run_related
 from understudy.json_schemas import json_schema
 from understudy.run import stages
-from understudy.run.workspace import OtherWork
+from understudy.run.workspace import OtherWork, work_folder
 
 N, UNITS = 400, 20_000
 MST = {"n_bins": 8, "n_iterations": 100}
@@ -210,6 +210,9 @@ def test_a_run_that_is_cut_short_between_the_tables_goes_on_and_pays_once(
         run_related(*make_related_plan(job, out), Console(quiet=True))
     assert not (out / "tables.json").exists()
     assert len([entry for entry in ledger.history() if entry.kind == "reserved"]) == 1
+    left = work_folder(out / "parents") / "reservations"  # as of a process that was killed once its output was there
+    left.mkdir(parents=True)
+    (left / "mst.json").write_text("{}")
     patients = (tmp_path / "patients.csv").read_text()
     (tmp_path / "patients.csv").write_text(patients.replace(",m,", ",f,", 1))
     with pytest.raises(OtherWork, match="other tables"):

@@ -102,7 +102,8 @@ def test_metadata_says_what_is_a_number_and_frames_come_out_as_they_went_in(tmp_
     assert made._fitted.schema.columns["rating"].kind == "integer"
     made.save(tmp_path / "model")
     loaded = us.sdv.load_synthesizer(tmp_path / "model")
-    assert loaded.sample(50).equals(made.sample(50))
+    assert loaded.sample(50).equals(made.sample(50, batch_size=10, output_file_path=tmp_path / "rows.csv"))
+    assert len(pd.read_csv(tmp_path / "rows.csv")) == 50
     assert loaded.get_metadata() == METADATA
     assert loaded.get_parameters() == {"n_bins": 16}
     assert us.load(tmp_path / "model").sample(3).shape == (3, 3)

@@ -95,13 +95,15 @@ def test_one_person_under_two_names_does_not_sign_off(which: str, signed_bundle:
     assert not (signed_bundle / "sign-off-2.json").exists()
 
 
-def test_two_sign_offs_by_one_key_do_not_verify(
-    signed_bundle: Path, signers: Signers, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("second", "key", "words"), [(ODE, "lind", "by one key"), (LIND, "ode", "in one name")])
+def test_two_sign_offs_by_one_key_or_in_one_name_do_not_verify(
+    second: Person, key: str, words: str, signed_bundle: Path, signers: Signers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acts, "_check_second", lambda *_: None)
     sign_off(signed_bundle, LIND, demand(), signers["lind"])
-    sign_off(signed_bundle, ODE, demand(), signers["lind"])
-    assert "are by one key, and two people sign off" in found(signed_bundle).problems[0].sentence
+    sign_off(signed_bundle, second, demand(), signers[key])
+    (problem,) = found(signed_bundle).problems
+    assert f"are {words}, and two people sign off" in problem.sentence
 
 
 def test_the_first_to_sign_off_needs_a_key_too(signed_bundle: Path) -> None:

@@ -227,7 +227,7 @@ def test_signing_off_and_withdrawing_go_through_the_command_line(ran: tuple[Work
         assert command("verify", out, "--require-sign-off").exit_code == 1
         refused = command("sign-off", out, *who)
         assert (refused.exit_code, "one person could write it under two names" in refused.stderr) == (2, True)
-        done = command("sign-off", out, *who, "--key", mine, "--json")
+        done = command("sign-off", out, *who, "--key", mine, "--public-key", f"{key}.pub", *public, "--json")
         assert done.exit_code == 0, done.stderr
         signed = json.loads(done.stdout)["sign_off"]
         assert (signed["expires"], signed["signer"], signed["policy"]) == (str(tomorrow), made["fingerprint"], sealed)

@@ -53,7 +53,7 @@ from understudy.run import candidates, stages
 from understudy.run.plan import Plan, check_left, plan_of
 from understudy.run.run import RunOutcome
 from understudy.run.run import run as run_one
-from understudy.run.workspace import OtherWork, requested
+from understudy.run.workspace import OtherWork, tidy
 
 if TYPE_CHECKING:
     from understudy.bundle.keys import Signer
@@ -329,8 +329,9 @@ def _remove_earlier(plans: Mapping[Role, Plan]) -> None:
 
 def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
     """The outcome of one table's run; one that an earlier start finished is not run again."""
-    if not plan.out.is_dir() or requested(plan.out):
+    if not plan.out.is_dir():
         return run_one(plan, console, signer)
+    tidy(plan.out)
     with console.stage("split"):
         sides = stages.split(plan, stages.read(plan, plan.out.parent))
         prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)

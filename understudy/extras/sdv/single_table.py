@@ -83,8 +83,8 @@ class SingleTableSynthesizer:
         self.reset_sampling()
 
     def sample(self, num_rows: int, **batches: Any) -> Any:
-        """Synthetic rows, others at each call; how SDV makes batches of them (`batches`) changes nothing here."""
-        return self._named(self._fitted.sample(num_rows, seed=self._next_seed()))
+        """Synthetic rows, others at each call. `batches`: SDV's options; those of its batches change nothing here."""
+        return self._named(self._fitted.sample(num_rows, seed=self._next_seed()), **batches)
 
     def sample_from_conditions(self, conditions: Iterable[Any], **batches: Any) -> Any:
         """Rows for each of SDV's `Condition` or `DataFrameCondition`, one below the other."""
@@ -100,11 +100,11 @@ class SingleTableSynthesizer:
         if len(tables) > 1 and ids:  # those of each table begin anew
             fresh = self._fitted.sample(len(rows), seed=self._next_seed())
             rows = rows.assign(**{name: fresh[name] for name in ids})
-        return self._named(rows)
+        return self._named(rows, **batches)
 
     def sample_remaining_columns(self, known_columns: Any, **batches: Any) -> Any:
         """A row for each of the known ones, with the columns that these lack."""
-        return self._named(self._fitted.sample(given=known_columns, seed=self._next_seed()))
+        return self._named(self._fitted.sample(given=known_columns, seed=self._next_seed()), **batches)
 
     def reset_sampling(self) -> None:
         """Begin again with the rows of the first call of `sample`."""
@@ -146,7 +146,11 @@ class SingleTableSynthesizer:
         self._n_samples += 1
         return self._n_samples
 
-    def _named(self, rows: Any) -> Any:
+    def _named(
+        self, rows: Any, *, max_tries_per_batch: Any = None, batch_size: Any = None, output_file_path: Any = None
+    ) -> Any:  # fmt: skip
+        if output_file_path is not None:
+            rows.to_csv(output_file_path, index=False)
         return rows if self._table is None else {self._table: rows}
 
     def _schema(self, frame: Any) -> Schema:
