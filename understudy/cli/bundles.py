@@ -67,7 +67,7 @@ def verify(
     sign_off_key: SignOffKeys = None,
     register: Register = None,
     signed_off: Annotated[
-        bool, typer.Option("--require-sign-off", help="A bundle that two people have not signed off does not verify.")
+        bool, typer.Option("--require-sign-off", help="Two keys that are named must have signed it off.")
     ] = False,
 ) -> int:
     """Check that a bundle is as it was sealed, who signed it, and that it may still be relied on.
