@@ -6,7 +6,7 @@ cannot be drawn is damage of the file, and is found when the file is read: no re
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -25,6 +25,7 @@ class FigurePart(BaseModel):
     """A part of a figure; keys that no picture needs may stand beside those that it does."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+    shows_rows: ClassVar[bool] = False  # what real rows say as they say it, and no number that was computed from them
 
 
 class ColumnTest(FigurePart):
@@ -217,6 +218,8 @@ class Membership(FigurePart):
 class Looks(FigurePart):
     """*Sensitive*. Real rows beside synthetic ones, column by column, and rows of both on a map."""
 
+    shows_rows: ClassVar[bool] = True
+
     class Column(FigurePart):
         column: str
         masked: bool
@@ -310,10 +313,18 @@ def check_figures(figures: Mapping[str, Any]) -> None:
     _reader().validate_python(dict(figures))
 
 
+def showing_rows() -> frozenset[str]:
+    """Names of the figures that show real rows, or texts of these."""
+    return frozenset(name for name, shape in _shapes().items() if getattr(shape, "shows_rows", False))
+
+
+def _shapes() -> dict[str, Any]:
+    return {**_SHAPES, **extras.load("figure")}
+
+
 @cache
 def _reader() -> TypeAdapter[Any]:
     from pydantic import create_model
 
-    shapes = {**_SHAPES, **extras.load("figure")}
-    fields: dict[str, Any] = {name: (shape, Field(default=None)) for name, shape in shapes.items()}
+    fields: dict[str, Any] = {name: (shape, Field(default=None)) for name, shape in _shapes().items()}
     return TypeAdapter(create_model("Figures", __base__=FigurePart, **fields))

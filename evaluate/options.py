@@ -53,7 +53,7 @@ class MeasureOptions(Frozen):
     sample_rows: int = Field(default=SAMPLE_ROWS, strict=True, ge=LEAST_ROWS)
     """Rows of either real side that attacks and models have at most, and of synthetic ones five times as many."""
     show_rows: bool = Field(default=True, strict=True)
-    """Whether the internal report, and `evaluation.json`, show fifteen real rows beside synthetic ones."""
+    """Whether the internal report, and `evaluation.json`, show fifteen real rows and a map of 500."""
 
     @property
     def n_targets(self) -> int | None:

@@ -266,7 +266,8 @@ class Evaluation(Record):
 
     def without_rows(self) -> Self:
         """The evaluation without what shows real rows, for a place that more people read than the internal report."""
-        figures = [{name: each for name, each in one.figures.items() if name != LOOKS} for one in self.candidates]
+        hidden = importlib.import_module("evaluate.figures").showing_rows()
+        figures = [{name: each for name, each in one.figures.items() if name not in hidden} for one in self.candidates]
         candidates = (replace(one, figures=kept) for one, kept in zip(self.candidates, figures, strict=True))
         return replace(self, candidates=tuple(candidates))
 

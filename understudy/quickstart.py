@@ -40,6 +40,7 @@ class QuickStart:
     is_small: bool = False
     seed: int = 0
     epsilon: float | None = None
+    show_rows: bool = True
 
     @classmethod
     def of(cls, table: str, *, target: str | None = None, units: Units = Units(), seed: int = 0) -> "QuickStart":
@@ -89,6 +90,7 @@ class QuickStart:
         address = self.table.absolute
         fit = [_WITHOUT] if self.epsilon is None else [_WITH]
         of = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
+        hidden = "show_rows = false  # no real row in the report, nor in evaluation.json"
         return "\n".join([
             "# Written by `understudy try`. `understudy run job.toml --out DIR` does the same again.",
             "# docs/reference/job.md has every key.",
@@ -109,6 +111,7 @@ class QuickStart:
             f"[generators.{LABEL}]",
             *of,
             "",
+            *([] if self.show_rows else ["[evaluation]", hidden, ""]),
         ])  # fmt: skip
 
     def write(self, folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 Both show real rows as they are, which nothing else in an evaluation does. They are for the internal report and for
 `evaluation.json` alone: `show_rows` leaves them out, `Evaluation.without_rows` takes them out. Identifiers, personal
-data and free text of real rows are masked even there.
+data and free text of real rows are masked even there, also where a synthetic row repeats them.
 """
 
 from typing import Any
@@ -52,6 +52,11 @@ def _rows(tables: Tables) -> dict[str, Any]:
     for name in masked:
         entities = entity_codes(real, schema) + 1 if name == schema.entity else [""] * len(real)
         cells[name]["real"] = [f"{MASKED} {entity}".strip() for entity in entities]
+        known = pd.concat([side[name] for side in (tables.train, tables.fresh, tables.control)])
+        is_real = synthetic[name].notna() & synthetic[name].isin(known)  # a copied name is no less somebody's
+        cells[name]["synthetic"] = [
+            MASKED if hidden else cell for hidden, cell in zip(is_real, cells[name]["synthetic"], strict=True)
+        ]
     return {"columns": [{"column": name, "masked": name in masked, **cells[name]} for name in names]}
 
 

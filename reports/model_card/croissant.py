@@ -62,7 +62,7 @@ def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame
         "inLanguage": list(card.use.language),
         "keywords": list(card.use.tags),
         **({"citeAs": card.use.citation} if card.use.citation else {}),
-        "rai:dataCollection": f"Sampled from a model by the generator {card.made.generator}; no row is an observation.",
+        "rai:dataCollection": _origin(card),
         "rai:dataUseCases": list(card.use.intended),
         "rai:dataLimitations": [*card.use.prohibited, *said.not_covered],
         "rai:personalSensitiveInformation": list(said.in_words),
@@ -92,6 +92,13 @@ def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame
     ]  # fmt: skip
     content["recordSet"] = [{"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": fields}]
     return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _origin(card: PublicCard) -> str:
+    """How the table came about: of one from elsewhere nobody here saw that."""
+    if card.made.generator == "unknown" or card.privacy.status == "unverified":
+        return "Offered as synthetic; how it was made was not seen."
+    return f"Sampled from a model by the generator {card.made.generator}; no row is meant as an observation."
 
 
 def _type_of(column: "pd.Series") -> str:

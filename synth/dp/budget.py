@@ -26,7 +26,8 @@ from synth.errors import BudgetError
 from synth.schema import Schema
 
 CAVEATS = (
-    "The guarantee is for the source table: another split or extract of it is another release of the same table.",
+    "The guarantee is for the rows that were fitted, and for the source table where these were split off by hashes of "
+    "units, as jobs do: another split or extract of it is another release of the same table.",
     "The fit itself refuses no row: it clamps values beyond the declared bounds, treats unknown categories as one, and "
     "leaves out rows without an entity; a job that refuses a table for its values does so outside this guarantee.",
     "Everything in the schema (bounds, categories, n_units) is taken to be public: whoever declared it asserts that.",

@@ -15,6 +15,7 @@ from synth.generators.wrapper import cautions, compose, fit_model
 from synth.infer import infer_schema
 from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema, build_schema
+from synth.schema.kinds.number import INT64, exactly_up_to
 from synth.table import Table
 from synth.table.frames import as_they_are
 from synth.table.rows import Rows
@@ -36,7 +37,9 @@ def fit(
     Args:
         real: *Sensitive*. Rows to learn from: a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of
             columns, the path of a file or a folder, or the address of a table in a database. `synth.split_table` keeps
-            a holdout apart first. Samples are frames of the same kind.
+            a holdout apart first; before a fit with `epsilon` with `private=True`, since another split makes every
+            row's side depend on all others, and the guarantee then holds for these rows but not for the table that they
+            were split from. Samples are frames of the same kind.
         schema: what is public about them; declared, where `epsilon` is set. Left out, it is inferred and shown, on
             standard error or in the notebook; the model has it as `schema`. A generator may stand here in its place.
         generator: its name, or what `synth.generator` gives; left out: `auto`, the one that public facts choose.
@@ -129,7 +132,7 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
             "these a private fit may use; correct what `synth.infer_schema` proposes, and declare it by "
             "`synth.declare_schema`"
         )
-    columns = {name: dict(column) for name, column in proposed.columns.items()}
+    columns = {name: _without_ends(column, n_units) for name, column in proposed.columns.items()}
     for name, values in limits.items():
         column = proposed.columns[name]
         if column.drop or column.domain != ("categories" if isinstance(values, list) else "bounds"):
@@ -158,3 +161,14 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
             error.add_note(line)
         raise error
     return declared, asserted
+
+
+def _without_ends(column: Any, n_units: int | None) -> dict[str, Any]:
+    """The fields of a column; of whole numbers that name rows the length stays, not the least and greatest."""
+    content = dict(column)
+    if column.is_identifier and column.bounds is not None:
+        room = 10 * n_units if isinstance(n_units, int) else 0  # to draw as many anew
+        n_digits = max(len(str(abs(number))) for number in (*column.bounds, room))
+        most = int(min(INT64[1], exactly_up_to(column.dtype or "int64"), 10**n_digits - 1))
+        content["bounds"] = (-most if column.bounds[0] < 0 else 0, most)
+    return content

@@ -136,6 +136,21 @@ def test_how_many_rows_of_a_unit_a_private_fit_takes_is_not_read_off_the_table()
     assert not {*train["patient_id"]} & {*holdout["patient_id"]}
 
 
+def test_ids_are_asserted_by_their_length_alone() -> None:
+    frame = DF.assign(patient_id=np.random.default_rng(1).permutation(len(DF)) + 100_123)
+    model = us.fit(frame, "independent", epsilon=1.0, n_units=800, public={}, progress=synth.quiet)
+    assert model.schema.columns["patient_id"].bounds == (0, 999_999)
+    assert model.sample(700, seed=0)["patient_id"].is_unique
+
+
+def test_one_row_less_moves_no_other_where_a_private_split_infers_what_columns_are() -> None:
+    frame = DF.assign(town=["a"] + ["b", "c"] * 299 + ["c"], income=np.arange(len(DF)) / 7)
+    frame.loc[0, "income"] = 1e6  # the first row alone has this town, and the largest income
+    whole, less = (us.split(rows, private=True) for rows in (frame, frame[1:]))
+    assert (whole.inside[1:] == less.inside).all()
+    pd.testing.assert_frame_equal(whole.holdout, frame[whole.inside].reset_index(drop=True), check_dtype=False)
+
+
 def test_a_holdout_is_a_third_of_few_rows_and_a_fifth_where_their_number_is_not_public() -> None:
     assert [len(side) for side in us.split(DF)] == pytest.approx([396, 204], abs=1)
     assert [len(side) for side in us.split(DF, private=True)] == pytest.approx([480, 120], abs=40)

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from synth.table import Table
 from tests.understudy.conftest import SCHEMA, SECRET, Workspace
 from understudy.cli import app, quickstart
 from understudy.extras.histories.model import HistoryModel
+from understudy.job.spec import build_job
 from understudy.quickstart import QuickStart, Units
 
 JUDGED = (0, 1, 3)
@@ -207,6 +209,8 @@ def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
         start = QuickStart.of(str(tmp_path / "t.csv"))
         jobs.append(start.declared(n_units=400, public=frozenset(), epsilon=1.0).job)
     assert jobs[0] == jobs[1]
+    hidden = replace(start, show_rows=False).job
+    assert [build_job(tomllib.loads(job)).evaluation.show_rows for job in (start.job, hidden)] == [True, False]
 
 
 def test_categories_that_a_spreadsheet_would_run_are_warned_of_without_being_shown(

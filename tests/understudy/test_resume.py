@@ -22,6 +22,7 @@ from tests.understudy.driving import RUN, SCRIPT, Driver, serving
 from understudy.bundle.verification import Demand, verify
 from understudy.run import stages
 from understudy.run.plan import make_plan
+from understudy.run.workspace import unfinished
 
 PRIVATE = {"independent": {"epsilon": 0.5}, "mst": {"epsilon": 1.0}}
 GENERATORS = {**PRIVATE, "plain": {"generator": "independent"}}
@@ -433,3 +434,17 @@ def test_a_copy_of_unfinished_work_draws_nothing_once_its_run_is_finished(driver
     (folder / "copy").rename(folder / ".out.unfinished")
     assert driver.attempt(folder) == 2
     assert (folder / "draws.log").read_text() == drawn
+
+
+def test_what_is_left_of_an_output_that_was_moved_away_is_not_taken_up(tmp_path: Path) -> None:
+    names, out, left = {"job": "a"}, tmp_path / "out", tmp_path / "left"
+    with unfinished(out) as work:
+        work.claim(names)
+        work.measured("mst").write_text("{}")
+        work.unfinished.publish()
+        shutil.copytree(work.folder, left)  # of a process that is killed here
+    out.rename(tmp_path / "moved")
+    left.rename(work.folder)
+    with unfinished(out) as again:
+        again.claim(names)
+        assert not again.measured("mst").exists()

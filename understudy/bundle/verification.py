@@ -129,6 +129,9 @@ def verify(folder: Path, demand: Demand) -> Verification:
     ]
     if demand.signed_off and len(sign_offs) < len(SIGN_OFFS):
         problems.append(_without_sign_off(manifest, sign_offs, sha256))
+    elif demand.signed_off and not (demand.sign_off_keys or demand.keys):
+        anybody = "anybody makes two keys and two names; name with --sign-off-key those that you have from either"
+        problems.append(Problem("another key", SIGN_OFFS, f"nobody says whose keys signed this off: {anybody}"))
     if withdrawal is not None:
         problems.append(Problem("withdrawn", (WITHDRAWAL,), f"it is {withdrawal.sentence}"))
     if manifest.about.valid_until is not None and demand.today > manifest.about.valid_until:

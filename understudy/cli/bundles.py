@@ -61,9 +61,7 @@ def verify(
     signer: Signers = None,
     sign_off_key: SignOffKeys = None,
     register: Register = None,
-    signed_off: Annotated[
-        bool, opt("A bundle that two people have not signed off does not verify.", "--require-sign-off")
-    ] = False,
+    signed_off: Annotated[bool, opt("Two keys that are named must have signed it off.", "--require-sign-off")] = False,
 ) -> int:
     """Check that a bundle is as it was sealed, who signed it, and that it may still be relied on.
 

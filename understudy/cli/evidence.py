@@ -12,6 +12,7 @@ from understudy.cli.options import (
     MeasureOption,
     OutFile,
     SeedOption,
+    ShowRowsOption,
     SignKey,
     TargetOption,
     TargetsOption,
@@ -83,7 +84,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
             min=100,
         ),
     ] = 100_000,
-    show_rows: Annotated[bool, typer.Option(help="Let the internal report show a few real rows.")] = True,
+    show_rows: ShowRowsOption = True,
     clamp: ClampOption = False,
     force: Annotated[bool, opt("Replace the file if it exists.", "--force")] = False,
 ) -> int:
@@ -207,6 +208,7 @@ def report(
     out: OutFile,
     policy: Annotated[list[str] | None, opt("A policy to judge by; may be repeated.")] = None,
     waivers: WaiverFile = None,
+    show_rows: ShowRowsOption = True,
 ) -> int:
     """Show an evaluation as one HTML page that needs neither script nor network. It is internal: it reads real data."""
     from evaluate.gate.policy import build_waivers
@@ -222,6 +224,7 @@ def report(
     rules = [read_policy(one) for one in policy or ()]
     answers = () if waivers is None else build_waivers(read_toml(waivers, "waivers", JobError))
     found = read_evaluation(evaluation)
+    found = found if show_rows else found.without_rows()
     named = found.provenance.release if any(c.name == found.provenance.release for c in found.candidates) else None
     with console.stage("report"):
         verdicts = judge(found, rules, waivers=answers)

@@ -52,6 +52,7 @@ TargetOption = Annotated[str | None, opt("Column that models predict; none: the 
 TargetsOption = Annotated[
     str, opt("Rows of either side that attacks are tried on at most; all: every one.", "--targets")
 ]
+ShowRowsOption = Annotated[bool, opt("Let the internal report show a few real rows.")]
 
 
 def options_of(clamp: bool, measure: list[str] | None, rows: Mapping[str, Any], **said: Any) -> "EvaluationOptions":

@@ -1,12 +1,13 @@
 """`understudy try`: from a table alone to a report, with no other file."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import SeedOption, Table, console_of, opt
+from understudy.cli.options import SeedOption, ShowRowsOption, Table, console_of, opt
 from understudy.cli.schemas import EntityOption, NoEntityOption, NoOrderOption, OrderOption, check_units
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
     order: OrderOption = None,
     no_order: NoOrderOption = False,
     seed: SeedOption = 0,
+    show_rows: ShowRowsOption = True,
     yes: Annotated[bool, opt("Ask nothing. Nothing is asserted for anybody.", "--yes")] = False,
 ) -> int:
     """From a table to a report with no other file: infer, split, fit, evaluate, judge.
@@ -63,7 +65,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
         _refuse_to_assert(table, yes=yes)
     with console.stage("infer"):
         units = Units(entity, order, propose_entity=not no_entity, propose_order=not no_order)
-        start = QuickStart.of(table, target=target, units=units, seed=seed)
+        start = replace(QuickStart.of(table, target=target, units=units, seed=seed), show_rows=show_rows)
     place = start.folder if out is None else out
     _tell_schema(start, console)
     if epsilon is not None:

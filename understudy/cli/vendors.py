@@ -12,6 +12,7 @@ from understudy.cli.options import (
     OutFolder,
     SchemaFile,
     SeedOption,
+    ShowRowsOption,
     SignKey,
     TargetOption,
     TargetsOption,
@@ -60,6 +61,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     target: TargetOption = None,
     task: TaskOption = None,
     targets: TargetsOption = "8000",
+    show_rows: ShowRowsOption = True,
     clamp: ClampOption = False,
     sign_key: SignKey = None,
 ) -> int:
@@ -78,8 +80,9 @@ def compare(  # noqa: PLR0913 - options of the command line
     signer = signer_of(sign_key, console)
     names = None if labels is None else tuple(label.strip() for label in labels.split(","))
     options = options_of(
-        clamp, measure, {"targets": targets}, seed=seed, time_limit_s=time_limit_s, target=target, task=task
-    )
+        clamp, measure, {"targets": targets}, seed=seed, time_limit_s=time_limit_s, target=target, task=task,
+        show_rows=show_rows,
+    )  # fmt: skip
     asked = Asked(real, holdout, schema, tuple(tables), policy, names, claims, rows, options)
     with console.stage("compare") as progress:
         found = compared(asked, progress)

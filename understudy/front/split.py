@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from synth.declare import declare_schema, measurable
 from synth.errors import JobError
 from synth.infer import infer_schema
 from synth.schema import Schema
@@ -36,6 +37,8 @@ def split(
     """
     if schema is None:
         schema = infer_schema(real, target=target, entity=entity, constraints=False)
+        if settings.get("private"):  # a row is named by what it holds, never by bounds or a list that others are in
+            schema = declare_schema(schema, measure=measurable(schema))
     elif not isinstance(schema, Schema):
         raise JobError(f"schema is a {type(schema).__name__}, and split(real, schema) takes the table first")
     elif target is not None or entity is not None:

@@ -230,7 +230,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
         try:
             wait_for_workers(work.workers, out)
             check_free(out)
-            if restart:
+            if restart or not work.result.exists():  # what is left of work whose output was moved away
                 work.unfinished.clear()
             _sweep(work.folder)
             yield work

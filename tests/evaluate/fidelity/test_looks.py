@@ -61,6 +61,12 @@ def test_histories_are_whole_and_in_order_and_what_names_somebody_is_masked(most
         assert len(history) == looks.N_ROWS or tuple(history["weight"].astype(float)) in lengths
 
 
+def test_what_names_somebody_is_masked_where_a_copy_repeats_it() -> None:
+    columns = {each["column"]: each for each in shown(visits(1), visits(1))["rows"]["columns"]}
+    assert all(set(columns[name]["synthetic"]) == {looks.MASKED} for name in HIDDEN)
+    assert looks.MASKED not in columns["weight"]["synthetic"]
+
+
 def test_rows_are_drawn_by_seed_whatever_their_order() -> None:
     without = {**SCHEMA["columns"], "who": {**SCHEMA["columns"]["who"], "drop": True}}
     flat = {"status": "declared", "columns": without}

@@ -64,6 +64,8 @@ def test_two_people_sign_off_each_with_a_key_of_their_own(signed_bundle: Path, s
     sign_off(signed_bundle, ODE, demand(), signers["ode"])
     whole = found(signed_bundle, **keys, signed_off=True)
     assert (whole.problems, whole.notes) == ((), ())
+    (anybody,) = found(signed_bundle, signed_off=True).problems
+    assert "nobody says whose keys signed this off" in anybody.sentence
     assert [(one.predicate.by, one.manifest_sha256) for one in whole.sign_offs] == [
         (LIND, whole.sha256),
         (ODE, whole.sha256),

@@ -65,6 +65,8 @@ def test_one_secret_among_thousands_fails_every_policy_with_its_sentence_and_hon
     assert secret(train).strip() in listed["sentence"]
     assert (listed["synthetic_rows"], listed["train_rows"]) == (n_leaks, 1)
     check_figures(found.figures)
+    hidden = Real.prepare(train, held_out, SCHEMA, show_rows=False).beside(table)
+    assert not measure_candidate("t", hidden, measures=[NAME]).figures
 
 
 def test_a_secret_in_prose_without_digits_is_a_copied_sentence() -> None:

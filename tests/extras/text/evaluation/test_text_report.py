@@ -135,6 +135,7 @@ def test_figures_of_texts_are_read_back_as_they_were_written_and_refused_where_t
     again = evaluation_from(written)
     assert again.candidates[1].figures["texts"] == measured.candidates[1].figures["texts"]
     assert again.candidates[1].figures["text_copies"] == COPIES
+    assert SECRET not in again.without_rows().to_json()
     assert again.real.texts == (TEXT,)
     content = json.loads(written)
     del content["candidates"][1]["figures"]["text_copies"]["columns"][0]["sentences"][0]["n_words"]

@@ -15,7 +15,7 @@ training unit alone has, in texts or in columns. Those of a kind count where the
 and names as frequent as at their places in real values, and what two units share (`too_many`).
 
 What is repeated is listed for somebody to look at: a public text that one unit alone quotes looks like a secret. These
-are real people's sentences, so that no public output reads the figure "text_copies".
+are real people's sentences, so that no public output reads the figure "text_copies", and `show_rows` leaves it out.
 
 Source: Carlini et al. 2019, arXiv:1802.08232; Karlin & Altschul 1990 (the tail of the dearest common run); Good 1953.
 """
@@ -23,7 +23,7 @@ Source: Carlini et al. 2019, arXiv:1802.08232; Karlin & Altschul 1990 (the tail 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -86,7 +86,7 @@ def measure(tables: Tables) -> MetricResult:
     copied, leaks = _copied(sides, len(tables.synthetic))
     personal, hits = _personal(texts, tables)
     places = [*(_located(texts, sides, *leak) for leak in leaks[:_TRIED]), *hits]
-    figure = {"text_copies": {"columns": _listed(texts, places, tables)}}
+    figure = {"text_copies": {"columns": _listed(texts, places, tables)}} if tables.show_rows else {}
     if isinstance(copied, Failure):
         return MetricResult((personal,), (copied,), figure)
     return MetricResult((copied, personal), (), figure)
@@ -267,6 +267,8 @@ def _of_rows(side: pd.DataFrame, schema: Schema) -> Iterator[tuple[int, Value]]:
 
 class CopiedTexts(FigurePart):
     """Sentences of training texts that synthetic texts repeat, with how many rows of either table hold it."""
+
+    shows_rows: ClassVar[bool] = True
 
     class Column(FigurePart):
         class Sentence(FigurePart):
