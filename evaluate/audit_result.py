@@ -55,7 +55,7 @@ class AuditCheck(Record):
     """A check beside the attack."""
 
     what: str
-    """That was checked."""
+    """What was checked."""
     looked_at: str
     """What it saw."""
     would_show: str = ""

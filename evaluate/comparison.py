@@ -18,7 +18,7 @@ class ComparisonTerms(Record):
     """Terms that are the same for all tables."""
 
     rows: Count
-    """Of each table that are compared."""
+    """Rows of each table that are compared."""
     rows_asked: Count | None
     """Rows that somebody asked for; `None` where nobody did."""
     train_rows: Count
@@ -210,7 +210,7 @@ class VendorRanking(Record):
     __repr__ = brief_repr
 
     terms: ComparisonTerms
-    """That are the same for all."""
+    """What is the same for all."""
     vendors: tuple[VendorResult, ...]
     """Each with its standing."""
     order: Order

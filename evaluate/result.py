@@ -34,7 +34,7 @@ __all__ = [
     "GeneratorRecord", "Reason", "SelfTest",
 ]  # fmt: skip
 
-SCHEMA_VERSION = 3  # Version of `evaluation.json`; another one is refused
+SCHEMA_VERSION = 4  # Version of `evaluation.json`; another one is refused
 
 NOTICE = "Internal: this file holds numbers computed from real rows, and may show some, outside any privacy guarantee."
 

@@ -25,6 +25,7 @@ from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import Schema
+from synth.schema.counted import unordered
 from synth.split import halves, twins
 
 MAX_ROWS = 2_000  # Rows of train and holdout together
@@ -192,9 +193,9 @@ def _narrowed(tables: Tables) -> Tables:
         return tables
     drawn = np.random.default_rng([tables.seed, 4]).permutation(sorted(schema.learned))[:MAX_COLUMNS]
     kept = {*map(str, drawn), schema.target, schema.entity}
-    # How a column is modeled may name columns that were not drawn.
+    # A column may name others, which were not drawn: what it is modeled by, rises with, or stands in one cell with.
     columns = {
-        name: column if column.modeled is None else column.model_copy(update={"modeled": None})
+        name: unordered(column).model_copy(update={"modeled": None, "part": None})
         for name, column in schema.columns.items()
         if name in kept
     }

@@ -86,8 +86,7 @@ class _Sides:
     schema: Schema
     declared: Schema
     train: pd.DataFrame  # *Sensitive*. The rows the generator saw, or a seeded sample of them
-    # *Sensitive*. Half of the holdout: the fresh real sample that the references of privacy and utility are measured
-    # on.
+    # *Sensitive*. Half of the holdout: the fresh real sample of attacks and models; copies are counted in all of it.
     fresh: pd.DataFrame
     control: pd.DataFrame  # *Sensitive*. The other half: non-members of attacks and the test set of utility
     shuffled: pd.DataFrame  # *Sensitive*. The training rows, each column shuffled on its own: the floor

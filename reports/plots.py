@@ -313,7 +313,7 @@ class Plots:
             raise _absent(chosen, "attacks", "privacy.membership")
         how = (
             "The dashed line is guessing. Filled dots are members, hollow ones others; the tick is what the attacker's "
-            "own sample gives."
+            "own sample gives. The less is found, the further right."
         )
         return Chart("attacks", f"Attacks on {chosen.name}", f"{note.sentence} {how}", tuple(drawings))
 

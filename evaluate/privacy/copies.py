@@ -204,7 +204,7 @@ def measure(tables: Tables) -> MetricResult:
         numbers = [(f"{name}.excess", excess, 0.0, ", less the same share of fresh real rows")]
         if name == "privacy.copies":
             numbers.insert(0, (name, copied, fresh[0], " in every learned column"))
-        else:  # its lower end is that of certain copies, one honest table in a thousand
+        else:  # lower end: above 0 for hardly one in a thousand tables whose rows repeat train's as held-out rows do
             sure = (clustered(hit, side.units, CERTAINLY) for hit, side in zip(hits, sides, strict=True))
             numbers[0] = (f"{name}.excess", (excess[0], newcombe(*sure)[1], excess[2]), *numbers[0][2:])
         for number, (value, low, high), reference, end in numbers:

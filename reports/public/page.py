@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evaluate.released import COLUMN, N_ROWS, RIGHT, Released
+from evaluate.released import COLUMN, MEASURES, N_ROWS, RIGHT, Released
 from evaluate.result import Candidate
 from evaluate.text import alike, count, number, percent, plain, short
 from reports.audits import audit_note
@@ -29,12 +29,13 @@ TALL, BASE, MARGIN = 132.0, 104.0, 34.0
 
 
 def released_strip(released: Released, top: float) -> Markup:
-    """One released number on a line from zero: a dot, its interval, and a tick for what chance alone would show."""
+    """One released number from 0 to `top`, better to the right: a dot, its interval, and a tick for chance alone."""
     width, height = STRIP
     middle, spoken = height / 2, _spoken(released)
 
     def x(value: float) -> float:
-        return 6 + min(value / top, 1.0) * (width - 12)
+        share = min(value / top, 1.0)
+        return 6 + (share if MEASURES[released.measure] == "higher" else 1 - share) * (width - 12)
 
     root = svg.canvas(width, height, spoken, "strip")
     svg.hint(root, spoken)
@@ -158,7 +159,7 @@ def words_of(facts: PublicFacts, verdict: PublicVerdict) -> tuple[str, str]:
 
 
 def _picture(number: Released, numbers: Sequence[Released]) -> Markup | None:
-    """Distances share one line from zero; a count has none."""
+    """Distances share one line down to zero; a count has none."""
     if number.measure == N_ROWS:
         return None
     alike = [one for one in numbers if one.measure not in (N_ROWS, RIGHT)]

@@ -152,8 +152,8 @@ def test_what_no_evaluation_writes_is_damage(what: str) -> None:
         ('"n": 1000', '"n": 1' + "0" * 5000),
         ('"n": 1000', '"n": ' + "[" * 5000 + "]" * 5000),
         ('"n": 1000', '"n": ' + "[" * 100_000 + "]" * 100_000),
-        ('"schema_version": 3', '"schema_version": 3.0'),
-        ('"schema_version": 3', '"schema_version": true'),
+        ('"schema_version": 4', '"schema_version": 4.0'),
+        ('"schema_version": 4', '"schema_version": true'),
         ('"name": "m"', '"name": "\\ud800"'),
     ],
 )

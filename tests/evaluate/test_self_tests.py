@@ -20,6 +20,7 @@ from evaluate.result_io import evaluation_from
 from evaluate.self_tests import COLUMNS, COPIES, MAX_ROWS, MEMBERSHIP, PAIRS, self_tests_of
 from evaluate.tables import MetricResult, Real, Tables
 from synth.infer import infer_schema
+from synth.schema import build_schema
 
 POLICIES = Path(__file__).parents[2] / "evaluate" / "policies"
 SHIPPED = ("internal", "partner", "public")
@@ -251,6 +252,25 @@ def test_a_wide_table_is_looked_at_by_some_of_its_pairs() -> None:
 
     self_tests_of(real_of(wide, 60, 80), ASKED, run)
     assert learned == {COPIES: 60, COLUMNS: 60, PAIRS: self_tests.MAX_COLUMNS, MEMBERSHIP: self_tests.MAX_COLUMNS}
+
+
+def test_columns_that_name_each_other_are_parted_where_a_wide_table_is_narrowed() -> None:
+    number = {"kind": "integer", "bounds": [0, 9]}
+    columns = {"who": {"kind": "identifier", "template": "####", "rises_with": ["x0"]}}
+    for i in range(self_tests.MAX_COLUMNS):
+        columns |= {f"x{i}": number, f"y{i}": {**number, "modeled": {"expression": f"x{i}"}}}
+        columns |= {
+            f"{z}{i}": {**number, "part": {"column": f"z{i}", "form": "{}/{}", "place": "ab".index(z)}} for z in "ab"
+        }
+    schema = build_schema({"status": "declared", "entity": "who", "columns": columns})
+
+    def rows(n: int, first: int) -> pd.DataFrame:
+        values = np.random.default_rng(first).integers(0, 10, (n, len(columns) - 1))
+        return pd.DataFrame(values, columns=[*columns][1:]).assign(who=[f"{first + i:04d}" for i in range(n)])
+
+    tables = Tables.prepare(rows(60, 1), rows(60, 100), rows(60, 200), schema)
+    narrow = self_tests._narrowed(tables).schema
+    assert len(narrow.learned) == self_tests.MAX_COLUMNS and narrow.entity == "who"
 
 
 def test_no_clock_decides_a_self_test_nor_any_other_number(monkeypatch: pytest.MonkeyPatch) -> None:

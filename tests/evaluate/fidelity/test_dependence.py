@@ -14,6 +14,7 @@ from evaluate.fidelity import dependence
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.gate.policy import load_policy, shipped
+from evaluate.intervals import HALVES, replicate_groups
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
@@ -108,24 +109,33 @@ def test_fresh_rows_keep_all_limits_and_are_near_zero(
     assert share.n == min(len(fresh), len(train))
 
 
-def test_it_is_the_squared_difference_of_joint_less_independent_shares_without_its_noise(tables: Tables) -> None:
-    coded = EncodedSamples.of(tables, Samples.draw(tables).whole())
-    a, b = coded.columns.index("color"), coded.columns.index("length")
-    counts = next(coded.each([(a, b)]))
-    kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
-    cells = [table.sum(axis=0).reshape(coded.sizes[a], coded.sizes[b]) for table in counts[:2]]
-    parts = []
-    for cell in cells:
-        joint = cell / cell.sum()
-        beyond = joint - np.outer(joint.sum(1), joint.sum(0))
-        # Up to each bin of the number, then `other` and `missing`.
-        parts.append(np.column_stack([beyond[:, : i + 1].sum(1) for i in range(coded.sizes[b] - 2)] + [beyond[:, -2:]]))
-    shares = cells[0].sum(1) / cells[0].sum(), cells[0].sum(0) / cells[0].sum()
-    up_to = np.r_[np.cumsum(shares[1][:-2]), shares[1][-2:]]
-    scale = (shares[0] * (1 - shares[0])).sum() * (up_to * (1 - up_to)).sum()
-    squares = dependence.Squares.of_counts(counts, *kinds)
-    assert squares.square[0] == pytest.approx(((parts[1] - parts[0]) ** 2).sum() / scale)
-    assert squares.square[-1] == pytest.approx((parts[0] ** 2).sum() / scale)
+@pytest.mark.parametrize("are_numbers", [(False, False), (True, False), (False, True), (True, True)])
+def test_squares_are_those_of_joint_less_independent_shares(are_numbers: tuple[bool, bool]) -> None:
+    rng, sizes = np.random.default_rng([*map(int, are_numbers)]), (4, 6)
+    counts = rng.multinomial(40, rng.dirichlet(np.ones(24), (4, 1)), (4, 16))
+    counts[:, :, ::6] = 0  # a code of the second column that nobody has
+    indicators = []
+    for size, is_number in zip(sizes, are_numbers, strict=True):
+        is_code = np.eye(size)
+        indicators.append([is_code[: i + 1].sum(0) if is_number and i < size - 2 else is_code[i] for i in range(size)])
+
+    def covariances(cells: np.ndarray) -> np.ndarray:
+        joint = cells.reshape(sizes) / cells.sum()
+        return np.array(
+            [a @ joint @ b - (a @ joint.sum(1)) * (b @ joint.sum(0)) for a in indicators[0] for b in indicators[1]]
+        )
+
+    whole = counts[0].sum(axis=0).reshape(sizes) / counts[0].sum()
+    shares = [np.array(each) @ whole.sum(axis=1 - axis) for axis, each in enumerate(indicators)]
+    scale = np.prod([(share * (1 - share)).sum() for share in shares]) ** 0.5
+    parts = replicate_groups(16)[: HALVES.stop]
+    train, *others = (np.array([covariances(part @ table) for part in parts]) / scale for table in counts)
+    found = dependence.Squares.of_counts(tuple(counts), sizes, are_numbers)
+    for i, of in enumerate((*(other - train for other in others), train)):
+        moved = (of[1:16] - of[16:]) / 2
+        np.testing.assert_allclose(found.square[i], of[0] @ of[0])
+        np.testing.assert_allclose(found.slope[i], moved @ of[0], atol=1e-12)
+        np.testing.assert_allclose(found.noise[i], moved @ moved.T, atol=1e-12)
 
 
 def test_a_relation_that_no_correlation_sees_is_lost_all_the_same(tables_of: Callable[..., Tables]) -> None:

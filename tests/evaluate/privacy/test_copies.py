@@ -1,8 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from evaluate.intervals import clustered
+from evaluate.intervals import clustered, newcombe, wilson
 from evaluate.privacy import copies
 from evaluate.privacy.copies import chi_square
 
@@ -70,6 +71,21 @@ def test_the_interval_of_the_row_counts_covers_one_for_independent_samples():
         ends.append(chi_square([np.array([train, other])[:, seen]]).dispersion[1:])
     covered = np.mean([low <= 1 <= high for low, high in ends])
     assert 0.93 <= covered <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("n_synthetic", "n_holdout", "most"), [(4000, 1000, 0.001), (1000, 1000, 0.001), (300, 1200, 0.002)]
+)
+def test_rows_that_equal_training_rows_as_often_as_held_out_ones_are_hardly_ever_certain_copies(
+    n_synthetic, n_holdout, most
+):
+    for share in (0.0005, 0.005, 0.03):
+        hits = [stats.binom(n, share) for n in (n_synthetic, n_holdout)]
+        rates = [
+            [(of.pmf(k), wilson(k / n, n, copies.CERTAINLY)) for k in range(int(of.isf(1e-8)) + 1)]
+            for of, n in zip(hits, (n_synthetic, n_holdout), strict=True)
+        ]
+        assert sum(p * q for p, a in rates[0] for q, b in rates[1] if newcombe(a, b)[1] > 0) <= most
 
 
 def test_mean_and_variance_of_the_chi_square_are_exact():

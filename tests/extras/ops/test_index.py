@@ -254,11 +254,11 @@ def test_a_sign_off_counts_by_keys_that_were_named(
 
 def test_verdicts_of_an_evaluation_of_another_version_count_without_figures(output: Path) -> None:
     path = output / "evaluation.json"
-    path.write_text(path.read_text().replace('"schema_version": 3', '"schema_version": 2', 1))
+    path.write_text(path.read_text().replace('"schema_version": 4', '"schema_version": 2', 1))
     _reseal(output)
     found = rows(output.parents[1])
     assert {(row.state, row.is_measured) for row in found} == {("PASS", False)}
-    assert all("schema_version=3" in row.reason for row in found)
+    assert all("schema_version=4" in row.reason for row in found)
 
 
 def test_what_is_an_output_is_a_row_and_nothing_else(output: Path) -> None:
