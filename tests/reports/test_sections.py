@@ -92,7 +92,8 @@ def told(auc: float) -> Candidate:
 def test_every_line_is_named_as_its_number_is_and_better_is_right_of_worse(evaluation: Evaluation) -> None:
     lines = compose(evaluation).overview
     assert [line.title for line in lines] == [
-        "Boosting, trained on synthetic", "Pair distance beyond noise", "Membership attack, AUC", "Guarantee on attacks",
+        "Boosting, trained on synthetic", "Pair distance beyond noise", "Membership attack, AUC",
+        "Guarantee on attacks",
     ]  # fmt: skip
     for line in lines:
         worse, better = extent_of(line.estimates, line.around)
