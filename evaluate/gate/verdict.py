@@ -114,7 +114,7 @@ class Verdict:
         n_open = sum(finding.outcome == "INCONCLUSIVE" for finding in counted) - len(stuck)
         more = f" {n_open} more {'is' if n_open == 1 else 'are'} open: the findings say what settles each."
         which = f"{len(stuck)} of {len(counted)} rules, {listed([rule.measure for rule in stuck])}"
-        return f"{CANNOT}: no rows of this table decide {which}. {ways_out(*stuck)}{more if n_open else ''}"
+        return f"{CANNOT}: the rows of this table cannot decide {which}. {ways_out(*stuck)}{more if n_open else ''}"
 
     def to_dict(self) -> dict[str, Any]:
         names = ("candidate", "policy", "version", "audience", "verdict", "reason")

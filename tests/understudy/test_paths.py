@@ -19,11 +19,11 @@ def test_a_notebook_goes_from_a_table_to_a_report_in_five_lines(
     (lines,) = (block.text for block in blocks(ROOT / "README.md") if block.language == "python")
     assert sum(bool(re.match("(?!import|print).", line)) for line in lines.splitlines()) == 5
     monkeypatch.chdir(tmp_path)
-    small_table(300)[["age", "ill"]].to_csv("patients.csv", index=False)
+    small_table(300)[["age", "ill"]].rename(columns={"ill": "readmitted"}).to_csv("patients.csv", index=False)
     names: dict[str, Any] = {}
     exec(compile(lines.replace("pandas", library), "README.md", "exec"), names)
     shown = capsys.readouterr()
-    assert [line.split()[:2] for line in shown.err.splitlines()[1:3]] == [["age", "integer"], ["ill", "boolean"]]
+    assert [line.split()[:2] for line in shown.err.splitlines()[1:3]] == [["age", "integer"], ["readmitted", "boolean"]]
     assert "Column distance beyond noise" in shown.out
     assert re.search("^synthetic: (PASS|FAIL|INCONCLUSIVE) under policy internal", shown.out, re.MULTILINE)
     assert type(names["synthetic"]).__module__.startswith(library)

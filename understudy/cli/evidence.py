@@ -271,9 +271,8 @@ def reason_line(finding: "Finding") -> str:
     """A rule with its outcome, number and limit, the reason, and who answers for it."""
     from reports.glossary import shown
 
-    number = (
-        "" if finding.estimate is None else f", {shown(finding.estimate)} against a limit of {finding.rule.limit:g}"
-    )
+    limit = f"{finding.rule.limit:g}{finding.rule.second}"
+    number = "" if finding.estimate is None else f", {shown(finding.estimate)} against a limit of {limit}"
     return f"{_named(finding)}: {finding.outcome}{number}. {finding.reason}{_answer(finding)}"
 
 

@@ -171,12 +171,13 @@ def test_a_verdict_that_no_rows_decide_says_so_at_once_with_both_ways_out() -> N
     verdict, page, summary = small(narrow, LOST, VALID)
     assert verdict.verdict == "INCONCLUSIVE"
     assert verdict.reason == (
-        f"CANNOT BE DECIDED: no rows of this table decide 2 of 3 rules, '{AUC}', '{GAP}'. Two ways out: a private fit "
+        f"CANNOT BE DECIDED: the rows of this table cannot decide 2 of 3 rules, '{AUC}', '{GAP}'. Two ways "
+        "out: a private fit "
         f"of epsilon 0.4, or about 1.5 of Gaussian noise, proves '{AUC}'; or a named person waives each."
     )
     assert str(verdict).splitlines()[1].strip() == verdict.reason == verdict.to_dict()["reason"]
     for shown in (page, verdict._repr_html_(), summary):
-        assert "no rows of this table decide 2 of 3 rules" in shown
+        assert "the rows of this table cannot decide 2 of 3 rules" in shown
     waived, _, _ = small(narrow, LOST, VALID, waived=True)
     assert "decide 1 of 2 rules" in waived.reason and "proves it; or a named person waives it" in waived.reason
     # What is proved is decided; what rows decide is counted apart.
@@ -188,7 +189,7 @@ def test_nothing_is_said_of_a_verdict_that_rows_decide_or_that_fails() -> None:
     for found in ((WIDE, replace(LOST, high=0.19), MAYBE), (WIDE, replace(LOST, low=0.3, value=0.4, high=0.5), VALID)):
         verdict, page, _ = small(*found)
         assert verdict.verdict != "PASS"
-        assert verdict.reason == "" and "no rows of this table decide" not in page
+        assert verdict.reason == "" and "the rows of this table cannot decide" not in page
 
 
 @pytest.mark.parametrize(
