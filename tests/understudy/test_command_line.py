@@ -14,7 +14,7 @@ from synth.errors import MissingExtra
 from understudy.cli import app
 from understudy.cli.root import hoisted, refuse_another_evaluate
 
-MOST_COMMANDS = 36
+MOST_COMMANDS = 32
 
 
 def below(command: Any, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
