@@ -15,19 +15,23 @@ from synth.domain import Discretizer
 from synth.domain.counts import Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
-from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.marginal_selection import Search, Weight, Workload, check_workload, column_weights
-from synth.generators.fitting.noisy_pairs import (
+from synth.generators.fitting.columns import COLUMNS
+from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
+from synth.generators.fitting.selection import (
     CHOICES_FIELD,
     EXPONENTIAL,
     NOISY_PAIRS,
     Choices,
     NoisyPairEvents,
     NoisyPairs,
+    Search,
+    Weight,
+    Workload,
     best_of,
+    check_workload,
+    column_weights,
     noisy_pair_events,
 )
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.marginals import Factor, MarkovRandomField, Measurement

@@ -9,7 +9,7 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
-from synth.generators.fitting.fixed_costs import with_overhead
+from synth.generators.fitting.columns import with_overhead
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
@@ -89,7 +89,7 @@ class Generator(BaseModel):
         """A model of the training table. `train`: *Sensitive*. Real rows: anything that `synth.fit` takes."""
         schema = self.schema_of_fit(schema)
         if not self.promises:
-            from synth.generators.fitting.counted import find_relations
+            from synth.generators.fitting.training_data import find_relations
 
             train, schema = find_relations(train, schema)
         taken: dict[str, Any] = {"seed": seed, "progress": progress}
@@ -97,7 +97,7 @@ class Generator(BaseModel):
         held = self._held(schema)
         if (counted := held.counted) is held:
             return self.fit_rows(train, held, **taken)
-        from synth.generators.fitting.counted import counted_source, under
+        from synth.generators.fitting.training_data import counted_source, under
 
         mapped = self.promises and self.counts_alone
         rows = counted_source(train, held, promises=self.promises, mapped=mapped)

@@ -24,10 +24,15 @@ from synth.dp.schedule import Schedule, require_declared
 from synth.errors import BudgetError, JobError
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import SIZES, domain_shares
-from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.marginal_selection import ITERATIONS, LEAST_DRAWS, MOST_CANDIDATES, MOST_TRIPLES
-from synth.generators.fitting.noisy_pairs import FOCUSED_PAIRS, OTHER_PAIRS
+from synth.generators.fitting.columns import COLUMNS, SIZES, domain_shares
+from synth.generators.fitting.selection import (
+    FOCUSED_PAIRS,
+    ITERATIONS,
+    LEAST_DRAWS,
+    MOST_CANDIDATES,
+    MOST_TRIPLES,
+    OTHER_PAIRS,
+)
 from synth.generators.latent_class import BEYOND_CODES, N_BATCHES, N_STEPS, LatentClass, has_order
 from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst

@@ -16,8 +16,9 @@ from pydantic import Field, field_validator
 from synth.domain import Discretizer
 from synth.domain.counts import Counts
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
-from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.noisy_pairs import (
+from synth.generators.fitting.columns import COLUMNS
+from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
+from synth.generators.fitting.selection import (
     CHOICES_FIELD,
     EXPONENTIAL,
     FOCUS,
@@ -28,7 +29,6 @@ from synth.generators.fitting.noisy_pairs import (
     best_of,
     noisy_pair_events,
 )
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate

@@ -22,7 +22,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SubsampledGaussianEvent, gaussian_of_rho
 from synth.errors import BudgetError, TableError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.columns import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.fitting.training_data import NetworkRows, PrivateRows, units_of
 from synth.generators.models.neural_model import NeuralModel, require_torch

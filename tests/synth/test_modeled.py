@@ -15,9 +15,7 @@ from synth.domain import Discretizer
 from synth.domain.counted_form import from_counted, to_counted
 from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators import registry
-from synth.generators.fitting.counted import counted_source
-from synth.generators.fitting.mapped_table import MappedTable
-from synth.generators.fitting.training_data import TrainingTable
+from synth.generators.fitting.training_data import TrainingTable, counted_source
 from synth.generators.models.constraints import completed
 from synth.parsing import GivenFile
 from synth.row_order import broken_in
@@ -186,7 +184,7 @@ def test_missing_cells_are_filled_in_so_that_relations_hold() -> None:
 def test_what_is_left_is_counted_where_rows_are_as_it_is_here() -> None:
     schema = modeled()
     parts = Table.of(table()).on(ThreadPoolExecutor(1))
-    mapped = MappedTable.of(counted_source(parts, schema, promises=True, mapped=True), schema.counted)
+    mapped = counted_source(parts, schema, promises=True, mapped=True).under(schema.counted)
     here = TrainingTable(counted_source(table(), schema, promises=True, mapped=True))
     attributes = Discretizer.by_schema(schema.counted).attributes
     assert mapped is not None

@@ -127,7 +127,7 @@ def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
 
 
 def distance(before: Any, after: Any) -> float:
-    """L2 between two histograms."""
+    """L2 between two columns."""
     if isinstance(before, dict):
         return float(np.sqrt(sum((before.get(v, 0) - after.get(v, 0)) ** 2 for v in {*before, *after})))
     return float(np.linalg.norm(before - after))

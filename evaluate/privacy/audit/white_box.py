@@ -47,7 +47,7 @@ from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.marginal_selection import column_weights
+from synth.generators.fitting.selection import column_weights
 from synth.generators.wrapper import compose, draws_in_order, unwrapped, wrappers
 from synth.progress import Progress, quiet
 from synth.schema import Schema

@@ -1,1 +1,1 @@
-"""Parts of a fit: its rows, its fixed costs, single columns measured, marginals chosen."""
+"""Parts of a fit: its rows, single columns measured, marginals chosen."""

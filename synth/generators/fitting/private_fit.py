@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from synth.dp.schedule import Schedule, require_declared, resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import SIZES, measure_domain, observe_spikes
-from synth.generators.fitting.histograms import Merging, measure_columns
-from synth.generators.fitting.mapped_table import MappedTable
-from synth.generators.fitting.training_data import RowsElsewhere, TrainingTable, bound_contributions
+from synth.generators.fitting.columns import SIZES, Merging, measure_columns, measure_domain, observe_spikes
+from synth.generators.fitting.training_data import MappedTable, RowsElsewhere, TrainingTable, bound_contributions
 from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.observed import observe
 from synth.progress import Progress, quiet
@@ -37,11 +35,9 @@ PlannedT = TypeVar("PlannedT", bound=PlannedEvents)
 
 @dataclass(frozen=True)
 class PrivateFit:
-    """A fit under way.
-    `train`: *Sensitive*. Rows read cell by cell, contributions bounded.
-    """
+    """A fit under way, to rows, *Sensitive*, whose contributions are bounded."""
 
-    train: TrainingTable
+    train: TrainingTable | MappedTable
     schema: Schema
     budget: Budget
     promises: bool
@@ -72,16 +68,13 @@ class PrivateFit:
         return tuple((noisy / noisy.sum()).tolist()), max(n_rows, 1)
 
     def statement(self) -> PrivacyStatement | None:
-        """The privacy statement of the fit; `None` without epsilon."""
         return self.budget.statement(self.schema) if self.promises else None
 
 
 def start(
     generator: PrivateGenerator, train: Any, schema: Schema, budget: Budget | None, progress: Progress, seed: int = 0
 ) -> PrivateFit:
-    """Everything checked and calibrated, and the domain known; nothing else drawn yet.
-    `train`: *Sensitive*. Real rows: anything that `Rows.of` takes.
-    """
+    """Everything checked and calibrated, and the domain known; nothing else drawn yet. `train`: *Sensitive*."""
     rng = np.random.default_rng(seed)
     generator.check(schema)
     if not generator.promises:  # the same events, drawn without noise
@@ -90,20 +83,20 @@ def start(
         budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
         return PrivateFit(rows, schema, budget, False, progress, rng)
     budget = planned_budget(generator, schema, budget, progress)
-    rows = _training_table(generator, train, schema)
-    measured = measure_domain(rows, schema, budget)
-    return PrivateFit(rows.under(measured), measured, budget, True, progress, rng)
+    table = _training_table(generator, train, schema)
+    measured = measure_domain(table, schema, budget)
+    return PrivateFit(table.under(measured), measured, budget, True, progress, rng)
 
 
-def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> TrainingTable:
+def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> Any:
     """The rows as a private fit counts them; it never refuses by what a row holds: values are clamped."""
-    in_order = generator.in_order
     if isinstance(train, RowsElsewhere):  # never by its attributes: those of a DataFrame are columns
-        table: TrainingTable = train.training(schema, in_order=in_order)
-        return table
-    if generator.counts_alone and not in_order and (mapped := MappedTable.of(train, schema)) is not None:
-        return cast("TrainingTable", mapped)
-    return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=in_order))
+        return train.training(schema, in_order=generator.in_order)
+    if generator.counts_alone and not generator.in_order:
+        mapped = train if isinstance(train, MappedTable) else MappedTable.of(train, schema)
+        if mapped is not None:
+            return mapped.under(schema)
+    return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=generator.in_order))
 
 
 def planned_budget(
@@ -130,29 +123,16 @@ def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> b
     if schedule.delta != delta or share is None or first is None or schedule.epsilon > (generator.epsilon or 0.0):
         return False
     expected = plan(first / share)
-    pairs = zip(expected, schedule.events, strict=False)
-    return len(expected) == len(schedule.events) and all(_alike(one, other) for one, other in pairs)
+    return len(expected) == len(schedule.events) and all(map(_alike, expected, schedule.events))
 
 
-def _alike(one: Event, other: Event) -> bool:
+def _alike(planned: Event, event: Event) -> bool:
     """True if two events read the same at the same cost, but for rounding."""
-    if isinstance(one, SubsampledGaussianEvent) and isinstance(other, SubsampledGaussianEvent):
-        costs = math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=1e-9)
-    else:
-        costs = one.rho is not None and other.rho is not None and math.isclose(one.rho, other.rho, rel_tol=1e-9)
-    return costs and _identity(one) == _identity(other)
-
-
-def _identity(event: Event) -> tuple[object, ...]:
-    """The parts of an event that rounding does not touch."""
-    return (
-        event.mechanism,
-        event.what,
-        event.count,
-        getattr(event, "sensitivity", None),
-        getattr(event, "whole", None),
-        getattr(event, "sampling_rate", None),
-    )
+    exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate")
+    if any(getattr(planned, name, None) != getattr(event, name, None) for name in exact):
+        return False
+    costs = [e.noise_multiplier if isinstance(e, SubsampledGaussianEvent) else e.rho for e in (planned, event)]
+    return None not in costs and math.isclose(*costs, rel_tol=1e-9)  # type: ignore[arg-type]
 
 
 def known_names(known: Known) -> frozenset[str]:
@@ -166,11 +146,8 @@ def start_from(known: Known, domain: Mapping[str, int]) -> MarkovRandomField | N
 
 
 def as_it_is(train: Any, schema: Schema) -> tuple[TrainingTable, Schema]:
-    """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon.
-    `train`: *Sensitive*. Real rows: anything that `Rows.of` takes.
-    """
-    held = Rows.of(train, schema, outside="refuse")
-    return observed(TrainingTable(held))
+    """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon."""
+    return observed(TrainingTable(Rows.of(train, schema, outside="refuse")))
 
 
 def observed(rows: TrainingTable) -> tuple[TrainingTable, Schema]:

@@ -1,16 +1,20 @@
-"""Training data of a fit: rows read by counts alone, and encoded rows of a network, wherever the rows are.
+"""Training data of a fit: rows read by counts alone, here or on a cluster, and encoded rows of a network.
 
-One unit of privacy contributes a bounded number of rows: at most k of each entity. A network also knows the unit that
-each row belongs to.
+One unit of privacy contributes a bounded number of rows: at most k of each entity. Of rows on a cluster each part is
+counted there, and sums come here, and no whole row: of columns whose categories or frequent values are measured the
+distinct values with their counts. The rows of an entity move between workers, into one part.
 
 Source: bounding user contribution as in Wilson et al. 2020 (1909.01917).
 """
 
+import operator
+import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,16 +22,22 @@ from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer, dp_bounds
 from synth.domain.counted_form import to_counted
-from synth.domain.counts import SpooledTable
+from synth.domain.counts import CoarseCounts, Coarsening, SpooledTable, in_batches
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
+from synth.errors import JobError
+from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
-from synth.row_hash import entity_codes
+from synth.row_hash import content_hashes, entity_codes, entity_hashes, mix
 from synth.row_order import histories_of, rows_before
 from synth.schema import Schema
+from synth.schema.counted import measured_as
 from synth.schema.kinds import LineColumn
+from synth.table import Table
+from synth.table.chunk import Chunk, concat_chunks
+from synth.table.conforming import of_names, refuse
 from synth.table.rows import Rows
 from synth.table.spool import Disk
 from synth.transforms.columns import Columns
@@ -36,9 +46,11 @@ from synth.transforms.layout import Encoded, Layout
 if TYPE_CHECKING:
     from synth.neural.batches import UnitIndex
 
+T = TypeVar("T")
 Counted = NDArray[np.int64]
 ROWS_AT_ONCE = 1 << 19
 """Rows of whole entities that are put in order at a time, about."""
+MOST_ROWS = 200_000  # in which relations are looked for
 
 
 def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -> Rows:
@@ -82,11 +94,7 @@ def by_entity(rows: Rows, schema: Schema) -> Iterator[pd.DataFrame]:
 
 
 def counted_rows(rows: Rows, schema: Schema) -> Rows:
-    """The rows as they are counted; the same ones where nothing is modeled.
-
-    Each row is made from itself, and what looks back at the row before from rows of the same entity alone.
-    `rows`: *Sensitive*. Under the schema.
-    """
+    """*Sensitive*. The rows as they are counted, each made from itself and the row of its entity before it."""
     counted = schema.counted
     if counted is schema:
         return rows
@@ -96,11 +104,33 @@ def counted_rows(rows: Rows, schema: Schema) -> Rows:
     return Rows.from_frames(counted_frames, counted, rows.folder)
 
 
+def counted_source(train: Any, schema: Schema, *, promises: bool, mapped: bool) -> Any:
+    """What a fit under the counted schema reads. `train`: *Sensitive*. Real rows under the schema."""
+    if isinstance(train, RowsElsewhere):
+        return train  # they are brought to that form where they are
+    if mapped and (table := MappedTable.of(train, schema)) is not None:
+        return table
+    rows = Rows.of(train, schema, outside="clamp" if promises else "refuse")
+    return counted_rows(rows, schema)
+
+
+def under(model: Any, schema: Schema) -> Any:
+    """A model that was fitted to counted rows, as one of rows under the schema."""
+    return replace(model, schema=measured_as(schema, model.schema))
+
+
+def find_relations(train: Any, schema: Schema) -> tuple[Any, Schema]:
+    """The rows of a fit without epsilon, and the schema with what its columns are modeled as where it says nothing."""
+    if schema.status != "declared" or any(column.modeled is not None for column in schema.columns.values()):
+        return train, schema
+    rows = Rows.of(train, schema, outside="refuse")
+    n, some = len(rows), np.random.default_rng(0).permutation(len(rows))[:MOST_ROWS]
+    return rows, with_modeled(rows.frame() if n <= MOST_ROWS else rows.take(np.sort(some)), schema, n)
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """Rows that a fit reads by counts.
-    `rows`: *Sensitive*. Conforming to their schema; of a private fit, contributions bounded.
-    """
+    """Rows, *Sensitive*, that a fit reads by counts; of a private fit, contributions bounded."""
 
     rows: Rows = field(repr=False)
 
@@ -111,7 +141,6 @@ class TrainingTable:
 
     @property
     def schema(self) -> Schema:
-        """The schema of the rows."""
         return self.rows.schema
 
     def __len__(self) -> int:
@@ -156,18 +185,16 @@ class TrainingTable:
         column: Any = self.schema.columns[name]
         counts: Counter[float] = Counter()
         for frame in self.rows.frames(name):
-            places = column.positions(frame[name])
-            inside = np.clip(places[~np.isnan(places)], *column.ends) + 0.0
-            distinct, held = np.unique(inside, return_counts=True)
-            counts.update(dict(zip(distinct.tolist(), held.tolist(), strict=True)))
+            positions = column.positions(frame[name])
+            inside = np.clip(positions[~np.isnan(positions)], *column.ends) + 0.0
+            distinct, n_rows = np.unique(inside, return_counts=True)
+            counts.update(dict(zip(distinct.tolist(), n_rows.tolist(), strict=True)))
         return dict(counts)
 
     def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
-        """Counts of the present values of a number or time between edges, those beyond in the outermost.
-        `edges`: ascending, shape (n_cells + 1,).
-        """
-        places = (column.positions(frame[name]) for frame in self.rows.frames(name))
-        return sum((dp_bounds.histogram(some, edges) for some in places), np.zeros(len(edges) - 1, dtype=np.int64))
+        """Counts of the present values of a number or time between ascending edges, those beyond in the outermost."""
+        parts = (dp_bounds.histogram(column.positions(frame[name]), edges) for frame in self.rows.frames(name))
+        return sum(parts, np.zeros(len(edges) - 1, dtype=np.int64))
 
     def columns(self, folder: Path | None) -> Columns:
         """The rows as networks read them; what is made of them lies in a folder where it does not fit into memory."""
@@ -182,11 +209,138 @@ class RowsElsewhere:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, eq=False)
+class MappedTable:
+    """A table that a fit reads by counts, which are made where its rows are.
+
+    Cells are read under `cast`, and counted under the schema with its measured domains. Which rows of an entity stay is
+    a function of the key, *Sensitive*, and of what that entity's own rows hold.
+    """
+
+    table: Table = field(repr=False)
+    cast: Schema = field(repr=False)
+    schema: Schema
+    key: int = field(repr=False)
+
+    @classmethod
+    def of(cls, source: Any, schema: Schema) -> Self | None:
+        """A table whose rows lie elsewhere, such as a frame of Spark or Dask; `None`: they are read here."""
+        library = type(source).__module__.split(".")[0]
+        if not isinstance(source, Table) and library not in ("pyspark", "dask", "dask_expr"):
+            return None
+        table = Table.of(source)
+        if table.distributed is None:
+            return None
+        refuse(of_names(table.names, schema, extra=False))
+        if schema.entity is not None:
+            table = _together(table, schema, schema.entity)
+        return cls(table, schema, schema, secrets.randbits(64))
+
+    def under(self, schema: Schema) -> Self:
+        """The same rows, read under the schema with its measured domains."""
+        return replace(self, schema=schema)
+
+    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
+        return (sum(counts) for counts in zip(*self.map(partial(_cell_counts, attributes)), strict=True))
+
+    def coded(self, discretizer: Discretizer) -> "MappedCounts":
+        return MappedCounts(self, discretizer)
+
+    def rows_per_entity(self) -> Counted:
+        counts: Counted = sum(self.map(operator.methodcaller("rows_per_entity")))
+        return counts
+
+    def category_counts(self, name: str) -> dict[Any, int]:
+        return dict(sum(map(Counter, self.map(operator.methodcaller("category_counts", name))), Counter[Any]()))
+
+    def value_counts(self, name: str) -> dict[float, int]:
+        return dict(sum(map(Counter, self.map(operator.methodcaller("value_counts", name))), Counter[Any]()))
+
+    def place_counts(self, name: str, column: Any, edges: np.ndarray) -> Counted:
+        counts: Counted = sum(self.map(operator.methodcaller("place_counts", name, column, edges)))
+        return counts
+
+    def map(self, count: Callable[[TrainingTable], T]) -> list[T]:
+        """What is counted of each part of the rows."""
+        return self.table.map(partial(_count, count, self.cast, self.schema, self.key), self.cast)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedCounts:
+    """Counts of the codes of rows that stay where they are."""
+
+    table: MappedTable
+    discretizer: Discretizer
+
+    @property
+    def domain(self) -> dict[str, int]:
+        return dict(self.discretizer.sizes)
+
+    def counts(self, clique: Sequence[str]) -> Counted:
+        return next(self.each([clique]))
+
+    def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[Counted]:
+        """The counts of many cliques, in their order: many in one pass over the rows."""
+        for batch in in_batches(cliques, self.domain):
+            parts = self.table.map(partial(_clique_counts, self.discretizer, batch))
+            yield from (sum(counts) for counts in zip(*parts, strict=True))
+
+    def coarse(self, coarsening: Coarsening) -> CoarseCounts:
+        return CoarseCounts(self, coarsening)
+
+
+_TEXTS, _NUMBERS = ("string", "str"), ("int", "bigint", "int32", "int64")
+
+
+def _together(table: Table, schema: Schema, entity: str) -> Table:
+    """The table with all rows of one entity in one part."""
+    frame = table.cluster
+    if frame is None:
+        raise JobError(
+            f"entity={entity!r}: rows of an entity are counted together, and an executor reads them in several parts; "
+            "leave it out, or give a frame of Spark or Dask"
+        )
+    # Cells that are cast to one name must lie in one part: texts stay as they are, and so do whole numbers.
+    kinds = _TEXTS if getattr(schema.columns[entity], "template", None) else _NUMBERS
+    if str(dict(frame.dtypes)[entity]).lower() not in kinds:
+        raise JobError(f"entity={entity!r} has another type on the cluster than in the schema; cast the column there")
+    return Table.of(frame.repartition(entity) if hasattr(frame, "mapInArrow") else frame.shuffle(on=entity))
+
+
+def _count(
+    count: Callable[[TrainingTable], T], cast: Schema, schema: Schema, key: int, chunks: Iterator[Chunk]
+) -> T:  # fmt: skip
+    """What is counted of the rows of one part, at most k of each entity."""
+    if cast.entity is not None:
+        whole = concat_chunks(list(chunks), cast)
+        chunks = iter([whole.filter(_kept(whole, cast, key))])
+    rows = counted_rows(Rows.from_chunks(chunks, cast), cast)
+    return count(TrainingTable(rows.under(schema)))
+
+
+def _kept(chunk: Chunk, schema: Schema, key: int) -> NDArray[np.bool_]:
+    """Flags of the rows that stay, of each entity those with the least keyed hashes.
+
+    A pass over a part meets its rows in another order, but keeps the same: equal rows count alike.
+    """
+    entities, _ = pd.factorize(chunk.frame(schema, [str(schema.entity)])[schema.entity])
+    hashes = content_hashes(chunk, schema)
+    for name in schema.measured:  # categories that nobody knows yet are all alike to a hash of the content
+        hashes = mix(hashes) ^ entity_hashes(chunk, name, schema)
+    return with_least_coins(entities, mix(hashes ^ np.uint64(key)), schema.max_rows_per_unit)
+
+
+def _cell_counts(attributes: Sequence[Attribute], table: TrainingTable) -> list[Counted]:
+    return list(table.cell_counts(attributes))
+
+
+def _clique_counts(discretizer: Discretizer, cliques: Sequence[Sequence[str]], table: TrainingTable) -> list[Counted]:
+    return list(table.coded(discretizer).each(cliques))
+
+
 @dataclass(frozen=True)
 class NetworkRows:
-    """A table as a network is trained on it.
-    `encoded`: *Sensitive*. The rows.
-    """
+    """A table, *Sensitive*, as a network is trained on it."""
 
     encoded: Encoded
     layout: Layout
@@ -196,7 +350,7 @@ class NetworkRows:
 @dataclass(frozen=True)
 class PrivateRows(NetworkRows):
     """A table as a network is trained on it with a guarantee.
-    `encoded`: *Sensitive*. The rows.
+
     `entities`: *Sensitive*. A number for the entity of each row, shape (n,); `None`: each row is a unit.
     """
 

@@ -241,7 +241,7 @@ def test_the_charges_of_1338_rows_are_never_clamped_by_half(
     from synth.declare import declare_schema
     from synth.dp.budget import Budget
     from synth.dp.mechanisms import InjectedNoise
-    from synth.generators.fitting.fixed_costs import measure_domain
+    from synth.generators.fitting.columns import measure_domain
     from synth.generators.fitting.training_data import TrainingTable
     from synth.generators.mst import Mst
     from synth.infer import infer_schema

@@ -26,7 +26,7 @@ from synth.generators import registry
 from synth.generators.aim import Aim
 from synth.generators.auto import FEW_COLUMNS, Auto
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import MOST_DOMAIN_SHARE, domain_events, domain_shares, with_overhead
+from synth.generators.fitting.columns import MOST_DOMAIN_SHARE, domain_events, domain_shares, with_overhead
 from synth.generators.forecast import ASSUMED_CATEGORIES, assumed, outlook
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_generator import Independent

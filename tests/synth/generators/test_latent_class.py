@@ -23,8 +23,8 @@ from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators import latent_class
-from synth.generators.fitting.histograms import COLUMNS
-from synth.generators.fitting.marginal_selection import ClassSearch
+from synth.generators.fitting.columns import COLUMNS
+from synth.generators.fitting.selection import ClassSearch
 from synth.generators.latent_class import CHOICES, CHOSEN, EXACT_SIGNAL, FINER, LatentClass, pairs_of
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.mst import Mst

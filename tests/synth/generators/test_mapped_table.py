@@ -15,9 +15,8 @@ import pytest
 import synth
 from synth.domain import Discretizer
 from synth.errors import JobError
-from synth.generators.fitting import mapped_table
-from synth.generators.fitting.mapped_table import MappedTable
-from synth.generators.fitting.training_data import TrainingTable
+from synth.generators.fitting import training_data
+from synth.generators.fitting.training_data import MappedTable, TrainingTable
 from synth.schema import Schema, build_schema
 from synth.table import Table
 from synth.table import table as tables
@@ -95,7 +94,7 @@ def test_rows_of_an_entity_are_bounded_together_on_dask_and_another_entity_moves
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frames = pytest.importorskip("dask.dataframe")
-    monkeypatch.setattr(mapped_table.secrets, "randbits", lambda n: 12345)
+    monkeypatch.setattr(training_data.secrets, "randbits", lambda n: 12345)
     rows = visits()
 
     def jobs(frame: pd.DataFrame, n_parts: int) -> dict[str, int]:
@@ -117,7 +116,7 @@ def test_the_order_of_an_entity_s_rows_has_no_say_in_which_of_them_stay() -> Non
     stayed = []
     for order in (rows, rows[::-1]):
         chunk = Table.of(order).chunk(schema)
-        stayed.append({*chunk.frame(schema)["job"][mapped_table._kept(chunk, schema, 12345)]})
+        stayed.append({*chunk.frame(schema)["job"][training_data._kept(chunk, schema, 12345)]})
     assert stayed[0] == stayed[1] and len(stayed[0]) == 2
 
 

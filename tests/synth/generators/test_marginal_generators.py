@@ -22,7 +22,7 @@ from synth.dp.mechanisms import InjectedNoise
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.generators.aim import GROWTH, Aim
-from synth.generators.fitting.marginal_selection import MOST_CANDIDATES, Search, Workload
+from synth.generators.fitting.selection import MOST_CANDIDATES, Search, Workload
 from synth.generators.forecast import outlook
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.mst import Mst

@@ -21,9 +21,8 @@ from synth.dp.schedule import Schedule
 from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting import marginal_selection, private_fit
-from synth.generators.fitting.marginal_selection import ClassSearch
-from synth.generators.fitting.noisy_pairs import NoisyPairs, distance_of, noisy_pair_events
+from synth.generators.fitting import private_fit, selection
+from synth.generators.fitting.selection import ClassSearch, NoisyPairs, distance_of, noisy_pair_events
 from synth.generators.models.model import Model
 from synth.marginals import Measurement
 from synth.marginals.latent_class_estimation import ClassEstimation, CoarseCodes
@@ -294,7 +293,7 @@ def test_no_candidate_is_counted_by_more_fine_codes_than_memory_holds(monkeypatc
     whole = searching().cliques
     sizes = {clique: math.prod(DOMAIN[fine(name)] for name in clique) for clique in whole}
     limit = sorted(sizes.values())[-2]
-    monkeypatch.setattr("synth.generators.fitting.marginal_selection.MOST_FINE_CELLS", limit)
+    monkeypatch.setattr("synth.generators.fitting.selection.MOST_FINE_CELLS", limit)
     assert searching().cliques == [clique for clique in whole if sizes[clique] <= limit] != whole
 
 
@@ -344,7 +343,7 @@ def test_of_too_many_triples_those_of_the_heaviest_columns_are_left(monkeypatch:
     """Of four triples three hold a column; two columns are in all of them."""
     triples = [set(map(fine, clique)) for clique in searching({"b": 2.0}).cliques if len(clique) == 3]
     assert len(triples) == 4
-    monkeypatch.setattr(marginal_selection, "MOST_TRIPLES", 3)
+    monkeypatch.setattr(selection, "MOST_TRIPLES", 3)
     assert [set(map(fine, c)) for c in searching({"b": 2.0}).cliques if len(c) == 3] == [t for t in triples if "b" in t]
     assert {len(clique) for clique in searching({"b": 2.0, "c": 2.0}).cliques} == {2}
     assert {len(clique) for clique in searching().cliques} == {2}

@@ -12,7 +12,7 @@ from synth.dp.mechanisms import NoNoise
 from synth.errors import ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.fixed_costs import measure_domain
+from synth.generators.fitting.columns import measure_domain
 from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
 from synth.generators.models.postprocess import deal, finish

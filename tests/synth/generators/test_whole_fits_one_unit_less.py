@@ -21,8 +21,8 @@ from synth.dp import budget, mechanisms
 from synth.dp.events import StabilityEvent
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting import fixed_costs, private_fit, training_data
-from synth.generators.fitting.marginal_selection import ClassSearch
+from synth.generators.fitting import columns, private_fit, training_data
+from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
 from synth.generators.mst import Mst
 from synth.generators.neural_generator import NeuralGenerator
@@ -193,7 +193,7 @@ def test_one_unit_less_moves_every_answer_of_a_fit_by_what_is_paid_for(name: str
 _release, _choose, _named = mechanisms.release, mechanisms.select, mechanisms.name_stable
 _score, _class_scores, _measure = Mst._score, ClassSearch.scores, private_fit.measure_domain
 _positions, _values, _sizes = TrainingTable.place_counts, TrainingTable.value_counts, TrainingTable.rows_per_entity
-_domain_events = fixed_costs.domain_events
+_domain_events = columns.domain_events
 
 
 def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
@@ -251,7 +251,7 @@ FAULTS: dict[str, Fault] = {
         "independent", "row",
     ),
     "values named whatever their count": (budget, "name_stable", _exact_values, "independent", "row"),
-    "k rows forgotten in measured domains": (fixed_costs, "domain_events", _of_one_row, "independent", "entity"),
+    "k rows forgotten in measured domains": (columns, "domain_events", _of_one_row, "independent", "entity"),
     "exact bounds": (private_fit, "measure_domain", _exact_bounds, "independent", "row"),
     "values counted twice": (
         TrainingTable, "value_counts", lambda self, name: {value: 2 * n for value, n in _values(self, name).items()},

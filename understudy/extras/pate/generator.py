@@ -19,7 +19,7 @@ from pydantic import Field
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.histograms import COLUMNS, Merging
+from synth.generators.fitting.columns import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
 from synth.generators.models.neural_model import NeuralModel, require_torch
 from synth.generators.neural_generator import Widths

@@ -17,7 +17,7 @@ from evaluate.gate.policy import Policy
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, SchemaError
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.noisy_pairs import NOISY_PAIRS
+from synth.generators.fitting.selection import NOISY_PAIRS
 from synth.generators.registry import generator
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema

@@ -22,7 +22,7 @@ from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit
-from synth.generators.fitting.histograms import COLUMNS
+from synth.generators.fitting.columns import COLUMNS
 from synth.schema import Schema, build_schema
 
 torch = pytest.importorskip("torch")
