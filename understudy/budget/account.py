@@ -11,7 +11,7 @@ from pathlib import Path
 from evaluate.provenance import LedgerStanding
 from synth.dp.ledger import Holding, Ledger, open_ledger
 from synth.dp.ledger.records import named
-from synth.dp.ledger.state import Account, check_total, releases_of, unknown
+from synth.dp.ledger.state import check_total, releases_of, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.dp.schedule import Schedule
@@ -36,15 +36,12 @@ class Fund:
     @property
     def filter(self) -> RdpFilter:
         """The filter of the total."""
-        return RdpFilter(self.holding.epsilon, self.holding.delta)
+        return self.holding.total
 
     def check(self, curves: Mapping[str, RdpCurve]) -> None:
         """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides."""
-        if not curves:
-            return
-        held = self.holding
-        account = Account(held.dataset, held.unit, self.filter, held.n_units, held.curve, held.n_releases)
-        check_total(account, list(curves.values()), releases_of(len(curves)), names=list(curves))
+        if curves:
+            check_total(self.holding, list(curves.values()), releases_of(len(curves)), names=list(curves))
 
 
 def ledger_place(given: str | None) -> str | None:

@@ -9,8 +9,8 @@
     ledger.commit(token, {"epsilon": 1.0})
     ledger.note(token)          # what a privacy statement says of it
 
-`entries` holds one row and its hash, `request` what is asked and answered. `state` holds the rules that rows obey, what
-they allow and what breaks them, `store` the databases, `ledger` the operations.
+`records` holds entries, requests and what answers them, `state` the rules, `store` the databases, `ledger` the
+operations.
 """
 
 from synth.dp.ledger.ledger import Ledger, open_ledger

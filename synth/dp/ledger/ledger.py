@@ -2,7 +2,7 @@
 
 A process reads the whole chain at its first operation and checks each entry (place, link, hash, rules). Later it sees
 that the last entry it knows is in its place, and then checks only what is new. So nothing is decided on an entry that
-this process has not checked, at the price of reading each: 10,000 take about a second.
+this process has not checked, at the price of reading each.
 """
 
 import datetime as dt
@@ -17,7 +17,6 @@ import sqlalchemy as sa
 
 from synth.dp.ledger.records import (
     MAX_WORDS,
-    Draft,
     Holding,
     LedgerEntry,
     Request,
@@ -28,18 +27,7 @@ from synth.dp.ledger.records import (
     curve_content,
     named,
 )
-from synth.dp.ledger.state import (
-    Damage,
-    LedgerState,
-    Record,
-    check_total,
-    check_totals,
-    damages,
-    granted,
-    record_of,
-    replayed,
-    unknown,
-)
+from synth.dp.ledger.state import Damage, LedgerState, check_total, unknown
 from synth.dp.ledger.store import PATIENCE_S, Store, add, entries_after, entry_at, parsed
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.statement import LedgerNote
@@ -74,10 +62,10 @@ class Ledger:
             if key in pen.books.accounts:
                 raise LedgerError(
                     f"a total is promised once: dataset={key[0]!r} with unit={key[1]!r} has "
-                    f"epsilon={pen.books.accounts[key].total.epsilon:g}, which cannot be changed; keep within it"
+                    f"epsilon={pen.books.accounts[key].epsilon:g}, which cannot be changed; keep within it"
                 )
-            pen.add(Draft("opened", *key, "", canonical(total)))
-        return self._books.accounts[key].holding
+            pen.add("opened", key, "", canonical(total))
+        return self._books.accounts[key]
 
     def reserve(self, requests: Sequence[Request]) -> tuple[Reservation, ...]:
         """Epsilon set aside for all requests, in their order, or for none of them.
@@ -86,26 +74,25 @@ class Ledger:
         """
         if len({request.token for request in requests}) < len(requests):
             raise LedgerError("two requests have the same token; give each release its own")
-        drafts = {request.token: _reserving(request) for request in requests}
         with self._writing() as pen:
-            new = [request for request in requests if not granted(pen.books, drafts[request.token])]
-            check_totals(pen.books, new)
+            new = [request for request in requests if not pen.books.is_granted(request)]
+            pen.books.check_totals(new)
             for request in new:
-                pen.add(drafts[request.token])
-        return tuple(record_of(self._books, request.token).reservation for request in requests)
+                pen.add("reserved", (request.dataset, request.unit), request.token, request.body)
+        return tuple(self._books.reservation(request.token) for request in requests)
 
     def reservation(self, token: str) -> Reservation:
         with self._reading() as books:
-            return record_of(books, token).reservation
+            return books.reservation(token)
 
     def use(self, token: str) -> Reservation:
         """The reservation, from now on used: to be called before the first draw, and once."""
         with self._writing() as pen:
-            record = record_of(pen.books, token)
-            if record.reservation.state != "reserved":
+            made = pen.books.reservation(token)
+            if made.state != "reserved":
                 raise LedgerError(f"a reservation is used once, and token={token!r} was; reserve anew for another fit")
-            pen.add(_following("used", record, {}))
-        return record_of(self._books, token).reservation
+            pen.follow("used", made, {})
+        return self._books.reservation(token)
 
     def charge(self, token: str, what: str, curve: RdpCurve) -> Reservation:
         """The reservation, charged once more: a draw whose value was lost is drawn, and paid for, again.
@@ -114,45 +101,45 @@ class Ledger:
         """
         content = {"curve": curve_content(curve), "what": named(what, "what", MAX_WORDS)}
         with self._writing() as pen:
-            record = record_of(pen.books, token)
-            if record.reservation.state != "used":
+            made = pen.books.reservation(token)
+            if made.state != "used":
                 raise LedgerError(
-                    f"only a reservation in use can be charged again, and token={token!r} is "
-                    f"{record.reservation.state}; reserve anew for another fit"
+                    f"only a reservation in use can be charged again, and token={token!r} is {made.state}; reserve "
+                    "anew for another fit"
                 )
-            account = pen.books.accounts[record.reservation.dataset, record.reservation.unit]
-            check_total(account, [curve], "this charge")
-            pen.add(_following("charged", record, content))
-        return record_of(self._books, token).reservation
+            check_total(pen.books.accounts[made.dataset, made.unit], [curve], "this charge")
+            pen.follow("charged", made, content)
+        return self._books.reservation(token)
 
     def commit(self, token: str, note: Mapping[str, Any]) -> Reservation:
         """The reservation, closed: its release is made. Saying the same twice is saying it once."""
-        body = _note_body(note)
+        content = {"note": dict(note)}
+        body = canonical(content)
+        if len(body) > MAX_NOTE:
+            raise LedgerError(f"a note has at most {MAX_NOTE} characters; shorten it")
         with self._writing() as pen:
-            record = record_of(pen.books, token)
-            state = record.reservation.state
-            if state == "reserved" or (state == "committed" and record.note != body):
+            made = pen.books.reservation(token)
+            if made.state == "reserved" or (made.state == "committed" and made.note != body):
                 raise LedgerError(
-                    f"a reservation in use is committed, once, and token={token!r} is {state}; "
+                    f"a reservation in use is committed, once, and token={token!r} is {made.state}; "
                     "use it before the first draw and commit it after the last"
                 )
-            if state == "used":
-                pen.add(_following("committed", record, {"note": dict(note)}))
-        return record_of(self._books, token).reservation
+            if made.state == "used":
+                pen.follow("committed", made, content)
+        return self._books.reservation(token)
 
     def note(self, token: str) -> LedgerNote:
         """A statement's note on a reservation; the same whenever it is asked, once nothing more is charged."""
         with self._reading() as books:
-            record = record_of(books, token)
-            reservation = record.reservation
-            total = books.accounts[reservation.dataset, reservation.unit].total
+            made = books.reservation(token)
+            total = books.accounts[made.dataset, made.unit].total
         return LedgerNote(
-            dataset=reservation.dataset,
-            unit=reservation.unit,
-            reservation=reservation.token,
-            entry=reservation.entry,
-            epsilon=total.spent(record.curve),
-            spent_epsilon=total.spent(record.spent),
+            dataset=made.dataset,
+            unit=made.unit,
+            reservation=made.token,
+            entry=made.entry,
+            epsilon=total.spent(made.curve),
+            spent_epsilon=total.spent(made.spent),
             total_epsilon=total.epsilon,
             total_delta=total.delta,
         )
@@ -160,7 +147,7 @@ class Ledger:
     def holdings(self) -> tuple[Holding, ...]:
         """Every dataset and unit with its total and what is left of it, in the order they were opened."""
         with self._reading() as books:
-            return tuple(account.holding for account in books.accounts.values())
+            return tuple(books.accounts.values())
 
     def history(self, dataset: str | None = None) -> tuple[LedgerEntry, ...]:
         """The entries as they are, of one dataset or all; they are not checked: see `verify`."""
@@ -174,14 +161,21 @@ class Ledger:
         return chosen
 
     def verify(self, holds: str | None = None) -> tuple[Damage, ...]:
-        """Everything that is wrong with the ledger, row by row; empty for one that is whole."""
-        if holds is not None and not _is_hash(holds):
+        """The first thing that is wrong with the chain, and a hash that it should hold and does not; often nothing."""
+        if holds is not None and (len(holds) != 64 or set(holds.lower()) - set("0123456789abcdef")):
             raise LedgerError("holds must be the hash of an entry, 64 hexadecimal digits; copy it from the statement")
-        with self._store.reading() as connection:
-            entries = entries_after(connection)
-            unguarded = self._store.guards_missing(connection)
-        open_doors = [Damage(None, f"the trigger {name} that forbids changes is not there") for name in unguarded]
-        return (*open_doors, *damages(entries, None if holds is None else holds.lower()))
+        entries, books, damages = self.history(), LedgerState(), list[Damage]()
+        try:
+            books.replay(entries)
+        except LedgerError as error:
+            seq = entries[0 if books.last is None else entries.index(books.last) + 1].seq
+            damages.append(Damage(seq, str(error)))
+        if not entries:
+            damages.append(Damage(1, "the first entry is missing: the ledger is empty"))
+        if holds is not None and holds.lower() not in {entry.digest() for entry in entries}:
+            what = f"no entry has the hash {holds.lower()}, which a statement names: it was removed or altered"
+            damages.append(Damage(None, what))
+        return tuple(damages)
 
     @contextmanager
     def _reading(self) -> Iterator[LedgerState]:
@@ -196,7 +190,7 @@ class Ledger:
             try:
                 with self._store.writing(may_make) as connection:
                     yield _Pen(connection, self._caught_up(connection), added)
-                    replayed(self._books, added)
+                    self._books.replay(added)
             except BaseException:
                 if added:
                     self._books = LedgerState()
@@ -210,7 +204,7 @@ class Ledger:
                 f"the ledger is not the one it was: its entry seq={last.seq} is gone or altered; run `understudy "
                 "ledger show` and restore a copy that is whole"
             )
-        replayed(self._books, entries_after(connection, None if last is None else last.seq))
+        self._books.replay(entries_after(connection, None if last is None else last.seq))
         return self._books
 
 
@@ -222,46 +216,16 @@ class _Pen:
     books: LedgerState
     added: list[LedgerEntry]
 
-    def add(self, draft: Draft) -> None:
+    def add(self, kind: str, key: tuple[str, str], token: str, body: str) -> None:
         """Chain one more entry to the last."""
-        entry = chained(draft, self.added[-1] if self.added else self.books.last, _now())
+        entry = chained(self.added[-1] if self.added else self.books.last, _now(), kind, key, token, body)
         add(self.connection, entry)
         self.added.append(entry)
+
+    def follow(self, kind: str, made: Reservation, content: Mapping[str, Any]) -> None:
+        """Chain one more entry about a reservation."""
+        self.add(kind, (made.dataset, made.unit), made.token, canonical(content))
 
 
 def _now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-
-
-def _reserving(request: Request) -> Draft:
-    content = {
-        "curve": curve_content(request.curve),
-        "fingerprint": request.fingerprint,
-        "schedule": request.schedule_hash,
-        "what": request.what,
-    }
-    return Draft("reserved", request.dataset, request.unit, request.token, canonical(content))
-
-
-def _following(kind: str, record: Record, content: Mapping[str, Any]) -> Draft:
-    held = record.reservation
-    return Draft(kind, held.dataset, held.unit, held.token, canonical(content))
-
-
-def _note_body(note: Mapping[str, Any]) -> str:
-    plain = all(isinstance(key, str) and isinstance(value, str | int | float | None) for key, value in note.items())
-    body = ""
-    if plain:
-        try:
-            body = canonical({"note": dict(note)})
-        except ValueError:  # an infinite number
-            plain = False
-    if not plain or len(body) > MAX_NOTE:
-        raise LedgerError(
-            f"a note is texts, finite numbers and booleans by name, at most {MAX_NOTE} characters; shorten it"
-        )
-    return body
-
-
-def _is_hash(text: str) -> bool:
-    return len(text) == 64 and not set(text.lower()) - set("0123456789abcdef")

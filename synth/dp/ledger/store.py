@@ -29,29 +29,27 @@ CONNECT_S = 10  # seconds that a PostgreSQL server has to answer
 
 FORMS = 'a ledger is named by a path, by "sqlite:///path" or by "postgresql://user@host/database"'
 _AGAIN = "then try again: the same token counts once"
+_BUSY = f"others kept it locked for too long; let them end, {_AGAIN}"
+_FORBIDDEN = "its database forbids the entry; only add to a ledger through this project"
 _SQLITE = {
-    sqlite3.SQLITE_BUSY: f"others kept it locked for too long; let them end, {_AGAIN}",
-    sqlite3.SQLITE_LOCKED: f"others kept it locked for too long; let them end, {_AGAIN}",
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), _BUSY),
     sqlite3.SQLITE_FULL: f"its disk is full; make room there, {_AGAIN}",
-    sqlite3.SQLITE_READONLY: "it may not be written; change the permissions of the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check the name and the permissions of the file and its folder",
-    sqlite3.SQLITE_PERM: "it cannot be opened; check the name and the permissions of the file and its folder",
-    sqlite3.SQLITE_AUTH: "it cannot be opened; check the name and the permissions of the file and its folder",
+    **dict.fromkeys(
+        (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),
+        "it cannot be opened or written; check the name and the permissions of the file and its folder",
+    ),
     sqlite3.SQLITE_NOTADB: "it is not a SQLite database; name another file",
-    sqlite3.SQLITE_CORRUPT: "its file is damaged; restore a copy that is whole",
-    sqlite3.SQLITE_IOERR: f"its disk failed to read or write; check it, {_AGAIN}",
-    sqlite3.SQLITE_CONSTRAINT: "its database forbids the entry; only add to a ledger through this project",
+    sqlite3.SQLITE_CONSTRAINT: _FORBIDDEN,
 }
 _POSTGRES = {
     "28": "the server does not let this user in; check user and password",
     "3D": "the server has no such database; create it first",
     "42501": "this user may not read or write it; grant SELECT and INSERT, and CREATE for opening the first total",
-    "53100": f"the server's disk is full; make room there, {_AGAIN}",
-    "53": f"the server has no room for another connection; wait, {_AGAIN}",
-    "55P03": f"others kept it locked for too long; let them end, {_AGAIN}",
+    "53": f"the server has no room for another connection or its disk is full; wait or make room, {_AGAIN}",
+    "55P03": _BUSY,
     "57": f"the server was stopped or ended the request; start it, {_AGAIN}",
     "25006": "the server takes no writes; name the primary server",
-    "23": "its database forbids the entry; only add to a ledger through this project",
+    "23": _FORBIDDEN,
 }
 _UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
 TABLE = "understudy_ledger"
@@ -193,8 +191,6 @@ def errors_in_words(address: LedgerAddress) -> Iterator[None]:
         yield
     except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
         reason = _reason(error)
-    except UnicodeDecodeError:  # SQLite's own message quotes names and statements of a damaged file
-        reason = _SQLITE[sqlite3.SQLITE_CORRUPT]
     if reason:
         raise LedgerError(f"the ledger at {address.shown!r} cannot be used: {reason}") from None
 
@@ -243,36 +239,24 @@ class Store:
                 yield writer
             self._known = True  # not before: a table that was made may have been undone
 
-    def guards_missing(self, connection: sa.Connection) -> tuple[str, ...]:
-        """The names of the triggers that should forbid changes and are not there."""
-        if connection.dialect.name == "sqlite":
-            query = sa.text("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name")
-            found = set(connection.execute(query, {"name": TABLE}).scalars())
-        else:
-            active = "SELECT tgname FROM pg_trigger WHERE tgrelid = to_regclass(:name) AND tgenabled IN ('O', 'A')"
-            found = set(connection.execute(sa.text(active), {"name": TABLE}).scalars())
-        return tuple(sorted(set(_GUARDS[connection.dialect.name]) - found))
-
     def _check_file(self, may_make: bool) -> None:
         path = self.address.path
         if path is None:
             return
         try:
-            self._check_path(path, may_make)
+            if path.is_dir():
+                raise LedgerError(f"a ledger is a file: {str(path)!r} is a folder; name a file in it")
+            if not path.exists() and not may_make:
+                raise LedgerError(
+                    f"there is no ledger at {str(path)!r}; check the name, or `understudy ledger open` one"
+                )
+            if not path.absolute().parent.is_dir():
+                raise LedgerError(f"the folder of the ledger {str(path)!r} does not exist; create it first")
         except PermissionError:
             raise LedgerError(
                 f"the ledger {str(path)!r} cannot be opened; check the name and the permissions of the file and its "
                 "folder"
             ) from None
-
-    @staticmethod
-    def _check_path(path: Path, may_make: bool) -> None:
-        if path.is_dir():
-            raise LedgerError(f"a ledger is a file: {str(path)!r} is a folder; name a file in it")
-        if not path.exists() and not may_make:
-            raise LedgerError(f"there is no ledger at {str(path)!r}; check the name, or `understudy ledger open` one")
-        if not path.absolute().parent.is_dir():
-            raise LedgerError(f"the folder of the ledger {str(path)!r} does not exist; create it first")
 
     def _lock(self, connection: sa.Connection) -> None:
         if connection.dialect.name == "postgresql":
