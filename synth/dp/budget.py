@@ -78,51 +78,35 @@ class Budget:
         return part
 
     def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
-        """Noisy numbers; spends one of the event's releases.
-
-        Args:
-            exact: *Sensitive*. Integers or reals, as the event says; any shape.
-        """
+        """Noisy numbers in place of exact ones, *Sensitive*, of any shape; spends one of the event's releases."""
         noisy = self._charge_then_draw(event, lambda: release(exact, event, self._noise).tolist())
         if np.size(noisy) != exact.size:
             raise BudgetError("the journal holds a value of another shape; start anew (what was drawn stays spent)")
         return np.array(noisy, dtype=np.int64 if event.whole else np.float64).reshape(exact.shape)
 
     def release_each(self, exact: Sequence[np.ndarray], event: GaussianEvent | LaplaceEvent) -> list[np.ndarray]:
-        """Noisy numbers of several releases of one event, in their order; spends as many.
-
-        Args:
-            exact: *Sensitive*. As `release` takes them.
-        """
         return [self.release(each, event) for each in exact]
 
     def choose(self, scores: np.ndarray, score_sensitivity: float, event: SelectionEvent) -> int:
-        """The index of a noisy best score; spends one of the event's choices.
-
-        Args:
-            scores: *Sensitive*. One score per public candidate.
-        """
+        """The index of a noisy best score, *Sensitive*, of public candidates; spends one of the event's choices."""
         return int(self._charge_then_draw(event, lambda: select(scores, score_sensitivity, event, self._noise)))
 
     def name_stable(self, counts: Mapping[Value, int], event: StabilityEvent) -> list[Value]:
-        """The values that enough units hold, by noisy count, the largest first; spends one of the event's histograms.
-
-        Args:
-            counts: *Sensitive*. How many rows hold each value that any holds.
-        """
+        """The values whose counts, *Sensitive*, are large by their noise, the largest first; spends one histogram."""
         return list(self._charge_then_draw(event, lambda: name_stable(counts, event, self._noise)))
 
     def respond(self, answers: Sequence[tuple[np.ndarray, Oracle]], event: RandomizedResponseEvent) -> list[np.ndarray]:
         """The support of each answer to each question, from reports that respondents randomize; spends all answers.
 
-        Args:
-            answers: *Sensitive*. For each question the true answers of those who are asked it, -1 for none, shape (n,),
-                and how they randomize. Nobody is asked more questions than the event counts.
+        `answers`: *Sensitive*. For each question the true answers of those who are asked it, -1 for none, shape (n,),
+        and how they randomize. Nobody is asked more questions than the event counts.
         """
         noise = self._noise
         if not isinstance(noise, LocalNoise):
             raise BudgetError("respondents randomize by noise that takes their answers, and this one takes none")
-        drawn = self._charge_then_draw(event, lambda: [noise.respond(*one).tolist() for one in answers], event.count)
+        drawn = self._charge_then_draw(
+            event, lambda: [noise.respond(*answer).tolist() for answer in answers], event.count
+        )
         return [np.array(support, dtype=np.int64) for support in drawn]
 
     @property

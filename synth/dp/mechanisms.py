@@ -37,10 +37,8 @@ class Oracle(Protocol):
         """Numbers that a support has."""
 
     def support(self, cells: np.ndarray, words: "Words") -> np.ndarray:
-        """The reports that support each answer, int64, shape (size,): one report of each respondent.
-
-        Args:
-            cells: *Sensitive*. The true answer of each respondent, -1 for none; shape (n,).
+        """The reports that support each answer, int64, shape (size,): one of each respondent, whose true answers, -1
+        for none, are *Sensitive*.
         """
 
 
@@ -161,27 +159,21 @@ class InjectedNoise:
         self._rng = rng
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """Gaussian noise, rounded for integers."""
         return _added(values, self._rng.normal(0.0, sigma, size=values.shape))
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """Laplace noise, rounded for integers."""
         return _added(values, self._rng.laplace(0.0, scale, size=values.shape))
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """Gumbel noise."""
         return int(np.argmax(scores + self._rng.gumbel(0.0, scale, size=scores.shape)))
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """Gaussian noise."""
         return np.asarray(values + self._rng.normal(0.0, sigma, size=values.shape))
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
-        """A Poisson sample."""
         return poisson_sample(n_units, sampling_rate, lambda n: 1.0 - self._rng.random(n))
 
     def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
-        """Reports of the generator's words."""
         return oracle.support(cells, self._words)
 
     def _words(self, n: int, dtype: type[np.unsignedinteger[Any]]) -> np.ndarray:
@@ -194,19 +186,15 @@ class NoNoise:
     private = False
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The values themselves."""
         return values
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The values themselves."""
         return values
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        """The largest score."""
         return int(np.argmax(scores))
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The values themselves."""
         return values.astype(np.float64)
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
@@ -214,16 +202,11 @@ class NoNoise:
         return poisson_sample(n_units, sampling_rate, _system_uniforms)
 
     def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
-        """The counts of the true answers."""
         return np.bincount(cells[cells >= 0], minlength=oracle.size)
 
 
 def release(exact: np.ndarray, event: GaussianEvent | LaplaceEvent, noise: Noise) -> np.ndarray:
-    """Noisy numbers under an event that the budget has charged; one call is one of the event's `count`.
-
-    Args:
-        exact: *Sensitive*. Integers where the event is of whole numbers, else finite reals; any shape.
-    """
+    """Noisy numbers for exact ones, *Sensitive*, under an event that the budget has charged."""
     exact = exact.astype(np.int64 if event.whole else np.float64)
     if isinstance(event, LaplaceEvent):
         return noise.laplace(exact, event.scale)
@@ -231,20 +214,12 @@ def release(exact: np.ndarray, event: GaussianEvent | LaplaceEvent, noise: Noise
 
 
 def select(scores: np.ndarray, score_sensitivity: float, event: SelectionEvent, noise: Noise) -> int:
-    """The index chosen by the exponential mechanism under an event that the budget has charged.
-
-    Args:
-        scores: *Sensitive*. One score per public candidate, shape (n,); larger is better.
-    """
+    """The index chosen by the exponential mechanism from scores, *Sensitive*, of public candidates."""
     return noise.noisy_max(scores, 2 * score_sensitivity / event.epsilon)
 
 
 def name_stable(counts: Mapping[Value, int], event: StabilityEvent, noise: Noise) -> list[Value]:
-    """The values whose noisy count reaches the threshold, under an event that the budget has charged.
-
-    Args:
-        counts: *Sensitive*. How many rows hold each value that any holds.
-    """
+    """The values whose noisy count reaches the threshold; *Sensitive*: how many rows hold each value that any holds."""
     # In sorted order: the order in which values were met is the table's own.
     values = sorted(counts)
     noisy = noise.gaussian(np.array([counts[value] for value in values], dtype=np.int64), event.sigma)
@@ -268,8 +243,8 @@ def poisson_sample(n_units: int, sampling_rate: float, uniforms: Callable[[int],
         gaps = np.minimum(np.log(uniforms(block)) / math.log1p(-sampling_rate), float(n_units))
         parts.append(last + np.cumsum(gaps.astype(np.int64) + 1))
         last = int(parts[-1][-1])
-    found = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-    return found[found < n_units]
+    units = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+    return units[units < n_units]
 
 
 def system_words(n: int, dtype: type[np.unsignedinteger[Any]]) -> np.ndarray:
@@ -284,12 +259,10 @@ def _system_uniforms(n: int) -> np.ndarray:
 
 
 def _carrier(values: np.ndarray) -> type[np.generic]:
-    """The type in which OpenDP takes such values."""
     return np.int64 if values.dtype.kind in "iu" else np.float64
 
 
 def _domain(values: np.ndarray) -> Any:
-    """OpenDP's domain of vectors of such values."""
     dp = _opendp()
     if _carrier(values) is np.int64:
         return dp.vector_domain(dp.atom_domain(T="i64"))
@@ -297,20 +270,17 @@ def _domain(values: np.ndarray) -> Any:
 
 
 def _gaussian(values: np.ndarray, sigma: float) -> Any:
-    """OpenDP's Gaussian mechanism for such values."""
     dp = _opendp()
     return dp.m.make_gaussian(_domain(values), dp.l2_distance(T="f64"), scale=float(sigma))
 
 
 def _laplace(values: np.ndarray, scale: float) -> Any:
-    """OpenDP's Laplace mechanism for such values."""
     dp = _opendp()
     metric = dp.l1_distance(T="i64" if _carrier(values) is np.int64 else "f64")
     return dp.m.make_laplace(_domain(values), metric, scale=float(scale))
 
 
 def _noisy_max(scale: float) -> Any:
-    """OpenDP's report-noisy-max with Gumbel noise."""
     dp = _opendp()
     space = dp.vector_domain(dp.atom_domain(T="f64", nan=False)), dp.linf_distance(T="f64", monotonic=False)
     return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=float(scale))
@@ -340,23 +310,12 @@ class Steps:
         self._samples = self._sums = n_steps
 
     def sample(self, n_units: int) -> np.ndarray:
-        """The units in the next step's sample, each with the event's rate on its own; ascending int64, often none.
-
-        Args:
-            n_units: *Sensitive*. Units in the table.
-        """
+        """The units in the next step's sample, each with the event's rate on its own; ascending int64, often none."""
         self._samples = _one_less(self._samples, self._event)
         return self._noise.sample(n_units, self._event.sampling_rate)
 
     def release(self, total: np.ndarray, max_grad_norm: float) -> np.ndarray:
-        """The sum over a step's sample with noise of `noise_multiplier` times `max_grad_norm` in every number.
-
-        Args:
-            total: *Sensitive*. Sum of vectors, each unit's with an L2 norm of at most `max_grad_norm`; shape (d,).
-
-        Returns:
-            Float64, shape (d,).
-        """
+        """The sum, *Sensitive*, of vectors of a norm of at most `max_grad_norm`, with that many times the noise."""
         self._sums = _one_less(self._sums, self._event)
         return self._noise.floats(total, self._event.noise_multiplier * max_grad_norm)
 

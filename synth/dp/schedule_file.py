@@ -11,70 +11,35 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from synth.dp.accounting import MOST_POINTS, epsilon_pure, n_points
 from synth.dp.events import (
-    MECHANISMS,
     Event,
-    GaussianEvent,
     LaplaceEvent,
     RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
-    SubsampledGaussianEvent,
     event_of,
     gaussian_of_rho,
 )
 from synth.dp.schedule import LEAST_DELTA, Plan, Schedule, calibrate
 from synth.errors import BudgetError, nearest
-from synth.parsing import NotPlain, plain_json
+from synth.parsing import NotPlain, plain_json, read_given
 from synth.validation import Frozen, read_toml, sentence
 
 MOST_NOISE, MOST_RELEASES = 3e5, 1_000_000
 """Limits within which accountants take seconds; nobody adds more noise, or releases more often."""
-Words = Annotated[str, Field(min_length=1, max_length=1000)]
 SHARES_TOLERANCE = 1e-6
-_DESCRIPTION = "model.json"
-
-
-def number(high: float, *, low: float = 0.0, whole: bool = False, closed: bool = False) -> Any:
-    """A field's validator that keeps a number as it is written, whole or not, and refuses all else in one clause."""
-    bounds = f"from {low:g} to" if closed else f"above {low:g} and at most"
-    rule = f"must be a {'whole ' if whole else ''}number {bounds} {high:g}"
-
-    def check(value: Any) -> Any:
-        fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        # Written so that NaN, which compares as false, is refused.
-        if not fits or not (low <= value if closed else low < value) or not value <= high:
-            raise ValueError(f"{rule}, not {_cut(value)}; correct it")
-        return value
-
-    return PlainValidator(check)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, not {_cut(value)}; correct it")
-    return value
-
-
-def _cut(value: Any) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # a whole number of thousands of digits is not written out
-        return "one of thousands of digits"
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-_DELTA = number(0.5, low=LEAST_DELTA, closed=True)
-Delta = Annotated[float, _DELTA]
-Epsilon = Annotated[float, number(1e6)]
-_Size = Annotated[float | None, number(MOST_NOISE)]
-_Share = Annotated[float | None, number(1.0)]
+ModelT = TypeVar("ModelT", bound=BaseModel)
+Words = Annotated[str, Field(min_length=1, max_length=1000)]
+Delta = Annotated[float, Field(strict=True, ge=LEAST_DELTA, le=0.5)]
+Epsilon = Annotated[float, Field(strict=True, gt=0, le=1e6)]
+_Size = Annotated[float | None, Field(strict=True, gt=0, le=MOST_NOISE)]
+_Share = Annotated[float | None, Field(strict=True, gt=0, le=1)]
 
 
 class PlanEntry(Frozen):
@@ -82,13 +47,13 @@ class PlanEntry(Frozen):
 
     what: Words
     mechanism: Words
-    count: Annotated[int, number(MOST_RELEASES, low=1, whole=True, closed=True)] = 1
+    count: Annotated[int, Field(strict=True, ge=1, le=MOST_RELEASES)] = 1
     sigma: _Size = None
     scale: _Size = None
     epsilon: _Size = None
-    threshold: Annotated[int | None, number(100 * MOST_NOISE, low=1, whole=True, closed=True)] = None
-    sensitivity: _Size = None
-    whole: Annotated[bool | None, PlainValidator(_flag)] = None
+    threshold: Annotated[int | None, Field(strict=True, ge=1, le=100 * MOST_NOISE)] = None
+    sensitivity: Annotated[int, Field(strict=True, gt=0, le=MOST_NOISE)] | _Size = None
+    whole: StrictBool | None = None
     noise_multiplier: _Size = None
     sampling_rate: _Share = None
     share: _Share = None
@@ -96,28 +61,50 @@ class PlanEntry(Frozen):
 
     def noise(self) -> dict[str, Any]:
         """The parameters of the mechanism that the line names."""
-        named = self.model_dump(exclude_none=True, exclude={"what", "mechanism", "count", "share", "delta"})
-        return dict(named)
+        return dict(self.model_dump(exclude_none=True, exclude={"what", "mechanism", "count", "share", "delta"}))
 
     def event(self) -> Event:
         """The event, where the line says its noise."""
-        for key in ("share", "delta"):
-            if getattr(self, key) is not None:
-                raise BudgetError(
-                    f"event={self.what!r}: {key!r} belongs to a plan with a target epsilon, and this one has none; add "
-                    "epsilon and a share for every event, or give every event its noise"
-                )
+        if self.share is not None or self.delta is not None:
+            key = "delta" if self.share is None else "share"
+            raise BudgetError(
+                f"event={self.what!r}: {key!r} belongs to a plan with a target epsilon, and this one has none; add "
+                "epsilon and a share for every event, or give every event its noise"
+            )
         return event_of(self.what, self.mechanism, self.noise(), self.count)
 
+    def of_share(self) -> Callable[[float], Event]:
+        """The event of a line without noise, as a function of the rho that it gets."""
+        what, count, k, own = self.what, self.count, self.sensitivity or 1, self.delta or 0.0
 
-def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
-    """The schedule of events that accountants can hold on one grid: a typical one sets its width, all its extent."""
-    if n_points(events) > MOST_POINTS:
-        raise BudgetError(
-            "the noise of the events is too small, or too different from one to the other, for an accountant to "
-            "resolve; raise the smallest noise"
+        def stability(rho: float) -> Event:
+            one = StabilityEvent.of_rho(what, rho / count, own / count, int(k))
+            return StabilityEvent(what, one.sigma, one.threshold, int(k), count)
+
+        makers: dict[str, Callable[[float], Event]] = {
+            "Gaussian": lambda rho: gaussian_of_rho(what, rho, count=count, sensitivity=int(k)),
+            "Laplace": lambda rho: LaplaceEvent(what, k * math.sqrt(count / (2 * rho)), k, count),
+            "exponential": lambda rho: SelectionEvent.of_rho(what, rho, count),
+            "randomized response": lambda rho: RandomizedResponseEvent(what, math.sqrt(2 * rho / count), count),
+            "stability histogram": stability,
+        }
+        noise = ", ".join(sorted(self.noise().keys() - {"sensitivity"}))
+        names_delta = self.mechanism == StabilityEvent.mechanism
+        rules = (
+            (
+                self.mechanism not in makers,
+                f"mechanism={self.mechanism!r} takes no share; {nearest(self.mechanism, makers)}",
+            ),
+            (noise, f"{noise} does not go with a target epsilon, under which shares set the noise; leave it out"),
+            (self.share is None, "'share' is missing, and a plan with a target epsilon needs one; add it"),
+            (names_delta and self.delta is None, "a stability histogram names its own delta; add it"),
+            (self.delta is not None and not names_delta, "only a stability histogram has an own delta; leave it out"),
+            (not isinstance(k, int), f"sensitivity={k!r} must be a whole number, at least 1; correct it"),
         )
-    return Schedule(events, delta)
+        for is_broken, rule in rules:
+            if is_broken:
+                raise BudgetError(f"event={what!r}: {rule}")
+        return makers[self.mechanism]
 
 
 @dataclass(frozen=True)
@@ -140,18 +127,13 @@ class ScheduleFile:
     claim: StatedCost | None = None
 
 
-def _stated_delta(value: Any) -> Any:
-    """The delta of a statement: that of a plan, or 0 where all losses are pure."""
-    return value if value == 0 and not isinstance(value, bool) else _DELTA.func(value)
-
-
-class _Said(BaseModel):
+class _Stated(BaseModel):
     """The parts of a statement that are read; it says more."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-class _Record(_Said):
+class _Record(_Stated):
     what: Words
     mechanism: Words
     noise: dict[str, Any]
@@ -160,106 +142,31 @@ class _Record(_Said):
     delta: float = 0.0
 
 
-class _Note(_Said):
+class _Note(_Stated):
     epsilon: float
     total_epsilon: Epsilon
-    total_delta: Annotated[float, number(0.5)]
+    total_delta: Annotated[float, Field(strict=True, gt=0, le=0.5)]
 
 
-class _Statement(_Said):
+class _Statement(_Stated):
     epsilon: Epsilon
-    delta: Annotated[float, PlainValidator(_stated_delta)]
-    events: tuple[_Record, ...]
+    delta: Annotated[float, Field(strict=True, ge=0, le=0.5)]
+    events: Annotated[tuple[_Record, ...], Field(min_length=1)]
     ledger: _Note | None = None
     private: bool = False
 
-
-def read_stated(path: Path, candidate: str | None = None) -> ScheduleFile:
-    """The books in `evaluation.json`, in a model's `model.json`, or in what a fit said with --json."""
-    name, statement = _statement_of(_read_json(path), candidate)
-    if statement is None:
-        raise BudgetError(f"{name!r} has no formal guarantee, so that there is nothing to price; pass one that has")
-    said = _said(name, statement)
-    note = said.ledger
-    claim = StatedCost(
-        epsilon=said.epsilon,
-        rhos=tuple(record.rho for record in said.events),
-        deltas=tuple(record.delta for record in said.events),
-        in_ledger=None if note is None else (note.epsilon, note.total_epsilon, note.total_delta),
-        private=said.private,
-    )
-    return ScheduleFile(name, _schedule(said), claim)
-
-
-def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
-    """The schedule that a statement's books come to, whatever it claims of them."""
-    return _schedule(_said(name, statement))
-
-
-def _said(name: str, statement: Any) -> _Statement:
-    try:
-        said = _Statement.model_validate(statement)
-    except ValidationError as error:
-        raise BudgetError(f"the statement of {name!r} is damaged: {sentence(error, _Statement)}") from None
-    if not said.events:
-        raise BudgetError(f"the statement of {name!r} is damaged: events=[] is no release; make it anew")
-    return said
-
-
-def _schedule(said: _Statement) -> Schedule:
-    events = tuple(_event(record) for record in said.events)
-    if said.delta == 0 and epsilon_pure(events) is None:
-        raise BudgetError("delta=0 takes events of pure losses, and one of these has none; state the delta")
-    return schedule_of(events, said.delta)
-
-
-def _event(record: _Record) -> Event:
-    content = {**record.noise, "what": record.what, "mechanism": record.mechanism, "count": record.count}
-    try:
-        return PlanEntry.model_validate(content).event()
-    except ValidationError as error:
-        raise BudgetError(f"event={record.what!r}: {sentence(error, PlanEntry)}") from None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = plain_json(path.read_bytes())
-    except OSError as refusal:
-        raise BudgetError(f"the books cannot be read: {refusal.strerror}; check the name") from None
-    except NotPlain as fault:
-        raise BudgetError(f"the file is damaged: {fault}; pass one that a run wrote") from None
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise BudgetError("the file is not JSON that a run wrote; pass an evaluation.json, a model's folder or a plan")
-    return content
-
-
-def _statement_of(content: Mapping[str, Any], candidate: str | None) -> tuple[str, Any]:
-    """The name and the statement that a file of a run holds, of the candidate where it holds several."""
-    listed = content.get("candidates")
-    if not isinstance(listed, list):
-        if "statement" not in content:
+    def schedule(self) -> Schedule:
+        events = tuple(
+            _read(PlanEntry, {**r.noise, "what": r.what, "mechanism": r.mechanism, "count": r.count}, r.what).event()
+            for r in self.events
+        )
+        if self.delta == 0 and epsilon_pure(events) is None:
+            raise BudgetError("delta=0 takes events of pure losses, and one of these has none; state the delta")
+        if 0 < self.delta < LEAST_DELTA:
             raise BudgetError(
-                "the file holds no privacy statement; pass an evaluation.json, a model's folder or a plan"
+                f"delta={self.delta:g} is smaller than {LEAST_DELTA:g}, which no accountant resolves; raise it"
             )
-        if candidate is not None:
-            raise BudgetError(f"candidate={candidate!r} belongs to an evaluation, and this is a model; leave it out")
-        return str(content.get("generator", "model")), content["statement"]
-    found = {str(one.get("name")): one.get("statement") for one in listed if isinstance(one, dict)}
-    return _chosen(found, candidate)
-
-
-def _chosen(found: Mapping[str, Any], candidate: str | None) -> tuple[str, Any]:
-    if not found:
-        raise BudgetError("the evaluation holds no candidate; pass one that does")
-    stated = [name for name, statement in found.items() if statement is not None]
-    if candidate is None and len(stated) > 1:
-        raise BudgetError(f"several candidates have a statement, {', '.join(stated)}; name one with --candidate")
-    name = candidate if candidate is not None else (*stated, *found)[0]
-    if name not in found:
-        raise BudgetError(f"candidate={name!r} is not in the evaluation; {nearest(name, found)}")
-    return name, found[name]
+        return schedule_of(events, self.delta)
 
 
 class _Claim(Frozen):
@@ -269,28 +176,104 @@ class _Claim(Frozen):
 class _Plan(Frozen):
     delta: Delta
     epsilon: Epsilon | None = None
-    events: tuple[PlanEntry, ...]
-    claim: dict[str, Any] | None = None
+    events: Annotated[tuple[PlanEntry, ...], Field(min_length=1)]
+    claim: _Claim | None = None
+
+    def schedule(self) -> Schedule:
+        if self.epsilon is None:
+            return schedule_of(tuple(line.event() for line in self.events), self.delta)
+        return calibrate(_shared(self.events, self.delta), self.epsilon, self.delta)
+
+
+def _read(model: type[ModelT], content: Any, what: str) -> ModelT:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise BudgetError(f"{what!r} cannot be priced: {sentence(error, model)}") from None
+
+
+def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
+    """The schedule of events that accountants can hold on one grid: a typical one sets its width, all its extent."""
+    if n_points(events) > MOST_POINTS:
+        raise BudgetError(
+            "the noise of the events is too small, or too different from one to the other, for an accountant to "
+            "resolve; raise the smallest noise"
+        )
+    return Schedule(events, delta)
+
+
+def _shared(lines: Sequence[PlanEntry], delta: float) -> Plan:
+    """The plan in which every line gets its share of rho."""
+    makers = [line.of_share() for line in lines]
+    shares = [line.share or 0.0 for line in lines]
+    whole, own = sum(shares), sum(line.delta or 0.0 for line in lines)
+    if abs(whole - 1) > SHARES_TOLERANCE:
+        raise BudgetError(f"shares add up to {whole:.6g} and must add up to 1; correct one of them")
+    if own > delta / 2:
+        raise BudgetError(
+            f"the events' own deltas add up to {own:.3g} and must leave half of delta={delta:g} to the rest; lower them"
+        )
+    return lambda rho: [make(rho * share / whole) for make, share in zip(makers, shares, strict=True)]
+
+
+def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
+    """The schedule that a statement's books come to, whatever it claims of them."""
+    return _read(_Statement, statement, name).schedule()
 
 
 def read_schedule(path: Path | str, candidate: str | None = None) -> Schedule:
-    """The schedule that a plan, an evaluation or a saved model holds; arguments and errors as in `read_books`."""
+    """The schedule that a plan, an evaluation or a saved model holds."""
     return read_books(path, candidate).schedule
 
 
 def read_books(path: Path | str, candidate: str | None = None) -> ScheduleFile:
     """The events and the claim in a plan, an evaluation or a saved model."""
     path = Path(path)
-    place = f"path={str(path)!r}"
-    source = path / _DESCRIPTION if (path / _DESCRIPTION).is_file() else path
+    source = path / "model.json" if (path / "model.json").is_file() else path
+    if source.suffix.lower() == ".json":
+        return _stated(_read_json(source), candidate)
+    if candidate is not None:
+        raise BudgetError(f"candidate={candidate!r} belongs to an evaluation, and this is a plan; leave it out")
+    plan = _read(_Plan, read_toml(source, "plan", BudgetError), str(path))
+    claim = None if plan.claim is None else StatedCost(plan.claim.epsilon)
+    return ScheduleFile(path.stem, plan.schedule(), claim)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        if source.suffix.lower() == ".json":
-            return read_stated(source, candidate)
-        if candidate is not None:
-            raise BudgetError(f"candidate={candidate!r} belongs to an evaluation, and this is a plan; leave it out")
-        return _books(read_toml(source, "plan", BudgetError), path.stem)
-    except BudgetError as error:
-        raise (error if place in str(error) else BudgetError(f"{error} ({place})")) from None
+        content = plain_json(read_given(path, "books", BudgetError).content)
+    except NotPlain as fault:
+        raise BudgetError(f"path={str(path)!r} is damaged: {fault}; pass a file that a run wrote") from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise BudgetError(f"path={str(path)!r} is not JSON that a run wrote; pass an evaluation, a model or a plan")
+    return content
+
+
+def _stated(content: Mapping[str, Any], candidate: str | None) -> ScheduleFile:
+    """The books of one candidate of an evaluation, or of a model."""
+    listed = content.get("candidates", [{**content, "name": content.get("generator", "model")}])
+    parts = [part for part in listed if isinstance(part, dict)] if isinstance(listed, list) else []
+    statements = {str(part.get("name")): part.get("statement") for part in parts}
+    stated = [name for name, statement in statements.items() if statement is not None]
+    if candidate is None and len(stated) > 1:
+        raise BudgetError(f"several candidates have a statement, {', '.join(stated)}; name one with --candidate")
+    name = next(iter([*stated, *statements]), "") if candidate is None else candidate
+    if name not in statements:
+        raise BudgetError(f"candidate={name!r} is not in the file; {nearest(name, statements)}")
+    if statements[name] is None:
+        raise BudgetError(f"{name!r} has no formal guarantee, so that there is nothing to price; pass one that has")
+    statement = _read(_Statement, statements[name], name)
+    note = statement.ledger
+    claim = StatedCost(
+        epsilon=statement.epsilon,
+        rhos=tuple(record.rho for record in statement.events),
+        deltas=tuple(record.delta for record in statement.events),
+        in_ledger=None if note is None else (note.epsilon, note.total_epsilon, note.total_delta),
+        private=statement.private,
+    )
+    return ScheduleFile(name, statement.schedule(), claim)
 
 
 def to_toml(schedule: Schedule) -> str:
@@ -311,88 +294,3 @@ def to_toml(schedule: Schedule) -> str:
     records = [event.record() for event in schedule.events]
     lines = [{"what": r.what, "mechanism": r.mechanism, "count": r.count, **r.noise} for r in records]
     return tomli_w.dumps({"delta": schedule.delta, "events": lines})
-
-
-def _books(content: Mapping[str, Any], name: str) -> ScheduleFile:
-    try:
-        plan = _Plan.model_validate(content)
-    except ValidationError as error:
-        raise BudgetError(sentence(error, _Plan)) from None
-    if not plan.events:
-        raise BudgetError("events=[] is no plan; add an [[events]] table for everything that is read")
-    claim = None if plan.claim is None else _claim(plan.claim)
-    if plan.epsilon is None:
-        return ScheduleFile(name, schedule_of(tuple(line.event() for line in plan.events), plan.delta), claim)
-    return ScheduleFile(name, calibrate(_shared(plan.events, plan.delta), plan.epsilon, plan.delta), claim)
-
-
-def _claim(content: Mapping[str, Any]) -> StatedCost:
-    try:
-        return StatedCost(_Claim.model_validate(content).epsilon)
-    except ValidationError as error:
-        raise BudgetError(f"claim: {sentence(error, _Claim)}") from None
-
-
-def _shared(lines: Sequence[PlanEntry], delta: float) -> Plan:
-    """The plan in which every line gets its share of rho."""
-    makers = [_maker(line) for line in lines]
-    shares = [line.share for line in lines if line.share is not None]
-    whole = sum(shares)
-    if abs(whole - 1) > SHARES_TOLERANCE:
-        raise BudgetError(f"shares add up to {whole:.6g} and must add up to 1; correct one of them")
-    own = sum(line.delta or 0.0 for line in lines)
-    if own > delta / 2:
-        raise BudgetError(
-            f"the events' own deltas add up to {own:.3g} and must leave half of delta={delta:g} to the rest; lower them"
-        )
-    return lambda rho: [make(rho * share / whole) for make, share in zip(makers, shares, strict=True)]
-
-
-def _maker(line: PlanEntry) -> Callable[[float], Event]:
-    """The event of a line without noise, as a function of the rho that it gets."""
-    _refuse_noise(line)
-    k, count = line.sensitivity or 1, line.count
-    if not isinstance(k, int):
-        raise BudgetError(f"event={line.what!r}: sensitivity={k!r} must be a whole number, at least 1; correct it")
-    if (delta := line.delta) is not None:  # of a stability histogram alone: see `_refuse_noise`
-        return lambda rho: _stability(line, delta, rho, k)
-    kind = MECHANISMS[line.mechanism]
-    if kind is GaussianEvent:
-        return lambda rho: gaussian_of_rho(line.what, rho, count=count, sensitivity=k)
-    if kind is RandomizedResponseEvent:
-        return lambda rho: RandomizedResponseEvent(line.what, math.sqrt(2 * rho / count), count)
-    if kind is LaplaceEvent:
-        return lambda rho: LaplaceEvent(line.what, k * math.sqrt(count / (2 * rho)), k, count)
-    return lambda rho: SelectionEvent.of_rho(line.what, rho, count)
-
-
-def _stability(line: PlanEntry, delta: float, rho: float, k: int) -> StabilityEvent:
-    one = StabilityEvent.of_rho(line.what, rho / line.count, delta / line.count, k)
-    return StabilityEvent(line.what, one.sigma, one.threshold, k, line.count)
-
-
-def _refuse_noise(line: PlanEntry) -> None:
-    """Refuse a line that does not say what a plan with a target needs, or says more."""
-    event, mechanism = f"event={line.what!r}", line.mechanism
-    if mechanism not in MECHANISMS:
-        raise BudgetError(f"{event}: mechanism={mechanism!r} is unknown; {nearest(mechanism, MECHANISMS)}")
-    if mechanism == SubsampledGaussianEvent.mechanism:
-        raise BudgetError(
-            f"{event}: mechanism={mechanism!r} has no rho to take a share of; leave epsilon and all shares out, and "
-            "give every event its noise"
-        )
-    pure = (SelectionEvent.mechanism, RandomizedResponseEvent.mechanism)
-    takes = () if mechanism in pure else ("sensitivity",)
-    for key in line.noise():
-        if key not in takes:
-            raise BudgetError(
-                f"{event}: {key!r} does not go with a target epsilon, under which shares set the noise; leave it out, "
-                "or leave out epsilon and all shares"
-            )
-    if line.share is None:
-        raise BudgetError(f"{event}: 'share' is missing, and a plan with a target epsilon needs one; add it")
-    if (line.delta is None) == (mechanism == StabilityEvent.mechanism):
-        raise BudgetError(
-            f"{event}: a stability histogram names its own delta, and no other mechanism has one; "
-            f"{'add it' if line.delta is None else 'leave it out'}"
-        )
