@@ -15,8 +15,8 @@ def observe(schema: Schema, *tables: pd.DataFrame | Rows) -> Schema:
     What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
     `tables`: *Sensitive*. In canonical form under it.
     """
-    found = {name: _observed(schema.columns[name], _present(name, tables)) for name in schema.measured}
-    return schema.model_copy(update={"columns": {**schema.columns, **found}}) if found else schema
+    observed = {name: _observed(schema.columns[name], _present(name, tables)) for name in schema.measured}
+    return schema.model_copy(update={"columns": {**schema.columns, **observed}}) if observed else schema
 
 
 def _present(name: str, tables: Sequence[pd.DataFrame | Rows]) -> Iterator[pd.Series]:

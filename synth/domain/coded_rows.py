@@ -41,17 +41,17 @@ class CodedRows:
         n = len(next(iter(cells.values())))
         codes = np.zeros((n, len(discretizer.attributes)), dtype=np.int32, order="F")
         ranks = {}
-        for place, own in cells.items():
-            attribute = discretizer.attributes[place]
-            codes[:, place] = attribute.group[own]
+        for index, own in cells.items():
+            attribute = discretizer.attributes[index]
+            codes[:, index] = attribute.group[own]
             if attribute.is_refined:
-                ranks[place] = attribute.middle_ranks[own]
+                ranks[index] = attribute.middle_ranks[own]
         return cls(codes, ranks, np.zeros(n), positions or {})
 
     @classmethod
     def encoded(cls, discretizer: Discretizer, frame: pd.DataFrame) -> Self:
         """Rows of a canonical table; of columns that it lacks the code is 0."""
-        places = [place for place, each in enumerate(discretizer.attributes) if each.name in frame]
+        places = [index for index, each in enumerate(discretizer.attributes) if each.name in frame]
         attributes = discretizer.attributes
         return cls.of(discretizer, {at: attributes[at].cells(frame[attributes[at].name]) for at in places})
 
@@ -61,25 +61,25 @@ class CodedRows:
         if len(parts) == 1:
             return parts[0]
         codes = np.asfortranarray(np.concatenate([part.codes for part in parts]))
-        ranks = {place: np.concatenate([part.ranks[place] for part in parts]) for place in parts[0].ranks}
+        ranks = {index: np.concatenate([part.ranks[index] for part in parts]) for index in parts[0].ranks}
         positions = {at: np.concatenate([part.positions[at] for part in parts]) for at in parts[0].positions}
         return cls(codes, ranks, np.concatenate([part.log_weights for part in parts]), positions)
 
     def taken(self, rows: NDArray[np.intp]) -> "CodedRows":
-        ranks = {place: values[rows] for place, values in self.ranks.items()}
-        positions = {place: values[rows] for place, values in self.positions.items()}
+        ranks = {index: values[rows] for index, values in self.ranks.items()}
+        positions = {index: values[rows] for index, values in self.positions.items()}
         return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows], positions)
 
     def decoded(self, discretizer: Discretizer, rng: np.random.Generator, known: Collection[str] = ()) -> pd.DataFrame:
         """A canonical table of the modeled columns that are not known, values drawn within their cells."""
-        made = {
-            attribute.name: attribute.values(self.codes[:, place], rng, self.ranks.get(place))
-            if place not in self.positions
-            else attribute.placed(self.positions[place])
-            for place, attribute in enumerate(discretizer.attributes)
+        columns = {
+            attribute.name: attribute.values(self.codes[:, index], rng, self.ranks.get(index))
+            if index not in self.positions
+            else attribute.placed(self.positions[index])
+            for index, attribute in enumerate(discretizer.attributes)
             if attribute.name not in known
         }
-        return pd.DataFrame(made, index=pd.RangeIndex(len(self.codes)), copy=False)
+        return pd.DataFrame(columns, index=pd.RangeIndex(len(self.codes)), copy=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +99,15 @@ class Evidence:
     def taken(self, rows: NDArray[np.intp]) -> "Evidence":
         return self if self.rows is None else replace(self, rows=self.rows.taken(rows))
 
-    def open_codes(self, place: int, codes: Codes, drawn: Collection[int]) -> Flags | None:
+    def open_codes(self, rank: int, codes: Codes, drawn: Collection[int]) -> Flags | None:
         """The codes that a column may have beside those of columns that are there; shape (n, size); `None`: all.
         `codes`: of rows, shape (n, d).
         """
         flags = None
         for places, together in self.zeros:
-            others = [other for other in places if other != place]
-            if place in places and {*drawn} >= {*others}:
-                moved = np.moveaxis(together, places.index(place), -1)
+            others = [other for other in places if other != rank]
+            if rank in places and {*drawn} >= {*others}:
+                moved = np.moveaxis(together, places.index(rank), -1)
                 more = moved[tuple(codes[:, other] for other in others)] if others else np.tile(moved, (len(codes), 1))
                 narrow = more if flags is None else flags & more
                 # What is known may leave no code at all, which is for whoever judges the row.

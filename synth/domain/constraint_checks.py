@@ -76,14 +76,16 @@ def compute(
     return settled(exact if unit is None else np.rint(numeric_scale.ratio(exact, unit)), column)
 
 
-def settled(made: np.ndarray, column: Any) -> tuple[pd.Series, np.ndarray]:
+def settled(computed: np.ndarray, column: Any) -> tuple[pd.Series, np.ndarray]:
     """Computed values in canonical form, and which rows they are not lawful in; shape (n,) both.
     `made`: whole steps of the precision, where there is one, which float64 compares exactly; NaN where missing.
     """
-    missing, unit = np.isnan(made), column.unit
+    missing, unit = np.isnan(computed), column.unit
     low, high = _limits(column, unit)
-    outside = (made < low) | (made > high)
-    inside = np.clip(np.where(missing, 0.0, made), max(low, -numeric_scale.LARGEST), min(high, numeric_scale.LARGEST))
+    outside = (computed < low) | (computed > high)
+    inside = np.clip(
+        np.where(missing, 0.0, computed), max(low, -numeric_scale.LARGEST), min(high, numeric_scale.LARGEST)
+    )
     series = column.values(inside if unit is None else inside.astype(np.int64), missing)
     return series, outside | (missing & (not column.missing))
 
@@ -91,9 +93,9 @@ def settled(made: np.ndarray, column: Any) -> tuple[pd.Series, np.ndarray]:
 def determined(determinant: pd.Series, dependency: Dependency, columns: Columns) -> tuple[pd.Series, np.ndarray]:
     """The column that another one determines, in canonical form, and which rows say nothing of it; shape (n,) both."""
     known = canonical(tuple(dependency.mapping), columns[dependency.determinant])
-    found = pd.Index(known.array).get_indexer(pd.Index(determinant.array))
+    rows = pd.Index(known.array).get_indexer(pd.Index(determinant.array))
     values = canonical(tuple(dependency.mapping.values()), columns[dependency.dependent])
-    return values.take(np.maximum(found, 0)).reset_index(drop=True), found < 0
+    return values.take(np.maximum(rows, 0)).reset_index(drop=True), rows < 0
 
 
 def _limits(column: Any, unit: float | None) -> tuple[float, float]:
@@ -165,11 +167,11 @@ def _miscalculated(
     frame: pd.DataFrame, formula: Formula, columns: Columns, before: pd.DataFrame | None
 ) -> np.ndarray:  # fmt: skip
     column: Any = columns[formula.column]
-    exact, given = exact_positions(frame, formula, column, columns, before), column.positions(frame[formula.column])
+    exact, stated = exact_positions(frame, formula, column, columns, before), column.positions(frame[formula.column])
     unit = column.unit  # half a step, as ties may go either way
     slack = _slack(exact) if unit is None else unit / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(exact))
-    differs = np.abs(given - exact) > slack
-    differs = np.where(np.isnan(given) | np.isnan(exact), np.isnan(given) != np.isnan(exact), differs)
+    differs = np.abs(stated - exact) > slack
+    differs = np.where(np.isnan(stated) | np.isnan(exact), np.isnan(stated) != np.isnan(exact), differs)
     return np.asarray(differs & ~column.is_beside(frame[formula.column]))
 
 

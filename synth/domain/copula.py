@@ -57,11 +57,11 @@ class Copula:
         """The copula of numbers and times; `None` where no two of them go together.
         `codes`: as a model draws them, shape (n, n_columns).
         """
-        lines = [(place, each) for place, each in enumerate(discretizer.attributes) if each.edges is not None]
+        lines = [(column, each) for column, each in enumerate(discretizer.attributes) if each.edges is not None]
         if len(lines) < 2 or len(codes) < 2:
             return None
-        columns = {place: attribute.possible(codes[:, place], rng) for place, attribute in lines}
-        limits = tuple(_limits(attribute, columns[place]) for place, attribute in lines)
+        columns = {column: attribute.possible(codes[:, column], rng) for column, attribute in lines}
+        limits = tuple(_limits(attribute, columns[column]) for column, attribute in lines)
         even = tuple(np.tile(np.linspace(0, 1, N_QUANTILES + 1), (len(ends) + 1, 1)) for ends in limits)
         n_columns = len(lines)
         copula = cls(tuple(columns), limits, np.zeros((n_columns, n_columns)), np.ones(n_columns), even)
@@ -74,22 +74,22 @@ class Copula:
         return None if related is None else related._with_quantiles(columns, rng)
 
     def ranks(
-        self, columns: Columns, rng: np.random.Generator, given: Mapping[int, np.ndarray] | None = None
+        self, columns: Columns, rng: np.random.Generator, known: Mapping[int, np.ndarray] | None = None
     ) -> dict[int, np.ndarray]:
         """The share of its code's mass below each value, by place, shape (n,) each.
         `columns`: codes by place, shape (n,) each.
         """
         n_rows = len(columns[self.places[0]])
-        ranks = {place: np.empty(n_rows) for place in self.places}
+        ranks = {column: np.empty(n_rows) for column in self.places}
         for start in range(0, n_rows, BLOCK):
             rows = slice(start, start + BLOCK)
             intervals = self._intervals(columns, rows)
-            for index, place in enumerate(self.places):
-                if given and place in given:
-                    self._fix(index, columns[place][rows], given[place][rows], intervals)
+            for index, column in enumerate(self.places):
+                if known and column in known:
+                    self._fix(index, columns[column][rows], known[column][rows], intervals)
             scores = self._scores(intervals, rng)
-            for index, place in enumerate(self.places):
-                ranks[place][rows] = self._ranks(index, columns[place][rows], scores[:, index])
+            for index, column in enumerate(self.places):
+                ranks[column][rows] = self._ranks(index, columns[column][rows], scores[:, index])
         return ranks
 
     def _of_related(self) -> Self | None:
@@ -130,9 +130,9 @@ class Copula:
         """The least and the greatest score of every value; both unlimited where it is missing; shape (n, d) both."""
         shape = len(columns[self.places[0]][rows]), len(self.places)
         low, high = np.empty(shape, order="F"), np.empty(shape, order="F")
-        for index, (place, limits) in enumerate(zip(self.places, self.limits, strict=True)):
+        for index, (column, limits) in enumerate(zip(self.places, self.limits, strict=True)):
             ends = np.concatenate([[-np.inf], limits, [np.inf]])
-            codes = columns[place][rows]
+            codes = columns[column][rows]
             is_known = codes <= len(limits)
             known = np.where(is_known, codes, 0)
             low[:, index] = np.where(is_known, ends[known], -np.inf)

@@ -105,8 +105,10 @@ class SpooledTable:
         spool, chunks = Spool(rows.folder), []
         for chunk in rows.chunks(*discretizer.columns):
             codes = {each.name: each.group[chunk.cells(each)] for each in discretizer.attributes}
-            small = {name: held.astype(np.min_scalar_type(discretizer.sizes[name] - 1)) for name, held in codes.items()}
-            chunks.append({name: spool.add(pa.array(held)) for name, held in small.items()})
+            small = {
+                name: column.astype(np.min_scalar_type(discretizer.sizes[name] - 1)) for name, column in codes.items()
+            }
+            chunks.append({name: spool.add(pa.array(column)) for name, column in small.items()})
         return cls(discretizer.sizes, spool, tuple(chunks))
 
     def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
@@ -190,11 +192,11 @@ class Coarsening:
         """
         groups = {}
         for attribute in discretizer.attributes:
-            held = masses[attribute.name][:OTHER]
+            counts = masses[attribute.name][:OTHER]
             ordered = attribute.edges is not None or getattr(attribute.column, "ordered", False)
             most = n_groups[attribute.name] if ordered else n_categories
-            if len(held) > most:
-                groups[attribute.name] = _even(held, most) if ordered else _frequent(held, most)
+            if len(counts) > most:
+                groups[attribute.name] = _even(counts, most) if ordered else _frequent(counts, most)
         return cls(groups)
 
     def coarsest(self, name: str) -> str:
@@ -230,8 +232,8 @@ def _frequent(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
 
 def _even(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
     """Groups of adjacent codes of about even mass, `other` and `missing` apart; shape (n_codes + 2,)."""
-    held = np.maximum(masses, 0.0)
-    middle = (np.cumsum(held) - held / 2) / max(float(held.sum()), 1e-300)
+    counts = np.maximum(masses, 0.0)
+    middle = (np.cumsum(counts) - counts / 2) / max(float(counts.sum()), 1e-300)
     numbers = np.minimum((middle * n_groups).astype(np.int64), n_groups - 1)
     dense = np.unique(numbers, return_inverse=True)[1]
     return np.concatenate([dense, [dense[-1] + 1, dense[-1] + 2]])
@@ -258,12 +260,12 @@ class CoarseCounts:
         asked: dict[tuple[str, ...], list[int]] = {}
         for index, clique in enumerate(cliques):
             asked.setdefault(tuple(sorted(map(fine, clique))), []).append(index)
-        found: dict[int, NDArray[np.int64]] = {}
+        counted: dict[int, NDArray[np.int64]] = {}
         for (columns, indices), counts in zip(asked.items(), self.table.each(list(asked)), strict=True):
             for index in indices:
                 turned = counts.transpose([columns.index(fine(name)) for name in cliques[index]])
-                found[index] = self.coarsening.merged(turned, cliques[index])
-        return (found[index] for index in range(len(cliques)))
+                counted[index] = self.coarsening.merged(turned, cliques[index])
+        return (counted[index] for index in range(len(cliques)))
 
     def coarse(self, coarsening: Coarsening) -> "CoarseCounts":
         """The same table by the codes of another coarsening, in place of its own."""

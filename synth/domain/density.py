@@ -105,17 +105,17 @@ def _outstanding(counts: np.ndarray, share: np.ndarray, sigma: float, among: np.
         if not standing.any():
             break
         is_left &= ~standing
-    found = np.zeros(len(counts), dtype=bool)
-    found[cells[~is_left]] = True
-    return found
+    heaped = np.zeros(len(counts), dtype=bool)
+    heaped[cells[~is_left]] = True
+    return heaped
 
 
 def _beside(counts: np.ndarray, smooth: np.ndarray, sigma: float, n_values: float) -> tuple[float, float]:
     """The number of values in cells, and its standard error: their sum and the rest of all others, by variance."""
     n_inside, n_outside = int(smooth.sum()), int((~smooth).sum()) + 1
     left = n_values - counts[~smooth].sum()
-    found = (n_outside * counts[smooth].sum() + n_inside * left) / (n_inside + n_outside)
-    return float(found), float(sigma * np.sqrt(n_inside * n_outside / (n_inside + n_outside)))
+    level = (n_outside * counts[smooth].sum() + n_inside * left) / (n_inside + n_outside)
+    return float(level), float(sigma * np.sqrt(n_inside * n_outside / (n_inside + n_outside)))
 
 
 def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:

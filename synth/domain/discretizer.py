@@ -207,9 +207,9 @@ class Attribute:
         mass = self.mass.copy()
         if self.size - 2 not in self.impossible:
             mass[OTHER] = 0.0
-            held = self.group == self.size - 2
-            if not mass[held].any():
-                mass[:OTHER][held[:OTHER]] = 1.0
+            members = self.group == self.size - 2
+            if not mass[members].any():
+                mass[:OTHER][members[:OTHER]] = 1.0
         return mass
 
     def labels(self) -> list[str]:
@@ -255,8 +255,8 @@ class Discretizer:
         for name in schema.learned:
             column = schema.columns[name]
             if not column.is_categorical:
-                found = column.positions(train[name])
-                counted[name] = np.unique(found[~np.isnan(found)], return_counts=True)
+                positions = column.positions(train[name])
+                counted[name] = np.unique(positions[~np.isnan(positions)], return_counts=True)
         return cls.by_counts(schema, counted, n_bins)
 
     @classmethod
@@ -290,7 +290,7 @@ class Discretizer:
         codes: np.ndarray,
         rng: np.random.Generator,
         copula: "Copula | None" = None,
-        given: pd.DataFrame | None = None,
+        known_values: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
         """A canonical table of the learned columns, values drawn within their codes; known ones are as they are.
         `codes`: shape (n, d), as `encode` gives them.
@@ -300,16 +300,18 @@ class Discretizer:
         if copula is not None:
             columns = [a.possible(column, rng) for a, column in zip(self.attributes, columns, strict=True)]
             known = {
-                i: a.known_ranks(given[a.name])
+                i: a.known_ranks(known_values[a.name])
                 for i, a in enumerate(self.attributes)
-                if given is not None and a.name in given
+                if known_values is not None and a.name in known_values
             }
-            ranks = copula.ranks(columns, rng, {place: rank for place, rank in known.items() if rank is not None})
-        made = {
-            a.name: given[a.name] if given is not None and a.name in given else a.values(columns[i], rng, ranks.get(i))
+            ranks = copula.ranks(columns, rng, {index: rank for index, rank in known.items() if rank is not None})
+        decoded = {
+            a.name: known_values[a.name]
+            if known_values is not None and a.name in known_values
+            else a.values(columns[i], rng, ranks.get(i))
             for i, a in enumerate(self.attributes)
         }
-        return pd.DataFrame(made, index=pd.RangeIndex(len(codes)), copy=False)
+        return pd.DataFrame(decoded, index=pd.RangeIndex(len(codes)), copy=False)
 
     def labels(self, column: str) -> list[str]:
         """One text per code of a column, for showing."""
@@ -349,8 +351,8 @@ def _require_sound(attribute: Attribute) -> None:
     last = group[MISSING]
     if group.min() < 0 or group.max() != last or group[OTHER] != last - 1 or last >= len(group):
         raise ValueError("the last two codes are not other and missing")
-    held = np.bincount(group)
-    if (held == 0).any() or held[last] != 1:
+    cells_of_codes = np.bincount(group)
+    if (cells_of_codes == 0).any() or cells_of_codes[last] != 1:
         raise ValueError("a code has no cell, or missing shares its own")
 
 

@@ -113,10 +113,10 @@ def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> 
         window = _joined(_with_others(counts, _best_window(counts, 0, len(counts)), []))
     else:
         window = _window_of_numbers(edges, counts, on_lattice=column.unit is not None)
-    found = _between(column, float(edges[window.first]), float(edges[window.last + 1]))
-    if getattr(column, "scale", None) == "linear" and _is_fine(found, edges, counts, window):
-        return found.model_copy(update={"scale": "log"})
-    return found
+    bounds = _between(column, float(edges[window.first]), float(edges[window.last + 1]))
+    if getattr(column, "scale", None) == "linear" and _is_fine(bounds, edges, counts, window):
+        return bounds.model_copy(update={"scale": "log"})
+    return bounds
 
 
 class _Window(NamedTuple):
@@ -218,11 +218,11 @@ def _to_zero(window: _Window, edges: np.ndarray, counts: np.ndarray, *, on_latti
     """The window, on to zero where it reaches far toward it; on a lattice short of a zero that surely holds nothing."""
     low, high = edges[window.first], edges[window.last + 1]
     zero = int(np.searchsorted(edges[:-1], 0.0))
-    held = zero < len(counts) and edges[zero] == 0 and not (on_lattice and counts[zero] <= ZERO_HELD)
+    zero_stays = zero < len(counts) and edges[zero] == 0 and not (on_lattice and counts[zero] <= ZERO_HELD)
     if 0 < low < NEAR_ZERO * high:
-        return window._replace(first=zero if held or edges[zero] > 0 else zero + 1)
+        return window._replace(first=zero if zero_stays or edges[zero] > 0 else zero + 1)
     if NEAR_ZERO * low < high <= 0:
-        return window._replace(last=zero if held else zero - 1)
+        return window._replace(last=zero if zero_stays else zero - 1)
     return window
 
 

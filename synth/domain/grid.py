@@ -93,26 +93,26 @@ def spike_cells(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     """The cells of declared spikes, of values beside the line, and of a logarithmic scale's zero; boolean."""
     zero = (0.0,) if getattr(column, "scale", "linear") == "log" else ()
     places = np.array([*getattr(column, "spikes", ()), *zero], dtype=np.float64)
-    found = np.zeros(len(edges) - 1, dtype=bool)
-    found[np.searchsorted(edges, places[(places >= edges[0]) & (places < edges[-1])], side="right") - 1] = True
-    found[numeric_scale.beside_cells(edges, column)] = True
-    return found
+    bare = np.zeros(len(edges) - 1, dtype=bool)
+    bare[np.searchsorted(edges, places[(places >= edges[0]) & (places < edges[-1])], side="right") - 1] = True
+    bare[numeric_scale.beside_cells(edges, column)] = True
+    return bare
 
 
 def close(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     """Inner edges between the bounds, the bounds around them, and a cell for each value beside them."""
     unit, (low, high) = column.unit, column.span
 
-    def top_of(place: float) -> float:
+    def top_of(position: float) -> float:
         return float(
-            np.nextafter(place, np.inf) if unit is None else max(place + unit / 2, np.nextafter(place, np.inf))
+            np.nextafter(position, np.inf) if unit is None else max(position + unit / 2, np.nextafter(position, np.inf))
         )
 
     bottom, top = low if unit is None else low - unit / 2, top_of(high)
     inner = np.unique(between(edges, unit))
-    places = [place for place, _ in column.beside.values()]
-    below = [place if unit is None else place - unit / 2 for place in places if place < low]
-    above = [top_of(place) for place in places if place > high]
+    places = [near for near, _ in column.beside.values()]
+    below = [near if unit is None else near - unit / 2 for near in places if near < low]
+    above = [top_of(near) for near in places if near > high]
     return np.concatenate([below[::-1], [bottom], inner[(inner > bottom) & (inner < top)], [top], above])
 
 

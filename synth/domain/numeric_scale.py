@@ -89,12 +89,12 @@ def _nearest(counts: np.ndarray, every: int, ends: np.ndarray, taken: np.ndarray
     breaks = np.flatnonzero(np.diff(filled) > 1)
     starts, stops = filled[np.append(0, breaks + 1)], filled[np.append(breaks, -1)]
     run = np.maximum(np.searchsorted(starts, near, side="right") - 1, 0)
-    held = (starts[run] <= near) & (near <= stops[run])
+    inside = (starts[run] <= near) & (near <= stops[run])
     below, above = starts[run] - 1, stops[run] + 1
     down = np.where(below >= first, quotients - below, np.inf)
     up = np.where(above <= last, above - quotients, np.inf)
     beside = np.where(down <= up, below, above)
-    return np.where(held, beside, near) * every, free & ~(held & np.isinf(down) & np.isinf(up))
+    return np.where(inside, beside, near) * every, free & ~(inside & np.isinf(down) & np.isinf(up))
 
 
 def _on_steps(
@@ -153,7 +153,7 @@ def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
 
 def beside_cells(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     """Which cells hold the values beside the line, shape (n_beside,), outward from either bound."""
-    places = np.array([place for place, _ in column.beside.values()], dtype=np.float64)
+    places = np.array([position for position, _ in column.beside.values()], dtype=np.float64)
     return np.searchsorted(edges, places, side="right") - 1
 
 
@@ -167,7 +167,7 @@ def ratio(line: np.ndarray, unit: float) -> np.ndarray:
 def label(low: float, high: float, column: LineColumn) -> str:
     """The values of a half-open stretch in words: "17", "17 to 22", "2011-03-28 to 2011-04-02", "[0.5, 0.75)"."""
     unit = column.unit
-    known = [str(value) for value, (place, _) in column.beside.items() if low <= place < high]
+    known = [str(value) for value, (position, _) in column.beside.items() if low <= position < high]
     if len(known) == 1 and high - low <= (unit or np.spacing(high)):
         return known[0]
     if unit is None:

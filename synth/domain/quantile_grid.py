@@ -45,15 +45,15 @@ def quantile_discretizer(
     category; shape (n,) each.
     `least_of_class`: units of a category of the target that is a code of its own; `None`: as of any.
     """
-    made = []
+    columns = []
     for name in schema.modeled:
         column: Any = schema.columns[name]
         if column.is_categorical:
             least = least_of_class if name == schema.target and least_of_class else least_units
-            made.append(_categories(name, column, places[name], weights, least))
+            columns.append(_categories(name, column, places[name], weights, least))
         else:
-            made.append(line_attribute(name, column, places[name], weights, n_bins, least_units))
-    return Discretizer(tuple(made))
+            columns.append(line_attribute(name, column, places[name], weights, n_bins, least_units))
+    return Discretizer(tuple(columns))
 
 
 def _categories(
@@ -85,18 +85,20 @@ def line_attribute(
     """A number or time: frequent values, and cells between quantiles, merged into codes of about even mass."""
     present = ~np.isnan(positions)
     distinct, inverse = np.unique(np.clip(positions[present], *column.ends), return_inverse=True)
-    held = np.bincount(inverse, weights=weights[present]).astype(np.float64)
+    weight = np.bincount(inverse, weights=weights[present]).astype(np.float64)
     missing = float(weights[~present].sum())
     if len(distinct) == 0:
         edges = _closed(np.zeros(0), column)
         return Attribute(name, column, edges, np.arange(3), np.array([0.0, 0.0, missing or 1.0]))
-    enough = max(least, held.sum() / MOST_CELLS)
-    runs = _runs(held >= enough)
-    edges = _closed(np.concatenate([_ends(distinct, held, first, end, enough, column) for first, end in runs]), column)
+    enough = max(least, weight.sum() / MOST_CELLS)
+    runs = _runs(weight >= enough)
+    edges = _closed(
+        np.concatenate([_ends(distinct, weight, first, end, enough, column) for first, end in runs]), column
+    )
     cells = np.searchsorted(edges, distinct, side="right") - 1
     n_cells = len(edges) - 1
-    mass = np.bincount(cells, weights=held, minlength=n_cells).astype(np.float64)
-    means = np.bincount(cells, weights=held * distinct, minlength=n_cells) / np.maximum(mass, SMALLEST)
+    mass = np.bincount(cells, weights=weight, minlength=n_cells).astype(np.float64)
+    means = np.bincount(cells, weights=weight * distinct, minlength=n_cells) / np.maximum(mass, SMALLEST)
     n_distinct = np.bincount(cells, minlength=n_cells)
     pools = _pools(mass, enough)
     kept = np.zeros(n_cells, dtype=bool)
@@ -122,24 +124,24 @@ def _runs(frequent: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return list(zip(firsts.tolist(), np.append(firsts[1:], len(frequent)).tolist(), strict=True))
 
 
-def _ends(distinct: Places, held: Places, first: int, end: int, enough: float, column: LineColumn) -> Places:
+def _ends(distinct: Places, weights: Places, first: int, end: int, enough: float, column: LineColumn) -> Places:
     """Edges that a frequent value has around it, or that cut a run into cells of enough mass.
 
     The outermost cells go beyond their values, to the next tenth but one of a power of ten: no edge is at an extreme
     value. The only value of a column, held by too few units, may be anything.
     """
     unit = column.unit
-    if end - first == 1 and held[first] >= enough:
+    if end - first == 1 and weights[first] >= enough:
         value = distinct[first]
         return np.array([value, np.nextafter(value, np.inf) if unit is None else value + unit])
-    running = np.cumsum(held[first:end])
+    running = np.cumsum(weights[first:end])
     n_cells = max(int(running[-1] / enough), 1)
     before = np.concatenate([[0.0], running[:-1]])
     cuts = [first]
-    for place in range(1, end - first):
-        so_far, left = before[place] - before[cuts[-1] - first], running[-1] - before[place]
+    for index in range(1, end - first):
+        so_far, left = before[index] - before[cuts[-1] - first], running[-1] - before[index]
         if so_far >= running[-1] / n_cells and left >= enough:
-            cuts.append(first + place)
+            cuts.append(first + index)
     if len(distinct) == 1:
         return np.zeros(0)
     # Between two values, and rounded beyond the last: no edge is a value of a single row.
@@ -196,11 +198,11 @@ def _blurred(mass: Places, pools: NDArray[np.int64], measure: Places, kept: NDAr
     return mass
 
 
-def _beside(held: NDArray[np.intp], cells: NDArray[np.intp]) -> NDArray[np.intp]:
+def _beside(full: NDArray[np.intp], cells: NDArray[np.intp]) -> NDArray[np.intp]:
     """Of the held cells, ascending, the one nearest to each cell."""
-    after = np.minimum(np.searchsorted(held, cells), len(held) - 1)
+    after = np.minimum(np.searchsorted(full, cells), len(full) - 1)
     before = np.maximum(after - 1, 0)
-    return np.where(cells - held[before] <= held[after] - cells, held[before], held[after])
+    return np.where(cells - full[before] <= full[after] - cells, full[before], full[after])
 
 
 def _closed(edges: Places, column: LineColumn) -> Places:
@@ -213,26 +215,26 @@ def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) 
     Light cells share a code with the next of them, whatever heavy ones lie between. A cell without mass is in the code
     of one beside it.
     """
-    held = np.flatnonzero(mass > 0)
-    some = mass[held]
+    full = np.flatnonzero(mass > 0)
+    some = mass[full]
     if len(some) <= FEW_CELLS * n_bins:
-        numbers, places = np.unique(pools[held], return_index=True)
+        numbers, places = np.unique(pools[full], return_index=True)
         firsts = dict(zip(numbers.tolist(), places.tolist(), strict=True))
-        codes = np.array([place if pool < 0 else firsts[pool] for place, pool in enumerate(pools[held].tolist())])
+        codes = np.array([index if pool < 0 else firsts[pool] for index, pool in enumerate(pools[full].tolist())])
     else:
         target = max(some.sum() / n_bins, enough)
-        heavy = (some >= max(target / 2, enough)) & (pools[held] == -1)
+        heavy = (some >= max(target / 2, enough)) & (pools[full] == -1)
         light = np.flatnonzero(~heavy)
         n_codes = max(round(some[light].sum() / target), 1)
         middles = np.cumsum(some[light]) - some[light] / 2
         level = np.floor(middles / max(some[light].sum(), SMALLEST) * n_codes)
-        numbers, first, inverse = np.unique(pools[held][light], return_index=True, return_inverse=True)
+        numbers, first, inverse = np.unique(pools[full][light], return_index=True, return_inverse=True)
         if (numbers >= 0).any():  # cells of a pool are all in the level of its first one
-            level = np.where(pools[held][light] >= 0, level[first][inverse], level)
+            level = np.where(pools[full][light] >= 0, level[first][inverse], level)
         _, places, number = np.unique(level, return_index=True, return_inverse=True)
         codes = np.arange(len(some))
         codes[light] = light[places][number]
-    return codes[np.searchsorted(held, _beside(held, np.arange(len(mass))))]
+    return codes[np.searchsorted(full, _beside(full, np.arange(len(mass))))]
 
 
 def _split(

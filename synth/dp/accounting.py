@@ -211,8 +211,8 @@ def composed_loss(events: Sequence[Event], group: int = 1) -> Any:
     interval = grid_interval(events, group)
     # Releases that lose alike are composed with themselves, which is much faster than one by one.
     for event, count in _alike(events).items():
-        one = _loss(event, interval, group)
-        many = one.self_compose(count) if count > 1 else one
+        loss = _loss(event, interval, group)
+        many = loss.self_compose(count) if count > 1 else loss
         composed = many if composed is None else composed.compose(many)
     return composed
 
@@ -295,13 +295,13 @@ def selection_delta(x: np.ndarray, epsilon: float) -> np.ndarray:
 
 def _alike(events: Sequence[Event]) -> Counter[Event]:
     """One release of every kind there is, whatever it read, and how many there are of it."""
-    found: Counter[Event] = Counter()
+    counts: Counter[Event] = Counter()
     for event in events:
         if isinstance(event, StabilityEvent):  # but for its own delta it is Gaussian noise
-            found[GaussianEvent("", event.sigma, event.sensitivity)] += event.count
+            counts[GaussianEvent("", event.sigma, event.sensitivity)] += event.count
         else:
-            found[replace(event, what="", count=1)] += event.count
-    return found
+            counts[replace(event, what="", count=1)] += event.count
+    return counts
 
 
 def grid_interval(events: Sequence[Event], group: int = 1) -> float:

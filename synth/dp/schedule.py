@@ -188,8 +188,8 @@ def _power(now: tuple[float, float], before: tuple[float, float] | None, power: 
     """The power of rho that epsilon follows between two points; the one given where they tell none."""
     if before is None or before[0] == now[0] or before[1] == now[1]:
         return power
-    found = math.log(now[1] / before[1]) / math.log(now[0] / before[0])
-    return min(max(found, POWERS[0]), POWERS[1])
+    local = math.log(now[1] / before[1]) / math.log(now[0] / before[0])
+    return min(max(local, POWERS[0]), POWERS[1])
 
 
 def approximate_rho(epsilon: float, delta: float) -> float:

@@ -78,8 +78,8 @@ class PlanEntry(Frozen):
         what, count, k, own = self.what, self.count, self.sensitivity or 1, self.delta or 0.0
 
         def stability(rho: float) -> Event:
-            one = StabilityEvent.of_rho(what, rho / count, own / count, int(k))
-            return StabilityEvent(what, one.sigma, one.threshold, int(k), count)
+            single = StabilityEvent.of_rho(what, rho / count, own / count, int(k))
+            return StabilityEvent(what, single.sigma, single.threshold, int(k), count)
 
         makers: dict[str, Callable[[float], Event]] = {
             "Gaussian": lambda rho: gaussian_of_rho(what, rho, count=count, sensitivity=int(k)),

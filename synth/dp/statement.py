@@ -158,12 +158,12 @@ class PrivacyStatement:
         """The statement as a table of its events, for a notebook, and whom one must trust."""
         rows = (
             (
-                one.what,
-                one.mechanism,
-                f"{one.count:,}",
-                ", ".join(f"{key} {value:g}" for key, value in one.noise.items() if not isinstance(value, bool)),
+                event.what,
+                event.mechanism,
+                f"{event.count:,}",
+                ", ".join(f"{key} {value:g}" for key, value in event.noise.items() if not isinstance(value, bool)),
             )
-            for one in self.events
+            for event in self.events
         )
         notes = (f"{trust_words()[self.trust]}.", *self.caveats)
         caveats = "".join(f"<li>{escape(note)}</li>" for note in notes)
@@ -177,7 +177,7 @@ class PrivacyStatement:
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "PrivacyStatement":
         """A statement from plain data, as `to_dict` gives it."""
-        if set(content) != {one.name for one in fields(PrivacyStatement)}:
+        if set(content) != {field_.name for field_ in fields(PrivacyStatement)}:
             raise ValueError("a privacy statement has every key, and no other")
         return _reader().validate_json(json.dumps(content, allow_nan=False))
 

@@ -38,9 +38,9 @@ def sample_given(model: MarkovRandomField, known: Mapping[str, Codes], rng: np.r
     """
     n = len(next(iter(known.values())))
     domain = {name: size for name, size in model.domain.items() if name not in known}
-    made = {name: np.zeros(n, dtype=np.int32) for name in domain}
+    sampled = {name: np.zeros(n, dtype=np.int32) for name in domain}
     if n == 0 or not domain:
-        return made
+        return sampled
     cliques = [tuple(name for name in factor.attributes if name not in known) for factor in model.potentials]
     tree = junction_tree(domain, cliques)
     shared = place(tree, [factor for factor in model.potentials if known.keys().isdisjoint(factor.attributes)])
@@ -54,8 +54,8 @@ def sample_given(model: MarkovRandomField, known: Mapping[str, Codes], rng: np.r
         firsts = order[ends[start : start + size][: len(ends) - 1 - start]]
         codes = {name: each[firsts] for name, each in known.items()}
         for name, drawn in _drawn(tree, shared, apart, codes, groups[rows] - start, rng).items():
-            made[name][rows] = drawn
-    return made
+            sampled[name][rows] = drawn
+    return sampled
 
 
 def row_groups(codes: Mapping[str, NDArray[Any]], n: int) -> NDArray[np.intp]:

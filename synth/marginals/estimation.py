@@ -43,7 +43,7 @@ class MarginalLoss:
 
     def __call__(self, beliefs: Beliefs) -> GoodnessOfFit:
         """The loss of the beliefs and its gradient."""
-        tables = {home: found.down(beliefs.marginals[home]) for home, found in self._projections.items()}
+        tables = {home: projections.down(beliefs.marginals[home]) for home, projections in self._projections.items()}
         loss, marginals, gradients = 0.0, [], []
         for measurement, home, precision in zip(self.measurements, self._homes, self._precisions, strict=True):
             table = tables[home][self._projections[home].index[measurement.clique]]
@@ -75,10 +75,10 @@ class MarginalLoss:
     @cached_property
     def _projections(self) -> dict[int, Projections]:
         """The projections to measured marginals from the tables of the tree's cliques, by index of the clique."""
-        held: dict[int, list[Clique]] = {}
+        cliques: dict[int, list[Clique]] = {}
         for measurement, home in zip(self.measurements, self._homes, strict=True):
-            held.setdefault(home, []).append(measurement.clique)
-        return {home: Projections.of(self.tree.domain, self.tree.cliques[home], found) for home, found in held.items()}
+            cliques.setdefault(home, []).append(measurement.clique)
+        return {home: Projections.of(self.tree.domain, self.tree.cliques[home], own) for home, own in cliques.items()}
 
     @cached_property
     def _precisions(self) -> list[Array]:
@@ -175,9 +175,11 @@ class _Descent:
         for halvings in range(MAX_HALVINGS):
             fit, moved = self._try(size, 0.0)
             if self._descends(fit):
-                found = halvings > 0
-                size = size if found else size * GROWTH
-                return replace(self, moved=moved, before=self.moved, fit=fit, step_size=size, run=1 if found else None)
+                improved = halvings > 0
+                size = size if improved else size * GROWTH
+                return replace(
+                    self, moved=moved, before=self.moved, fit=fit, step_size=size, run=1 if improved else None
+                )
             size /= 2
         return None
 
@@ -221,12 +223,12 @@ def _starting_factors(
 
 def _with_zeros(factors: Sequence[Factor], zeros: Sequence[Factor], domain: Mapping[str, int]) -> list[Factor]:
     """The factors with structural zeros in them: one factor a clique, so that each is moved once."""
-    found = {factor.attributes: factor for factor in factors}
+    by_attributes = {factor.attributes: factor for factor in factors}
     position = {name: index for index, name in enumerate(domain)}
     for zero in zeros:
         if not set(zero.attributes) <= domain.keys():
             raise ValueError(f"a structural zero names attributes of the domain: attributes={zero.attributes}")
         clique = tuple(sorted(zero.attributes, key=position.__getitem__))
         ordered = Factor(clique, zero.aligned(clique))
-        found[clique] = found[clique] + ordered if clique in found else ordered
-    return list(found.values())
+        by_attributes[clique] = by_attributes[clique] + ordered if clique in by_attributes else ordered
+    return list(by_attributes.values())

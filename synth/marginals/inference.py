@@ -103,7 +103,7 @@ def _needed(beliefs: Beliefs, wanted: frozenset[str]) -> list[frozenset[str]]:
     needed = [wanted & (set(clique) - set(above)) for clique, above in zip(tree.cliques, tree.separators, strict=True)]
     for child in range(len(needed) - 1, 0, -1):
         needed[tree.parents[child]] |= needed[child]
-    return [found - set(above) for found, above in zip(needed, tree.separators, strict=True)]
+    return [attributes - set(above) for attributes, above in zip(needed, tree.separators, strict=True)]
 
 
 def _children(beliefs: Beliefs, clique: int, needed: Sequence[frozenset[str]]) -> list[int]:
@@ -201,15 +201,15 @@ class Projections:
         sums: list[Array | None] = [None] * (len(self.projections) + 1)
         for clique, part in parts.items():
             sums[self.index[clique]] = part
-        for place in range(len(self.projections), 0, -1):
-            projection, found = self.projections[place - 1], sums[place]
-            if found is not None:
-                spread, there = found.reshape(projection.shape), sums[projection.source]
+        for level in range(len(self.projections), 0, -1):
+            projection, total = self.projections[level - 1], sums[level]
+            if total is not None:
+                spread, there = total.reshape(projection.shape), sums[projection.source]
                 sums[projection.source] = spread if there is None else there + spread
         return np.zeros(()) if sums[0] is None else sums[0]
 
 
-def _most_that_lack_one(domain: Mapping[str, int], held: Clique, wanted: Sequence[Clique]) -> list[Clique]:
+def _most_that_lack_one(domain: Mapping[str, int], source: Clique, wanted: Sequence[Clique]) -> list[Clique]:
     """The cliques that lack the attribute which most of them lack; of two such, the one with more codes."""
-    lacking = {name: [clique for clique in wanted if name not in clique] for name in held}
-    return lacking[max(held, key=lambda name: (len(lacking[name]), domain[name]))]
+    lacking = {name: [clique for clique in wanted if name not in clique] for name in source}
+    return lacking[max(source, key=lambda name: (len(lacking[name]), domain[name]))]

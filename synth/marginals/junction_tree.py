@@ -83,8 +83,8 @@ def maximal_cliques(domain: Mapping[str, int], cliques: Iterable[Clique]) -> lis
     names = list(domain)
     sizes, around = list(domain.values()), _surroundings(domain, cliques)
     cells = _counting(sizes)
-    found = _eliminate(cells, around, {index: cells(mask) for index, mask in enumerate(around)})
-    return [tuple(name for bit, name in enumerate(names) if clique >> bit & 1) for clique, _ in found] or [()]
+    eliminated = _eliminate(cells, around, {index: cells(mask) for index, mask in enumerate(around)})
+    return [tuple(name for bit, name in enumerate(names) if clique >> bit & 1) for clique, _ in eliminated] or [()]
 
 
 def cells_with_one_more(domain: Mapping[str, int], cliques: Iterable[Clique]) -> Callable[[Clique], int]:
@@ -125,13 +125,13 @@ def pieces(domain: Mapping[str, int], cliques: Iterable[Clique]) -> dict[str, in
     {'a': 0, 'c': 0, 'b': 1}
     """
     names = list(domain)
-    found = _pieces(_surroundings(domain, cliques))
-    return {names[index]: number for number, piece in enumerate(found) for index in piece}
+    parts = _pieces(_surroundings(domain, cliques))
+    return {names[index]: number for number, piece in enumerate(parts) for index in piece}
 
 
 def _pieces(around: Sequence[int]) -> list[list[int]]:
     """The connected pieces of the graph; eliminating one leaves the others as they are."""
-    found, seen = [], 0
+    parts, seen = [], 0
     for index in range(len(around)):
         if seen >> index & 1:
             continue
@@ -142,8 +142,8 @@ def _pieces(around: Sequence[int]) -> list[list[int]]:
                 grown |= around[(fresh & -fresh).bit_length() - 1]
                 fresh &= fresh - 1
         seen |= piece
-        found.append([other for other in range(len(around)) if piece >> other & 1])
-    return found
+        parts.append([other for other in range(len(around)) if piece >> other & 1])
+    return parts
 
 
 def _eliminated_cells(cells: Callable[[int], int], around: Sequence[int], costs: dict[int, int]) -> int:
@@ -160,13 +160,13 @@ def _eliminate(cells: Callable[[int], int], around: list[int], costs: dict[int, 
     Sets as numbers: a search for the next marginal asks this for a thousand trees a second. A clique lies within an
     earlier one where it is what that one left when its attribute was taken out; no other can hold it.
     """
-    found: list[tuple[int, int]] = []
+    eliminated: list[tuple[int, int]] = []
     left: set[int] = set()
     while costs:
         index = min(costs, key=costs.__getitem__)
         clique, cost = around[index], costs.pop(index)
         if clique not in left:
-            found.append((clique, cost))
+            eliminated.append((clique, cost))
         gone = ~(1 << index)
         rest = clique & gone
         left.add(rest)
@@ -177,7 +177,7 @@ def _eliminate(cells: Callable[[int], int], around: list[int], costs: dict[int, 
             if joined != around[other]:
                 around[other] = joined
                 costs[other] = cells(joined)
-    return found
+    return eliminated
 
 
 def _counting(sizes: Sequence[int]) -> Callable[[int], int]:
@@ -185,14 +185,14 @@ def _counting(sizes: Sequence[int]) -> Callable[[int], int]:
     known: dict[int, int] = {}
 
     def cells(mask: int) -> int:
-        found = known.get(mask)
-        if found is None:
-            found, rest = 1, mask
+        size = known.get(mask)
+        if size is None:
+            size, rest = 1, mask
             while rest:
-                found *= sizes[(rest & -rest).bit_length() - 1]
+                size *= sizes[(rest & -rest).bit_length() - 1]
                 rest &= rest - 1
-            known[mask] = found
-        return found
+            known[mask] = size
+        return size
 
     return cells
 

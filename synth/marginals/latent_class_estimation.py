@@ -88,7 +88,7 @@ class ClassEstimation:
         self._slices = dict(zip(domain, map(slice, self._starts.tolist(), ends.tolist()), strict=True))
         self._merging = {name: _indicator(codes) for name, codes in coarse.items()}
         self._lone = _lone([each.ordered(domain) for each in one_way], self.total)
-        self._block = _Block([{of: name for name, of in self._of.items()}[name] for name in domain], self.sizes)
+        self._block = _Block([{origin: name for name, origin in self._of.items()}[name] for name in domain], self.sizes)
         self._others: list[_Measured] = []
         self._base = np.log(_first_shares(self._lone.shares, self._starts, self._columns))[:, np.newaxis]
         shape = len(self._base), n_classes
@@ -114,8 +114,8 @@ class ClassEstimation:
         Args:
             rows: of codes of the domain's attributes, one for each class; shape (n_classes, n_attributes).
         """
-        for place, codes in enumerate(rows.T):
-            self._parameters[0][self._starts[place] + codes, np.arange(len(rows))] += np.float32(NEARER)
+        for index, codes in enumerate(rows.T):
+            self._parameters[0][self._starts[index] + codes, np.arange(len(rows))] += np.float32(NEARER)
 
     @property
     def noise(self) -> float:
@@ -313,7 +313,7 @@ class ChowLiuTree:
         # To SciPy zero is no edge, and the tree is to span all columns: every weight is above zero.
         weights = np.triu(distances.max() - distances + 1, k=1)
         order, parents = csgraph.breadth_first_order(csgraph.minimum_spanning_tree(weights), 0, directed=False)
-        self.edges = [(self._names[parents[place]], self._names[place]) for place in order[1:]]
+        self.edges = [(self._names[parents[index]], self._names[index]) for index in order[1:]]
         """Each column but the first with the one that it is drawn given, in the order of drawing."""
 
     def rows(self, n_rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -335,9 +335,9 @@ class ChowLiuTree:
 
     def _distance(self, pair: Measurement) -> float:
         """L1 distance of a pair from independence, in rows, less the expected noise."""
-        one, other = (np.bincount(self._codes(name), self._shares[self._column(name)]) for name in pair.clique)
+        first, other = (np.bincount(self._codes(name), self._shares[self._column(name)]) for name in pair.clique)
         counts = np.asarray(pair.values)
-        apart = np.abs(counts - counts.sum() * np.outer(one, other)).sum()
+        apart = np.abs(counts - counts.sum() * np.outer(first, other)).sum()
         return float(apart - MEAN_ABSOLUTE * np.broadcast_to(pair.sigma, counts.shape).sum())
 
     def _conditional(self, parent: str, child: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -76,7 +76,7 @@ def _posterior_classes(
 ) -> NDArray[np.intp]:  # fmt: skip
     tables = dict(zip(model.domain, model.tables, strict=True))
     n = len(next(iter(known.values())))
-    made, size = [], max(MOST_POSTERIORS // len(model.shares), 1)
+    parts, size = [], max(MOST_POSTERIORS // len(model.shares), 1)
     with np.errstate(divide="ignore"):
         prior, logs = np.log(model.shares), {name: np.log(tables[name]) for name in known}
     for start in range(0, n, size):
@@ -84,8 +84,8 @@ def _posterior_classes(
         log_shares = sum((logs[name][each[rows]] for name, each in known.items()), prior)
         peaks = log_shares.max(axis=1, keepdims=True)
         log_shares = np.where(np.isfinite(peaks), log_shares - np.where(np.isfinite(peaks), peaks, 0), prior)
-        made.append(sample_categorical(np.exp(log_shares), rng))
-    return np.concatenate(made)
+        parts.append(sample_categorical(np.exp(log_shares), rng))
+    return np.concatenate(parts)
 
 
 def sample_categorical(weights: Array, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -128,16 +128,16 @@ def round_counts(expected: Array, n_rows: NDArray[np.int64], rng: np.random.Gene
 
 def _fill(
     columns: dict[str, Codes],
-    given: Clique,
+    known: Clique,
     fresh: Clique,
     table: Array,
     order: NDArray[np.intp],
     rng: np.random.Generator,
 ) -> None:
     """Write the columns of the fresh attributes, by a table of their distribution given the columns already there."""
-    given_shape, fresh_shape = table.shape[: len(given)], table.shape[len(given) :]
-    if given:
-        groups = np.ravel_multi_index([columns[name] for name in given], given_shape)
+    given_shape, fresh_shape = table.shape[: len(known)], table.shape[len(known) :]
+    if known:
+        groups = np.ravel_multi_index([columns[name] for name in known], given_shape)
     else:
         groups = np.zeros(len(order), dtype=np.intp)
     cells = share_out(table.reshape(math.prod(given_shape), -1), groups, order, rng)

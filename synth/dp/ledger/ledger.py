@@ -88,10 +88,10 @@ class Ledger:
     def use(self, token: str) -> Reservation:
         """The reservation, from now on used: to be called before the first draw, and once."""
         with self._writing() as pen:
-            made = pen.books.reservation(token)
-            if made.state != "reserved":
+            reservation = pen.books.reservation(token)
+            if reservation.state != "reserved":
                 raise LedgerError(f"a reservation is used once, and token={token!r} was; reserve anew for another fit")
-            pen.follow("used", made, {})
+            pen.follow("used", reservation, {})
         return self._books.reservation(token)
 
     def charge(self, token: str, what: str, curve: RdpCurve) -> Reservation:
@@ -101,14 +101,14 @@ class Ledger:
         """
         content = {"curve": curve_content(curve), "what": named(what, "what", MAX_WORDS)}
         with self._writing() as pen:
-            made = pen.books.reservation(token)
-            if made.state != "used":
+            reservation = pen.books.reservation(token)
+            if reservation.state != "used":
                 raise LedgerError(
-                    f"only a reservation in use can be charged again, and token={token!r} is {made.state}; reserve "
-                    "anew for another fit"
+                    f"only a reservation in use can be charged again, and token={token!r} is "
+                    f"{reservation.state}; reserve anew for another fit"
                 )
-            check_total(pen.books.accounts[made.dataset, made.unit], [curve], "this charge")
-            pen.follow("charged", made, content)
+            check_total(pen.books.accounts[reservation.dataset, reservation.unit], [curve], "this charge")
+            pen.follow("charged", reservation, content)
         return self._books.reservation(token)
 
     def commit(self, token: str, note: Mapping[str, Any]) -> Reservation:
@@ -118,28 +118,28 @@ class Ledger:
         if len(body) > MAX_NOTE:
             raise LedgerError(f"a note has at most {MAX_NOTE} characters; shorten it")
         with self._writing() as pen:
-            made = pen.books.reservation(token)
-            if made.state == "reserved" or (made.state == "committed" and made.note != body):
+            reservation = pen.books.reservation(token)
+            if reservation.state == "reserved" or (reservation.state == "committed" and reservation.note != body):
                 raise LedgerError(
-                    f"a reservation in use is committed, once, and token={token!r} is {made.state}; "
+                    f"a reservation in use is committed, once, and token={token!r} is {reservation.state}; "
                     "use it before the first draw and commit it after the last"
                 )
-            if made.state == "used":
-                pen.follow("committed", made, content)
+            if reservation.state == "used":
+                pen.follow("committed", reservation, content)
         return self._books.reservation(token)
 
     def note(self, token: str) -> LedgerNote:
         """A statement's note on a reservation; the same whenever it is asked, once nothing more is charged."""
         with self._reading() as books:
-            made = books.reservation(token)
-            total = books.accounts[made.dataset, made.unit].total
+            reservation = books.reservation(token)
+            total = books.accounts[reservation.dataset, reservation.unit].total
         return LedgerNote(
-            dataset=made.dataset,
-            unit=made.unit,
-            reservation=made.token,
-            entry=made.entry,
-            epsilon=total.spent(made.curve),
-            spent_epsilon=total.spent(made.spent),
+            dataset=reservation.dataset,
+            unit=reservation.unit,
+            reservation=reservation.token,
+            entry=reservation.entry,
+            epsilon=total.spent(reservation.curve),
+            spent_epsilon=total.spent(reservation.spent),
             total_epsilon=total.epsilon,
             total_delta=total.delta,
         )
@@ -222,9 +222,9 @@ class _Pen:
         add(self.connection, entry)
         self.added.append(entry)
 
-    def follow(self, kind: str, made: Reservation, content: Mapping[str, Any]) -> None:
+    def follow(self, kind: str, reservation: Reservation, content: Mapping[str, Any]) -> None:
         """Chain one more entry about a reservation."""
-        self.add(kind, (made.dataset, made.unit), made.token, canonical(content))
+        self.add(kind, (reservation.dataset, reservation.unit), reservation.token, canonical(content))
 
 
 def _now() -> str:

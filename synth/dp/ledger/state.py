@@ -101,13 +101,13 @@ class LedgerState:
         self.reservations[entry.token] = replace(self._reservation(entry, "reserved"), state="used")
 
     def _charge(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
-        made, curve = self._reservation(entry, "used"), curve_of(content["curve"])
+        reservation, curve = self._reservation(entry, "used"), curve_of(content["curve"])
         spent = self._spend(entry, curve)
-        self.reservations[entry.token] = replace(made, curve=made.curve + curve, spent=spent)
+        self.reservations[entry.token] = replace(reservation, curve=reservation.curve + curve, spent=spent)
 
     def _commit(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
-        made = self._reservation(entry, "used")
-        self.reservations[entry.token] = replace(made, state="committed", note=entry.body)
+        reservation = self._reservation(entry, "used")
+        self.reservations[entry.token] = replace(reservation, state="committed", note=entry.body)
 
     def _reservation(self, entry: LedgerEntry, state: str) -> Reservation:
         reservation = self.reservations.get(entry.token)
@@ -158,10 +158,10 @@ class LedgerState:
 
     def is_granted(self, request: Request) -> bool:
         """True if this very request was granted before."""
-        made = self.reservations.get(request.token)
-        if made is None:
+        reservation = self.reservations.get(request.token)
+        if reservation is None:
             return False
-        if (made.dataset, made.unit, made.body) != (request.dataset, request.unit, request.body):
+        if (reservation.dataset, reservation.unit, reservation.body) != (request.dataset, request.unit, request.body):
             raise LedgerError(
                 f"token={request.token!r} names another request already; choose a token of its own for this one"
             )
