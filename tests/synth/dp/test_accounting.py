@@ -1,15 +1,14 @@
 """Accounting beside reference accountants, and each sentence of a statement with its computation."""
 
-import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import dp_accounting
 import dp_accounting.rdp
 import numpy as np
 import pytest
-from dp_accounting import NeighboringRelation
+from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
@@ -21,6 +20,7 @@ from synth.dp.accounting import (
     composed_loss,
     discrete_gaussian_loss,
     epsilon_pld,
+    epsilon_pure,
     epsilon_rdp,
     n_points,
     rdp_curve,
@@ -31,6 +31,7 @@ from synth.dp.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
     SubsampledGaussianEvent,
@@ -45,28 +46,12 @@ from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
 
 
-def analytic_gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
-    """Balle & Wang 2018, Theorem 8, solved for epsilon."""
-
-    def excess(epsilon: float) -> float:
-        a, b = 1 / (2 * noise_multiplier), epsilon * noise_multiplier
-        return float(stats.norm.cdf(a - b) - math.exp(epsilon) * stats.norm.cdf(-a - b) - delta)
-
-    return float(optimize.brentq(excess, 0, 100))
-
-
-@pytest.mark.parametrize("sigma", [5.0, 20.0, 80.0])
-@pytest.mark.parametrize("count", [1, 9, 40])
+@pytest.mark.parametrize(("sigma", "count"), [(5.0, 1), (20.0, 9), (80.0, 40)])
 def test_gaussian_releases_cost_what_the_analytic_formula_says(sigma: float, count: int) -> None:
     events = [GaussianEvent("counts", sigma, count=count)]
-    expected = analytic_gaussian_epsilon(sigma / math.sqrt(count), 1e-6)
+    expected = gaussian_epsilon(math.sqrt(count) / sigma, 1e-6)
     # The discrete Gaussian differs from the continuous one below one part in a thousand at these sigmas.
     assert epsilon_pld(events, 1e-6) == pytest.approx(expected, rel=5e-3)
-
-
-def test_a_sensitivity_of_k_needs_k_times_the_noise() -> None:
-    one, five = GaussianEvent("a", 20.0), GaussianEvent("a", 100.0, sensitivity=5)
-    assert epsilon_pld([five], 1e-6) == pytest.approx(epsilon_pld([one], 1e-6), rel=1e-3)
 
 
 def test_one_selection_costs_its_epsilon_at_delta_zero_and_less_at_a_larger_delta() -> None:
@@ -101,23 +86,10 @@ EVENTS = st.one_of(
 
 
 @given(plan=st.lists(EVENTS, min_size=1, max_size=3))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_the_claim_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
-    assert_ordered(plan)
-
-
-@pytest.mark.slow
-@given(plan=st.lists(EVENTS, min_size=1, max_size=3))
-@settings(max_examples=40, deadline=None)
-def test_the_claim_of_many_plans_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
-    assert_ordered(plan)
-
-
-def assert_ordered(plan: list[Event]) -> None:
-    claim = epsilon_pld(plan, 1e-6)
-    check = epsilon_rdp(plan, 1e-6)
+    claim, check, curve = epsilon_pld(plan, 1e-6), epsilon_rdp(plan, 1e-6), rdp_curve(plan)
     assert claim <= check * 1.001 + 1e-9
-    curve = rdp_curve(plan)
     # The ledger's orders are fewer, and a filter pays for being adaptive: both can only add.
     assert check <= curve.epsilon(1e-6) * 1.001
     assert curve.epsilon(1e-6) <= RdpFilter(max(1.0, check), 1e-6).spent(curve) * 1.001
@@ -149,8 +121,7 @@ def test_opacus_is_a_third_opinion_on_a_subsampled_run() -> None:
     )
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.0, 20.0])
-@pytest.mark.parametrize("sensitivity", [1, 2, 7])
+@pytest.mark.parametrize(("scale", "sensitivity"), [(0.7, 2), (3.0, 7), (20.0, 1)])
 def test_renyi_divergences_of_laplace_noise_are_their_definition(scale: float, sensitivity: int) -> None:
     points = np.arange(-4000, 4000)
     mass = np.exp(-np.abs(points) / scale) / np.exp(-np.abs(points) / scale).sum()
@@ -166,7 +137,7 @@ def test_renyi_divergences_of_laplace_noise_are_their_definition(scale: float, s
         assert found == pytest.approx(direct, rel=1e-6, abs=1e-12)
 
 
-@pytest.mark.parametrize("parts", [(1, 1), (2, 1), (1, 1, 1), (3, 2)])
+@pytest.mark.parametrize("parts", [(1, 1), (1, 1, 1), (3, 2)])
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_laplace_noise_on_one_cell_is_the_worst_case_of_a_unit_spread_over_several(
     parts: tuple[int, ...], scale: float
@@ -212,28 +183,8 @@ def test_histograms_laplace_noise_marginals_and_dp_sgd_are_cheaper_together_than
     assert sum(epsilon_pld(part, 1e-6 / 4) for part in JOINT) == pytest.approx(1.80, rel=0.01)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
-def test_calibration_inverts_accounting_from_below(epsilon: float) -> None:
-    def plan(rho: float) -> list[GaussianEvent | SelectionEvent]:
-        return [
-            gaussian_of_rho("columns", rho / 3, count=15, sensitivity=1),
-            SelectionEvent.of_rho("pairs", rho / 3, 14),
-            gaussian_of_rho("pairs", rho / 3, count=14, sensitivity=1),
-        ]
-
-    spent = calibrate(plan, epsilon, 1e-6).epsilon
-    assert epsilon * 0.999 <= spent <= epsilon
-
-
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, 1e9, math.inf, math.nan])
-def test_an_epsilon_that_cannot_be_met_is_refused(epsilon: float) -> None:
-    with pytest.raises(BudgetError, match="epsilon="):
-        calibrate(lambda rho: [gaussian_of_rho("a", rho, count=1, sensitivity=1)], epsilon, 1e-6)
-
-
 @pytest.mark.parametrize(
-    ("sigma", "sensitivity", "interval"),
-    [(3.3, 1, 1e-3), (17.5, 3, 1e-4), (2.0, 5, 1e-3), (300.0, 1, 1e-5), (300.0, 2, 1e-6), (5000.3, 7, 1e-6)],
+    ("sigma", "sensitivity", "interval"), [(3.3, 1, 1e-3), (2.0, 5, 1e-3), (300.0, 2, 1e-6), (5000.3, 7, 1e-6)]
 )
 def test_the_loss_of_the_discrete_gaussian_is_that_of_dp_accounting(
     sigma: float, sensitivity: int, interval: float
@@ -246,9 +197,7 @@ def test_the_loss_of_the_discrete_gaussian_is_that_of_dp_accounting(
     assert np.allclose(ours.get_delta_for_epsilon(epsilons), theirs.get_delta_for_epsilon(epsilons), 1e-9, 1e-14)
 
 
-@pytest.mark.parametrize(
-    ("sigma", "sensitivity"), [(0.33, 3), pytest.param(1.1, 1000, marks=pytest.mark.slow), (10.0, 40)]
-)
+@pytest.mark.parametrize(("sigma", "sensitivity"), [(0.33, 3), (10.0, 40)])
 def test_the_loss_of_a_shift_by_several_sigma_is_bounded_as_its_definition_says(sigma: float, sensitivity: int) -> None:
     reach = math.ceil(30 * sigma) + 2 * sensitivity
     points = np.arange(-reach, reach + 1)
@@ -277,42 +226,47 @@ def of_entities(n_columns: int, k: int, rounds: int) -> Plan:
 
 
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(LEAST_DELTA, marks=pytest.mark.statistical)])
-@pytest.mark.parametrize("epsilon", [0.001, 1.0, 50.0, 99.9])
-@pytest.mark.parametrize(
-    ("n_columns", "k"), [(1, 1), pytest.param(1, 1000, marks=pytest.mark.slow), (60, 3), (1000, 1)]
-)
-def test_odd_plans_are_calibrated_to_the_target_as_well(n_columns: int, k: int, epsilon: float, delta: float) -> None:
-    k = min(k, 20) if epsilon < 0.01 else k  # noise of many millions is a matter of seconds
+@pytest.mark.parametrize("epsilon", [0.001, 1.0, 99.9])
+@pytest.mark.parametrize(("n_columns", "k"), [(1, 1), (60, 3), (1000, 1)])
+def test_calibration_inverts_accounting_from_below(n_columns: int, k: int, epsilon: float, delta: float) -> None:
     schedule = calibrate(of_entities(n_columns, k, 3), epsilon, delta)
     assert epsilon * 0.999 <= schedule.epsilon <= epsilon
 
 
-@pytest.mark.parametrize("delta", [9e-13, 4e-15, 1e-20, 5e-324])
-def test_a_delta_that_double_precision_loses_is_refused_before_any_search(delta: float) -> None:
-    def plan(rho: float) -> list[Event]:
-        raise AssertionError("searched")
-
-    with pytest.raises(BudgetError, match="smaller than the accountant resolves; set delta to 1e-12 or more"):
-        calibrate(plan, 1.0, delta)
-    columns = {"a": {"kind": "boolean"}}
-    with pytest.raises(BudgetError, match="smaller than the accountant resolves"):
-        resolve_delta(delta, build_schema({"status": "declared", "n_units": 100, "columns": columns}))
+def schema(n_units: int | None = 1000, status: str = "declared") -> Schema:
+    return build_schema({"status": status, "n_units": n_units, "columns": {"a": {"kind": "boolean"}}})
 
 
-@pytest.mark.parametrize("delta", ["auto", 1e-12, 1e-14])
-def test_more_units_than_any_delta_protects_are_refused(delta: Any) -> None:
-    def schema(n_units: int) -> Schema:
-        return build_schema({"status": "declared", "n_units": n_units, "columns": {"a": {"kind": "boolean"}}})
-
-    assert resolve_delta("auto", schema(9 * 10**9)) >= LEAST_DELTA
-    with pytest.raises(BudgetError, match="n_units="):
-        resolve_delta(delta, schema(2 * 10**11))
-    with pytest.raises(BudgetError, match="set delta to 1e-12"):
-        resolve_delta("auto", schema(5 * 10**10))
-    assert resolve_delta(1e-12, schema(5 * 10**10)) == 1e-12
+def one_count(rho: float) -> list[Event]:
+    return [gaussian_of_rho("a", rho, count=1, sensitivity=1)]
 
 
-@pytest.mark.parametrize("share", [0.9, 0.3, 0.01])
+REFUSALS: list[tuple[str, Callable[[], object], str]] = [
+    *((f"epsilon {e}", lambda e=e: calibrate(one_count, e, 1e-6), "epsilon=") for e in (0.0, 1e9, math.nan)),
+    ("no room", lambda: calibrate(lambda rho: [StabilityEvent("a", 1.0, 2)], 1.0, 1e-6), "leaves no room"),
+    *((f"delta {d}", lambda d=d: calibrate(one_count, 1.0, d), "set delta to 1e-12 or more") for d in (9e-13, 5e-324)),
+    *((f"small delta {d}", lambda d=d: resolve_delta(d, schema(100)), "set delta to 1e-12") for d in (9e-13, 5e-324)),
+    *((f"large delta {d}", lambda d=d: resolve_delta(d, schema()), "delta=") for d in (0.0, -1e-9, 1e-3)),
+    *((f"units beyond {d}", lambda d=d: resolve_delta(d, schema(2 * 10**11)), "n_units=") for d in ("auto", 1e-12)),
+    ("many units", lambda: resolve_delta("auto", schema(5 * 10**10)), "set delta to 1e-12"),
+    ("no units", lambda: resolve_delta("auto", schema(None)), "n_units"),
+    ("inferred", lambda: resolve_delta("auto", schema(1000, "inferred")), "declare"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "clause"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS])
+def test_what_cannot_be_promised_is_refused(call: Callable[[], object], clause: str) -> None:
+    with pytest.raises(BudgetError, match=clause):
+        call()
+
+
+def test_delta_auto_follows_the_number_of_units() -> None:
+    assert resolve_delta("auto", schema(1000)) == 1e-6
+    assert resolve_delta("auto", schema(10**6)) == pytest.approx(10**-7.2)
+    assert resolve_delta("auto", schema(9 * 10**9)) >= LEAST_DELTA == resolve_delta(1e-12, schema(5 * 10**10))
+
+
+@pytest.mark.parametrize("share", [0.9, 0.01])
 def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     # Infinite from some cost on, though the target would allow more: it is neither missed by far nor looked for long.
     full = calibrate(of_entities(1, 1, 1), 1.0, 1e-6).rho or 0.0
@@ -327,34 +281,6 @@ def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkey
     found = calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
     assert found.rho == pytest.approx(share * full, rel=1e-3)
     assert len(asked) < 30
-
-
-def test_a_plan_without_any_finite_epsilon_is_refused_after_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def nowhere(events: list[Event], delta: float) -> float:
-        asked.append(events)
-        return math.inf
-
-    monkeypatch.setattr("synth.dp.schedule.epsilon_pld", nowhere)
-    with pytest.raises(BudgetError, match="leaves no room"):
-        calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
-    assert len(asked) < 12
-
-
-def test_delta_auto_follows_the_number_of_units_and_a_careless_delta_is_refused() -> None:
-    def schema(n_units: int | None, status: str = "declared"):  # type: ignore[no-untyped-def]
-        return build_schema({"status": status, "n_units": n_units, "columns": {"a": {"kind": "boolean"}}})
-
-    assert resolve_delta("auto", schema(1000)) == 1e-6
-    assert resolve_delta("auto", schema(10**6)) == pytest.approx(10**-7.2)
-    for delta in (0.0, -1e-9, 1e-3, 1.0):
-        with pytest.raises(BudgetError, match="delta="):
-            resolve_delta(delta, schema(1000))
-    with pytest.raises(BudgetError, match="n_units"):
-        resolve_delta("auto", schema(None))
-    with pytest.raises(BudgetError, match="declare"):
-        resolve_delta("auto", schema(1000, "inferred"))
 
 
 @pytest.mark.statistical
@@ -415,28 +341,7 @@ def test_a_unit_that_is_blanked_out_or_really_removed_costs_the_same(kind: str) 
             assert check == pytest.approx(rdp_curve([replace(event, count=10)]).divergences[:12], rel=1e-6)
 
 
-def test_counts_noisy_choices_and_names_are_the_same_of_a_row_that_is_blanked_out_and_of_one_that_is_gone() -> None:
-    # What is released is a function of counts, and none of them tells an empty slot from none.
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 6, 200)
-    blanked = np.bincount(np.where(np.arange(200) == 17, 6, codes), minlength=7)[:6]  # 6: an empty slot
-    gone, kept = np.bincount(np.delete(codes, 17), minlength=6), np.bincount(codes, minlength=6)
-    assert (blanked == gone).all() and np.abs(kept - gone).sum() == 1
-    # So the pair of worlds is one pair, and a choice between noisy scores moves by their sensitivity in either.
-    epsilon, grid = 0.5, np.linspace(-0.6, 0.6, 25)
-    p, q = (np.exp(epsilon / 2 * counts) / np.exp(epsilon / 2 * counts).sum() for counts in (kept, gone))
-    for one, other in ((p, q), (q, p)):
-        actual = np.maximum(one[:, None] - np.exp(grid) * other[:, None], 0).sum(axis=0)
-        assert (actual <= selection_delta(grid, epsilon) + 1e-12).all()
-
-
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("sigma", "rate"),
-    [(4.0, 0.03), *(pytest.param(*one, marks=SLOW) for one in itertools.product((0.7, 1.0, 6.0), (0.003, 0.03, 0.3)))],
-)
+@pytest.mark.parametrize(("sigma", "rate"), [(4.0, 0.03), (0.7, 0.3)])
 def test_one_answer_for_another_costs_no_more_than_a_group_of_two(sigma: float, rate: float) -> None:
     # One row out and another in move a release by twice the sensitivity at most, as two units do. Of samples it is
     # computed: at every epsilon the pair of a replaced unit is told apart less well than that of two units.
@@ -447,11 +352,6 @@ def test_one_answer_for_another_costs_no_more_than_a_group_of_two(sigma: float, 
     two, epsilons = sampled_group_loss(sigma, rate, 2, 2e-3), [0.0, *np.geomspace(1e-3, 5, 60).tolist()]
     one, other = (np.array(loss.get_delta_for_epsilon(epsilons)) for loss in (replaced, two))
     assert (one <= other * 1.01 + 1e-9).all()
-
-
-def test_one_answer_at_the_stated_delta_is_not_protected_by_twice_epsilon() -> None:
-    one = gaussian_epsilon(0.24, DELTA)
-    assert gaussian_epsilon(2 * 0.24, DELTA) > 2 * one * 1.02
 
 
 # ---- Delta.
@@ -480,15 +380,6 @@ def test_the_limit_of_gaussian_noise_is_that_of_the_best_test(mu: float) -> None
 def test_at_epsilon_one_no_test_finds_more_than_two_percent_at_one_percent_of_false_alarms() -> None:
     assert of_mst(1.0).trade_off.detections(0.01) == pytest.approx(0.0184, abs=2e-4)
     assert TradeOff.of_claim(1.0, DELTA).detections(0.01) == pytest.approx(0.0272, abs=1e-4)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_randomized_response_reaches_the_limit_of_a_pair(epsilon: float) -> None:
-    right = math.exp(epsilon) / (1 + math.exp(epsilon))
-    limit = TradeOff.of_claim(epsilon, 0.0)
-    assert limit.detections(1 - right) == pytest.approx(right)
-    assert limit.right_guesses == pytest.approx(right)
-    assert TradeOff.of_claim(epsilon, 0.01).detections(0.0) == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("shift", [1, 3])
@@ -566,9 +457,13 @@ def test_values_of_a_group_alone_are_named_no_more_often_than_its_own_delta(size
     named = [float(gaussian_tail(14 - np.array(part), 3.0).sum()) for part in partitions(n_rows, n_rows)]
     assert 2 * max(named) <= event.own_delta(size) * (1 + 1e-12) <= 2 * n_rows * max(named)
     assert math.isinf(epsilon_pld([event], DELTA, 7))  # all rows in one value reach the threshold
+    loud = GaussianEvent("a", 0.05, count=40, whole=False)
+    assert n_points([loud], 10) > MOST_POINTS and math.isinf(
+        epsilon_pld([loud], DELTA, 10)
+    )  # no accountant resolves it
 
 
-@pytest.mark.parametrize(("sigma", "rate", "size"), [(1.0, 0.1, 2), (0.8, 0.3, 5), (2.0, 0.02, 10), (1.5, 1.0, 3)])
+@pytest.mark.parametrize(("sigma", "rate", "size"), [(0.8, 0.3, 5), (2.0, 0.02, 10), (1.5, 1.0, 3)])
 def test_a_sampled_group_loses_what_its_densities_say(sigma: float, rate: float, size: int) -> None:
     counts = np.arange(size + 1)
     grid = np.linspace(-12 * sigma, 12 * sigma + size, 40_001)
@@ -607,12 +502,6 @@ def test_no_group_costs_more_than_what_follows_from_single_units(size: int) -> N
     assert epsilon_pld(events, DELTA) < found <= (bounds.min() if len(bounds) else math.inf) * 1.001
 
 
-def test_a_group_that_no_accountant_resolves_has_no_bound() -> None:
-    loud = GaussianEvent("a", 0.05, count=40, whole=False)
-    assert n_points([loud], 10) > MOST_POINTS
-    assert math.isinf(epsilon_pld([loud], DELTA, 10))
-
-
 @pytest.mark.parametrize("sigma", [1.0, 4.0, 30.0])
 def test_the_area_under_the_curve_is_that_of_discrete_gaussian_noise_and_never_below(sigma: float) -> None:
     places = np.arange(-int(12 * sigma), int(12 * sigma) + 2)
@@ -629,3 +518,41 @@ def test_orders_whose_series_does_not_converge_are_left_out_without_a_word(caplo
     accountant.compose(dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(0.9675)), 60)
     assert any("failed to converge" in record.getMessage() for record in caplog.records)
     assert alone == pytest.approx(accountant.get_epsilon(1e-6), rel=0.05)
+
+
+# ---- Answers that respondents randomize.
+
+
+def test_pure_losses_add_up_at_delta_0() -> None:
+    events = (RandomizedResponseEvent("a", 0.25, count=4), RandomizedResponseEvent("b", 1.5))
+    schedule = Schedule(events, 0.0)
+    assert schedule.epsilon == schedule.epsilon_rdp == 2.5
+    assert schedule.groups == {2: 5.0, 5: 12.5, 10: 25.0}
+    assert epsilon_pure([*events, LaplaceEvent("c", 2.0)]) == 3.0
+    assert epsilon_pure([*events, GaussianEvent("c", 2.0)]) is None
+    assert epsilon_pld([*events, GaussianEvent("c", 2.0)], 0.0) == math.inf
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 1), (1.0, 1), (1.0, 5), (4.0, 2)])
+def test_at_a_delta_above_0_accountants_agree_with_the_library(epsilon: float, count: int) -> None:
+    events = [RandomizedResponseEvent("answers", epsilon, count)]
+    accountant = PLDAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    # A binary answer is told by 1 - noise / 2, so that its loss is log((2 - noise) / noise).
+    noise = 2 / (1 + math.exp(epsilon))
+    for _ in range(count):  # the library takes several at once for one
+        accountant.compose(dp_event.RandomizedResponseDpEvent(noise, 2))
+    ours, theirs = epsilon_pld(events, 1e-4), accountant.get_epsilon(1e-4)
+    assert ours == pytest.approx(theirs, abs=2e-3 * count)
+    assert ours <= min(count * epsilon, epsilon_rdp(events, 1e-4) * 1.001)
+
+
+def test_in_a_ledger_an_answer_costs_its_renyi_divergence() -> None:
+    curve = rdp_curve([RandomizedResponseEvent("answers", 1.0)])
+    p, q = math.e / (1 + math.e), 1 / (1 + math.e)
+    by_hand = [math.log(p**a * q ** (1 - a) + q**a * p ** (1 - a)) / (a - 1) for a in ORDERS if a < 100]
+    np.testing.assert_allclose(curve.divergences[: len(by_hand)], by_hand, rtol=1e-9)
+    assert max(curve.divergences) <= 1.0 + 1e-12
+    assert curve.delta == 0
+    limit = Schedule((RandomizedResponseEvent("answers", 1.0),), 0.0).trade_off
+    assert limit.detections(0.1) == pytest.approx(0.1 * math.e, rel=0.01)
+    assert limit.right_guesses == pytest.approx(math.e / (1 + math.e), rel=1e-3)
