@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from synth.marginals.estimation import MarginalLoss, estimate
 from synth.marginals.factor import Clique, Factor, axes_beside, broadcast_shape
 from synth.marginals.inference import Projections, place, propagate
-from synth.marginals.markov_random_field import MarkovRandomField
 from synth.marginals.measurement import Measurement, estimate_total, merge
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
@@ -49,24 +48,8 @@ def test_what_is_not_measured_is_as_random_as_it_can_be(random_joint, projected)
     np.testing.assert_allclose(model.marginal(("d", "e")), 1000 / 6)
 
 
-def test_nothing_measured_is_uniform() -> None:
-    model = estimate(DOMAIN, [], total=144.0)
-    np.testing.assert_allclose(model.marginal(tuple(DOMAIN)), 1.0)
-
-
 def test_an_empty_clique_measures_the_number_of_rows() -> None:
     assert estimate(DOMAIN, [Measurement((), 250.0, 3.0)]).total == pytest.approx(250)
-
-
-def test_an_empty_domain_is_estimated_too() -> None:
-    assert estimate({}, [Measurement((), 7.0, 1.0)]).marginal(()) == 7.0
-
-
-def test_the_order_of_the_attributes_in_a_clique_does_not_matter(random_joint, projected) -> None:
-    forward = [Measurement(("a", "c"), projected(random_joint, DOMAIN, ("a", "c")), 2.0)]
-    backward = [Measurement(("c", "a"), projected(random_joint, DOMAIN, ("c", "a")), 2.0)]
-    one, other = estimate(DOMAIN, forward), estimate(DOMAIN, backward)
-    np.testing.assert_allclose(one.marginal(("a", "c")), other.marginal(("a", "c")))
 
 
 def test_a_clique_measured_cell_by_cell_has_the_closed_form_of_a_weighted_projection(rng) -> None:
@@ -111,20 +94,6 @@ def test_no_distribution_fits_noisy_measurements_better(
     assert could_gain <= 0.01 * max(loss_of(model, measurements), 1.0)
 
 
-def test_two_hundred_steps_come_within_a_percent_of_the_optimum(random_joint, projected, rng) -> None:
-    """Plain steps need some ten times as many where sigmas differ as they do here."""
-    measurements = [
-        measurement
-        for sigma, clique in [
-            (2.0, ("a", "b")), (10.0, ("b", "c")), (30.0, ("c", "d")), (5.0, ("d", "e")), (1.0, ("e",)),
-        ]
-        for measurement in noisy(random_joint, projected, [clique], sigma, rng)
-    ]  # fmt: skip
-    soon = estimate(DOMAIN, measurements, total=1000.0, n_iterations=200, tolerance=0)
-    late = estimate(DOMAIN, measurements, total=1000.0, n_iterations=5000, tolerance=0)
-    assert loss_of(soon, measurements) <= 1.01 * loss_of(late, measurements)
-
-
 def test_codes_held_at_zero_by_a_tiny_sigma_stay_near_zero(random_joint, projected, rng) -> None:
     """A sigma ten thousand times smaller than the rest neither stalls the descent nor breaks it."""
     table = projected(random_joint, DOMAIN, ("c",)).copy()
@@ -134,14 +103,6 @@ def test_codes_held_at_zero_by_a_tiny_sigma_stay_near_zero(random_joint, project
     model = estimate(DOMAIN, measurements, total=1000.0)
     assert model.marginal(("c",))[3] < 0.01
     np.testing.assert_allclose(model.marginal(("c",))[:3] / 1000, table[:3] / table.sum(), atol=0.05)
-
-
-def test_noise_leaves_no_negative_count_and_the_total_is_kept(random_joint, projected, rng) -> None:
-    measurements = noisy(random_joint, projected, [("a", "b", "c"), ("c", "d"), ("d", "e")], 40.0, rng)
-    model = estimate(DOMAIN, measurements, total=1000.0)
-    table = model.marginal(("a", "b", "c"))
-    assert (table >= 0).all()
-    assert table.sum() == pytest.approx(1000)
 
 
 def test_the_loss_goes_down_with_every_further_iteration(cliques, random_joint, projected, rng) -> None:
@@ -179,41 +140,6 @@ def test_a_warm_start_alone_is_kept_as_it_is(random_model) -> None:
         np.testing.assert_allclose(again.marginal(clique), model.marginal(clique))
 
 
-def test_a_warm_start_with_a_clique_twice_and_out_of_order_is_kept_too(rng) -> None:
-    twice = [Factor(("a", "b"), rng.normal(size=(2, 3))) for _ in range(2)]
-    start = MarkovRandomField(DOMAIN, [*twice, Factor(("b", "a"), rng.normal(size=(3, 2)))], total=1000.0)
-    again = estimate(
-        DOMAIN, [Measurement(("a", "b"), np.zeros(6), 1.0)], n_iterations=0, total=1000.0, warm_start=start
-    )
-    np.testing.assert_allclose(again.marginal(("a", "b")), start.marginal(("a", "b")))
-
-
-def test_a_warm_start_of_another_domain_is_refused(random_model) -> None:
-    with pytest.raises(ValueError, match="warm start"):
-        estimate({"a": 2}, [], warm_start=random_model([]))
-
-
-def test_structural_zeros_of_a_warm_start_stay_empty(random_joint, projected, rng) -> None:
-    shut = np.zeros((2, 3))
-    shut[0, 1] = -np.inf
-    start = MarkovRandomField(DOMAIN, [Factor(("a", "b"), shut)], total=1000.0)
-    measurements = noisy(random_joint, projected, [("a", "b"), ("b", "c")], 5.0, rng)
-    model = estimate(DOMAIN, measurements, total=1000.0, warm_start=start)
-    assert model.marginal(("a", "b"))[0, 1] == 0
-    assert (np.delete(model.marginal(("a", "b")).ravel(), 1) > 0).all()
-
-
-def test_progress_rises_to_the_end() -> None:
-    shares: list[float | None] = []
-    estimate(
-        DOMAIN,
-        [Measurement(("a",), [3.0, 900.0], 1.0)],
-        n_iterations=3,
-        progress=lambda label, share: shares.append(share),
-    )
-    assert shares == pytest.approx([1 / 3, 2 / 3, 1.0])
-
-
 def measured(cliques, rng):
     """One measurement a clique; every other one with a sigma for each cell."""
     shapes = [[DOMAIN[name] for name in clique] for clique in cliques]
@@ -245,22 +171,7 @@ def test_the_gradient_by_the_counts_is_that_of_small_differences(cliques, random
         assert ahead.loss - behind.loss == pytest.approx(predicted, rel=1e-4, abs=1e-6)
 
 
-def test_the_gradient_is_zero_where_the_measurements_are_met(cliques, random_model) -> None:
-    model = random_model(cliques)
-    exact = [Measurement(clique, model.marginal(clique), 2.0) for clique in cliques if clique]
-    fit = MarginalLoss(model.tree, merge(exact, DOMAIN), 1000.0)(model.beliefs)
-    assert fit.loss == pytest.approx(0, abs=1e-12)
-    assert all(np.abs(gradient).max() < 1e-9 for gradient in fit.gradients)
-
-
 PAIR_DOMAIN = {"a": 2, "b": 3}
-
-
-def test_repeated_measurements_average_by_inverse_variance(rng: np.random.Generator) -> None:
-    first, second = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
-    (merged,) = merge([Measurement(("a", "b"), first, 1.0), Measurement(("b", "a"), second.T, 2.0)], PAIR_DOMAIN)
-    np.testing.assert_allclose(merged.values, (first + second / 4) / (1 + 1 / 4))
-    np.testing.assert_allclose(merged.sigma, np.sqrt(1 / (1 + 1 / 4)))
 
 
 def test_repeated_measurements_average_cell_by_cell_where_sigmas_differ_by_cell(rng: np.random.Generator) -> None:
@@ -288,44 +199,6 @@ def test_flat_values_mean_the_same_as_shaped_ones() -> None:
 def test_the_total_weighs_each_sum_by_its_variance() -> None:
     narrow, wide = Measurement(("a",), [60.0, 50.0], 1.0), Measurement(("a", "b"), np.full(6, 20.0), 3.0)
     assert estimate_total([narrow, wide]) == pytest.approx((110 / 2 + 120 / 54) / (1 / 2 + 1 / 54))
-
-
-def test_the_total_is_at_least_one() -> None:
-    assert estimate_total([Measurement(("a",), [-60.0, 5.0], 10.0)]) == 1.0
-    assert estimate_total([]) == 1.0
-
-
-def test_inputs_are_not_changed() -> None:
-    values = np.array([1.0, 2.0])
-    merge([Measurement(("a",), values, 1.0), Measurement(("a",), values, 1.0)], PAIR_DOMAIN)
-    np.testing.assert_array_equal(values, [1.0, 2.0])
-
-
-@pytest.mark.parametrize(
-    ("clique", "values", "sigma"),
-    [
-        (("a", "a"), np.zeros((2, 2)), 1.0),
-        (("a",), [0.0, np.nan], 1.0),
-        (("a",), [0.0, 1.0], 0.0),
-        (("a",), [0.0, 1.0], -1.0),
-        (("a",), [0.0, 1.0], np.inf),
-        (("a",), [0.0, 1.0], [1.0, 1.0, 1.0]),
-    ],
-)
-def test_a_measurement_that_cannot_be_is_refused(clique, values, sigma) -> None:
-    with pytest.raises(ValueError, match="clique="):
-        Measurement(clique, values, sigma)
-
-
-@pytest.mark.parametrize(("clique", "n_cells"), [(("a",), 3), (("z",), 2), (("a", "b"), 5)])
-def test_a_measurement_that_does_not_fit_the_domain_is_refused(clique, n_cells) -> None:
-    with pytest.raises(ValueError, match="domain"):
-        merge([Measurement(clique, np.zeros(n_cells), 1.0)], PAIR_DOMAIN)
-
-
-def test_a_transposed_table_is_refused_where_its_shape_shows_it() -> None:
-    with pytest.raises(ValueError, match="fit the domain"):
-        merge([Measurement(("a", "b"), np.zeros((3, 2)), 1.0)], PAIR_DOMAIN)
 
 
 HELD = tuple(DOMAIN)
