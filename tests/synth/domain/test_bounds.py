@@ -1,18 +1,16 @@
 """Bounds and steps of numbers that are measured with noise."""
 
 import datetime as dt
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synth
-from synth.declare import assertions, unconfirmed
+from synth.declare import assertions
 from synth.domain import MAX_CELLS, numeric_scale
 from synth.domain.discretizer import Discretizer
 from synth.domain.dp_bounds import bounded, histogram, public_edges
@@ -27,20 +25,10 @@ CENTS = RealColumn(bounds=(-1e15, 1e15), decimals=2)
 DAYS = DateColumn(bounds=(dt.date.min, dt.date.max))
 MOMENTS = DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), precision="us")
 COLUMNS: tuple[LineColumn, ...] = (
-    WIDE,
-    REAL,
-    CENTS,
-    DAYS,
-    MOMENTS,
-    RealColumn(bounds=(-8e307, 8e307)),
-    RealColumn(bounds=(0.0, 99_999.0), decimals=2),
-    RealColumn(bounds=(0.0, 0.0)),
-    IntegerColumn(bounds=(7, 7)),
-    IntegerColumn(bounds=(-10, 0)),
-    IntegerColumn(bounds=(5, 1000)),
-    IntegerColumn(bounds=(-1000, -5)),
+    WIDE, REAL, CENTS, DAYS, MOMENTS, RealColumn(bounds=(-8e307, 8e307)), RealColumn(bounds=(0.0, 0.0)),
+    IntegerColumn(bounds=(7, 7)), IntegerColumn(bounds=(-1000, -5)),
     DateColumn(bounds=(dt.date(1999, 12, 31), dt.date(2000, 1, 1))),
-)
+)  # fmt: skip
 SIGNALS = (5.0, 60.0, 400.0, 1e5)
 """Units over the noise of a cell: a few hundred rows, and millions."""
 
@@ -156,15 +144,6 @@ def test_bounds_are_lattice_values_around_what_is_there() -> None:
     assert ends(MOMENTS, [dt.datetime.min] * 100)[0] == dt.datetime.min
 
 
-@pytest.mark.parametrize(("low", "high"), [(47.1, 47.8), (-74.3, -73.7), (1990.0, 2023.0), (1012.0, 1015.0)])
-def test_values_of_one_magnitude_are_found_closely_where_there_are_many(low: float, high: float) -> None:
-    rng = np.random.default_rng(0)
-    for column in (REAL, CENTS):
-        ends = found(column, rng.uniform(low, high, 30_000), 1_500.0, rng).ends
-        assert ends[0] <= low < high <= ends[1]
-        assert ends[1] - ends[0] <= 0.1 * abs(low)
-
-
 def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometrically() -> None:
     rng = np.random.default_rng(0)
     for signal in (60.0, 2_000.0):
@@ -173,17 +152,6 @@ def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometri
         assert found(REAL, rng.uniform(0, 100, 4000), signal, rng).scale == "linear"
         # Whole numbers that an even grid tells apart need nothing finer, however they are spread.
         assert found(WIDE, np.repeat([1.0, 30.0, 100.0], [3000, 500, 400]), signal, rng).scale == "linear"
-
-
-@pytest.mark.parametrize("signal", [900.0, 3_000.0])
-def test_few_spread_amounts_beside_many_zeros_are_held(signal: float) -> None:
-    rng = np.random.default_rng(0)
-    positions = np.r_[np.zeros(9_300), rng.integers(1_500, 9_000, 700)]
-    ends = [found(WIDE, positions, signal, rng).ends for _ in range(12)]
-    assert {low for low, _ in ends} == {0}
-    # Where most values are zero, a window of the others may end too far out: by more than four times in few fits.
-    assert min(high for _, high in ends) > 5_000
-    assert np.quantile([high for _, high in ends], 0.75) < 36_000
 
 
 def test_a_few_values_beyond_the_noise_move_no_bound() -> None:
@@ -197,15 +165,6 @@ def test_an_empty_column_has_bounds_all_the_same() -> None:
         for signal in SIGNALS[:3]:
             low, high = found(column, np.array([]), signal).bounds
             assert column.bounds[0] <= low <= high <= column.bounds[1]
-
-
-@given(values=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5))
-@settings(max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-def test_bounds_hold_every_frequent_whole_number(values: list[int]) -> None:
-    low, high = found(WIDE, np.array(values * 50, dtype=np.float64), 100.0).bounds
-    # Positions are float64: beyond 2^53 a value may be told apart from its neighbors no more.
-    assert all(low <= value <= high or abs(value) > 2**53 for value in values)
-    assert WIDE.bounds[0] <= low <= high <= WIDE.bounds[1]
 
 
 def few_rows() -> dict[str, tuple[Any, np.ndarray, float]]:
@@ -233,33 +192,6 @@ def test_few_rows_are_rarely_clamped(name: str) -> None:
         assert sum(width > 10 for width in widths) <= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.3, 0.5, 1.0, 3.0])
-def test_the_charges_of_1338_rows_are_never_clamped_by_half(
-    epsilon: float, shared_table: Callable[[str], Path]
-) -> None:
-    from synth.declare import declare_schema
-    from synth.dp.budget import Budget
-    from synth.dp.mechanisms import InjectedNoise
-    from synth.generators.fitting.columns import measure_domain
-    from synth.generators.fitting.training_data import TrainingTable
-    from synth.generators.mst import Mst
-    from synth.infer import infer_schema
-
-    frame = pd.read_csv(shared_table("insurance.csv.gz"))
-    schema = declare_schema(infer_schema(frame), n_units=len(frame), measure=["charges"])
-    schedule = Mst(epsilon=epsilon).schedule(schema)
-    assert schedule is not None
-    noise = InjectedNoise(np.random.default_rng(0))
-    charges = frame["charges"].to_numpy()
-    columns = [
-        measure_domain(TrainingTable.of(frame, schema), schema, Budget(schedule, noise)).columns["charges"]
-        for _ in range(200)
-    ]
-    assert max(beyond(column, charges) for column in columns) <= 0.5
-    assert max(np.ptp(column.ends) for column in columns) <= 10 * np.ptp(charges)  # type: ignore[arg-type]
-
-
 def schema_of(**column: Any) -> Schema:
     content = {"kind": "integer", "bounds": [0, 1_000_000], **column}
     return build_schema({"status": "declared", "n_units": 1000, "columns": {"x": content}})
@@ -270,13 +202,9 @@ def schema_of(**column: Any) -> Schema:
     [
         ({"steps": [100, 1000]}, "steps=[100, 1000] must be coarser"),
         ({"steps": [1000, 300]}, "each a multiple of the next"),
-        ({"kind": "real", "decimals": 1, "bounds": [0, 9], "steps": [0.25]}, "steps=[0.25] must be coarser"),
         ({"kind": "real", "bounds": [0, 9], "steps": [0.25]}, "give decimals"),
         ({"steps": [1000], "step_shares": [0.5, 0.6]}, "one share for each of steps"),
         ({"steps": [1000, 100], "step_shares": [0.6, 0.5]}, "must not fall"),
-        ({"steps": [0]}, "greater than 0"),
-        ({"steps": [1]}, "coarser than the column's precision"),
-        ({"steps": [100, 100]}, "coarser than the column's precision"),
         ({"steps": [2**63]}, "exceed 64 bits"),
         ({"spikes": [5, 5]}, "strictly ascending"),
         ({"spikes": [5, 2_000_000]}, "within bounds"),
@@ -317,9 +245,9 @@ def test_values_are_on_every_step_as_often_as_its_share_says() -> None:
     assert len(np.unique(drawn[drawn % 50 != 0])) > 3000
 
 
-@pytest.mark.parametrize("taken", [[], [0], [50, 60], [40, 50, 60, 70], [55], [0, 5, 100], list(range(0, 101, 10))])
-@pytest.mark.parametrize("step", [10, 50, 7])
-@pytest.mark.parametrize("bounds", [(0, 100), (3, 98), (-37, 104)])
+@pytest.mark.parametrize("taken", [[], [40, 50, 60, 70], [0, 5, 100], list(range(0, 101, 10))])
+@pytest.mark.parametrize("step", [10, 7])
+@pytest.mark.parametrize("bounds", [(0, 100), (-37, 104)])
 def test_a_position_settles_on_the_nearest_multiple_that_is_free(
     taken: list[int], step: int, bounds: tuple[int, int]
 ) -> None:
@@ -334,41 +262,6 @@ def test_a_position_settles_on_the_nearest_multiple_that_is_free(
     np.testing.assert_allclose(np.abs(settled - places), nearest, atol=1e-9)
 
 
-def test_where_every_value_is_taken_a_position_keeps_its_own() -> None:
-    column, places = IntegerColumn(bounds=(0, 3)), np.array([0.2, 1.4, 2.6, 3.0])
-    settled = numeric_scale.settle(places, column, np.arange(4.0), (), np.random.default_rng(0))
-    assert settled.tolist() == [0, 1, 3, 3]
-
-
-def test_positions_beyond_a_bound_are_mirrored_there_and_clipped_where_they_are_far() -> None:
-    column = RealColumn(bounds=(0.0, 10.0))
-    places = np.array([-1.0, 11.5, 4.0, 1e300, -25.0])
-    settled = numeric_scale.settle(places, column, np.empty(0), (), np.random.default_rng(0))
-    assert settled.tolist() == [1.0, 8.5, 4.0, 10.0, 0.0]
-
-
-def test_positions_are_settled_on_steps_as_often_as_the_cells_of_a_grid_draw_them() -> None:
-    column = RealColumn(bounds=(0.0, 1000.0), decimals=2, steps=(5.0, 0.5), step_shares=(0.3, 0.7))
-    cells = np.random.default_rng(0).integers(0, 20, 40_000)
-    edges = np.linspace(-0.005, 1000.005, 21)
-    in_cells = numeric_scale.draw(edges, cells, column, np.random.default_rng(1)) / 100
-    places = np.random.default_rng(2).uniform(0, 1000, 40_000)
-    settled = numeric_scale.settle(places, column, np.array([500.0]), (0.3, 0.7), np.random.default_rng(3))
-    for step, share in column.ladder:
-        for drawn in (in_cells, settled):
-            assert np.mean(np.abs(drawn / step - np.round(drawn / step)) < 1e-6) == pytest.approx(share, abs=0.012)
-    assert not (settled == 500.0).any() and (np.abs(settled - places) <= 5.0).all()
-
-
-def test_a_column_without_steps_is_drawn_as_ever() -> None:
-    plain, edges = IntegerColumn(bounds=(0, 999)), np.linspace(-0.5, 999.5, 11)
-    cells = np.random.default_rng(1).integers(0, 10, 500)
-    drawn = numeric_scale.draw(edges, cells, plain, np.random.default_rng(0))
-    starts = np.ceil(edges[:-1]).astype(np.int64)
-    expected = np.random.default_rng(0).integers(starts[cells], starts[cells] + 99, endpoint=True)
-    assert np.array_equal(drawn, expected)
-
-
 def test_spikes_have_cells_of_their_own_on_the_step_and_off_it() -> None:
     schema = schema_of(steps=[100], spikes=[0, 500, 777, 123_400], scale="log")
     (attribute,) = Discretizer.by_schema(schema).attributes
@@ -380,21 +273,6 @@ def test_spikes_have_cells_of_their_own_on_the_step_and_off_it() -> None:
     fine = attribute.fine
     assert set(fine.values(fine.codes(codes), np.random.default_rng(0))) == {777}
     assert set(fine.values(fine.codes(pd.Series([123_400] * 50)), np.random.default_rng(0))) == {123_400}
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        {"kind": "date", "bounds": ["2015-01-01", "2024-12-31"]},
-        {"kind": "datetime", "bounds": ["2015-01-01T00:00:00", "2024-12-31T23:59:59"], "precision": "s"},
-        {"kind": "weight", "bounds": [0.0, 900.0], "decimals": 1, "steps": [5.0]},
-    ],
-)
-def test_days_times_and_weights_have_grids_and_values(column: dict[str, Any]) -> None:
-    schema = build_schema({"status": "declared", "n_units": 100, "columns": {"x": column}})
-    (attribute,) = Discretizer.by_schema(schema).attributes
-    cells = np.arange(attribute.n_cells - 2)
-    assert len(attribute.fine.values(cells, np.random.default_rng(0))) == len(cells)
 
 
 def amounts(n: int, seed: int = 0) -> pd.DataFrame:
@@ -421,35 +299,8 @@ def test_infer_proposes_what_rows_keep_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        lambda rng: rng.integers(1_600_000_000, 1_700_000_000, 3000),
-        lambda rng: rng.integers(0, 2**31, 3000),
-        lambda rng: (rng.random(3000) * 5e7).round(2),
-        lambda rng: (5.8e6 + rng.random(3000) * 1e4).round(3),
-        lambda rng: (rng.random(3000) * 3000).round(6),
-        lambda rng: rng.integers(2**60, 2**62, 3000),
-        lambda rng: np.where(rng.random(3000) < 0.3, 9_999_999_999_999_999, rng.integers(0, 10**15, 3000)),
-        lambda rng: np.where(rng.random(3000) < 0.3, 0.5, rng.random(3000) * 1e300),
-        lambda rng: rng.random(3000) * 9e307,
-    ],
-)
-def test_no_step_is_made_up_where_float64_is_coarse(values: Any) -> None:
-    real = pd.DataFrame({"x": values(np.random.default_rng(0)), "y": np.arange(3000) % 7})
-    schema = synth.declare_schema(synth.infer_schema(real), n_units=3000)
-    assert getattr(schema.columns["x"], "steps", ()) == ()
-    for parameters in ({}, {"epsilon": 1.0, "delta": 1e-6}):
-        assert len(synth.fit(real, schema, "independent", **parameters).sample(200, seed=0)) == 200
-
-
-@pytest.mark.parametrize(
     ("column", "spike"),
-    [
-        ({"bounds": [0, 3 * 10**9], "scale": "log"}, 10**9),
-        ({"bounds": [0, 3 * 10**9]}, 10**9 + 1),
-        ({"kind": "real", "bounds": [0.0, 1.0]}, 1 / 3),
-        ({"steps": [100], "step_shares": [0.92]}, 50_000),
-    ],
+    [({"bounds": [0, 3 * 10**9], "scale": "log"}, 10**9), ({"kind": "real", "bounds": [0.0, 1.0]}, 1 / 3)],
 )
 def test_a_spike_is_drawn_exactly_wherever_it_lies(column: dict[str, Any], spike: float) -> None:
     rng, (low, high) = np.random.default_rng(0), column.get("bounds", (0, 1_000_000))
@@ -472,22 +323,6 @@ def test_synthetic_values_have_the_steps_and_spikes_of_real_ones(parameters: dic
         assert np.mean(made["amount"] % step == 0) == pytest.approx(np.mean(real["amount"] % step == 0), abs=0.05)
     for spike in (9.99, 19.99, 49.0):
         assert np.mean(made["price"] == spike) == pytest.approx(np.mean(real["price"] == spike), abs=0.03)
-
-
-def test_a_fit_without_epsilon_keeps_the_shape_of_tails() -> None:
-    rng = np.random.default_rng(3)
-    real = pd.DataFrame({"x": rng.pareto(2.5, 8000).round(4) * 1000})
-    schema = synth.infer_schema(real)
-    made = synth.fit(real, schema, "independent").sample(8000, seed=1)["x"].astype(float)
-    beyond = float(np.mean(made > real["x"].quantile(0.999)))
-    assert beyond < 0.003
-    assert 0.7 < made.std() / real["x"].std() < 1.4
-
-
-def test_proposed_steps_and_spikes_are_told_when_they_are_declared() -> None:
-    proposed = synth.infer_schema(amounts(4000)[["amount"]])
-    told = [said for _, said in unconfirmed(proposed, synth.declare_schema(proposed))]
-    assert any("steps and frequent values may have been read off the table" in said for said in told)
 
 
 def test_declare_says_what_is_asserted() -> None:

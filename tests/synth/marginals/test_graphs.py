@@ -223,8 +223,7 @@ def test_structural_zeros_stay_empty_and_the_rest_is_exact(brute_force, projecte
     model = MarkovRandomField(DOMAIN, [Factor(("a", "b"), forbidden), Factor(("b", "c"), shut)], total=100)
     joint = brute_force(model) * 100
     for clique in EVERY_CLIQUE:
-COMBINED = [clique for size in range(6) for clique in itertools.combinations(DOMAIN, size)]
-EVERY_CLIQUE = [*COMBINED, ("c", "b"), ("e", "c", "a")]
+        np.testing.assert_allclose(model.marginal(clique), projected(joint, DOMAIN, clique), atol=1e-9)
 
 
 def test_potentials_of_any_height_neither_overflow_nor_underflow() -> None:
