@@ -186,9 +186,9 @@ def test_few_rows_are_rarely_clamped(name: str) -> None:
     exact = histogram(positions, edges)
     many = [bounded(column, edges, exact + rng.normal(0, sigma, len(exact)).round(), sigma) for _ in range(40)]
     # At most 2 of 40: a mechanism that fails in 1 of 200 does so in one run of a thousand.
-    assert sum(beyond(one, positions) > 0.5 for one in many) <= 2
+    assert sum(beyond(first, positions) > 0.5 for first in many) <= 2
     if name == "charges":
-        widths = [np.ptp(one.ends) / np.ptp(positions) for one in many]
+        widths = [np.ptp(first.ends) / np.ptp(positions) for first in many]
         assert sum(width > 10 for width in widths) <= 1
 
 
@@ -198,7 +198,7 @@ def schema_of(**column: Any) -> Schema:
 
 
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "message"),
     [
         ({"steps": [100, 1000]}, "steps=[100, 1000] must be coarser"),
         ({"steps": [1000, 300]}, "each a multiple of the next"),
@@ -212,10 +212,10 @@ def schema_of(**column: Any) -> Schema:
         ({"spikes": [5], "measure": True}, "has no spikes"),
     ],
 )
-def test_steps_and_spikes_that_cannot_be_are_refused_in_a_sentence(column: dict[str, Any], said: str) -> None:
+def test_steps_and_spikes_that_cannot_be_are_refused_in_a_sentence(column: dict[str, Any], message: str) -> None:
     with pytest.raises(SchemaError) as refused:
         schema_of(**column)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -308,26 +308,26 @@ def test_a_spike_is_drawn_exactly_wherever_it_lies(column: dict[str, Any], spike
     whole = column.get("kind") != "real"
     others = np.round(others) if whole else others
     real = pd.DataFrame({"x": np.where(rng.random(4000) < 0.3, spike, others)}).astype("int64" if whole else "float64")
-    made = synth.fit(real, schema_of(**column, spikes=[spike]), "independent").sample(4000, seed=0)["x"]
-    assert np.mean(made == spike) == pytest.approx(0.3, abs=0.03)
-    near = np.abs(made.astype(float) - spike) < 1e-6 * high
-    assert np.mean(near & (made != spike)) < 0.005
+    built = synth.fit(real, schema_of(**column, spikes=[spike]), "independent").sample(4000, seed=0)["x"]
+    assert np.mean(built == spike) == pytest.approx(0.3, abs=0.03)
+    near = np.abs(built.astype(float) - spike) < 1e-6 * high
+    assert np.mean(near & (built != spike)) < 0.005
 
 
 @pytest.mark.parametrize("parameters", [{}, {"epsilon": 3.0, "delta": 1e-6}])
 def test_synthetic_values_have_the_steps_and_spikes_of_real_ones(parameters: dict[str, float]) -> None:
     real = amounts(4000)[["amount", "price"]]
     schema = synth.declare_schema(synth.infer_schema(real), n_units=4000)
-    made = synth.fit(real, schema, "independent", **parameters).sample(4000, seed=0)
+    built = synth.fit(real, schema, "independent", **parameters).sample(4000, seed=0)
     for step in (1000, 100):
-        assert np.mean(made["amount"] % step == 0) == pytest.approx(np.mean(real["amount"] % step == 0), abs=0.05)
+        assert np.mean(built["amount"] % step == 0) == pytest.approx(np.mean(real["amount"] % step == 0), abs=0.05)
     for spike in (9.99, 19.99, 49.0):
-        assert np.mean(made["price"] == spike) == pytest.approx(np.mean(real["price"] == spike), abs=0.03)
+        assert np.mean(built["price"] == spike) == pytest.approx(np.mean(real["price"] == spike), abs=0.03)
 
 
 def test_declare_says_what_is_asserted() -> None:
     schema = schema_of(steps=[1000, 100], step_shares=[0.6, 1.0], spikes=[5000])
-    said = dict(assertions(schema))["x"]
-    assert "these limits, the steps 1000 (60%), 100 and 1 frequent value (5000) are public knowledge" in said
+    message = dict(assertions(schema))["x"]
+    assert "these limits, the steps 1000 (60%), 100 and 1 frequent value (5000) are public knowledge" in message
     measured = synth.declare_schema(build_schema({**schema.model_dump(), "status": "inferred"}), measure=["x"])
     assert measured.columns["x"].steps == measured.columns["x"].spikes == ()

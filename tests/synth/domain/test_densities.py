@@ -112,8 +112,8 @@ def test_segments_are_averaged_as_by_hand() -> None:
             means += [first_moment / (empty + filled)] * (end - first)
         mean += weight * np.array(means) * base
         evidence += weight
-    made, log_evidence = segments._Segments(counts, base, sigma, total, n).mean(0.0)
-    np.testing.assert_allclose(made, mean / evidence, rtol=1e-4)
+    built, log_evidence = segments._Segments(counts, base, sigma, total, n).mean(0.0)
+    np.testing.assert_allclose(built, mean / evidence, rtol=1e-4)
     assert log_evidence == pytest.approx(np.log(evidence), abs=1e-4)
 
 
@@ -184,9 +184,9 @@ def test_counts_are_those_of_counting_row_by_row(clique: tuple[str, ...]) -> Non
     expected = np.zeros([DOMAIN[name] for name in clique], dtype=np.int64)
     for row in codes:
         expected[tuple(row[list(DOMAIN).index(name)] for name in clique)] += 1
-    found = CodedTable(DOMAIN, codes).counts(clique)
-    assert found.shape == expected.shape
-    assert (found == expected).all()
+    result = CodedTable(DOMAIN, codes).counts(clique)
+    assert result.shape == expected.shape
+    assert (result == expected).all()
 
 
 def test_cells_are_drawn_in_proportion_to_their_mass_and_never_without_any() -> None:
@@ -258,12 +258,12 @@ def test_codes_and_the_distribution_of_each_column_stay(related: tuple[pd.DataFr
     together = discretizer.decode(codes, np.random.default_rng(1), fitted(table, discretizer))
     np.testing.assert_array_equal(discretizer.encode(together), codes)
     np.testing.assert_array_equal(together.isna(), table.isna())
-    for place, attribute in enumerate(discretizer.attributes):
-        held = np.bincount(attribute.cells(together[attribute.name]), minlength=attribute.n_cells)
-        expected = np.bincount(codes[:, place], minlength=attribute.size)[attribute.group] * attribute.mass
+    for position, attribute in enumerate(discretizer.attributes):
+        holding = np.bincount(attribute.cells(together[attribute.name]), minlength=attribute.n_cells)
+        expected = np.bincount(codes[:, position], minlength=attribute.size)[attribute.group] * attribute.mass
         expected /= np.bincount(attribute.group, weights=attribute.mass)[attribute.group] + 1e-12
         # No further than rows that are drawn one by one: Kolmogorov's limit at .1%.
-        assert np.abs(np.cumsum(held) - np.cumsum(expected)).max() < 1.95 * np.sqrt(N)
+        assert np.abs(np.cumsum(holding) - np.cumsum(expected)).max() < 1.95 * np.sqrt(N)
 
 
 def test_others_go_along_with_a_given_value(related: tuple[pd.DataFrame, Discretizer]) -> None:
@@ -310,8 +310,8 @@ def flags(constraint: dict[str, Any], rows: Rows) -> list[bool]:
     used = {name: COLUMNS[name] for name in rows}
     schema = build_schema({"status": "declared", "columns": used, "constraints": [constraint]})
     frame = conform(pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in rows.items()}), schema)
-    found: list[bool] = broken(frame, schema.constraints[0], schema.columns).tolist()
-    return found
+    result: list[bool] = broken(frame, schema.constraints[0], schema.columns).tolist()
+    return result
 
 
 def test_numbers_are_compared_and_missing_ones_break_nothing() -> None:

@@ -185,13 +185,13 @@ def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
     schema = schema_of(x={"missing": True, **column})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(quantile_grid, "OFF_MIDDLE", 1.0)  # parts of a cell hold what the whole cell allows
-        made = quantile_discretizer(schema, {"x": values}, weights, n_bins=n_bins, least_units=LEAST)
-    (attribute,) = made.attributes
+        built = quantile_discretizer(schema, {"x": values}, weights, n_bins=n_bins, least_units=LEAST)
+    (attribute,) = built.attributes
     assert attribute.edges is not None
     cells = attribute.cells_at(values)
-    held = np.bincount(cells, weights=weights, minlength=attribute.n_cells)
-    present = held[:-2].sum()
-    codes = np.bincount(attribute.group[:-2], weights=held[:-2], minlength=attribute.size)
+    holding = np.bincount(cells, weights=weights, minlength=attribute.n_cells)
+    present = holding[:-2].sum()
+    codes = np.bincount(attribute.group[:-2], weights=holding[:-2], minlength=attribute.size)
     masses = np.bincount(attribute.group[:-2], weights=attribute.mass[:-2], minlength=attribute.size)
     if present < LEAST:  # all in one stretch, whatever they are
         assert (attribute.mass[:-2] > 0).sum() == (present > 0)
@@ -199,11 +199,11 @@ def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
     assert attribute.mass[:-2].sum() == pytest.approx(present)
     assert (codes[masses > 0] >= LEAST - 1e-9).all()
     # Cells of fewer units are pooled: each is as likely as the values that it can hold are many.
-    few = np.flatnonzero((attribute.mass[:-2] > 0) & (held[:-2] < LEAST - 1e-9))
+    few = np.flatnonzero((attribute.mass[:-2] > 0) & (holding[:-2] < LEAST - 1e-9))
     measure = numeric_scale.lattice_measure(attribute.edges, attribute.column)  # type: ignore[arg-type]
     densities = np.round(np.log(attribute.mass[few] / measure[few]), 6)
     for density in np.unique(densities):
-        assert held[few[densities == density]].sum() >= LEAST - 1e-9
+        assert holding[few[densities == density]].sum() >= LEAST - 1e-9
 
 
 @given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
@@ -212,10 +212,10 @@ def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
 ) -> None:
     values, weights = table
     schema = schema_of(x={"missing": True, **column})
-    made = quantile_discretizer(schema, {"x": values}, weights, n_bins=n_bins, least_units=LEAST)
-    (attribute,), (again,) = made.attributes, Discretizer.from_plain(made.to_plain(), schema).attributes
-    for one, other in ((attribute.edges, again.edges), (attribute.group, again.group), (attribute.mass, again.mass)):
-        np.testing.assert_array_equal(one, other)
+    built = quantile_discretizer(schema, {"x": values}, weights, n_bins=n_bins, least_units=LEAST)
+    (attribute,), (again,) = built.attributes, Discretizer.from_plain(built.to_plain(), schema).attributes
+    for first, other in ((attribute.edges, again.edges), (attribute.group, again.group), (attribute.mass, again.mass)):
+        np.testing.assert_array_equal(first, other)
     for code in range(attribute.size - 2):
         cells = np.flatnonzero(attribute.group == code)
         if attribute.mass[cells].sum() == 0:
@@ -225,9 +225,9 @@ def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
             np.diff(intervals, axis=1)[:, 0], attribute.mass[cells] / attribute.mass[cells].sum()
         )
         np.testing.assert_allclose(intervals.mean(axis=1), attribute.middle_ranks[cells])
-        held = cells[attribute.mass[cells] > 0]
-        middles = attribute.middle_ranks[held]
-        np.testing.assert_array_equal(attribute.ranked(np.full(len(held), code), middles), held)
+        holding = cells[attribute.mass[cells] > 0]
+        middles = attribute.middle_ranks[holding]
+        np.testing.assert_array_equal(attribute.ranked(np.full(len(holding), code), middles), holding)
 
 
 @given(table=tables(), column=st.sampled_from(COLUMNS))
@@ -236,11 +236,11 @@ def test_values_that_are_drawn_are_lawful_and_missing_as_often(
 ) -> None:
     values, weights = table
     attribute = number(values, weights, **column)
-    made = drawn_anew(attribute, values, 300)
+    built = drawn_anew(attribute, values, 300)
     low, high = column["bounds"]
-    assert ((made >= low) & (made <= high) | np.isnan(made)).all()
-    assert np.isnan(values).any() or not np.isnan(made).any()
-    assert not np.isnan(values).all() or np.isnan(made).all()
+    assert ((built >= low) & (built <= high) | np.isnan(built)).all()
+    assert np.isnan(values).any() or not np.isnan(built).any()
+    assert not np.isnan(values).all() or np.isnan(built).all()
 
 
 def test_a_frequent_value_comes_back_as_often_and_exactly() -> None:
@@ -252,10 +252,10 @@ def test_a_frequent_value_comes_back_as_often_and_exactly() -> None:
         for value, n in spikes.items():
             cell = attribute.cells_at(np.array([value]))[0]
             assert attribute.mass[cell] == pytest.approx(n, abs=5)  # a few values beside it, too few for a cell
-        made = drawn_anew(attribute, values, 50_000)
+        built = drawn_anew(attribute, values, 50_000)
         for value, n in spikes.items():
             share = n / len(values)
-            assert abs((made == value).mean() - share) < 5 * np.sqrt(share / 50_000) + 5 / len(values)
+            assert abs((built == value).mean() - share) < 5 * np.sqrt(share / 50_000) + 5 / len(values)
 
 
 @pytest.mark.parametrize("others", [np.zeros(3000), np.repeat([0.0, 7.0, 90_000.0], 1000), np.full(3000, np.nan)])
@@ -263,8 +263,8 @@ def test_a_lone_value_among_spikes_is_not_drawn_again_and_again(others: np.ndarr
     """Only one row in 3001 has it: as often as that, some value may be drawn, but not this one."""
     values = np.append(others, 12_345.0)
     for kind in ("integer", "real"):
-        made = drawn_anew(number(values, kind=kind, bounds=[0, 200_000]), values, 300_000)
-        assert (made == 12_345).sum() < 20
+        built = drawn_anew(number(values, kind=kind, bounds=[0, 200_000]), values, 300_000)
+        assert (built == 12_345).sum() < 20
 
 
 def test_no_edge_is_at_an_extreme_value() -> None:
@@ -280,16 +280,16 @@ def test_no_edge_is_at_an_extreme_value() -> None:
 def test_a_skewed_cell_keeps_its_mean() -> None:
     rng = np.random.default_rng(4)
     values = rng.lognormal(3, 2.5, 4000)
-    made = drawn_anew(number(values, bounds=[0.0, 1e9]), values, 400_000)
-    assert made.mean() == pytest.approx(values.mean(), rel=0.05)
+    built = drawn_anew(number(values, bounds=[0.0, 1e9]), values, 400_000)
+    assert built.mean() == pytest.approx(values.mean(), rel=0.05)
 
 
 @pytest.mark.parametrize("gone", [0, 30])
 def test_a_single_value_and_none_are_codes_of_their_own(gone: int) -> None:
     values = np.concatenate([np.full(40, 5.0), np.full(gone, np.nan)])
-    made = drawn_anew(number(values, kind="integer", bounds=[0, 9]), values, 4000)
-    assert set(made[~np.isnan(made)]) == {5.0}
-    assert np.isnan(made).mean() == pytest.approx(gone / len(values), abs=0.04)
+    built = drawn_anew(number(values, kind="integer", bounds=[0, 9]), values, 4000)
+    assert set(built[~np.isnan(built)]) == {5.0}
+    assert np.isnan(built).mean() == pytest.approx(gone / len(values), abs=0.04)
     empty = number(np.full(30, np.nan), kind="integer", bounds=[0, 9])
     assert np.isnan(drawn_anew(empty, np.full(30, np.nan), 50)).all()
 
@@ -305,13 +305,13 @@ def test_dates_and_times_come_back_near_and_frequent_ones_exactly() -> None:
     seen = np.datetime64("2020-01-01", "us") + rng.integers(0, 500_000, 2000) * np.timedelta64(1, "m")
     table = pd.DataFrame({"day": pd.Series(days), "seen": pd.Series(seen)})
     table.loc[1900:, "day"] = pd.NaT
-    made = drawn(read_off(schema, table), table)
-    assert (made["day"].isna() == table["day"].isna()).all()
+    built = drawn(read_off(schema, table), table)
+    assert (built["day"].isna() == table["day"].isna()).all()
     frequent = table["day"] == dt.datetime(2011, 7, 1)
-    assert (made.loc[frequent, "day"] == dt.datetime(2011, 7, 1)).all()
-    assert (made["day"] - table["day"]).abs().max() < pd.Timedelta(days=40)
-    assert (made["seen"] - table["seen"]).abs().max() < pd.Timedelta(days=40)
-    assert (made["seen"] == made["seen"].dt.floor("min")).all()
+    assert (built.loc[frequent, "day"] == dt.datetime(2011, 7, 1)).all()
+    assert (built["day"] - table["day"]).abs().max() < pd.Timedelta(days=40)
+    assert (built["seen"] - table["seen"]).abs().max() < pd.Timedelta(days=40)
+    assert (built["seen"] == built["seen"].dt.floor("min")).all()
 
 
 def words(counts: dict[str, int], weights: Any = None, least: float = LEAST) -> tuple[Attribute, pd.Series]:
@@ -332,33 +332,33 @@ def test_rare_categories_share_other_and_are_drawn_alike() -> None:
     codes = attribute.codes(pd.Series(["one", "nine", "twelve", "never", "a", "b", "c"], dtype=object))
     assert set(codes[:4]) == {attribute.size - 2}
     assert len(set(codes)) == 4
-    made = frequencies(attribute, values)
-    assert "never" not in made
+    built = frequencies(attribute, values)
+    assert "never" not in built
     for word in ("one", "nine", "twelve"):
-        assert made[word] == pytest.approx(22 / 3 / len(values), rel=0.15)
+        assert built[word] == pytest.approx(22 / 3 / len(values), rel=0.15)
     for word in ("a", "b", "c"):
-        assert made[word] == pytest.approx((values == word).mean(), rel=0.05)
+        assert built[word] == pytest.approx((values == word).mean(), rel=0.05)
 
 
 def test_too_few_rare_units_are_joined_by_the_next_category_which_stays_as_frequent() -> None:
     attribute, values = words({"No": 9999, "Steady": 1, "Up": 40})
     codes = attribute.codes(pd.Series(["Steady", "Up", "No"], dtype=object))
     assert codes[0] == codes[1] != codes[2]
-    made = frequencies(attribute, values)
-    assert made["Up"] == pytest.approx(40 / len(values), rel=0.2)
-    assert made["Steady"] < 5 / len(values)
+    built = frequencies(attribute, values)
+    assert built["Up"] == pytest.approx(40 / len(values), rel=0.2)
+    assert built["Steady"] < 5 / len(values)
     attribute, values = words({"No": 9999, "Steady": 1})
-    made = frequencies(attribute, values)
-    assert made["No"] > 0.999
-    assert made["Steady"] < 0.001
+    built = frequencies(attribute, values)
+    assert built["No"] > 0.999
+    assert built["Steady"] < 0.001
 
 
 def test_all_kinds_are_encoded_and_come_back_from_plain_data(frame: pd.DataFrame, schema: Schema) -> None:
-    made = read_off(schema, frame)
-    again = Discretizer.from_plain(made.to_plain(), schema)
-    np.testing.assert_array_equal(made.encode(frame), again.encode(frame))
-    pd.testing.assert_frame_equal(drawn(made, frame), drawn(again, frame))
-    same = drawn(made, frame)
+    built = read_off(schema, frame)
+    again = Discretizer.from_plain(built.to_plain(), schema)
+    np.testing.assert_array_equal(built.encode(frame), again.encode(frame))
+    pd.testing.assert_frame_equal(drawn(built, frame), drawn(again, frame))
+    same = drawn(built, frame)
     for name in ("job", "level", "married", "income"):
         assert (same[name].isna() == frame[name].isna()).all()
         assert (same[name].dropna() == frame[name].dropna()).mean() > 0.9, name

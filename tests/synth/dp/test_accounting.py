@@ -132,9 +132,9 @@ def test_renyi_divergences_of_laplace_noise_are_their_definition(scale: float, s
     assert real_curve == pytest.approx(real, rel=1e-9)
     kept = (mass > 0) & (moved > 0)
     logs = np.log(mass[kept]), np.log(moved[kept])
-    for order, found in zip(ORDERS, whole_curve, strict=True):
+    for order, result in zip(ORDERS, whole_curve, strict=True):
         direct = special.logsumexp(order * logs[0] + (1 - order) * logs[1]) / (order - 1)
-        assert found == pytest.approx(direct, rel=1e-6, abs=1e-12)
+        assert result == pytest.approx(direct, rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("parts", [(1, 1), (1, 1, 1), (3, 2)])
@@ -156,9 +156,9 @@ def test_laplace_noise_on_one_cell_is_the_worst_case_of_a_unit_spread_over_sever
         loss, mass = np.add.outer(loss, more).ravel(), np.multiply.outer(mass, its).ravel()
         rounded, where = np.unique(loss.round(9), return_inverse=True)
         loss, mass = rounded, np.bincount(where, weights=mass)
-    one, weight = losses(sum(parts))
+    first, weight = losses(sum(parts))
     spread = (mass * np.maximum(1 - np.exp(grid[:, None] - loss), 0)).sum(axis=1)
-    whole = (weight * np.maximum(1 - np.exp(grid[:, None] - one), 0)).sum(axis=1)
+    whole = (weight * np.maximum(1 - np.exp(grid[:, None] - first), 0)).sum(axis=1)
     assert (spread <= whole + 1e-12).all()
 
 
@@ -202,10 +202,10 @@ def test_the_loss_of_a_shift_by_several_sigma_is_bounded_as_its_definition_says(
     reach = math.ceil(30 * sigma) + 2 * sensitivity
     points = np.arange(-reach, reach + 1)
     logs = [-((points - shift) ** 2) / (2 * sigma**2) for shift in (0, sensitivity)]
-    one, other = (log - special.logsumexp(log) for log in logs)
+    first, other = (log - special.logsumexp(log) for log in logs)
     loss = discrete_gaussian_loss(sigma, sensitivity, 1e-3)
     for epsilon in (0.5, 1.0, 1.5) * np.array(sensitivity**2 / (2 * sigma**2)):
-        delta = np.exp(one[one > other + epsilon]).sum() - np.exp(epsilon + other[one > other + epsilon]).sum()
+        delta = np.exp(first[first > other + epsilon]).sum() - np.exp(epsilon + other[first > other + epsilon]).sum()
         assert loss.get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=3e-2, abs=1e-12)
         assert loss.get_delta_for_epsilon(epsilon) >= delta * (1 - 1e-9)
 
@@ -278,8 +278,8 @@ def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkey
         return math.inf if rho > share * full else epsilon_pld(events, delta)
 
     monkeypatch.setattr("synth.dp.schedule.epsilon_pld", cut)
-    found = calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
-    assert found.rho == pytest.approx(share * full, rel=1e-3)
+    result = calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
+    assert result.rho == pytest.approx(share * full, rel=1e-3)
     assert len(asked) < 30
 
 
@@ -290,9 +290,9 @@ def test_a_delta_that_so_many_releases_drown_in_rounding_is_refused() -> None:
         _ = Schedule((many,), 1e-12).epsilon
     # All releases together are one with a thousandth of the noise: what is refused would be claimed far off (on which
     # side depends on how a processor rounds), and at the least delta that is allowed it is not.
-    one = GaussianEvent("sums", sigma=20.0, whole=False)
-    assert epsilon_pld([many], 1e-12) != pytest.approx(epsilon_pld([one], 1e-12), rel=0.05)
-    assert Schedule((many,), 5e-10).epsilon == pytest.approx(Schedule((one,), 5e-10).epsilon, rel=2e-3)
+    first = GaussianEvent("sums", sigma=20.0, whole=False)
+    assert epsilon_pld([many], 1e-12) != pytest.approx(epsilon_pld([first], 1e-12), rel=0.05)
+    assert Schedule((many,), 5e-10).epsilon == pytest.approx(Schedule((first,), 5e-10).epsilon, rel=2e-3)
 
 
 DELTA = 1e-6
@@ -350,8 +350,8 @@ def test_one_answer_for_another_costs_no_more_than_a_group_of_two(sigma: float, 
         neighboring_relation=NeighboringRelation.REPLACE_ONE,
     )  # fmt: skip
     two, epsilons = sampled_group_loss(sigma, rate, 2, 2e-3), [0.0, *np.geomspace(1e-3, 5, 60).tolist()]
-    one, other = (np.array(loss.get_delta_for_epsilon(epsilons)) for loss in (replaced, two))
-    assert (one <= other * 1.01 + 1e-9).all()
+    first, other = (np.array(loss.get_delta_for_epsilon(epsilons)) for loss in (replaced, two))
+    assert (first <= other * 1.01 + 1e-9).all()
 
 
 # ---- Delta.
@@ -393,12 +393,12 @@ def test_no_test_of_two_noisy_counts_and_a_choice_beats_their_limit(shift: int) 
         for noise, picked in ((inside, choice[0]), (outside, choice[1]))
     )
     order = np.argsort(-present / absent)  # Neyman-Pearson: the likeliest of a member first
-    found, wrong = np.cumsum(present[order]), np.cumsum(absent[order])
+    result, wrong = np.cumsum(present[order]), np.cumsum(absent[order])
     events = (LaplaceEvent("counts", scale, shift, count=2), SelectionEvent("choice", spread))
     limit = trade_off(events).curve(wrong[::97])
-    assert (found[::97] <= limit + 1e-7).all()
+    assert (result[::97] <= limit + 1e-7).all()
     # The choice is priced for the worst mechanism of its range, which this is not.
-    assert (limit - found[::97]).max() < 0.1
+    assert (limit - result[::97]).max() < 0.1
 
 
 COMPARED_EVENTS = st.one_of(
@@ -452,7 +452,7 @@ def test_values_of_a_group_alone_are_named_no_more_often_than_its_own_delta(size
     def partitions(rest: int, most: int) -> list[tuple[int, ...]]:
         if rest == 0:
             return [()]
-        return [(one, *more) for one in range(min(rest, most), 0, -1) for more in partitions(rest - one, one)]
+        return [(first, *more) for first in range(min(rest, most), 0, -1) for more in partitions(rest - first, first)]
 
     named = [float(gaussian_tail(14 - np.array(part), 3.0).sum()) for part in partitions(n_rows, n_rows)]
     assert 2 * max(named) <= event.own_delta(size) * (1 + 1e-12) <= 2 * n_rows * max(named)
@@ -477,11 +477,13 @@ def test_a_sampled_group_loses_what_its_densities_say(sigma: float, rate: float,
 
 
 def test_a_sampled_group_is_that_of_dp_accounting() -> None:
-    one = privacy_loss_distribution.from_gaussian_mechanism(1.0, sampling_prob=0.05, value_discretization_interval=1e-2)
+    first = privacy_loss_distribution.from_gaussian_mechanism(
+        1.0, sampling_prob=0.05, value_discretization_interval=1e-2
+    )
     two = privacy_loss_distribution.from_mixture_gaussian_mechanism(
         1.0, [0.0, 1.0, 2.0], stats.binom.pmf([0, 1, 2], 2, 0.05).tolist(), value_discretization_interval=1e-2
     )
-    for size, theirs in ((1, one), (2, two)):
+    for size, theirs in ((1, first), (2, two)):
         ours = sampled_group_loss(1.0, 0.05, size, 1e-2)
         epsilons = [0.05, 0.2, 1.0, 3.0]
         expected = theirs.get_delta_for_epsilon(epsilons)
@@ -498,8 +500,8 @@ def test_no_group_costs_more_than_what_follows_from_single_units(size: int) -> N
     deltas = np.asarray(composed_loss(events).get_delta_for_epsilon(epsilons.tolist()))
     whole = deltas * np.expm1(size * epsilons) / np.expm1(epsilons)
     bounds = size * epsilons[whole <= DELTA]
-    found = epsilon_pld(events, DELTA, size)
-    assert epsilon_pld(events, DELTA) < found <= (bounds.min() if len(bounds) else math.inf) * 1.001
+    result = epsilon_pld(events, DELTA, size)
+    assert epsilon_pld(events, DELTA) < result <= (bounds.min() if len(bounds) else math.inf) * 1.001
 
 
 @pytest.mark.parametrize("sigma", [1.0, 4.0, 30.0])

@@ -156,9 +156,9 @@ def everything_drawn() -> list[np.ndarray]:
     return drawn
 
 
-def alike(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> list[int]:
+def alike(first: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> list[int]:
     """The places at which the same was drawn."""
-    return [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if np.array_equal(a, b)]
+    return [position for position, (a, b) in enumerate(zip(first, other, strict=True)) if np.array_equal(a, b)]
 
 
 def draws_ignore_every_seed() -> None:
@@ -282,10 +282,10 @@ def a_unit_cannot_put_its_own_category_or_bound_into_the_schema() -> None:
     schema = build_schema(content)
     frame = pd.DataFrame({"z": ["a", "b"] * 300, "x": np.linspace(2, 60, 600)})
     hostile = pd.concat([frame, pd.DataFrame({"z": ["spy"], "x": [1e12]})], ignore_index=True)
-    found = [fit("independent", hostile, schema, SystemNoise(), epsilon=20.0).schema for _ in range(3)]
-    assert {one.columns["z"].categories for one in found} == {("a", "b")}
+    result = [fit("independent", hostile, schema, SystemNoise(), epsilon=20.0).schema for _ in range(3)]
+    assert {first.columns["z"].categories for first in result} == {("a", "b")}
     # Noise alone puts a bound too far out in about one fit of thirty, somewhere.
-    assert sorted(one.columns["x"].bounds[1] >= 1e12 for one in found)[:2] == [False, False]
+    assert sorted(first.columns["x"].bounds[1] >= 1e12 for first in result)[:2] == [False, False]
 
 
 def a_draw_that_is_not_in_the_schedule_is_refused() -> None:
@@ -642,11 +642,11 @@ def test_the_code_as_it_is_passes(check: Check, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("plant", "check"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS])
 def test_a_planted_lie_is_caught(plant: Plant, check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place, name, lie = plant
+    target, name, lie = plant
     if name == "__globals__":
-        monkeypatch.setitem(place.__globals__, "gaussian_of_rho", lie)
+        monkeypatch.setitem(target.__globals__, "gaussian_of_rho", lie)
     else:
-        monkeypatch.setattr(place, name, lie)
+        monkeypatch.setattr(target, name, lie)
     with pytest.raises((AssertionError, pytest.fail.Exception)) as caught:
         check(*[tmp_path] if inspect.signature(check).parameters else [])
     # Caught by the check, that is: a mutant that only breaks the program proves nothing about it.

@@ -16,15 +16,15 @@ from mbi.marginal_loss import WeightedQuery
 MOST_STEPS = 20_000
 
 
-def answer(sizes: dict[str, int], given: list[tuple[tuple[str, ...], Any, Any]]) -> tuple[float, list[Any]]:
+def answer(sizes: dict[str, int], known: list[tuple[tuple[str, ...], Any, Any]]) -> tuple[float, list[Any]]:
     """The total, and the marginals of what was measured and of all attributes, at the optimum."""
     names = tuple(sizes)
-    measurements = [measurement(*one) for one in given]
+    measurements = [measurement(*first) for first in known]
     domain = mbi.Domain(names, tuple(sizes.values()))
     estimator = mbi.estimation.MirrorDescent()
     model = estimator.estimate(domain, measurements, known_total=None, iters=MOST_STEPS, tol=1e-12, patience=5)
     # The joint is by variable elimination, which no clique of the tree helps.
-    cliques = [*(clique for clique, _, _ in given), names]
+    cliques = [*(clique for clique, _, _ in known), names]
     tables = [model.project(clique).transpose(clique).datavector(flatten=False) for clique in cliques]
     return float(model.total), [np.asarray(table, dtype=np.float64) for table in tables]
 

@@ -52,8 +52,8 @@ def mbi() -> Iterator[Oracle]:
         to, back = process.stdin, process.stdout
 
         def ask(measurements: Sequence[Measurement]) -> tuple[float, list[Table]]:
-            given = [(one.clique, one.values, one.sigma) for one in measurements]
-            pickle.dump((DOMAIN, given), to)
+            known = [(first.clique, first.values, first.sigma) for first in measurements]
+            pickle.dump((DOMAIN, known), to)
             to.flush()
             total, tables = pickle.load(back)
             return total, tables

@@ -222,8 +222,8 @@ def test_on_the_way_back_every_part_is_spread_over_the_table(cliques: list[Cliqu
     spread = np.zeros(tuple(DOMAIN.values()))
     for clique, part in parts.items():
         spread = spread + part.reshape(broadcast_shape(clique, part.shape, HELD))
-    found = Projections.of(DOMAIN, HELD, cliques).up(parts)
-    np.testing.assert_allclose(np.broadcast_to(found, spread.shape), spread)
+    result = Projections.of(DOMAIN, HELD, cliques).up(parts)
+    np.testing.assert_allclose(np.broadcast_to(result, spread.shape), spread)
 
 
 def test_the_table_is_read_a_few_times_however_many_marginals_there_are() -> None:

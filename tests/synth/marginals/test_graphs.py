@@ -34,8 +34,8 @@ def codes() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     b = rng.choice(6, N, p=[0.3, 0.1, 0.05, 0.25, 0.1, 0.2])
 
-    def following(given: np.ndarray, size: int) -> np.ndarray:
-        return np.where(rng.random(N) < 0.8, given % size, rng.integers(0, size, N))
+    def following(known: np.ndarray, size: int) -> np.ndarray:
+        return np.where(rng.random(N) < 0.8, known % size, rng.integers(0, size, N))
 
     c = following(GROUPS[b], 4)
     return {"a": following(GROUPS[b], 3), "b": b, "c": c, "d": following(c, 2)}
@@ -72,8 +72,8 @@ def test_rows_have_the_pairs_of_the_tree(codes: dict[str, np.ndarray]) -> None:
     assert rows.shape == (N, 4)
     drawn = dict(zip(GROUPED_DOMAIN, rows.T, strict=True))
     for pair in combinations(GROUPED_DOMAIN, 2):
-        expected, found = counted_in_groups(codes, pair).values, counted_in_groups(drawn, pair).values
-        assert (np.abs(found - expected) < 5 * np.sqrt(2 * expected) + 5).all(), pair
+        expected, result = counted_in_groups(codes, pair).values, counted_in_groups(drawn, pair).values
+        assert (np.abs(result - expected) < 5 * np.sqrt(2 * expected) + 5).all(), pair
 
 
 def test_a_large_table_of_noise_is_no_edge() -> None:
@@ -149,10 +149,10 @@ def test_evidence_of_no_mass_is_refused_however_far_apart_its_attributes_are(lin
     """Of b and c only equal codes go together: directly, or through an attribute between them."""
     factors = [Factor(clique, np.where(np.eye(*[DOMAIN[name] for name in clique]), 0.0, -np.inf)) for clique in link]
     model = MarkovRandomField(DOMAIN, factors, 10.0)
-    one, other = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0, 0.0])
-    assert condition(model, {"b": one}).marginal(("c",))[0] == pytest.approx(10.0)
+    first, other = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0, 0.0])
+    assert condition(model, {"b": first}).marginal(("c",))[0] == pytest.approx(10.0)
     with pytest.raises(ModelError, match=r"no mass .*\['b', 'c'\]"):
-        condition(model, {"b": one, "c": other})
+        condition(model, {"b": first, "c": other})
     with pytest.raises(ModelError, match="no mass"):
         condition(model, {"d": np.zeros(2)})
 
@@ -168,7 +168,7 @@ def assert_is_a_junction_tree(tree: JunctionTree, cliques: Sequence[Clique]) -> 
     assert tree.parents[0] == -1
     assert all(0 <= parent < child for child, parent in enumerate(tree.parents) if child)
     sets = [set(clique) for clique in tree.cliques]
-    assert not any(one < other for one in sets for other in sets)
+    assert not any(first < other for first in sets for other in sets)
     for name in DOMAIN:  # running intersection: the cliques that hold a name hang together, so one only is its top
         tops = [i for i, clique in enumerate(sets) if name in clique and name not in tree.separators[i]]
         assert len(tops) == 1

@@ -62,8 +62,8 @@ def copies(n_attributes: int, least: float = 0.0) -> LatentClasses:
 def test_evidence_of_many_attributes_that_is_unlikely_has_mass_all_the_same() -> None:
     # Of 40 attributes 19 speak for the first class and 20 for the second, each at 1e-20 against the other: all of it
     # is less likely than the smallest number.
-    one, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    evidence = {f"c{index}": one if index < 19 else other for index in range(39)}
+    first, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    evidence = {f"c{index}": first if index < 19 else other for index in range(39)}
     conditioned = copies(40, 1e-20).condition(evidence)
     np.testing.assert_allclose(conditioned.marginal(("c39",)), [0.0, 8.0], atol=1e-9)
 
@@ -87,8 +87,8 @@ def test_a_model_comes_back_from_its_arrays_but_for_rounding(model) -> None:
     assert list(again.domain.items()) == list(DOMAIN.items())
     assert again.total == TOTAL
     np.testing.assert_array_equal(again.shares, model.shares)
-    for one, other in zip(again.tables, model.tables, strict=True):
-        np.testing.assert_array_equal(one, other.astype(np.float32))
+    for first, other in zip(again.tables, model.tables, strict=True):
+        np.testing.assert_array_equal(first, other.astype(np.float32))
     # A second trip changes nothing more.
     np.testing.assert_array_equal(again.to_arrays()[1][CLASS_TABLES], arrays[CLASS_TABLES])
 
@@ -156,16 +156,18 @@ def loss(estimation: ClassEstimation, measurements: Sequence[Measurement], price
             tables[name], start = part / part.sum(axis=0), start + size
         for name, (fine, groups) in GROUPS.items():
             tables[name] = np.stack([tables[fine][np.array(groups) == code].sum(axis=0) for code in range(SIZES[name])])
-        found = 0.0
+        result = 0.0
         for each in measurements:
             letters = "xyz"[: len(each.clique)]
             operands = ",".join(f"{letter}k" for letter in letters)
             expected = np.einsum(f"k,{operands}->{letters}", shares, *(tables[name] for name in each.clique))
-            found += float((np.square((expected * N_ROWS - each.values) / each.sigma)).sum()) / 2
+            result += float((np.square((expected * N_ROWS - each.values) / each.sigma)).sum()) / 2
         for name in MEASURED_DOMAIN:
             together = tables[name] @ shares
-            found += price * float(shares @ (tables[name] * np.log(tables[name] / together[:, np.newaxis])).sum(axis=0))
-        return found
+            result += price * float(
+                shares @ (tables[name] * np.log(tables[name] / together[:, np.newaxis])).sum(axis=0)
+            )
+        return result
 
     return of
 
@@ -198,16 +200,16 @@ def test_the_gradient_is_that_of_the_loss(rng, index, price) -> None:
     estimation = ClassEstimation(MEASURED_DOMAIN, COARSE, singles, 4, rng)
     estimation.add(more)
     estimation.run(3, price)  # away from the even shares of classes that the descent begins with
-    of, gradients = loss(estimation, [*singles, *more], price), estimation._gradients(price)
+    origin, gradients = loss(estimation, [*singles, *more], price), estimation._gradients(price)
     for which, gradient in enumerate(gradients):
         slopes = np.empty(gradient.shape)
-        for place in np.ndindex(gradient.shape):
+        for position in np.ndindex(gradient.shape):
             ends = []
             for step in (1e-5, -1e-5):
                 parameters = [values.astype(np.float64) for values in estimation._parameters]
-                parameters[which][place] += step
-                ends.append(of(parameters[0], parameters[1]))
-            slopes[place] = (ends[0] - ends[1]) / 2e-5
+                parameters[which][position] += step
+                ends.append(origin(parameters[0], parameters[1]))
+            slopes[position] = (ends[0] - ends[1]) / 2e-5
         assert np.abs(slopes).max() > 1
         np.testing.assert_allclose(gradient, slopes, atol=2e-4 * np.abs(slopes).max())
 
@@ -253,16 +255,16 @@ def test_what_only_a_triple_tells_comes_out_once_it_is_measured() -> None:
     domain = dict.fromkeys("xyz", 2)
     singles = [Measurement((name,), np.full(2, N_ROWS / 2), 5.0) for name in domain]
     pairs = [Measurement(pair, np.full((2, 2), N_ROWS / 4), 5.0) for pair in combinations(domain, 2)]
-    found = []
+    result = []
     for triples in ([], [Measurement(("x", "y", "z"), cells, 5.0)]):
         estimation = ClassEstimation(domain, {}, singles, 50, np.random.default_rng(0))
         estimation.add(pairs)
         estimation.run(50, 1.0)
         estimation.add(triples)
         estimation.run(150, 1.0, last=True)
-        found.append(distance(estimation.model(), cells, ("x", "y", "z")))
-    assert found[0] > 0.3
-    assert found[1] < 0.05
+        result.append(distance(estimation.model(), cells, ("x", "y", "z")))
+    assert result[0] > 0.3
+    assert result[1] < 0.05
 
 
 def of_independent(price_in_noise: float, seed: int = 0) -> tuple[float, float]:
@@ -372,8 +374,10 @@ def test_measurements_of_one_pair_meet_between_them_where_the_surer_one_is() -> 
     """Counts of 20 and 60 copies of 100 meet at 28, with sigmas of 1 and 2."""
     even = [Measurement((name,), np.full(2, 50.0), 1.0) for name in "xy"]
     estimation = ClassEstimation({"x": 2, "y": 2}, {}, even, 20, np.random.default_rng(0))
-    for held, sigma in ((20.0, 1.0), (60.0, 2.0)):
-        estimation.add([Measurement(("x", "y"), np.array([[held, 100 - held], [100 - held, held]]) / 2, sigma)])
+    for holding, sigma in ((20.0, 1.0), (60.0, 2.0)):
+        estimation.add(
+            [Measurement(("x", "y"), np.array([[holding, 100 - holding], [100 - holding, holding]]) / 2, sigma)]
+        )
     estimation.run(300, 0.0, last=True)
     counts = estimation.model().marginal(("x", "y"))
     assert counts[0, 0] + counts[1, 1] == pytest.approx(28.0, abs=0.5)
@@ -397,8 +401,8 @@ def test_classes_begin_near_the_rows_that_they_are_given() -> None:
     rows = np.stack([rng.integers(0, size, 6) for size in MEASURED_DOMAIN.values()], axis=1)
     estimation.begin(rows)
     after = estimation.model()
-    for place, (old, new) in enumerate(zip(before.tables, after.tables, strict=True)):
+    for position, (old, new) in enumerate(zip(before.tables, after.tables, strict=True)):
         odds = np.log(new / old) - np.log(new / old).min(axis=0)
         expected = np.zeros_like(odds)
-        expected[rows[:, place], np.arange(6)] = NEARER
+        expected[rows[:, position], np.arange(6)] = NEARER
         np.testing.assert_allclose(odds, expected, atol=1e-4)

@@ -90,10 +90,10 @@ def test_several_releases_are_reserved_together_or_not_at_all(ledger: Ledger, as
     total(ledger, "other", epsilon=0.5)
     with pytest.raises(LedgerError, match="'other'"):
         ledger.reserve([ask("a", 0.01), ask("b", 1.0, dataset="other")])
-    assert [held.n_releases for held in ledger.holdings()] == [0, 0]
+    assert [holding.n_releases for holding in ledger.holdings()] == [0, 0]
     first = ledger.reserve([ask("a", 0.01)])
-    (held, _) = ledger.holdings()
-    assert held.spent_epsilon == RdpFilter(1.0, 1e-6).spent(ask("a", 0.01).curve) == 1.0 - held.left_epsilon
+    (holding, _) = ledger.holdings()
+    assert holding.spent_epsilon == RdpFilter(1.0, 1e-6).spent(ask("a", 0.01).curve) == 1.0 - holding.left_epsilon
     assert ledger.reserve([ask("a", 0.01), ask("b", 0.01)])[0] == first[0]  # asked twice, paid once
     assert ledger.holdings()[0].n_releases == 2 and ledger.reserve([]) == ()
 
@@ -144,8 +144,8 @@ def test_curves_come_back_to_the_last_bit(ledger: Ledger, ask: Ask, url: str) ->
 
 def test_another_table_under_one_name_and_one_table_under_two_are_warned_of(ledger: Ledger, ask: Ask) -> None:
     total(ledger, "adult2")
-    made = [ledger.reserve([ask(token, 1e-6, fingerprint=f)])[0].warnings for token, f in ("af", "bf", "cg")]
-    assert made[:2] == [(), ()] and "another version or extract" in made[2][0]
+    built = [ledger.reserve([ask(token, 1e-6, fingerprint=f)])[0].warnings for token, f in ("af", "bf", "cg")]
+    assert built[:2] == [(), ()] and "another version or extract" in built[2][0]
     (twice,) = ledger.reserve([ask("d", 1e-6, dataset="adult2", fingerprint="f")])
     assert "known as 'adult' too: two names double its budget" in twice.warnings[0]
 
@@ -155,10 +155,10 @@ def test_another_table_under_one_name_and_one_table_under_two_are_warned_of(ledg
 )
 def test_any_name_that_prints_is_only_a_name(ledger: Ledger, ask: Ask, name: str) -> None:
     total(ledger, name, unit=name)
-    (made,) = ledger.reserve([ask(name, dataset=name, unit=name, what=name, fingerprint=name)])
+    (built,) = ledger.reserve([ask(name, dataset=name, unit=name, what=name, fingerprint=name)])
     ledger.use(name)
-    assert len({made.token, made.dataset, made.unit, made.what}) == 1 and len(made.token) <= len(name)
-    assert {entry.dataset for entry in ledger.history(name)} == {made.dataset}
+    assert len({built.token, built.dataset, built.unit, built.what}) == 1 and len(built.token) <= len(name)
+    assert {entry.dataset for entry in ledger.history(name)} == {built.dataset}
     with pytest.raises(LedgerError, match="promised once"):  # é is one letter, however it was typed
         total(ledger, name.replace("e\u0301", "\u00e9"), unit=name.replace("e\u0301", "\u00e9"))
 

@@ -223,8 +223,8 @@ def test_a_race_of_many_grants_exactly_what_fits(ledger: Ledger, url: str) -> No
     fits = n_that_fit(rho)
     assert 50 < fits < n_processes * count - 25
     granted = [token for tokens in hammer("race", url, n_processes, count, rho) for token in tokens]
-    (held,) = ledger.holdings()
-    assert len(granted) == fits == held.n_releases and held.spent_epsilon <= 1.0
+    (holding,) = ledger.holdings()
+    assert len(granted) == fits == holding.n_releases and holding.spent_epsilon <= 1.0
     assert {entry.token for entry in ledger.history() if entry.kind == "reserved"} == set(granted)
     assert ledger.verify() == ()
 
@@ -239,7 +239,7 @@ def test_the_last_epsilon_has_one_winner_and_a_reservation_one_user(
     ledger.reserve([ask(f"t{number}", 1e-5) for number in range(20)])
     assert n_that_fit(0.02) == 1
     first, second = hammer("duel", url, what, 20)
-    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert all(single != other for single, other in zip(first, second, strict=True))
 
 
 @pytest.mark.statistical
