@@ -402,6 +402,14 @@ def _chosen_by(uniforms: Callable[[int], np.ndarray]) -> Callable[..., int]:
     return lambda self, scores, scale: int(np.argmax(scores - scale * np.log(-np.log(uniforms(len(scores))))))
 
 
+def _of_numpy(n: int) -> np.ndarray:
+    return np.random.random(n)  # noqa: NPY002 - the lie
+
+
+def _of_python(n: int) -> np.ndarray:
+    return np.array([random.random() for _ in range(n)])
+
+
 def _of_torch(n: int) -> np.ndarray:
     torch = pytest.importorskip("torch")
     return np.asarray(torch.rand(n, dtype=torch.float64).numpy())
@@ -472,167 +480,74 @@ def _read_off_the_table(train: TrainingTable, schema: Schema, budget: Budget) ->
 
 Plant = tuple[Any, str, Any]
 MUTANTS: Sequence[tuple[str, Plant, Check]] = (
-    ("no noise", (SystemNoise, "gaussian", lambda self, values, sigma: values), gaussian_noise_has_its_scale),
-    (
-        "half the noise",
-        (SystemNoise, "gaussian", lambda self, values, sigma: _gaussian(self, values, sigma / 2)),
-        gaussian_noise_has_its_scale,
-    ),
-    (
-        "noise 7% short",
-        (SystemNoise, "gaussian", lambda self, values, sigma: _gaussian(self, values, sigma * 0.93)),
-        gaussian_noise_has_its_scale,
-    ),
-    (
-        "half the noise on reals",
-        (SystemNoise, "gaussian", lambda self, values, sigma: _gaussian(self, values, sigma / 2)),
-        real_noise_has_its_scale,
-    ),
-    (
-        "half the Laplace noise",
-        (SystemNoise, "laplace", lambda self, values, scale: _laplace(self, values, scale / 2)),
-        laplace_noise_has_its_scale,
-    ),
+    ("no noise", (SystemNoise, "gaussian", lambda self, x, s: x), gaussian_noise_has_its_scale),
+    ("half the noise", (SystemNoise, "gaussian", lambda self, x, s: _gaussian(self, x, s / 2)),
+     gaussian_noise_has_its_scale),
+    ("noise 7% short", (SystemNoise, "gaussian", lambda self, x, s: _gaussian(self, x, s * 0.93)),
+     gaussian_noise_has_its_scale),
+    ("half the noise on reals",
+     (SystemNoise, "gaussian", lambda self, x, s: _gaussian(self, x, s / 2)), real_noise_has_its_scale),
+    ("half the Laplace noise",
+     (SystemNoise, "laplace", lambda self, x, s: _laplace(self, x, s / 2)), laplace_noise_has_its_scale),
     ("seeded noise", (SystemNoise, "gaussian", _seeded), draws_ignore_every_seed),
-    (
-        "choices from numpy's own generator",
-        (SystemNoise, "noisy_max", _chosen_by(lambda n: np.random.random(n))),  # noqa: NPY002 - the lie
-        draws_ignore_every_seed,
-    ),
-    (
-        "choices from Python's own generator",
-        (SystemNoise, "noisy_max", _chosen_by(lambda n: np.array([random.random() for _ in range(n)]))),
-        draws_ignore_every_seed,
-    ),
+    ("choices from numpy's own generator", (SystemNoise, "noisy_max", _chosen_by(_of_numpy)), draws_ignore_every_seed),
+    ("choices from Python's own generator",
+     (SystemNoise, "noisy_max", _chosen_by(_of_python)), draws_ignore_every_seed),
     ("choices from torch's own generator", (SystemNoise, "noisy_max", _chosen_by(_of_torch)), draws_ignore_every_seed),
-    (
-        "choices from a generator of the module",
-        (SystemNoise, "noisy_max", _chosen_by(np.random.default_rng().random)),
-        processes_that_were_one_draw_nothing_alike,
-    ),
-    (
-        "noise from a generator of the module",
-        (SystemNoise, "gaussian", _from_one_generator(np.random.default_rng())),
-        processes_that_were_one_draw_nothing_alike,
-    ),
-    (
-        "noise of steps from a generator that is kept",
-        (SystemNoise, "_generator", property(lambda self: _kept_generator(None))),
-        processes_that_were_one_draw_nothing_alike,
-    ),
-    (
-        "the same noise for two releases of one shape",
-        (SystemNoise, "gaussian", _kept_by_shape({})),
-        no_two_releases_share_their_noise,
-    ),
-    (
-        "a key of 16 bits and a counter at 0",
-        (SystemNoise, "_generator", property(_short_key)),
-        noise_of_a_step_has_a_key_of_128_bits,
-    ),
-    (
-        "a key of 64 bits and a counter at 0",
-        (SystemNoise, "_generator", property(_longer_key)),
-        noise_of_a_step_has_a_key_of_128_bits,
-    ),
-    (
-        "a choice without noise",
-        (SystemNoise, "noisy_max", lambda self, scores, scale: int(np.argmax(scores))),
-        choices_follow_their_epsilon,
-    ),
-    (
-        "half the Gumbel noise",
-        (SystemNoise, "noisy_max", lambda self, scores, scale: _gumbel(self, scores, scale / 2)),
-        choices_follow_their_epsilon,
-    ),
+    ("choices from a generator of the module", (SystemNoise, "noisy_max", _chosen_by(np.random.default_rng().random)),
+     processes_that_were_one_draw_nothing_alike),
+    ("noise from a generator of the module", (SystemNoise, "gaussian", _from_one_generator(np.random.default_rng())),
+     processes_that_were_one_draw_nothing_alike),
+    ("noise of steps from a generator that is kept",
+     (SystemNoise, "_generator", property(lambda self: _kept_generator(None))),
+     processes_that_were_one_draw_nothing_alike),
+    ("the same noise for two releases of one shape", (SystemNoise, "gaussian", _kept_by_shape({})),
+     no_two_releases_share_their_noise),
+    ("a key of 16 bits and a counter at 0", (SystemNoise, "_generator", property(_short_key)),
+     noise_of_a_step_has_a_key_of_128_bits),
+    ("a key of 64 bits and a counter at 0", (SystemNoise, "_generator", property(_longer_key)),
+     noise_of_a_step_has_a_key_of_128_bits),
+    ("a choice without noise", (SystemNoise, "noisy_max", lambda self, x, s: int(np.argmax(x))),
+     choices_follow_their_epsilon),
+    ("half the Gumbel noise",
+     (SystemNoise, "noisy_max", lambda self, x, s: _gumbel(self, x, s / 2)), choices_follow_their_epsilon),
     ("the exponential mechanism at twice epsilon", (budget, "select", _twice_epsilon), choices_follow_their_epsilon),
-    (
-        "a choice at twice epsilon, seen from the fit",
-        (budget, "select", _twice_epsilon),
-        what_reached_the_sampler_costs_what_is_claimed,
-    ),
-    (
-        "scores that forget the rows of an entity",
-        (budget, "select", _scores_of_one_row),
-        what_reached_the_sampler_costs_what_is_claimed,
-    ),
-    (
-        "a dropped root of the count in the noise",
-        (budget, "release", _without_root_of_count),
-        what_reached_the_sampler_costs_what_is_claimed,
-    ),
-    (
-        "a count that the books forget",
-        (accounting, "_alike", _forgotten_counts),
-        forty_releases_cost_what_the_analytic_formula_says,
-    ),
-    (
-        "sensitivity halved",
-        (registry.generator_class("mst").row_plan, "__globals__", _half_sensitive),
-        what_reached_the_sampler_costs_what_is_claimed,
-    ),
-    (
-        "rows of an entity not bounded",
-        (private_fit, "bound_contributions", lambda train, schema, **_: train),
-        one_unit_moves_what_is_read_by_no_more_than_its_rows,
-    ),
-    (
-        "a row more of each entity",
-        (private_fit, "bound_contributions", _one_row_more),
-        one_unit_moves_what_is_read_by_no_more_than_its_rows,
-    ),
-    (
-        "no threshold for categories",
-        (budget, "name_stable", _without_threshold),
-        values_of_one_unit_are_named_as_rarely_as_stated,
-    ),
-    (
-        "half the threshold for categories",
-        (budget, "name_stable", _low_threshold),
-        values_of_one_unit_are_named_as_rarely_as_stated,
-    ),
-    (
-        "a threshold that forgets its own delta",
-        (StabilityEvent, "own_delta", lambda self, group=1: 0.0),
-        what_reached_the_sampler_costs_what_is_claimed,
-    ),
-    (
-        "a delta that is not taken off",
-        (StabilityEvent, "own_delta", lambda self, group=1: 0.0),
-        a_histograms_own_delta_is_paid_from_the_whole,
-    ),
-    (
-        "categories and bounds read off the table",
-        (private_fit, "measure_domain", _read_off_the_table),
-        a_unit_cannot_put_its_own_category_or_bound_into_the_schema,
-    ),
-    (
-        "draws that are not charged",
-        (Budget, "_charge_then_draw", _uncharged),
-        a_draw_that_is_not_in_the_schedule_is_refused,
-    ),
+    ("a choice at twice epsilon, seen from the fit", (budget, "select", _twice_epsilon),
+     what_reached_the_sampler_costs_what_is_claimed),
+    ("scores that forget the rows of an entity", (budget, "select", _scores_of_one_row),
+     what_reached_the_sampler_costs_what_is_claimed),
+    ("a dropped root of the count in the noise", (budget, "release", _without_root_of_count),
+     what_reached_the_sampler_costs_what_is_claimed),
+    ("a count that the books forget", (accounting, "_alike", _forgotten_counts),
+     forty_releases_cost_what_the_analytic_formula_says),
+    ("sensitivity halved", (registry.generator_class("mst").row_plan, "__globals__", _half_sensitive),
+     what_reached_the_sampler_costs_what_is_claimed),
+    ("rows of an entity not bounded", (private_fit, "bound_contributions", lambda train, schema, **_: train),
+     one_unit_moves_what_is_read_by_no_more_than_its_rows),
+    ("a row more of each entity", (private_fit, "bound_contributions", _one_row_more),
+     one_unit_moves_what_is_read_by_no_more_than_its_rows),
+    ("no threshold for categories", (budget, "name_stable", _without_threshold),
+     values_of_one_unit_are_named_as_rarely_as_stated),
+    ("half the threshold for categories", (budget, "name_stable", _low_threshold),
+     values_of_one_unit_are_named_as_rarely_as_stated),
+    ("a threshold that forgets its own delta", (StabilityEvent, "own_delta", lambda self, group=1: 0.0),
+     what_reached_the_sampler_costs_what_is_claimed),
+    ("a delta that is not taken off", (StabilityEvent, "own_delta", lambda self, group=1: 0.0),
+     a_histograms_own_delta_is_paid_from_the_whole),
+    ("categories and bounds read off the table", (private_fit, "measure_domain", _read_off_the_table),
+     a_unit_cannot_put_its_own_category_or_bound_into_the_schema),
+    ("draws that are not charged", (Budget, "_charge_then_draw", _uncharged),
+     a_draw_that_is_not_in_the_schedule_is_refused),
     ("a filter that admits everything", (RdpFilter, "admits", lambda self, curve: True), a_filter_stops_at_its_total),
-    (
-        "a reservation that is given back when it is used",
-        (LedgerState, "_use", _given_back(LedgerState._use)),
-        what_was_reserved_stays_spent,
-    ),
-    (
-        "a reservation that is given back when it is committed",
-        (LedgerState, "_commit", _given_back(LedgerState._commit)),
-        what_was_reserved_stays_spent,
-    ),
-    (
-        "a reservation that costs nothing until it is used",
-        (LedgerState, "_reserve", _given_back(LedgerState._reserve)),
-        what_was_reserved_stays_spent,
-    ),
-    (
-        "noise drawn again on a second start",
-        (Journal, "once", lambda self, record, draw, n_releases: draw()),
-        persisted_noise_is_never_drawn_again,
-    ),
-)
+    ("a reservation that is given back when it is used", (LedgerState, "_use", _given_back(LedgerState._use)),
+     what_was_reserved_stays_spent),
+    ("a reservation that is given back when it is committed",
+     (LedgerState, "_commit", _given_back(LedgerState._commit)), what_was_reserved_stays_spent),
+    ("a reservation that costs nothing until it is used",
+     (LedgerState, "_reserve", _given_back(LedgerState._reserve)), what_was_reserved_stays_spent),
+    ("noise drawn again on a second start", (Journal, "once", lambda self, record, draw, n_releases: draw()),
+     persisted_noise_is_never_drawn_again),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
