@@ -28,18 +28,29 @@ class Counts(Protocol):
     def domain(self) -> Mapping[str, int]:
         """Number of codes of each attribute, in the order of the columns."""
 
-    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
-
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
-        """The counts of many cliques, in their order."""
+        """Counts of rows by combination of codes, of many cliques in their order; one axis for each attribute."""
+
+    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
+        """The counts of one clique."""
 
     def coarse(self, coarsening: "Coarsening") -> "Counts":
         """The same table, which has coarse attributes as well."""
 
 
+class ByEach:
+    """What follows from `each`."""
+
+    def counts(self: Any, clique: Sequence[str]) -> NDArray[np.int64]:
+        counts: NDArray[np.int64] = next(iter(self.each([clique])))
+        return counts
+
+    def coarse(self: Any, coarsening: "Coarsening") -> "CoarseCounts":
+        return CoarseCounts(self, coarsening)
+
+
 @dataclass(frozen=True, eq=False)
-class CodedTable:
+class CodedTable(ByEach):
     """Counts of codes that are held in memory.
     `codes`: shape (n, d), integers below the domain's sizes. *Sensitive* where they are a real table's.
 
@@ -50,19 +61,11 @@ class CodedTable:
     domain: Mapping[str, int]
     codes: NDArray[np.integer] = field(repr=False)
 
-    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
-        shape = tuple(self.domain[name] for name in clique)
-        joint = _joint([self._columns[name] for name in clique], shape, len(self.codes))
-        return np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape)
-
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
-        """The counts of many cliques, in their order."""
-        return map(self.counts, cliques)
-
-    def coarse(self, coarsening: "Coarsening") -> "CoarseCounts":
-        """The same table, which has coarse attributes as well."""
-        return CoarseCounts(self, coarsening)
+        for clique in cliques:
+            shape = tuple(self.domain[name] for name in clique)
+            joint = _joint([self._columns[name] for name in clique], shape, len(self.codes))
+            yield np.bincount(joint, minlength=math.prod(shape)).reshape(shape)
 
     @cached_property
     def _columns(self) -> dict[str, NDArray[np.integer]]:
@@ -90,7 +93,7 @@ def in_batches(cliques: Sequence[Sequence[str]], domain: Mapping[str, int]) -> I
 
 
 @dataclass(frozen=True, eq=False)
-class SpooledTable:
+class SpooledTable(ByEach):
     """Counts of the codes of rows in chunks, 1 to 4 bytes a cell: in memory while they are few, then in a file.
     `chunks`: *Sensitive*. By chunk, the number of each attribute's codes in the spool.
     """
@@ -105,24 +108,13 @@ class SpooledTable:
         spool, chunks = Spool(rows.folder), []
         for chunk in rows.chunks(*discretizer.columns):
             codes = {each.name: each.group[chunk.cells(each)] for each in discretizer.attributes}
-            small = {
-                name: column.astype(np.min_scalar_type(discretizer.sizes[name] - 1)) for name, column in codes.items()
-            }
-            chunks.append({name: spool.add(pa.array(column)) for name, column in small.items()})
+            smallest = {name: np.min_scalar_type(size - 1) for name, size in discretizer.sizes.items()}
+            chunks.append({name: spool.add(pa.array(codes[name].astype(kind))) for name, kind in smallest.items()})
         return cls(discretizer.sizes, spool, tuple(chunks))
 
-    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
-        return next(self.each([clique]))
-
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
-        """The counts of many cliques, in their order: many in one pass over the rows."""
         for batch in in_batches(cliques, self.domain):
             yield from self._counted(batch)
-
-    def coarse(self, coarsening: "Coarsening") -> "CoarseCounts":
-        """The same table, which has coarse attributes as well."""
-        return CoarseCounts(self, coarsening)
 
     def _counted(self, cliques: Sequence[Sequence[str]]) -> list[NDArray[np.int64]]:
         names = sorted({name for clique in cliques for name in clique})
@@ -240,7 +232,7 @@ def _even(masses: np.ndarray, n_groups: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class CoarseCounts:
+class CoarseCounts(ByEach):
     """Counts of a table by fine and coarse codes. `table`: *Sensitive*. Counts by fine codes."""
 
     table: Counts
@@ -248,12 +240,7 @@ class CoarseCounts:
 
     @property
     def domain(self) -> Mapping[str, int]:
-        """Number of codes of each attribute, coarse ones last."""
         return self.coarsening.domain(self.table.domain)
-
-    def counts(self, clique: Sequence[str]) -> NDArray[np.int64]:
-        """Counts of rows by combination of codes; shaped by the clique, one axis for each attribute."""
-        return next(self.each([clique]))
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
         """The counts of many cliques, in their order; cliques over the same columns are counted once."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from synth.domain import Attribute, Discretizer, dp_bounds
 from synth.domain.counted_form import to_counted
-from synth.domain.counts import CoarseCounts, Coarsening, SpooledTable, in_batches
+from synth.domain.counts import ByEach, SpooledTable, in_batches
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
@@ -266,7 +266,7 @@ class MappedTable:
 
 
 @dataclass(frozen=True, eq=False)
-class MappedCounts:
+class MappedCounts(ByEach):
     """Counts of the codes of rows that stay where they are."""
 
     table: MappedTable
@@ -276,17 +276,10 @@ class MappedCounts:
     def domain(self) -> dict[str, int]:
         return dict(self.discretizer.sizes)
 
-    def counts(self, clique: Sequence[str]) -> Counted:
-        return next(self.each([clique]))
-
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[Counted]:
-        """The counts of many cliques, in their order: many in one pass over the rows."""
         for batch in in_batches(cliques, self.domain):
             parts = self.table.map(partial(_clique_counts, self.discretizer, batch))
             yield from (sum(counts) for counts in zip(*parts, strict=True))
-
-    def coarse(self, coarsening: Coarsening) -> CoarseCounts:
-        return CoarseCounts(self, coarsening)
 
 
 _TEXTS, _NUMBERS = ("string", "str"), ("int", "bigint", "int32", "int64")
