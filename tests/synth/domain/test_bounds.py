@@ -160,13 +160,6 @@ def test_a_few_values_beyond_the_noise_move_no_bound() -> None:
     assert not column.measure
 
 
-def test_an_empty_column_has_bounds_all_the_same() -> None:
-    for column in COLUMNS:
-        for signal in SIGNALS[:3]:
-            low, high = found(column, np.array([]), signal).bounds
-            assert column.bounds[0] <= low <= high <= column.bounds[1]
-
-
 def few_rows() -> dict[str, tuple[Any, np.ndarray, float]]:
     """Columns of few hundred rows, and the least signal that finds them."""
     rng = np.random.default_rng(0)

@@ -69,15 +69,6 @@ def test_nothing_is_beside_spikes_that_hold_all() -> None:
     assert (expected > 0).sum() == 4
 
 
-def test_a_flat_end_stays_flat_where_the_counts_show_it() -> None:
-    ages = IntegerColumn(bounds=(0, 94))
-    rng = np.random.default_rng(5)
-    edges, counts = histogram(rng.integers(0, 95, 20_000).astype(float), ages)
-    expected = expected_counts(counts + rng.normal(0, 60.0, len(counts)).round(), 60.0, edges, ages, counts.sum())
-    assert expected[:10].sum() == pytest.approx(counts[:10].sum(), rel=0.25)
-    assert expected[-10:].sum() == pytest.approx(counts[-10:].sum(), rel=0.25)
-
-
 @pytest.mark.parametrize("spread", [10.0, 60.0, 200.0])
 def test_a_broad_mode_that_noise_hides_cell_by_cell_is_kept_beside_a_narrow_one(spread: float) -> None:
     """A third of 5,000 values near a bound, at the noise of 20 columns and an epsilon of 1."""
@@ -148,22 +139,6 @@ def test_noise_alone_has_a_density_too(counts: np.ndarray) -> None:
         assert expected.min() == pytest.approx(expected.max())  # even: sampling may need any cell
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        RealColumn(bounds=(0.0, 0.0)),
-        RealColumn(bounds=(-1e308, 7e307), scale="log"),
-        IntegerColumn(bounds=(-(2**63), 2**63 - 1), scale="log"),
-    ],
-)
-def test_columns_at_the_ends_of_float64_have_a_density(column: LineColumn) -> None:
-    edges = grid.public_grid(column)
-    counts = np.full(len(edges) - 1, 100.0)
-    expected = expected_counts(counts, 5.0, edges, column, counts.sum())
-    assert np.isfinite(expected).all()
-    assert expected.sum() == pytest.approx(counts.sum(), rel=0.1)
-
-
 def test_posterior_means_of_noise_about_zero_are_next_to_zero_and_large_counts_stay() -> None:
     rng = np.random.default_rng(0)
     noisy = rng.normal(0, 10.0, 200)
@@ -187,19 +162,6 @@ def test_counts_are_those_of_counting_row_by_row(clique: tuple[str, ...]) -> Non
     result = CodedTable(DOMAIN, codes).counts(clique)
     assert result.shape == expected.shape
     assert (result == expected).all()
-
-
-def test_cells_are_drawn_in_proportion_to_their_mass_and_never_without_any() -> None:
-    """Of 200,000 draws each cell has its share within 5 standard errors, whatever the order of groups."""
-    rng = np.random.default_rng(1)
-    content = {"status": "declared", "columns": {"x": {"kind": "integer", "bounds": [0, 6]}}}
-    mass = np.array([1.0, 5.0, 2.0, 0.0, 0.5, 7.0, 0.0, 0.0, 0.0])
-    attribute = Discretizer.by_schema(build_schema(content)).attributes[0]
-    attribute = regroup(attribute, np.array([0, 1, 0, 1, 1, 0, 1]), mass)
-    codes = rng.permutation(np.repeat([0, 1], 100_000))
-    counts = np.bincount(attribute.values(codes, rng).to_numpy(dtype=int), minlength=9)
-    share = mass / np.bincount(attribute.group, weights=mass, minlength=4).clip(1e-9)[attribute.group]
-    assert (np.abs(counts / 100_000 - share) <= 5 * np.sqrt(share * (1 - share) / 100_000)).all()
 
 
 N = 6_000

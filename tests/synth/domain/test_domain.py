@@ -30,13 +30,6 @@ def test_codes_of_a_decoded_table_are_the_codes_it_was_decoded_from(schema: Sche
         np.testing.assert_array_equal(discretizer.encode(decoded), codes)
 
 
-def test_categories_and_narrow_integers_survive_a_round_trip_exactly(schema: Schema, frame: pd.DataFrame) -> None:
-    discretizer = Discretizer.by_schema(schema)
-    decoded = discretizer.decode(discretizer.encode(frame), np.random.default_rng(0))
-    for name in ("age", "job", "level", "married", "income"):
-        pd.testing.assert_series_equal(decoded[name], frame[name], check_names=False)
-
-
 def test_decoded_values_keep_dtype_bounds_and_precision(schema: Schema, frame: pd.DataFrame) -> None:
     discretizer = Discretizer.by_schema(schema)
     rng = np.random.default_rng(1)
@@ -267,16 +260,6 @@ def test_a_lone_value_among_spikes_is_not_drawn_again_and_again(others: np.ndarr
         assert (built == 12_345).sum() < 20
 
 
-def test_no_edge_is_at_an_extreme_value() -> None:
-    rng = np.random.default_rng(2)
-    values = rng.lognormal(5, 1, 2000)
-    edges = number(values, bounds=[0.0, 1e9]).edges
-    assert edges is not None
-    assert (np.abs(edges[:, np.newaxis] - [values.min(), values.max()]) > 1e-3).all()
-    assert values.min() - edges[edges < values.min()].max() < 0.05 * values.mean()
-    assert values.max() < edges[-2] < 2 * values.max()
-
-
 def test_a_skewed_cell_keeps_its_mean() -> None:
     rng = np.random.default_rng(4)
     values = rng.lognormal(3, 2.5, 4000)
@@ -353,17 +336,6 @@ def test_too_few_rare_units_are_joined_by_the_next_category_which_stays_as_frequ
     assert built["Steady"] < 0.001
 
 
-def test_all_kinds_are_encoded_and_come_back_from_plain_data(frame: pd.DataFrame, schema: Schema) -> None:
-    built = read_off(schema, frame)
-    again = Discretizer.from_plain(built.to_plain(), schema)
-    np.testing.assert_array_equal(built.encode(frame), again.encode(frame))
-    pd.testing.assert_frame_equal(drawn(built, frame), drawn(again, frame))
-    same = drawn(built, frame)
-    for name in ("job", "level", "married", "income"):
-        assert (same[name].isna() == frame[name].isna()).all()
-        assert (same[name].dropna() == frame[name].dropna()).mean() > 0.9, name
-
-
 SCHEMA = build_schema(
     {
         "status": "declared",
@@ -408,20 +380,6 @@ LEVELS = build_schema(
 )
 TOWNS = np.array([5.0, 90.0, -7.0, 80.0, 0.0, 90.0, 3.0, 85.0, 1.0, 40.0, 20.0])
 """Released counts of the towns; the last two are of `other` and `missing`."""
-
-
-def test_every_column_of_more_codes_than_it_may_have_gets_coarse_ones() -> None:
-    discretizer = Discretizer.by_schema(LEVELS)
-    masses = {name: np.ones(size) for name, size in discretizer.sizes.items()}
-    coarsening = Coarsening.of_all(discretizer, {**masses, "town": TOWNS}, dict.fromkeys(masses, 4), 5)
-    assert list(coarsening.groups) == ["age", "grade", "level", "town"]
-    assert {name: size for name, size in coarsening.domain(discretizer.sizes).items() if name.endswith(MARK)} == {
-        "age" + MARK: 6, "grade" + MARK: 6, "level" + MARK: 6, "town" + MARK: 7,
-    }  # fmt: skip
-    # An order is kept, and groups of levels in an order have as many of them.
-    assert coarsening.groups["level"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 5]
-    none = Coarsening.of_all(discretizer, masses, dict.fromkeys(masses, 20), 9)
-    assert none.groups == {}
 
 
 def test_categories_of_least_mass_are_one_group_and_each_other_its_own() -> None:

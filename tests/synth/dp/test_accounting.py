@@ -266,23 +266,6 @@ def test_delta_auto_follows_the_number_of_units() -> None:
     assert resolve_delta("auto", schema(9 * 10**9)) >= LEAST_DELTA == resolve_delta(1e-12, schema(5 * 10**10))
 
 
-@pytest.mark.parametrize("share", [0.9, 0.01])
-def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Infinite from some cost on, though the target would allow more: it is neither missed by far nor looked for long.
-    full = calibrate(of_entities(1, 1, 1), 1.0, 1e-6).rho or 0.0
-    asked = []
-
-    def cut(events: list[Event], delta: float) -> float:
-        rho = sum(event.rho for event in events)  # type: ignore[misc]
-        asked.append(rho)
-        return math.inf if rho > share * full else epsilon_pld(events, delta)
-
-    monkeypatch.setattr("synth.dp.schedule.epsilon_pld", cut)
-    result = calibrate(of_entities(1, 1, 1), 1.0, 1e-6)
-    assert result.rho == pytest.approx(share * full, rel=1e-3)
-    assert len(asked) < 30
-
-
 @pytest.mark.statistical
 def test_a_delta_that_so_many_releases_drown_in_rounding_is_refused() -> None:
     many = GaussianEvent("sums", sigma=20_000.0, count=1_000_000, whole=False)
@@ -476,22 +459,6 @@ def test_a_sampled_group_loses_what_its_densities_say(sigma: float, rate: float,
         assert loss.get_delta_for_epsilon(epsilon) == pytest.approx(expected, rel=2e-3, abs=1e-7)
 
 
-def test_a_sampled_group_is_that_of_dp_accounting() -> None:
-    first = privacy_loss_distribution.from_gaussian_mechanism(
-        1.0, sampling_prob=0.05, value_discretization_interval=1e-2
-    )
-    two = privacy_loss_distribution.from_mixture_gaussian_mechanism(
-        1.0, [0.0, 1.0, 2.0], stats.binom.pmf([0, 1, 2], 2, 0.05).tolist(), value_discretization_interval=1e-2
-    )
-    for size, theirs in ((1, first), (2, two)):
-        ours = sampled_group_loss(1.0, 0.05, size, 1e-2)
-        epsilons = [0.05, 0.2, 1.0, 3.0]
-        expected = theirs.get_delta_for_epsilon(epsilons)
-        assert np.allclose(ours.get_delta_for_epsilon(epsilons), expected, 1e-6, 1e-14)
-        epsilon = ours.self_compose(300).get_epsilon_for_delta(DELTA)
-        assert epsilon == pytest.approx(theirs.self_compose(300).get_epsilon_for_delta(DELTA), rel=1e-5)
-
-
 @pytest.mark.parametrize("size", GROUPS)
 def test_no_group_costs_more_than_what_follows_from_single_units(size: int) -> None:
     # m steps of (epsilon, delta) come to (m epsilon, delta (e^(m epsilon) - 1) / (e^epsilon - 1)), at every epsilon.
@@ -510,16 +477,6 @@ def test_the_area_under_the_curve_is_that_of_discrete_gaussian_noise_and_never_b
     out, member = (weights / weights.sum() for weights in (stats.norm.pdf(places, at, sigma) for at in (0, 1)))
     exact = float(member @ (np.cumsum(out) - out / 2))  # a later count ranks higher, and an equal one half
     assert exact <= trade_off((GaussianEvent("a", sigma),)).area <= exact + 1e-3
-
-
-def test_orders_whose_series_does_not_converge_are_left_out_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
-    # At these numbers the library leaves out six orders, and logs each.
-    alone = epsilon_rdp([SubsampledGaussianEvent("steps", 0.9675, 0.1, 60)], 1e-6)
-    assert caplog.records == []
-    accountant = RdpAccountant()
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(0.9675)), 60)
-    assert any("failed to converge" in record.getMessage() for record in caplog.records)
-    assert alone == pytest.approx(accountant.get_epsilon(1e-6), rel=0.05)
 
 
 # ---- Answers that respondents randomize.

@@ -1,7 +1,7 @@
 """Latent classes beside brute force, and their estimation."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, permutations
 
 import numpy as np
@@ -294,22 +294,6 @@ def test_the_price_keeps_noise_out() -> None:
     assert free[1] < priced[1]
 
 
-def test_the_price_leaves_what_is_far_above_the_noise() -> None:
-    domain, size = {f"c{index}": 4 for index in range(4)}, 4
-    copied = np.diag(np.full(size, N_ROWS / size))
-    rng = np.random.default_rng(3)
-    estimation = ClassEstimation(
-        domain, {}, [Measurement((name,), np.full(size, N_ROWS / size), 1.0) for name in domain], 50, rng
-    )
-    pairs = list(combinations(domain, 2))
-    estimation.add([Measurement(pair, copied + rng.normal(0, 10.0, (size, size)), 10.0) for pair in pairs])
-    price = 0.7 * estimation.noise
-    estimation.run(100, price)
-    estimation.run(150, price, last=True)
-    # Independence is at 0.75, and noise of 10 in each of 16 cells alone is at 0.06.
-    assert max(distance(estimation.model(), copied, pair) for pair in pairs) < 0.08
-
-
 def test_noise_is_the_price_of_what_the_cells_of_all_pairs_hold() -> None:
     """Two attributes of 4 and 8 codes: a cell of a share has precision 2,500, an even share of the codes each."""
     domain = {"x": 4, "y": 8}
@@ -342,45 +326,6 @@ def test_what_is_expected_is_what_the_model_has(rng) -> None:
     for clique, counts in zip(cliques, estimation.expected(cliques), strict=True):
         assert counts.shape == tuple(SIZES[name] for name in clique)
         np.testing.assert_allclose(counts, merged(model, clique), rtol=1e-4, atol=1e-3)
-
-
-def arrays_of(seed: int) -> Mapping[str, np.ndarray]:
-    rng = np.random.default_rng(5)
-    singles, pair = one_way(rng), measured(("a", "B"), rng)
-    estimation = ClassEstimation(MEASURED_DOMAIN, COARSE, singles, 6, np.random.default_rng(seed))
-    estimation.add([pair])
-    estimation.run(20, 1.0, last=True)
-    return estimation.model().to_arrays()[1]
-
-
-def gradient_with(more: Sequence[Measurement]) -> np.ndarray:
-    rng = np.random.default_rng(5)
-    estimation = ClassEstimation(MEASURED_DOMAIN, COARSE, one_way(rng), 6, np.random.default_rng(1))
-    estimation.add(more)
-    return np.concatenate([part.ravel() for part in estimation._gradients(0.0)])
-
-
-@pytest.mark.parametrize("clique", [("a", "B"), ("b", "c"), ("a", "B", "C"), ("c",)], ids="-".join)
-def test_a_second_measurement_counts_as_much_as_the_first(rng, clique) -> None:
-    """Precisions add: two of the same counts are one with noise smaller by the root of two."""
-    once = measured(clique, rng)
-    twice = gradient_with([once, Measurement(clique, once.values, SIGMA)])
-    surer = gradient_with([Measurement(clique, once.values, SIGMA / np.sqrt(2))])
-    np.testing.assert_allclose(twice, surer, atol=1e-4 * np.abs(surer).max())
-    assert np.abs(twice - gradient_with([once])).max() > 0.1 * np.abs(surer).max()
-
-
-def test_measurements_of_one_pair_meet_between_them_where_the_surer_one_is() -> None:
-    """Counts of 20 and 60 copies of 100 meet at 28, with sigmas of 1 and 2."""
-    even = [Measurement((name,), np.full(2, 50.0), 1.0) for name in "xy"]
-    estimation = ClassEstimation({"x": 2, "y": 2}, {}, even, 20, np.random.default_rng(0))
-    for holding, sigma in ((20.0, 1.0), (60.0, 2.0)):
-        estimation.add(
-            [Measurement(("x", "y"), np.array([[holding, 100 - holding], [100 - holding, holding]]) / 2, sigma)]
-        )
-    estimation.run(300, 0.0, last=True)
-    counts = estimation.model().marginal(("x", "y"))
-    assert counts[0, 0] + counts[1, 1] == pytest.approx(28.0, abs=0.5)
 
 
 def test_codes_without_any_count_keep_a_share_that_can_grow(rng) -> None:
