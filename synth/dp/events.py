@@ -54,7 +54,8 @@ def _check(event: Any, *, positive: tuple[str, ...]) -> None:
     whole = [name for name in ("count", "sensitivity") if hasattr(event, name)]
     for name in whole if getattr(event, "whole", True) else ["count"]:
         value = getattr(event, name)
-        _require(isinstance(value, int) and value >= 1, event.what, name, value, "a whole number, at least 1")
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        _require(is_whole and value >= 1, event.what, name, value, "a whole number, at least 1")
 
 
 @dataclass(frozen=True)

@@ -240,8 +240,9 @@ def read_books(path: Path | str, candidate: str | None = None) -> ScheduleFile:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    file = read_given(path, "books", BudgetError)
     try:
-        content = plain_json(read_given(path, "books", BudgetError).content)
+        content = plain_json(file.content)
     except NotPlain as fault:
         raise BudgetError(f"path={str(path)!r} is damaged: {fault}; pass a file that a run wrote") from None
     except ValueError:
