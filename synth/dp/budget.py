@@ -18,7 +18,7 @@ from synth.dp.events import (
     StabilityEvent,
     SubsampledGaussianEvent,
 )
-from synth.dp.mechanisms import LocalNoise, Noise, Oracle, Steps, SystemNoise, Value, name_stable, release, select
+from synth.dp.mechanisms import Noise, Oracle, Steps, SystemNoise, Value, name_stable, release, select
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule, require_declared
 from synth.dp.statement import CURATOR, LOCAL, RELATION, REPLACE, LedgerNote, PrivacyStatement
@@ -101,12 +101,8 @@ class Budget:
         `answers`: *Sensitive*. For each question the true answers of those who are asked it, -1 for none, shape (n,),
         and how they randomize. Nobody is asked more questions than the event counts.
         """
-        noise = self._noise
-        if not isinstance(noise, LocalNoise):
-            raise BudgetError("respondents randomize by noise that takes their answers, and this one takes none")
-        drawn = self._charge_then_draw(
-            event, lambda: [noise.respond(*answer).tolist() for answer in answers], event.count
-        )
+        respond = self._noise.respond
+        drawn = self._charge_then_draw(event, lambda: [respond(*answer).tolist() for answer in answers], event.count)
         return [np.array(support, dtype=np.int64) for support in drawn]
 
     @property

@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -70,11 +70,6 @@ class Noise(Protocol):
 
     def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
         """A Poisson sample: the units that are in it, each with that probability on its own; ascending int64."""
-
-
-@runtime_checkable
-class LocalNoise(Protocol):
-    """A source of noise that respondents can draw from, too."""
 
     def respond(self, cells: np.ndarray, oracle: Oracle) -> np.ndarray:
         """The support of each answer among reports that respondents randomize, each their own; shape (size,)."""

@@ -151,20 +151,20 @@ def one_unit_is_one_unit(built: tuple[pd.DataFrame, Schema]) -> None:
             assert_near(counts, fewer_counts, schema.max_rows_per_unit)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(tables(most_rows=7))
 def test_one_unit_less_is_one_unit_less_in_train_or_nothing(built: tuple[pd.DataFrame, Schema]) -> None:
     one_unit_is_one_unit(built)
 
 
 def people(unit: str) -> tuple[pd.DataFrame, Schema]:
-    """Thirty units, the last four of them alike, whose unit is a row, a row with a name, or an entity."""
-    who = np.repeat(np.arange(30), 1 if unit != "entity" else 2)
-    frame = pd.DataFrame({"whole": np.minimum(who, 26) % 6, "cents": np.minimum(who, 26) / 10})
+    """Sixteen units, the last four of them alike, whose unit is a row, a row with a name, or an entity."""
+    who = np.repeat(np.arange(16), 1 if unit != "entity" else 2)
+    frame = pd.DataFrame({"whole": np.minimum(who, 12) % 6, "cents": np.minimum(who, 12) / 10})
     columns = {name: COLUMNS[name] for name in frame}
     named = {} if unit == "row" else {"who": WHO}
     entity = {"entity": "who", "max_rows_per_unit": 3} if unit == "entity" else {}
-    schema = build_schema({"status": "declared", "n_units": 30, "columns": columns | named, **entity})
+    schema = build_schema({"status": "declared", "n_units": 16, "columns": columns | named, **entity})
     return conform(frame.assign(who=who) if named else frame, schema, part=True), schema
 
 
@@ -190,7 +190,7 @@ def test_a_split_by_position_or_drawn_in_order_is_caught(unit: str, monkeypatch:
                 one_unit_is_one_unit(built)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(tables(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_has_no_say(built: tuple[pd.DataFrame, Schema], random: Any) -> None:
     frame, schema = built
@@ -216,7 +216,7 @@ def chunks_have_no_say(built: tuple[pd.DataFrame, Schema]) -> None:
                 assert all(distance(counted[name], counts[name]) == 0 for name in counts)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(tables(most_rows=9))
 def test_chunks_have_no_say(built: tuple[pd.DataFrame, Schema]) -> None:
     chunks_have_no_say(built)

@@ -127,17 +127,17 @@ def test_a_second_start_goes_on_from_what_is_on_disk(tmp_path: Path, done: int) 
     assert read(tmp_path / "draws") == (6, ())
 
 
-def test_a_file_cut_at_any_byte_gives_back_whole_values_or_names_the_lost_draw(tmp_path: Path) -> None:
+def test_a_file_cut_anywhere_gives_back_whole_values_or_names_the_lost_draw(tmp_path: Path) -> None:
     whole = fit(tmp_path / "draws")
     content = (tmp_path / "draws").read_bytes()
     begun = [line.startswith(b'{"begun"') for line in content.splitlines()]
-    for cut in range(len(content)):
+    for cut in range(0, len(content), 7):
         (tmp_path / "cut").write_bytes(content[:cut])
         lines = content[:cut].count(b"\n")
         n_persisted, lost = read(tmp_path / "cut")
         assert n_persisted == sum(not b for b in begun[:lines])
         assert len(lost) == int(lines > 0 and begun[lines - 1])
-        if cut % 97 == 0:
+        if cut % 98 == 0:
             assert fit(tmp_path / "cut")[:n_persisted] == whole[:n_persisted]
 
 
@@ -208,7 +208,7 @@ def plan(*events: Mapping[str, Any], **head: Any) -> dict[str, Any]:
     return {"delta": 1e-6, **head, "events": [dict(event) for event in events or (EVENT,)]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(events=st.lists(EVENTS, min_size=1, max_size=4), delta=st.floats(LEAST_DELTA, 0.5))
 def test_a_schedule_comes_back_digit_for_digit(
     tmp_path_factory: pytest.TempPathFactory, events: list[Event], delta: float

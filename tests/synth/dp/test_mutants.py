@@ -121,7 +121,7 @@ def laplace_noise_has_its_scale() -> None:
 
 
 def choices_follow_their_epsilon() -> None:
-    scores, n = np.array([0.0, 2.0, 5.0]), 4_000
+    scores, n = np.array([0.0, 2.0, 5.0]), 800
     event = SelectionEvent("pairs", epsilon=1.0, count=n)
     purse = Budget(Schedule((event,), 1e-6))
     chosen = np.bincount([purse.choose(scores, 2.0, event) for _ in range(n)], minlength=3)

@@ -9,6 +9,9 @@ from synth.dp.ledger import Ledger, Request, open_ledger
 from synth.dp.renyi_curve import ORDERS, RdpCurve
 from tests.synth.postgres import Server
 
+sqlite_alone = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+"""Tests of what no database has a part in."""
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:

@@ -16,6 +16,7 @@ from synth.dp.ledger.records import GENESIS, canonical, chained, curve_content
 from synth.dp.ledger.store import TABLE, add, entries_after, parsed
 from synth.dp.renyi_curve import ORDERS, RdpCurve, RdpFilter
 from synth.errors import LedgerError
+from tests.synth.dp.ledger.conftest import sqlite_alone
 
 Ask = Callable[..., Request]
 
@@ -80,6 +81,7 @@ def test_what_is_refused_leaves_the_books_as_they_were(full: Ledger, ask: Ask) -
     assert full.verify() == ()
 
 
+@sqlite_alone
 def test_delta_follows_the_number_of_units(ledger: Ledger) -> None:
     assert total(ledger, "small", n_units=100).delta == 1e-6
     assert total(ledger, "large", delta="auto", n_units=10**7).delta == (10.0**7) ** -1.2
@@ -98,6 +100,7 @@ def test_several_releases_are_reserved_together_or_not_at_all(ledger: Ledger, as
     assert ledger.holdings()[0].n_releases == 2 and ledger.reserve([]) == ()
 
 
+@sqlite_alone
 def test_a_lost_draw_is_charged_again_until_the_total_says_no(ledger: Ledger, ask: Ask) -> None:
     curve = ask("a", 0.01).curve
     ledger.reserve([ask("a", 0.01)])
@@ -109,12 +112,14 @@ def test_a_lost_draw_is_charged_again_until_the_total_says_no(ledger: Ledger, as
     assert ledger.reservation("a").curve == curve + curve
 
 
+@sqlite_alone
 def test_the_same_commit_counts_once(full: Ledger) -> None:
     n_entries = len(full.history())
     assert full.commit("done", {"epsilon": 0.1}).state == "committed"
     assert len(full.history()) == n_entries
 
 
+@sqlite_alone
 def test_the_note_of_a_release_does_not_change_when_others_follow(ledger: Ledger, ask: Ask) -> None:
     ledger.reserve([ask("a", 0.01)])
     before = ledger.note("a")
@@ -125,6 +130,7 @@ def test_the_note_of_a_release_does_not_change_when_others_follow(ledger: Ledger
     assert (after.total_epsilon, after.total_delta, after.entry) == (1.0, 1e-6, ledger.history()[-1].hash)
 
 
+@sqlite_alone
 def test_a_subsampled_run_is_priced_by_its_curve(ledger: Ledger, ask: Ask) -> None:
     from synth.dp.accounting import rdp_curve
     from synth.dp.events import SubsampledGaussianEvent
@@ -142,6 +148,7 @@ def test_curves_come_back_to_the_last_bit(ledger: Ledger, ask: Ask, url: str) ->
     assert ledger.holdings()[0].curve == open_ledger(url).holdings()[0].curve == curve
 
 
+@sqlite_alone
 def test_another_table_under_one_name_and_one_table_under_two_are_warned_of(ledger: Ledger, ask: Ask) -> None:
     total(ledger, "adult2")
     built = [ledger.reserve([ask(token, 1e-6, fingerprint=f)])[0].warnings for token, f in ("af", "bf", "cg")]
@@ -163,6 +170,7 @@ def test_any_name_that_prints_is_only_a_name(ledger: Ledger, ask: Ask, name: str
         total(ledger, name.replace("e\u0301", "\u00e9"), unit=name.replace("e\u0301", "\u00e9"))
 
 
+@sqlite_alone
 def test_a_clock_that_runs_backwards_does_no_harm(
     ledger: Ledger, ask: Ask, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,9 +216,10 @@ def test_the_database_itself_forbids_changes(full: Ledger, url: str) -> None:
     assert full.verify() == ()
 
 
+@sqlite_alone
 def test_a_changed_byte_in_any_column_of_any_row_is_found(full: Ledger, url: str, ask: Ask) -> None:
     unguard(url)
-    for entry, column in itertools.product(full.history(), COLUMNS):
+    for entry, column in itertools.islice(itertools.product(full.history(), COLUMNS), 0, None, 3):  # of every kind
         text = getattr(entry, column)
         middle = len(text) // 2
         changed = text[:middle] + chr(ord(text[middle]) ^ 1) + text[middle + 1 :] if text else " "
@@ -236,6 +245,7 @@ def test_rows_that_were_moved_or_removed_are_found_and_nothing_is_decided(
             operation()
 
 
+@sqlite_alone
 def test_a_cut_tail_shows_only_by_a_hash_that_lies_elsewhere(full: Ledger, url: str) -> None:
     first, *_, last = full.history()
     assert first.previous == GENESIS and full.verify(holds=last.hash.upper()) == ()
@@ -287,6 +297,7 @@ FORGED = [
 """Entries with perfect hashes that no ledger would have written."""
 
 
+@sqlite_alone
 @pytest.mark.parametrize("draft", FORGED, ids=lambda draft: f"{draft[0]} {draft[3][:20]}")
 def test_an_entry_that_cannot_follow_is_found_though_its_hash_fits(full: Ledger, url: str, draft: Any) -> None:
     engine = parsed(url).engine()
