@@ -192,20 +192,24 @@ def checked_total(epsilon: object, delta: object, n_units: object) -> tuple[floa
     (1.0, 6.309573444801936e-08, 1000000)
     """
     if not _is_number(epsilon) or not 0 < epsilon < math.inf:  # type: ignore[operator]  # NaN compares as false
-        raise LedgerError(f"the total epsilon={epsilon!r:.40} must be a finite number above 0; 1 is strict, 10 loose")
+        raise LedgerError(f"the total epsilon={_shown(epsilon)} must be a finite number above 0; 1 is strict, 10 loose")
     if not isinstance(n_units, int) or isinstance(n_units, bool) or not 1 <= n_units < 2**63:
         raise LedgerError(
-            f"n_units={n_units!r:.40} must be the public number of units, a whole number from 1; delta depends on it"
+            f"n_units={_shown(n_units)} must be the public number of units, a whole number from 1; delta depends on it"
         )
     ceiling = 1 / (10 * n_units)
     if delta is None or delta == "auto":
         delta = min(1e-6, ceiling, float(n_units) ** -1.2)
     if not _is_number(delta) or not 0 < delta <= ceiling:  # type: ignore[operator]
         raise LedgerError(
-            f"the total delta={delta!r:.40} must lie in (0, 1/(10 n_units)] = (0, {ceiling:.3g}], since a larger one "
+            f"the total delta={_shown(delta)} must lie in (0, 1/(10 n_units)] = (0, {ceiling:.3g}], since a larger one "
             'may publish whole units; use delta="auto"'
         )
     return float(epsilon), float(delta), n_units  # type: ignore[arg-type]
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else f"{value!r:.40}"
 
 
 def _is_number(value: object) -> bool:

@@ -90,6 +90,10 @@ class Workload:
     weights: Mapping[str, float]
     degree: int
 
+    def __post_init__(self) -> None:
+        if self.degree < 1 or not all(0 < weight < math.inf for weight in self.weights.values()):
+            raise ValueError("a workload has a degree of at least 1 and finite weights above 0")
+
     def weight(self, clique: Clique) -> float:
         """Weight of a clique, in (0, 1]: the sensitivity of a score that it multiplies does not grow."""
         # Exact sums: in another order, rounding could take the heaviest clique above 1.
