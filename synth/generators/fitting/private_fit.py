@@ -37,7 +37,7 @@ PlannedT = TypeVar("PlannedT", bound=PlannedEvents)
 class PrivateFit:
     """A fit under way, to rows, *Sensitive*, whose contributions are bounded."""
 
-    train: TrainingTable | MappedTable
+    train: Any  # a `TrainingTable`, or what counts as it does elsewhere
     schema: Schema
     budget: Budget
     promises: bool
@@ -132,7 +132,7 @@ def _alike(planned: Event, event: Event) -> bool:
     if any(getattr(planned, name, None) != getattr(event, name, None) for name in exact):
         return False
     costs = [e.noise_multiplier if isinstance(e, SubsampledGaussianEvent) else e.rho for e in (planned, event)]
-    return None not in costs and math.isclose(*costs, rel_tol=1e-9)  # type: ignore[arg-type]
+    return None not in costs and math.isclose(*costs, rel_tol=1e-9)
 
 
 def known_names(known: Known) -> frozenset[str]:

@@ -26,8 +26,8 @@ from synth.dp.events import (
     gaussian_tail,
 )
 from synth.dp.noise_journal import Journal
-from synth.dp.schedule import Schedule
-from synth.dp.schedule_file import LEAST_DELTA, MOST_NOISE, read_books, read_schedule, schedule_of, to_toml
+from synth.dp.schedule import LEAST_DELTA, Schedule
+from synth.dp.schedule_file import MOST_NOISE, read_books, read_schedule, schedule_of, to_toml
 from synth.dp.statement import LOCAL, RELATION, REPLACE, PrivacyStatement, guarantee_words, trust_words
 from synth.errors import BudgetError
 from tests.evaluations import stated
@@ -49,7 +49,7 @@ def test_a_line_of_the_books_written_and_read_gives_the_event_back(event: Event)
 
 @pytest.mark.parametrize("value", [0, math.inf, math.nan, "much", True, None])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda event: event.mechanism)
-def test_a_parameter_that_no_mechanism_has_is_refused(example: Event, value: object) -> None:
+def test_a_parameter_that_no_mechanism_has_is_refused(example: Any, value: object) -> None:
     good = dict(example.record().noise)
     for parameter in good.keys() - {"whole"}:
         with pytest.raises(BudgetError, match=f"{parameter}="):
