@@ -266,6 +266,20 @@ def test_delta_auto_follows_the_number_of_units() -> None:
     assert resolve_delta("auto", schema(9 * 10**9)) >= LEAST_DELTA == resolve_delta(1e-12, schema(5 * 10**10))
 
 
+@pytest.mark.parametrize("share", [0.3, 0.01])
+def test_a_search_ends_at_the_last_cost_that_has_an_epsilon(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    full, asked = calibrate(one_count, 1.0, 1e-6).rho or 0.0, list[float]()
+
+    def cut(events: list[Event], delta: float) -> float:
+        asked.append(sum(event.rho or 0.0 for event in events))
+        return math.inf if asked[-1] > share * full else epsilon_pld(events, delta)
+
+    # Infinite from some cost on, though the target would allow more: it is neither missed by far nor looked for long.
+    monkeypatch.setattr("synth.dp.schedule.epsilon_pld", cut)
+    assert calibrate(one_count, 1.0, 1e-6).rho == pytest.approx(share * full, rel=1e-3)
+    assert len(asked) < 30
+
+
 @pytest.mark.statistical
 def test_a_delta_that_so_many_releases_drown_in_rounding_is_refused() -> None:
     many = GaussianEvent("sums", sigma=20_000.0, count=1_000_000, whole=False)

@@ -284,6 +284,7 @@ FORGED = [
     ("used", ROW, "done", "{}"),
     ("used", ROW, "z", "{}"),
     ("used", ("adult", "person"), "new", "{}"),
+    ("reserved", ("z", "row"), "z", reserved("z", 0.1)[3]),
     ("opened", ROW, "", '{"delta":1e-06,"epsilon":1.0,"n_units":1000}'),
     ("opened", ("z", "row"), "", '{"delta":1e-06,"epsilon":Infinity,"n_units":1000}'),
     ("refunded", ROW, "new", "{}"),
