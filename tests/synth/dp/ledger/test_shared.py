@@ -244,7 +244,7 @@ def test_the_last_epsilon_has_one_winner_and_a_reservation_one_user(
 
 @pytest.mark.statistical
 def test_what_was_acknowledged_outlives_a_kill_and_a_retry_counts_once(ledger: Ledger, url: str) -> None:
-    times, longest_s = (200, 0.03) if url.startswith("sqlite") else (60, 0.1)
+    times, longest_s = (100, 0.03) if url.startswith("sqlite") else (40, 0.1)
     counts = hammer("kill", url, times, longest_s)
     assert counts["reserved"] == counts["tried"] > times // 2 and counts["cut"] > times // 10
     assert ledger.verify() == ()
