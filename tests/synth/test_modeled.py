@@ -238,7 +238,7 @@ def loans() -> pd.DataFrame:
     return rows[list(LOAN)]
 
 
-@pytest.mark.parametrize(("name", "more"), [("trees", {}), ("mst", {}), ("mst", {"epsilon": 9.0})])
+@pytest.mark.parametrize(("name", "more"), [("trees", {}), ("mst", {"epsilon": 9.0})])
 def test_running_sums_and_steps_are_exact_in_every_row_of_a_history(name: str, more: Any, tmp_path: Any) -> None:
     schema = build_schema(LOANS)
     model = synth.fit(loans(), schema, name, **more)
