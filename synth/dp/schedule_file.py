@@ -280,6 +280,7 @@ def _stated(content: Mapping[str, Any], candidate: str | None) -> ScheduleFile:
 def to_toml(schedule: Schedule) -> str:
     """The text of a plan, from which the same schedule is read again, digit for digit.
 
+    >>> from synth.dp.events import GaussianEvent
     >>> print(to_toml(Schedule((GaussianEvent("ages", sigma=40.0),), 1e-6)))
     delta = 1e-06
     <BLANKLINE>
