@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from synth.dp.ledger import Ledger, Request, open_ledger
+from synth.dp.ledger.store import TABLE
 from synth.dp.renyi_curve import ORDERS, RdpCurve
 from tests.synth.postgres import Server
 
@@ -13,13 +14,24 @@ sqlite_alone = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 """Tests of what no database has a part in."""
 
 
+@pytest.fixture(scope="session")
+def database(server: Server) -> str:
+    """One for all tests, each of which begins without a ledger: a new one takes a while to make and to remove."""
+    return server.url(server.create())
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a ledger that is not there yet."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.db'}"
-    server: Server = request.getfixturevalue("server")
-    return server.url(server.create())
+    import psycopg
+
+    address: str = request.getfixturevalue("database")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
+        connection.execute(f"DROP FUNCTION IF EXISTS {TABLE}_guard")
+    return address
 
 
 @pytest.fixture
