@@ -39,12 +39,7 @@ def averaged(average: nn.Module, current: nn.Module, kept_share: float) -> None:
 
 
 class ReleasedConditions:
-    """Conditions on one column at a time: any column as likely, its codes by their released shares.
-
-    A condition has a place for every code, one-hot.
-
-    Attributes:
-        shares: released share of each code in its span, shape (n_codes,).
+    """Conditions on one column at a time, one-hot: any column as likely, its codes by their released shares.
 
     Source: Xu et al. 2019 (1907.00503), section 4.3.
     """
@@ -57,28 +52,14 @@ class ReleasedConditions:
         self.shares, self.n_columns = shares.float().to(device), len(layout.spans)
         self._running = torch.cat(running).to(device)
         self._offsets = torch.from_numpy(layout.offsets).to(device)
-        self._last = torch.tensor([_last_with_share(part) for part in shares.split(layout.sizes)]).to(device)
+        self._last = torch.tensor([int(part.nonzero().max()) for part in shares.split(layout.sizes)]).to(device)
 
     def draw(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         """Conditions, shape (n, n_codes); the column and the code that each names, shape (n,) both."""
         column = torch.randint(self.n_columns, (n,), device=self._running.device)
         share = torch.rand(n, dtype=torch.float64, device=self._running.device)
-        found = torch.searchsorted(self._running, column + share, right=True)
+        code = torch.searchsorted(self._running, column + share, right=True)
         # Shares may add up to a rounding less than 1.
-        chosen = torch.minimum(found, (self._offsets + self._last)[column])
-        return self._one_hot(chosen), column, chosen
-
-    def of_rows(self, codes: Tensor, column: Tensor) -> Tensor:
-        """The condition that each row meets in a column, which depends on no other row; shape (n, n_codes).
-        `codes`: *Sensitive*. Shape (n, n_spans).
-        `column`: of each row, chosen without looking at it, shape (n,).
-        """
-        return self._one_hot(codes.gather(1, column[:, None]).squeeze(1) + self._offsets[column])
-
-    def _one_hot(self, chosen: Tensor) -> Tensor:
-        hot = torch.zeros(len(chosen), len(self.shares), device=chosen.device)
-        return hot.scatter_(1, chosen[:, None], 1.0)
-
-
-def _last_with_share(shares: Tensor) -> int:
-    return int(shares.nonzero().max())
+        chosen = torch.minimum(code, (self._offsets + self._last)[column])
+        hot = torch.zeros(n, len(self.shares), device=chosen.device)
+        return hot.scatter_(1, chosen[:, None], 1.0), column, chosen
