@@ -100,7 +100,7 @@ class PlainNetwork(NetworkGenerator):
         What does not fit into memory of the encoded ones is kept in a file without a name, in `place` or beside the
         system's temporary files.
         """
-        from synth.neural.training import device_of, seeded, train
+        from synth.neural import training as loop
 
         self.check(schema)
         table, schema = as_it_is(train, schema)
@@ -113,12 +113,12 @@ class PlainNetwork(NetworkGenerator):
         progress("encoding", None)
         columns = table.columns(place)
         encoding = ModalEncoding.fit(columns, schema, rng)
-        encoded, device, seed = encoding.apply(columns, rng), device_of(self.device), int(rng.integers(2**63))
+        encoded, device, seed = encoding.apply(columns, rng), loop.device_of(self.device), int(rng.integers(2**63))
         rows = [_digest(encoded.codes), _digest(encoded.scalars)]
         course = self._course(place, progress, sizes=encoding.layout.sizes, seed=seed, rows=rows)
-        with seeded(seed, device):
+        with loop.seeded(seed, device):
             training = self._training(encoded, encoding.layout, columns.disk, device)
-            train(training, self.epochs, course)
+            loop.train(training, self.epochs, course)
             network = training.network()
         return NeuralModel(self.name, schema, None, len(table), encoding, network, shares, self.parameters())
 

@@ -17,14 +17,11 @@ from torch import Tensor, nn
 
 from synth.neural.batches import DeviceRows
 from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Precision, products_in, widened
-from synth.neural.released import averaged
+from synth.neural.released import averaged, draw_codes, running_shares
 from synth.neural.sampling import CtganNetwork
 from synth.neural.training import restore, states_of
 from synth.table.spool import TEMPORARY, Disk
 from synth.transforms.layout import Encoded, Layout
-
-LESS_THAN_ONE = 1 - 2.0**-40
-"""Keeps a column's number plus a share of 1 below the next column's number in double precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +45,12 @@ class ConditionIndex:
         for column, index in enumerate(chosen):
             rows[column * n : (column + 1) * n] = np.argsort(encoded.codes[:, index], kind="stable")
         codes = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
-        n_rows = _joined(counts, np.int64)
+        n_rows = _joined(counts)
         parts: tuple[NDArray[Any], ...] = (
             np.array(chosen, dtype=np.int64),
             np.repeat(np.array(chosen, dtype=np.int64), [len(count) for count in counts]),
-            _joined(codes, np.int64),
-            _joined([column + _running(np.log1p(count)) for column, count in enumerate(counts)], np.float64),
+            _joined(codes),
+            running_shares([np.log1p(count) for count in counts]).numpy(),
             rows,
             np.cumsum(n_rows) - n_rows,
             n_rows,
@@ -66,9 +63,7 @@ class ConditionIndex:
 
     def draw(self, n: int) -> tuple[Tensor, Tensor]:
         """Conditions, and the column of each among `spans`; int64 of shape (n,) both."""
-        column = torch.randint(len(self.spans), (n,), device=self.running.device)
-        share = torch.rand(n, dtype=torch.float64, device=self.running.device)
-        return torch.searchsorted(self.running, column + share * LESS_THAN_ONE, right=True), column
+        return draw_codes(self.running, len(self.spans), n)
 
     def matching(self, conditions: Tensor) -> Tensor:
         """A row that meets each condition, any of them as likely; int64 of shape (n,)."""
@@ -88,14 +83,8 @@ class ConditionIndex:
         return hot.scatter_(1, conditions[:, None], 1.0)
 
 
-def _running(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The running share of each weight; exactly 1 from the last positive one on, so that none beyond is drawn."""
-    total = np.cumsum(weights)
-    return np.asarray(total / total[-1])
-
-
-def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, kind), *parts]).astype(kind, copy=False)
+def _joined(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm

@@ -74,14 +74,10 @@ class StepRelease(Protocol):
         """The sum with noise."""
 
 
-class ClippedSums(Protocol):
-    """Per-unit clipping for some networks' parameters, all together."""
-
-    def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """The sum of all units' gradients, each with a norm of at most `max_grad_norm`; shape (d,), float64.
-        `losses`: *Sensitive*. Calls the networks and gives each row's loss, shape (n_units * k,), a unit's rows side by
-        side; 0 for padding. No row's loss may depend on another unit's rows.
-        """
+ClippedSums = Callable[[Losses, int, float], Tensor]
+"""The sum of all units' gradients by all parameters, each clipped; shape (d,), float64. It takes the losses, the number
+of units and the bound. Losses (*sensitive*) call the networks and give each row's, shape (n_units * k,), a unit's rows
+side by side; 0 for padding. No row's loss may depend on another unit's rows."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +239,7 @@ class OpacusSums:
         self._networks = nn.ModuleList(networks)
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """As `ClippedSums` says; gradients that the parameters hold stay as they are."""
+        """Gradients that the parameters have stay as they are."""
         parameters = self._trained()
         gradients = [parameter.grad for parameter in parameters]
         self._networks.zero_grad()  # or a backward pass would add to them

@@ -84,11 +84,8 @@ class CtganNetwork:
             rows = (columns == column).nonzero().squeeze(1)
             if len(rows):
                 known = match.get(whole[column])
-                if known is None:
-                    codes = torch.multinomial(torch.from_numpy(self.shares[column]), len(rows), replacement=True)
-                else:
-                    weights = torch.from_numpy(known.weights[known.which[rows.numpy()]])
-                    codes = torch.multinomial(weights, 1).squeeze(1)
+                weights = self.shares[column][None] if known is None else known.weights[known.which[rows.numpy()]]
+                codes = torch.multinomial(torch.from_numpy(weights).expand(len(rows), -1), 1).squeeze(1)
                 hot[rows, int(starts[column]) + codes] = 1.0
         return hot
 

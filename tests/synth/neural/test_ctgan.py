@@ -170,8 +170,8 @@ def test_rows_are_drawn_from_the_average_with_statistics_of_its_own() -> None:
             rows = torch.cat([training._inputs(training._conditions()[1]) for _ in range(40)])
             inner = []
             for layer, norm in zip(generator.layers, generator.norms, strict=True):
-                inner.append(layer(rows))
-                rows = torch.cat([torch.relu(norm(inner[-1])), rows], 1)
+                inner.append(norm(layer(rows)))
+                rows = torch.cat([torch.relu(inner[-1]), rows], 1)
     _same(training.state(), before)
     assert not any(module.training for module in generator.modules())
     assert all(map(torch.equal, generator.parameters(), training.average.parameters()))

@@ -65,7 +65,7 @@ def _both_heads(network: nn.Module, rows: Tensor) -> Tensor:
     return torch.cat([outputs[0], outputs[-1]], 1)
 
 
-def _logits(network: nn.Module, latent: Tensor) -> Tensor:
+def _decoded(network: nn.Module, latent: Tensor) -> Tensor:
     outputs = network(latent)
     return outputs[0] if isinstance(network, tvae.Decoder) else outputs  # theirs gives its deviations along
 
@@ -79,7 +79,7 @@ def test_networks_are_the_librarys() -> None:
         critic, theirs = Critic(7, (6, 5), pac).double().eval(), ctgan.Discriminator(7, (6, 5), pac).double().eval()
         _assert_equal(critic, theirs, _rows(N, 7), lambda network, rows: network(rows).flatten())
     _assert_equal(Encoder(7, (6, 5), 3).double(), tvae.Encoder(7, (6, 5), 3).double(), _rows(N, 7), _both_heads)
-    _assert_equal(Decoder(3, (6, 5), 7).double(), tvae.Decoder(3, (6, 5), 7).double(), _rows(N, 3), _logits)
+    _assert_equal(Decoder(3, (6, 5), 7).double(), tvae.Decoder(3, (6, 5), 7).double(), _rows(N, 3), _decoded)
 
 
 def test_norms_take_the_mean_statistics_of_batches_and_go_on_as_before() -> None:
