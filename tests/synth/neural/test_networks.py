@@ -82,21 +82,7 @@ def test_networks_are_the_librarys() -> None:
     _assert_equal(Decoder(3, (6, 5), 7).double(), tvae.Decoder(3, (6, 5), 7).double(), _rows(N, 3), _decoded)
 
 
-def test_norms_take_the_mean_statistics_of_batches_and_go_on_as_before() -> None:
-    generator = GeneratorNetwork(7, (6, 5), 9).double().eval()
-    batches = [_rows(N, 7, seed) for seed in (1, 2, 3)]
-    generator.norms[0].running_mean.fill_(100.0)  # what was seen before is forgotten
-    generator.fit_norms(iter(batches))
-    before = [generator.layers[0](batch) for batch in batches]
-    torch.testing.assert_close(generator.norms[0].running_mean, torch.stack([x.mean(0) for x in before]).mean(0))
-    torch.testing.assert_close(generator.norms[0].running_var, torch.stack([x.var(0) for x in before]).mean(0))
-    assert not generator.training
-    assert not any(norm.training for norm in generator.norms)
-    assert [norm.momentum for norm in generator.norms] == [nn.BatchNorm1d(1).momentum] * 2
-    assert all(weight.requires_grad and weight.grad is None for weight in generator.parameters())
-
-
-@pytest.mark.parametrize("widths", [(6,), (6, 5), (6, 5, 4)])
+@pytest.mark.parametrize("widths", [(6,), (6, 5, 4)])
 def test_gradient_norms_are_those_of_autograd_with_dropout(widths: tuple[int, ...]) -> None:
     critic = Critic(7, widths, PAC).double()
     rows = _rows(N, 7).requires_grad_()
@@ -109,15 +95,6 @@ def test_gradient_norms_are_those_of_autograd_with_dropout(widths: tuple[int, ..
     torch.testing.assert_close(ours, theirs, **CLOSE)
     weights = [layer.weight for layer in critic.layers]
     torch.testing.assert_close(_gradients(ours, weights), _gradients(theirs, weights), **CLOSE)
-
-
-def test_a_contrast_is_the_scores_of_both_batches_and_the_norms_between_them() -> None:
-    critic = Critic(7, (6, 5), PAC).double().eval()
-    fake, real, shares = _rows(N, 7, 1), _rows(N, 7, 2), torch.rand(N // PAC, 1, dtype=torch.float64)
-    scores, norms = critic.contrast(torch.cat([fake, real]), shares)
-    torch.testing.assert_close(scores, torch.cat([critic(fake), critic(real)]), **CLOSE)
-    between = torch.lerp(fake, real, shares.repeat_interleave(PAC, 0))
-    torch.testing.assert_close(norms, critic._norms(critic._first(between)), **CLOSE)
 
 
 def test_a_critic_in_training_drops_half_of_its_values_and_doubles_the_others() -> None:
@@ -139,12 +116,12 @@ def test_rows_are_one_hot_spans_and_then_scalars() -> None:
     encoded = Encoded(np.array([[0, 1], [2, 0]], dtype=np.int16), np.array([[0.5], [-1.0]], np.float32))
     rows = DeviceRows(encoded, layout, CPU)
     assert len(rows) == 2
-    found = rows.encoded(*rows.take(torch.tensor([1, 0, 1])))
+    taken = rows.encoded(*rows.take(torch.tensor([1, 0, 1])))
     last = [0, 0, 1, 1, 0, -1]
-    assert found.tolist() == [last, [1, 0, 0, 0, 1, 0.5], last]
+    assert taken.tolist() == [last, [1, 0, 0, 0, 1, 0.5], last]
 
 
-@pytest.mark.parametrize(("n", "batch_size"), [(1, 5), (4, 5), (5, 5), (6, 5), (10, 5), (23, 5), (3, 1)])
+@pytest.mark.parametrize(("n", "batch_size"), [(1, 5), (5, 5), (23, 5), (3, 1)])
 def test_every_row_comes_once_an_epoch_and_counts_as_a_loaders_batches_would(n: int, batch_size: int) -> None:
     epochs = Epochs(n, batch_size, CPU)
     assert epochs.n_steps == -(-n // batch_size)
@@ -229,22 +206,15 @@ def test_the_likelihood_of_one_span_is_that_among_all_spans() -> None:
     logits, codes = _logits("usual").requires_grad_(), _codes(20)
     span = torch.arange(20) % len(SIZES)
     code = (codes + SPANS.offsets).gather(1, span[:, None]).squeeze(1)
-    one = SPANS.nll_of_one(logits, span, code)
+    of_one = SPANS.nll_of_one(logits, span, code)
     among_all = SPANS.nll(logits, codes).gather(1, span[:, None]).squeeze(1)
-    torch.testing.assert_close(one, among_all, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(_gradient(one, logits), _gradient(among_all, logits), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(of_one, among_all, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(_gradient(of_one, logits), _gradient(among_all, logits), atol=1e-6, rtol=1e-6)
 
 
-def test_softmax_agrees_with_finite_differences() -> None:
-    spans = Spans(CATEGORIES).double()
-    logits = _logits("usual")[:3].double().requires_grad_()
-    assert torch.autograd.gradcheck(spans.softmax, (logits,))
-    assert torch.autograd.gradcheck(lambda raw: spans.nll(raw, _codes(3)), (logits,))
-
-
-def _fits(found: Tensor, logits: Tensor) -> None:
+def _fits(drawn: Tensor, logits: Tensor) -> None:
     """Chi-square of drawn codes, shape (n, n_spans), against softmax; codes of probability 0 never occur."""
-    for codes, part in zip(found.T, logits.split(SIZES), strict=True):
+    for codes, part in zip(drawn.T, logits.split(SIZES), strict=True):
         expected = part.double().softmax(0) * len(codes)
         counts = torch.bincount(codes, minlength=len(part)).double()
         possible = expected > 0
@@ -258,9 +228,9 @@ def test_drawn_codes_follow_the_softmax(kind: str) -> None:
     logits = _logits(kind)[0]
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        found = SPANS.draw(logits.expand(40_000, -1))
-    assert found.dtype == torch.int64
-    _fits(found, logits)
+        drawn = SPANS.draw(logits.expand(40_000, -1))
+    assert drawn.dtype == torch.int64
+    _fits(drawn, logits)
 
 
 def test_the_greatest_share_of_a_relaxed_draw_follows_the_softmax_at_any_temperature() -> None:
@@ -270,15 +240,6 @@ def test_the_greatest_share_of_a_relaxed_draw_follows_the_softmax_at_any_tempera
         relaxed = SPANS.gumbel_softmax(logits.expand(40_000, -1), 0.2)
     torch.testing.assert_close(relaxed.sum(1), torch.full((40_000,), float(len(SIZES))))
     _fits(torch.stack([part.argmax(1) for part in relaxed.split(SIZES, 1)], 1), logits)
-
-
-def test_gumbel_noise_has_its_mean_and_variance() -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(5)
-        noise = SPANS.gumbel(torch.empty(1_000_000)).double()
-    # Four standard errors: 1.28 / 1000 of the mean, about 3.4 / 1000 of the variance (kurtosis 5.4).
-    assert noise.mean() == pytest.approx(0.577216, abs=4 * 1.283e-3)
-    assert noise.var() == pytest.approx(torch.pi**2 / 6, abs=4 * 3.5e-3)
 
 
 def test_gumbel_noise_is_finite_where_a_uniform_number_is_least_or_greatest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,7 +406,7 @@ def steep_network(kind: str, steepness: float) -> CtganNetwork | TvaeNetwork:
 
 def drawn_shares(from_network: CtganNetwork | TvaeNetwork, n: int) -> np.ndarray:
     codes = draw(from_network, n).codes
-    counts = [np.bincount(codes[:, place], minlength=size) for place, size in enumerate(MATCHED_LAYOUT.sizes)]
+    counts = [np.bincount(codes[:, index], minlength=size) for index, size in enumerate(MATCHED_LAYOUT.sizes)]
     return np.concatenate(counts) / n
 
 

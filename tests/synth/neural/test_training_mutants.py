@@ -88,8 +88,8 @@ def noise_is_new_in_every_step_and_fit() -> None:
             torch.manual_seed(0)
             fits.append(noise_of(kind, 3))
         (a, b, _), (c, _, _) = fits
-        for one, other in ((a, c), (a, b), (b, c)):
-            assert abs(np.corrcoef(one, other)[0, 1]) < 0.3
+        for first, other in ((a, c), (a, b), (b, c)):
+            assert abs(np.corrcoef(first, other)[0, 1]) < 0.3
 
 
 def what_is_drawn_for_rows_is_new_in_every_step_and_fit() -> None:

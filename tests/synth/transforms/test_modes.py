@@ -1,6 +1,5 @@
 """Modes of numbers, and values that recur."""
 
-import functools
 import warnings
 from typing import Any, NamedTuple
 
@@ -52,18 +51,18 @@ def spread(n: int, seed: int = 0) -> np.ndarray:
     [({}, 1), ({"kind": "real", "decimals": 2, "bounds": [0, 1e4]}, 0.01), ({"kind": "real", "bounds": [0, 1]}, 1e-6)],
 )
 def test_every_spike_that_rows_hold_is_a_mode_that_comes_back_exactly(column: dict[str, Any], unit: float) -> None:
-    held = [10_000 * unit, 10_001 * unit, 333_333 * unit]
-    values = np.append(spread(4000) * unit, np.repeat(held, 40)).round(12)
-    held = np.unique(values[-120:]).tolist()
-    schema = schema_of(**column, spikes=[*held, 999_999.5 * unit] if column.get("bounds") == [0, 1] else held)
+    frequent = [10_000 * unit, 10_001 * unit, 333_333 * unit]
+    values = np.append(spread(4000) * unit, np.repeat(frequent, 40)).round(12)
+    frequent = np.unique(values[-120:]).tolist()
+    schema = schema_of(**column, spikes=[*frequent, 999_999.5 * unit] if column.get("bounds") == [0, 1] else frequent)
     encoding = fitted(values, schema)
-    assert modes_of(encoding).atoms.tolist() == held
+    assert modes_of(encoding).atoms.tolist() == frequent
     rows = conform(pd.DataFrame({"x": values}), schema)
     back = encoding.invert(encoding.apply(rows, np.random.default_rng(1)), np.random.default_rng(2))
     assert back["x"][-120:].tolist() == rows["x"][-120:].tolist()
     # From the bells come neighbors of a spike, but never itself.
     others = drawn(encoding, 20_000)
-    assert not np.isin(others, held).any() and len(np.unique(others)) > 1000
+    assert not np.isin(others, frequent).any() and len(np.unique(others)) > 1000
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.8, 0.9), (0.2, 0.6, 1.0)])
@@ -71,17 +70,10 @@ def test_what_bells_make_is_on_every_step_as_often_as_its_share_says(shares: tup
     steps, spikes = (1000, 100, 50), [0, 50_000, 777_777]
     values = np.append(spread(5000), np.repeat(spikes, 100))
     encoding = fitted(values, schema_of(steps=list(steps), step_shares=list(shares), spikes=spikes))
-    made = drawn(encoding, 40_000)
+    synthetic = drawn(encoding, 40_000)
     for step, share in zip(steps, shares, strict=True):
-        assert np.mean(made % step == 0) == pytest.approx(share, abs=0.012)
-    assert made.min() >= 0 and made.max() <= HIGH and not np.isin(made, spikes).any()
-
-
-def test_values_on_steps_stay_near_where_the_network_put_them() -> None:
-    encoding = fitted(spread(5000), schema_of(steps=[1000]))
-    plain = fitted(spread(5000), schema_of())
-    made, before = drawn(encoding, 2000), drawn(plain, 2000)
-    assert (made % 1000 == 0).all() and (np.abs(made - before) <= 500).all()
+        assert np.mean(synthetic % step == 0) == pytest.approx(share, abs=0.012)
+    assert synthetic.min() >= 0 and synthetic.max() <= HIGH and not np.isin(synthetic, spikes).any()
 
 
 def test_frequent_values_that_nobody_declared_count_toward_the_shares_of_steps() -> None:
@@ -100,10 +92,10 @@ def test_steps_make_no_spike_of_a_declared_one_nor_of_a_bound() -> None:
     """Half of what is near a spike would be rounded onto it: it goes to the multiple on the other side."""
     values = np.append(np.random.default_rng(0).normal(5000, 60, 4000).round(), np.repeat(5000, 400))
     encoding = fitted(values, schema_of(bounds=[4700, 5300], steps=[100], spikes=[5000]))
-    made = drawn(encoding, 4000)
-    assert (made % 100 == 0).all() and not (made == 5000).any()
-    assert made.min() >= 4700 and made.max() <= 5300
-    low, high = np.mean(made < 5000), np.mean(made > 5000)
+    synthetic = drawn(encoding, 4000)
+    assert (synthetic % 100 == 0).all() and not (synthetic == 5000).any()
+    assert synthetic.min() >= 4700 and synthetic.max() <= 5300
+    low, high = np.mean(synthetic < 5000), np.mean(synthetic > 5000)
     assert low == pytest.approx(high, abs=0.1)
 
 
@@ -136,11 +128,6 @@ def _two_bells(n: int, seed: int = 0) -> np.ndarray:
     return np.where(rng.random(n) < 0.3, rng.normal(-10, 1, n), rng.normal(20, 3, n))
 
 
-@functools.cache
-def _known() -> Modes:
-    return _fit(_two_bells(500))
-
-
 @settings(max_examples=60, deadline=None)
 @given(values=COLUMNS, log=st.booleans())
 def test_any_column_comes_back_finite_and_its_atoms_as_they_were(values: list[float], log: bool) -> None:
@@ -153,14 +140,6 @@ def test_any_column_comes_back_finite_and_its_atoms_as_they_were(values: list[fl
     np.testing.assert_array_equal(back[codes < len(modes.atoms)], column[codes < len(modes.atoms)])
     assert not scalars[codes < len(modes.atoms)].any() and not scalars[np.isnan(column)].any()
     assert modes.missing == bool(np.isnan(column).any())
-
-
-@settings(max_examples=40, deadline=None)
-@given(values=st.lists(FINITE, min_size=1, max_size=40))
-def test_values_that_no_fit_has_seen_have_codes_too(values: list[float]) -> None:
-    modes = _known()
-    codes, scalars = modes.apply(np.array(values), np.random.default_rng(0))
-    assert ((codes >= 0) & (codes < modes.size)).all() and (np.abs(scalars) <= np.float32(EDGE)).all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -220,9 +199,9 @@ class Bells(NamedTuple):
     deviations: np.ndarray
 
 
-def _together(bells: Bells, place: float, reach: float) -> tuple[float, float, float]:
-    """Weight, mean and deviation of all bells about a place: how many share it is chance."""
-    near = np.abs(bells.means - place) < reach
+def _together(bells: Bells, center: float, reach: float) -> tuple[float, float, float]:
+    """Weight, mean and deviation of all bells about a center: how many share it is chance."""
+    near = np.abs(bells.means - center) < reach
     shares = bells.weights[near] / bells.weights[near].sum()
     mean = float(shares @ bells.means[near])
     variance = float(shares @ (bells.deviations[near] ** 2 + (bells.means[near] - mean) ** 2))
@@ -250,11 +229,6 @@ def test_one_far_value_does_not_hide_the_others() -> None:
     np.testing.assert_allclose(modes.invert(codes, scalars)[:-1], values[:-1], rtol=1e-5)
     # A bell that stretched over all of it would leave every scalar at the same place.
     assert scalars[:-1].std() > 0.05
-
-
-def test_ordinary_values_stay_on_the_line_unless_the_schema_says_otherwise() -> None:
-    assert not _fit(_two_bells(2_000)).log
-    assert _fit(_two_bells(2_000), log=True).log
 
 
 @pytest.mark.parametrize("unit", [5e-324, 1e-60, 1e306])
