@@ -300,7 +300,7 @@ def test_a_private_model_holds_weights_and_released_numbers_alone(name: str, tmp
     model.save(tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {"model.json", "arrays.safetensors"}
     sizes = model.encoding.layout.sizes
-    network = model.network.generator if name == "ctgan" else model.network.decoder  # type: ignore[union-attr]
+    network = model.network.generator if name == "ctgan" else model.network.decoder
     shapes = {f"network.{key}": tuple(value.shape) or (1,) for key, value in network.state_dict().items()}
     more = {f"shares.{i}": (n,) for i, n in enumerate(sizes)} if name == "ctgan" else {"deviations": (0,)}
     arrays = load_file(tmp_path / "model" / "arrays.safetensors")

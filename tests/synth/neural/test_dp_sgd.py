@@ -23,7 +23,7 @@ from synth.neural.dp_sgd import (
     write_gradients,
 )
 from synth.neural.networks import Decoder, Encoder
-from synth.neural.training import CLIPPING, LOG, CheckpointFolder
+from synth.neural.training import CLIPPING, LOG
 from synth.schema import build_schema
 from tests.synth.neural.toy import Purse, sum_of, units, weights_of
 
@@ -179,25 +179,12 @@ def test_a_fit_notes_what_it_clipped_where_that_is_wanted_and_hands_it_to_nobody
     assert not [content for content in handed_on if '"clipped"' in content or '"units"' in content]
 
 
-def test_what_comes_after_the_last_checkpoint_is_counted_once(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
-    assert not folder.tallies
-    (tmp_path / CLIPPING).touch()
-    assert folder.tallies
-    for step in (3, 6, 9):
-        folder.note({"step": step})
-        folder.note({"step": step, "clipped": 1, "units": 2}, CLIPPING)
-    folder.rewind(6)
-    for name in (LOG, CLIPPING):
-        assert [json.loads(line)["step"] for line in (tmp_path / name).read_text().splitlines()] == [3, 6]
-
-
 # Opacus
 
 
 def test_the_optimizer_of_opacus_takes_the_same_step_without_noise() -> None:
-    from opacus import GradSampleModule  # type: ignore[import-untyped]
-    from opacus.optimizers import DPOptimizer  # type: ignore[import-untyped]
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
 
     case = Case("tvae", 24, torch.float32)
     exact = ExactSums(*case.networks)(case.losses, 24, C)

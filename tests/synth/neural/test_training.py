@@ -74,7 +74,7 @@ class PrivateWalk(Walk):
 
     tally = ClipTally()
 
-    def step(self, steps: Steps) -> None:  # type: ignore[override]
+    def step(self, steps: Steps) -> None:
         units = steps.sample(50)
         self._move(torch.from_numpy(steps.release(np.array([float(len(units)), 0.0]), 1.0)).float())
 

@@ -112,9 +112,9 @@ def every_row_has_a_latent_draw_of_its_own() -> None:
 
         def listening(codes: Tensor, noise: Tensor, losses: Any = losses) -> Tensor:
             latents.append(noise)
-            return losses(codes, noise)  # type: ignore[no-any-return]
+            return losses(codes, noise)
 
-        trained._losses = listening  # type: ignore[method-assign]
+        trained._losses = listening
         for _ in range(2):
             trained.step(Purse([EVERYONE]))
     every = torch.cat(latents)
@@ -334,7 +334,7 @@ def _from_torchs_global_state(self: SystemNoise, values: np.ndarray, sigma: floa
 
 
 def _same_key(self: SystemNoise) -> np.random.Generator:
-    return self.__dict__.setdefault("kept", np.random.Generator(np.random.Philox(key=1)))  # type: ignore[no-any-return]
+    return self.__dict__.setdefault("kept", np.random.Generator(np.random.Philox(key=1)))
 
 
 def _unclipped(squared: Tensor, max_grad_norm: float) -> Tensor:
