@@ -80,7 +80,7 @@ def _fit_ours(
     if private and steps is not None:
         parameters["steps"] = steps
     if point.backend:
-        parameters |= {"dp_backend": point.backend} | ({"critic": "network"} if point.generator == "ctgan" else {})
+        parameters["dp_backend"] = point.backend
     model: Any = generator(point.generator, device=point.device, **parameters).fit(train, schema, seed=point.seed)
     facts: dict[str, float] = {}
     for event in model.statement.events if private else ():

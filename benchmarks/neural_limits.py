@@ -98,7 +98,7 @@ def overhead_point(point: Point, adult: Adult) -> dict[str, Any]:
     from synth.neural.training import device_of
 
     device = device_of(point.device)
-    made = {way: _private_step(point.generator, adult, way, device) for way in ("private", "opacus", "plain")}
+    made = {way: private_step(adult, way, device) for way in ("private", "opacus", "plain")}
     times: dict[str, list[float]] = {way: [] for way in made}
     for step in made.values():
         _seconds(step, 2)  # first calls
@@ -108,43 +108,29 @@ def overhead_point(point: Point, adult: Adult) -> dict[str, Any]:
     return {"scores": {f"{way}_ms": 1e3 * median(found) for way, found in times.items()}}
 
 
-def _private_step(name: str, adult: Adult, way: str, device: Any) -> Callable[[], None]:
-    """A step of private training on Adult's bins, at the usual sampling rate; counts stand in for released ones.
-
-    Of CTGAN with a critic that is a network: one of pairs has a gradient whose norm is known, and nothing to clip.
-    """
+def private_step(adult: Adult, way: str, device: Any) -> Callable[[], None]:
+    """A step of private TVAE on Adult's bins, at the usual sampling rate; counts stand in for released ones."""
     from synth.domain import Discretizer
     from synth.dp.events import SubsampledGaussianEvent
     from synth.dp.mechanisms import Steps, SystemNoise
-    from synth.generators import registry
+    from synth.generators.neural_generator import PrivateTvae
     from synth.neural.batches import UnitIndex
-    from synth.neural.dp_ctgan import PrivateCtganSpec, PrivateCtganTraining
     from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
     from synth.table import conform
     from synth.transforms.encoding import BinnedEncoding
 
     encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
     encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))
-    layout, n_steps = encoding.layout, 10_000
+    layout, n_steps, rate = encoding.layout, 10_000, PrivateTvae.usual_rate
     one_way = [
-        np.bincount(encoded.codes[:, place], minlength=size).astype(float) for place, size in enumerate(layout.sizes)
+        np.bincount(codes, minlength=n).astype(float) for codes, n in zip(encoded.codes.T, layout.sizes, strict=True)
     ]
-    rate = registry.generator_class(name).usual_rate  # type: ignore[attr-defined]
-    common = (UnitIndex.of(encoded), layout, one_way, rate * len(encoded))
-    backend: Any = "opacus" if way == "opacus" else "exact"
-    training: Any
-    clipping: Any
-    sums: tuple[str, ...]
-    if name == "ctgan":
-        training = PrivateCtganTraining(PrivateCtganSpec(critic="network", backend=backend), *common, n_steps, device)
-        clipping, sums, networks = training.critic, ("_clipped", "_clipped_fakes"), [training.critic.network]
-    else:
-        training = clipping = PrivateTvaeTraining(PrivateTvaeSpec(backend=backend), *common, device)
-        sums, networks = ("_clipped",), [training._encoder, training._decoder]
+    spec = PrivateTvaeSpec(backend="opacus" if way == "opacus" else "exact")
+    units = UnitIndex.of(encoded)
+    training: Any = PrivateTvaeTraining(spec, units, layout, one_way, rate * len(encoded), device)
     release: Any = Steps(SubsampledGaussianEvent("steps", 1.0, rate, n_steps), n_steps, SystemNoise())
     if way == "plain":
-        for attribute in sums:
-            setattr(clipping, attribute, _unclipped([p for network in networks for p in network.parameters()]))
+        training._clipped = _unclipped([*training._encoder.parameters(), *training._decoder.parameters()])
         release = _Noiseless(release)
     return lambda: training.step(release)
 

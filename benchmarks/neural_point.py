@@ -27,7 +27,7 @@ class Point:
         rows: of a made table.
         limit_s: seconds after which a peer's own process is stopped.
         device: of the networks; auto is the GPU where there is one.
-        backend: that clips the gradients of a private fit; CTGAN's critic is then a network. Empty: all as it comes.
+        backend: that clips the gradients of a private TVAE. Empty: as it comes.
     """
 
     task: str

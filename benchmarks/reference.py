@@ -198,9 +198,12 @@ def parameters() -> str:
     """The parameters of each generator of ours."""
     parts = []
     for name in names():
-        if generator_class(name).__module__.startswith(("synth.", "understudy.")):
-            found = generator_class(name).model_json_schema()["properties"]
-            parts.append(f"## `{name}`\n\n{_keys(found, ())}" if found else f"## `{name}`\n\nIt has none.")
+        plain = generator_class(name)
+        if plain.__module__.startswith(("synth.", "understudy.")):
+            for kind in dict.fromkeys((plain, plain.with_epsilon())):
+                keys = kind.model_json_schema()["properties"]
+                title = f"## `{name}`" if kind is plain else f"## `{name}` with epsilon"
+                parts.append(f"{title}\n\n{_keys(keys, ())}" if keys else f"{title}\n\nIt has none.")
     of_texts = LanguageModel.model_json_schema()["properties"]
     parts.append(f"## The option `text`\n\n{OF_TEXTS}\n\n{_keys(of_texts, ())}")
     return "\n\n".join(parts)

@@ -22,7 +22,7 @@ class Generator(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name: ClassVar[str]
     private: ClassVar[bool] = False
-    """True if it takes epsilon at all."""
+    """True if a fit by its name may have an epsilon."""
     unsaved: ClassVar[str | None] = None
     """The reason why its models cannot be saved; `None`: they can."""
     counts_alone: ClassVar[bool] = False
@@ -33,6 +33,11 @@ class Generator(BaseModel):
     """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
     composes: ClassVar[bool] = True
     """True if a wrapper may learn more beside it, with a share of its budget."""
+
+    @classmethod
+    def with_epsilon(cls) -> type["Generator"]:
+        """The class of its fits with an epsilon, where these have options of their own; else this one."""
+        return cls
 
     def __hash__(self) -> int:
         """A hash of all parameters, of which a table of weights has none of its own."""
@@ -93,7 +98,9 @@ class Generator(BaseModel):
 
             train, schema = find_relations(train, schema)
         taken: dict[str, Any] = {"seed": seed, "progress": progress}
-        taken |= ({"budget": budget} if self.private else {}) | ({"place": place} if self.resumes else {})
+        taken |= ({"budget": budget} if isinstance(self, PrivateGenerator) else {}) | (
+            {"place": place} if self.resumes else {}
+        )
         held = self._held(schema)
         if (counted := held.counted) is held:
             return self.fit_rows(train, held, **taken)

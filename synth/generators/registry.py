@@ -89,7 +89,7 @@ def generator(name: str, /, **parameters: Any) -> Generator:
             f"{' or '.join(n for n in _ours() if generator_class(n).private)}"
         )
     options = {option: parameters.pop(option) for option in extras.entries("wrapper") if option in parameters}
-    kind: type[Generator] = chosen
+    kind = chosen = _of_its_mode(chosen, parameters)
     try:
         made = chosen.model_validate(parameters)
         for option, value in options.items():
@@ -99,6 +99,25 @@ def generator(name: str, /, **parameters: Any) -> Generator:
     except ValidationError as error:
         raise JobError(f"generator={name!r}: {sentence(error, kind)}") from None
     return made
+
+
+def _of_its_mode(chosen: type[Generator], parameters: dict[str, Any]) -> type[Generator]:
+    """The class of a fit with these parameters; what counts in the other mode alone is refused."""
+    other = chosen.with_epsilon()
+    if other is chosen:
+        return chosen
+    how, remedy = "with", "without"
+    if parameters.get("epsilon") is None:
+        parameters.pop("epsilon", None)
+        parameters.pop("delta", None)
+    else:
+        chosen, other, how, remedy = other, chosen, remedy, how
+    idle = [key for key in parameters if key in {*other.model_fields} - {*chosen.model_fields}]
+    if idle:
+        raise JobError(
+            f"generator={chosen.name!r}: {idle[0]} is of a fit {how} epsilon, and this is one {remedy} it; leave it out"
+        )
+    return chosen
 
 
 def load_model(path: Path | str, **elsewhere: Path | str | None) -> Model:

@@ -4,7 +4,7 @@ The shape of a batch of units depends on public numbers alone, so that it tells 
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,12 +20,7 @@ from synth.transforms.layout import Encoded, Layout
 class DeviceRows:
     """A table on a device: small whole numbers and scalars, made into a network's input when a batch needs it.
 
-    Attributes:
-        codes: *Sensitive*. Of each span, shape (n, n_spans).
-        scalars: *Sensitive*. Shape (n, n_scalars).
-
-    Args:
-        encoded: *Sensitive*. The table.
+    On a processor what lies in a file stays there: its pages are read as batches ask for them.
     """
 
     def __init__(self, encoded: Encoded, layout: Layout, device: torch.device) -> None:
@@ -41,15 +36,15 @@ class DeviceRows:
         return self.codes.index_select(0, index).long(), self.scalars.index_select(0, index)
 
     def encoded(self, codes: Tensor, scalars: Tensor) -> Tensor:
-        """Codes and scalars as a network sees them. Shape: int64 (n, n_spans) and (n, n_scalars), to (n, width)."""
+        """Codes and scalars as a network sees them; shape (n, width)."""
         return torch.cat([self.spans.one_hot(codes), scalars], 1)
 
 
 class Epochs:
     """Batches of rows that go through a table once an epoch, in an order drawn anew for each.
 
-    All batches have the same size, so that their shapes never change. The last of an epoch is filled with rows of
-    weight 0 where it falls short. A table smaller than a batch is one batch.
+    All have the same size, so that shapes never change: the last of an epoch is filled with rows of weight 0. A table
+    smaller than a batch is one batch.
     """
 
     def __init__(self, n: int, batch_size: int, device: torch.device) -> None:
@@ -86,34 +81,31 @@ WORDS_AT, N_WORDS = 24, 624
 
 
 class Batch(NamedTuple):
-    """Some units' rows, each unit's side by side, padded.
+    """Some units' rows, each unit's side by side, padded."""
 
-    Attributes:
-        codes: *Sensitive*. Shape (size * k, n_spans), int64; 0 where there is no row.
-        mask: *Sensitive*. Where there is a row, shape (size * k,).
-    """
-
-    codes: Tensor
-    mask: Tensor
+    codes: Tensor  # *Sensitive*, int64, shape (size * k, n_spans); 0 where there is no row
+    mask: Tensor  # *Sensitive*, where there is a row, shape (size * k,)
 
 
 @dataclass(frozen=True, eq=False)
 class UnitIndex:
-    """A table's rows, ordered by unit.
+    """A table's rows by unit; the codes stay as and where they are.
 
-    Draws for a row (a condition, latent noise) are made anew for every row of every sample, each on its own, from
+    Draws for a row (latent noise) are made anew for every row of every sample, each on its own, from
     `secret_generator`. A unit less then leaves the others' draws as likely as they were, and the clip bounds what it
     moves. Shared draws, or draws that an observer knows, would shift from one row to the next where a unit is gone.
     Nothing would bound that.
-    `codes`: *Sensitive*. Shape (n_rows, n_spans), integers.
-    `first_row`: *Sensitive*. Where each unit's rows start, shape (n_units,); `None` where each row is a unit.
+    `codes`: *Sensitive*. Shape (n, n_spans), integers.
+    `first_row`: *Sensitive*. The rank in `order` of each unit's first row, shape (n_units,); `None`: its own number.
     `n_rows`: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
+    `order`: *Sensitive*. The rows, those of each unit side by side, shape (n,); `None`: they are so already.
     """
 
     codes: Tensor
     first_row: NDArray[np.int64] | None
     n_rows: NDArray[np.int64]
     max_rows_per_unit: int = 1
+    order: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.n_rows)
@@ -121,38 +113,33 @@ class UnitIndex:
     @classmethod
     def of(cls, encoded: Encoded, entity_ids: NDArray[np.generic] | None = None, max_rows_per_unit: int = 1) -> Self:
         """The units of a table.
-        `encoded`: *Sensitive*. The table.
         `entity_ids`: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a unit.
         """
         codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
         if entity_ids is None:
             return cls(codes, None, np.broadcast_to(np.int64(1), len(codes)))
         owner, entities = pd.factorize(entity_ids)
-        order = np.argsort(owner, kind="stable")
         sizes = np.bincount(owner[owner >= 0], minlength=len(entities)).astype(np.int64)
         first_row = np.cumsum(sizes) - sizes + np.count_nonzero(owner < 0)
         kept = np.minimum(sizes, max_rows_per_unit)
-        return cls(codes[torch.from_numpy(order)], first_row, kept, max_rows_per_unit)
+        return cls(codes, first_row, kept, max_rows_per_unit, np.argsort(owner, kind="stable"))
 
     def to(self, device: torch.device) -> "UnitIndex":
-        """The same units with their codes on a device."""
-        return UnitIndex(self.codes.to(device), self.first_row, self.n_rows, self.max_rows_per_unit)
+        return replace(self, codes=self.codes.to(device))
 
     def batch(self, units: NDArray[np.int64], size: int) -> Batch:
         """The rows of some units. `units`: *Sensitive*. Which, shape (at most size,)."""
-        k = self.max_rows_per_unit
-        place = np.arange(k)
-        index = np.full((size, k), -1, dtype=np.int64)
-        there = place < self.n_rows[units, None]
+        rank = np.arange(self.max_rows_per_unit)
+        index = np.full((size, len(rank)), -1, dtype=np.int64)
         first = units if self.first_row is None else self.first_row[units]
-        index[: len(units)] = np.where(there, first[:, None] + place, -1)
-        rows = torch.from_numpy(index.ravel()).to(self.codes.device)
-        if len(self.codes):
-            codes = self.codes.index_select(0, rows.clamp_min(0)).long()
-        else:
-            codes = rows.new_zeros(len(rows), self.codes.shape[1])
-        mask = rows >= 0
-        return Batch(codes * mask[:, None], mask)
+        is_row = rank < self.n_rows[units, None]
+        rows = (first[:, None] + rank)[is_row]
+        index[: len(units)][is_row] = rows if self.order is None else self.order[rows]
+        chosen = torch.from_numpy(index.ravel()).to(self.codes.device)
+        mask = chosen >= 0
+        if len(self.codes) == 0:
+            return Batch(chosen.new_zeros(len(chosen), self.codes.shape[1]), mask)
+        return Batch(self.codes.index_select(0, chosen.clamp_min(0)).long() * mask[:, None], mask)
 
 
 def secret_generator(device: torch.device) -> torch.Generator:

@@ -6,7 +6,7 @@ DEVIATES: the paper's conditions name categories alone; these name numbers, too,
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,57 +15,42 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.errors import JobError, ModelError
 from synth.neural.batches import DeviceRows
 from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Precision, products_in, widened
-from synth.neural.released import averaged
+from synth.neural.released import averaged, draw_codes, running_shares
+from synth.neural.sampling import CtganNetwork
 from synth.neural.training import restore, states_of
 from synth.table.spool import TEMPORARY, Disk
 from synth.transforms.layout import Encoded, Layout
 
-SORTED_ROWS = 1 << 20  # rows that are sorted at once
-LESS_THAN_ONE = 1 - 2.0**-40
-"""Keeps a column's number plus a share of 1 below the next column's number in double precision."""
-
 
 @dataclass(frozen=True, eq=False)
 class ConditionIndex:
-    """The codes that a condition may name, side by side, and where the rows that hold each of them are.
+    """The codes that a condition may name, side by side, and where the rows that hold each of them are."""
 
-    Attributes:
-        spans: of the layout, whose codes say all of a value, shape (n_columns,).
-        span_of: span of each condition, shape (d_condition,).
-        place_of: of each condition's code among all codes of the layout, shape (d_condition,).
-        rows: *Sensitive*. Rows sorted by code, one column after the other, shape (n_columns * n,).
-        first_row: of each condition among these, shape (d_condition,).
-        n_rows: *Sensitive*. Of each condition, shape (d_condition,).
-    """
-
-    spans: Tensor
-    span_of: Tensor
-    place_of: Tensor
+    spans: Tensor  # whose codes say all of a value, shape (n_columns,)
+    span_of: Tensor  # the span of each condition, shape (d_condition,)
+    code_of: Tensor  # the code of each condition, counted over all spans, shape (d_condition,)
     running: Tensor
-    rows: Tensor
-    first_row: Tensor
-    n_rows: Tensor
+    rows: Tensor  # *Sensitive*, sorted by code, one column after the other, shape (n_columns * n,)
+    first_row: Tensor  # of each condition among these, shape (d_condition,)
+    n_rows: Tensor  # *Sensitive*, of each condition, shape (d_condition,)
 
     @classmethod
     def of(cls, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY) -> Self:
-        """The conditions of a table, drawn by the logarithm of how often each code occurs.
-        `encoded`: *Sensitive*. The table, at least one row.
-        """
+        """The conditions of a table with a row at least, drawn by the logarithm of how often each code occurs."""
         chosen, n = layout.whole, len(encoded)
-        counts = [_counts(encoded.codes[:, index], layout.sizes[index]) for index in chosen]
+        counts = [np.bincount(encoded.codes[:, index], minlength=layout.sizes[index]) for index in chosen]
         rows = disk((len(chosen) * n,), np.int32)
-        for place, (index, count) in enumerate(zip(chosen, counts, strict=True)):
-            _sort(encoded.codes[:, index], count, rows[place * n : (place + 1) * n])
-        places = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
-        n_rows = _joined(counts, np.int64)
+        for column, index in enumerate(chosen):
+            rows[column * n : (column + 1) * n] = np.argsort(encoded.codes[:, index], kind="stable")
+        codes = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
+        n_rows = _joined(counts)
         parts: tuple[NDArray[Any], ...] = (
             np.array(chosen, dtype=np.int64),
             np.repeat(np.array(chosen, dtype=np.int64), [len(count) for count in counts]),
-            _joined(places, np.int64),
-            _joined([column + _running(np.log1p(count)) for column, count in enumerate(counts)], np.float64),
+            _joined(codes),
+            running_shares([np.log1p(count) for count in counts]).numpy(),
             rows,
             np.cumsum(n_rows) - n_rows,
             n_rows,
@@ -78,16 +63,14 @@ class ConditionIndex:
 
     def draw(self, n: int) -> tuple[Tensor, Tensor]:
         """Conditions, and the column of each among `spans`; int64 of shape (n,) both."""
-        column = torch.randint(len(self.spans), (n,), device=self.running.device)
-        share = torch.rand(n, dtype=torch.float64, device=self.running.device)
-        return torch.searchsorted(self.running, column + share * LESS_THAN_ONE, right=True), column
+        return draw_codes(self.running, len(self.spans), n)
 
     def matching(self, conditions: Tensor) -> Tensor:
         """A row that meets each condition, any of them as likely; int64 of shape (n,)."""
         n_rows = self.n_rows[conditions]
         share = torch.rand(len(conditions), dtype=torch.float64, device=n_rows.device)
-        place = torch.minimum((share * n_rows).long(), n_rows - 1)
-        return self.rows[self.first_row[conditions] + place].long()
+        rank = torch.minimum((share * n_rows).long(), n_rows - 1)
+        return self.rows[self.first_row[conditions] + rank].long()
 
     def frequencies(self) -> tuple[NDArray[np.float64], ...]:
         """Shares of the codes of each column, *sensitive*; they sum to one in each."""
@@ -100,40 +83,8 @@ class ConditionIndex:
         return hot.scatter_(1, conditions[:, None], 1.0)
 
 
-def _counts(codes: NDArray[Any], size: int) -> NDArray[np.int64]:
-    return sum((np.bincount(codes[rows], minlength=size) for rows in _slices(len(codes))), np.zeros(size, np.int64))
-
-
-def _sort(codes: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int32]) -> None:
-    """Write down the places of the codes sorted by code, equal ones in their order; some at a time.
-    `codes`: *Sensitive*. Shape (n,).
-    `counts`: *Sensitive*. How often each occurs.
-    `rows`: to be filled, shape (n,).
-    """
-    free = np.cumsum(counts) - counts
-    for part in _slices(len(codes)):
-        order = np.argsort(codes[part], kind="stable").astype(np.int32)
-        found = np.bincount(codes[part], minlength=len(counts))
-        ends = np.cumsum(found)
-        for code in np.flatnonzero(found):
-            n = found[code]
-            rows[free[code] : free[code] + n] = part.start + order[ends[code] - n : ends[code]]
-        free += found
-
-
-def _slices(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + SORTED_ROWS, n)) for start in range(0, n, SORTED_ROWS))
-
-
-def _running(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The running share of each weight; exactly 1 from the last positive one on, so that none beyond is drawn."""
-    total = np.cumsum(weights)
-    shares: NDArray[np.float64] = total / total[-1]
-    return shares
-
-
-def _joined(parts: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, kind), *parts]).astype(kind, copy=False)
+def _joined(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
@@ -157,27 +108,9 @@ class CtganSpec:
     average_exponent: float = 17.0
     precision: Precision = "float32"
 
-    def __post_init__(self) -> None:
-        if self.pac < 1 or self.batch_size < 2 or self.batch_size % self.pac:
-            raise JobError(
-                "a batch has two rows or more and a whole number of packs: "
-                f"batch_size={self.batch_size}, pac={self.pac}; give a batch_size that is a multiple of pac"
-            )
-        if self.critic_steps < 1:
-            raise JobError(f"the critic takes one step or more: critic_steps={self.critic_steps}; give at least 1")
-        if not self.average_exponent >= 0:
-            raise JobError(
-                "a generator weighs no less than those before it: "
-                f"average_exponent={self.average_exponent:g}; give at least 0"
-            )
-
 
 class CtganTraining:
-    """CTGAN on a table: everything is on the device, and a step never waits for it.
-
-    Args:
-        encoded: *Sensitive*. The table, at least one row.
-    """
+    """CTGAN on a table: everything is on the device, and a step never waits for it. `encoded`: *Sensitive*."""
 
     def __init__(
         self, spec: CtganSpec, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY
@@ -210,9 +143,13 @@ class CtganTraining:
         DEVIATES: the library `ctgan` samples from the generator of the last step, whose marginals swing about the
         average's. It leaves that one in training mode, so that a row depends on those that it is drawn with.
         """
-        made: GeneratorNetwork = copy.deepcopy(self.average)
-        made.fit_norms(self._inputs(self._conditions()[1]) for _ in range(N_NORM_BATCHES))
-        return made
+        generator: GeneratorNetwork = copy.deepcopy(self.average)
+        generator.fit_norms(self._inputs(self._conditions()[1]) for _ in range(N_NORM_BATCHES))
+        return generator
+
+    def network(self) -> CtganNetwork:
+        """What rows are drawn from."""
+        return CtganNetwork(self.layout, self.sampled_generator().cpu(), self.conditions.frequencies())
 
     def state(self) -> dict[str, Any]:
         """A copy of all that training goes on from, but for the state of torch's generators."""
@@ -220,8 +157,6 @@ class CtganTraining:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state of the same spec and layout."""
-        if not state.keys() >= {"n_done", *self._parts()}:
-            raise ModelError("the checkpoint is of an earlier version; remove it and start anew")
         self._n_done = state["n_done"]
         restore(self._parts(), state)
 
@@ -239,13 +174,9 @@ class CtganTraining:
         return loss, loss + self.spec.penalty * (norms - 1).square().mean()
 
     def condition_loss(self, logits: Tensor, conditions: Tensor) -> Tensor:
-        """The mean cross-entropy of rows and the conditions that they were asked for by, 0-d.
-        `logits`: as the generator gives them, shape (n, width).
-        `conditions`: shape (n,).
-        """
-        span = self.conditions.span_of[conditions]
-        place = self.conditions.place_of[conditions]
-        return self.rows.spans.nll_of_one(logits[:, : self.layout.n_codes], span, place).mean()
+        """The mean cross-entropy of logits, shape (n, width), and the conditions that they were asked for by, 0-d."""
+        span, code = self.conditions.span_of[conditions], self.conditions.code_of[conditions]
+        return self.rows.spans.nll_of_one(logits[:, : self.layout.n_codes], span, code).mean()
 
     def _critic_step(self) -> Tensor:
         size = self.spec.batch_size

@@ -1,21 +1,18 @@
-"""DP-CTGAN: its generator, its two critics, and one step of training with DP-SGD on the critic's gradient of real rows.
+"""DP-CTGAN: its generator, its critic, and one step of training with DP-SGD on the critic's gradient of real rows.
 
-Nothing but that gradient reads real rows. The fakes, and the penalty between fakes and fakes, are made of weights and
-marginals that noise has made releasable. So is what the generator learns from the critic.
+Nothing but that gradient reads real rows. The fakes are made of weights and marginals that noise has made releasable.
+So is what the generator learns from the critic.
 
-One critic is a network, the other a bilinear form on pairs of columns. Of weights W for every pair of codes, a row x
-of the pair critic scores the sum of W over the pairs of codes that it holds. Held small by an L2 penalty, it tells real
-rows from fakes by the difference of their two-way marginals. So the generator comes to match these, and nothing sees
-what takes three columns to see. A row's gradient is the list of its own pairs, whatever the weights: it has the same
-norm for every row, and clipping distorts nothing. The critic is a decaying average of noisy two-way marginals less
-those of the fakes.
+The critic is a bilinear form on pairs of columns. Of weights W for every pair of codes, a row scores the sum of W over
+the pairs of codes that it holds. Held small by an L2 penalty, it tells real rows from fakes by the difference of their
+two-way marginals. So the generator comes to match these, and nothing sees what takes three columns to see. A row's
+gradient is the list of its own pairs, whatever the weights: it has the same norm for every row, and clipping distorts
+nothing. The critic is a decaying average of noisy two-way marginals less those of the fakes.
 
 DEVIATES: the paper's critic is a network on packs of rows. Under DP-SGD at small epsilon it learns little: its
 gradients point every way, are clipped, and noise grows with the number of its weights.
 
 Source: Xu et al. 2019 (1907.00503), section 4.3; Abadi et al. 2016 (1607.00133).
-
-Source: Gulrajani et al. 2017 (1704.00028) for the penalty of the network.
 
 Source: Bie, Kamath, Zhang 2023 (2302.02936) for several critic steps to one of the generator, and large batches.
 
@@ -30,58 +27,39 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.errors import JobError
-from synth.neural.batches import UnitIndex, secret_generator
-from synth.neural.dp_sgd import (
-    Backend,
-    Clipping,
-    ClipTally,
-    ExactSums,
-    StepRelease,
-    clipped_sums_by,
-    noisy_mean,
-    write_gradients,
-)
-from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Spans, is_finite
-from synth.neural.released import ReleasedConditions, averaged
+from synth.neural.batches import UnitIndex
+from synth.neural.dp_sgd import Clipping, ClipTally, StepRelease, noisy_mean
+from synth.neural.networks import BETAS, GeneratorNetwork, Spans, is_finite
+from synth.neural.released import ReleasedConditions, averaged, released_shares
+from synth.neural.sampling import CtganNetwork, match_one_way
 from synth.neural.training import restore, states_of
 from synth.transforms.layout import Layout
 
 LAST_RATE_SHARE = 0.02  # of a learning rate, at the end of the schedule
 RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finite
 
-Score = Callable[[Tensor, Tensor], Tensor]
-"""A critic's scores of fakes on the conditions that they were made on, shape (n,), as the generator's loss has them."""
-
-
-CriticKind = Literal["pairs", "network"]
-
 
 @dataclass(frozen=True)
 class PrivateCtganSpec:
     """Training parameters; all of them public."""
 
-    critic: CriticKind = "pairs"
     d_latent: int = 64
     generator_widths: tuple[int, ...] = (128, 128)
-    critic_widths: tuple[int, ...] = (128, 128)
     generator_rate: float = 4e-3
-    critic_rate: float = 4e-3
     max_grad_norm: float = 1.0
-    penalty: float = 1.0
     matching: float = 1.0
     critic_steps: int = 2
     temperature: float = 0.2
     ema: float = 0.98
     max_rows_per_pass: int = 8192
-    backend: Backend = "exact"
+    n_steps: int = 2000
 
 
 class ReleasedGenerator:
@@ -102,24 +80,22 @@ class ReleasedGenerator:
         self.average = copy.deepcopy(self.network).requires_grad_(False).eval()
         self._adam = torch.optim.Adam(self.network.parameters(), spec.generator_rate, BETAS, fused=True)
 
-    def fakes(self) -> tuple[Tensor, Tensor]:
-        """Relaxed rows without a gradient, and the conditions they were made on; shape (n_fakes, n_codes) both."""
-        with torch.no_grad():
-            condition, _, _ = self.conditions.draw(self._n_fakes)
-            return self._relaxed(self._logits(condition)), condition
+    @torch.no_grad()
+    def fakes(self) -> Tensor:
+        """Relaxed rows without a gradient; shape (n_fakes, n_codes)."""
+        return self._relaxed(self._logits(self.conditions.draw(self._n_fakes)[0]))
 
     @torch.no_grad()
     def rows(self) -> Tensor:
         """Rows drawn from the generator as it is; codes of shape (n_fakes, n_spans), int64."""
-        condition, _, _ = self.conditions.draw(self._n_fakes)
-        return self.spans.draw(self._logits(condition))
+        return self.spans.draw(self._logits(self.conditions.draw(self._n_fakes)[0]))
 
-    def step(self, score: Score) -> None:
-        """Learn from a critic, from the conditions, and from the released marginals."""
+    def step(self, score: Callable[[Tensor], Tensor]) -> None:
+        """Learn from a critic's scores of fakes, from the conditions, and from the released marginals."""
         condition, column, chosen = self.conditions.draw(self._n_fakes)
         logits = self._logits(condition)
         fakes = self._relaxed(logits)
-        loss = self.spans.nll_of_one(logits, column, chosen).mean() - score(fakes, condition).mean()
+        loss = self.spans.nll_of_one(logits, column, chosen).mean() - score(fakes).mean()
         shares = self.conditions.shares
         loss = loss + self.spec.matching * ((fakes.mean(0) - shares).square() / (shares + RAREST_SHARE)).sum()
         self._adam.zero_grad()
@@ -157,111 +133,34 @@ def rate_share(n_done: int, n_steps: int) -> float:
     return LAST_RATE_SHARE + (1 - LAST_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-class NetworkCritic:
-    """A network that is shown a row with a condition it meets.
-
-    Args:
-        units: *Sensitive*. The table.
-
-    Attributes:
-        tally: *Sensitive*. How many units were clipped; with a bound of up to 1 that is all of them.
-    """
-
-    def __init__(self, units: UnitIndex, maker: ReleasedGenerator, clipping: Clipping, spec: PrivateCtganSpec) -> None:
-        self._units, self._spans, self._conditions = units, maker.spans, maker.conditions
-        self._clipping, self._spec = clipping, spec
-        self._draws = secret_generator(units.codes.device)
-        # A pack of several rows would let one unit move the scores of others, and dropout is noise on top of noise.
-        d_row = self._spans.n_codes
-        self.network = Critic(2 * d_row, spec.critic_widths, pac=1, dropout=0.0).to(units.codes.device)
-        self._adam = torch.optim.Adam(self.network.parameters(), spec.critic_rate, BETAS, fused=True)
-        self._parameters = list(self.network.parameters())
-        self.tally = ClipTally()
-        self._clipped = clipped_sums_by(spec.backend, self.network, tally=self.tally)
-        self._clipped_fakes = ExactSums(self.network)
-
-    def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
-        public = self._public_gradient(torch.cat([fakes, condition], 1))
-        real = noisy_mean(steps, len(self._units), self._clipping, self._clipped_sum)
-        write_gradients(self._parameters, real + public)
-        self._adam.step()
-
-    def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
-        size = self._clipping.pass_units
-        self.tally.sampled(len(sampled))
-        batch = self._units.batch(sampled, size)
-        column = torch.randint(
-            self._conditions.n_columns, (len(batch.codes),), generator=self._draws, device=self._draws.device
-        )
-        rows = torch.cat([self._spans.one_hot(batch.codes), self._conditions.of_rows(batch.codes, column)], 1)
-
-        def losses() -> Tensor:
-            return torch.where(batch.mask, -self.network(rows), 0.0)
-
-        return self._clipped(losses, size, self._clipping.max_grad_norm)
-
-    def _public_gradient(self, fakes: Tensor) -> Tensor:
-        """The gradient on fakes, each clipped as real units are, and of the penalty; shape (d,), float64."""
-        of_fakes = self._clipped_fakes(lambda: self.network(fakes), len(fakes), self._clipping.max_grad_norm)
-        # DEVIATES: the paper takes the penalty between real rows and fakes; between fakes and fakes it reads no data.
-        share = torch.rand(len(fakes), 1, device=fakes.device)
-        between = torch.lerp(fakes, fakes[torch.randperm(len(fakes), device=fakes.device)], share)
-        penalty = self._spec.penalty * (self.network.gradient_norms(between) - 1).square().mean()
-        gradients = torch.autograd.grad(penalty, self._parameters, allow_unused=True, materialize_grads=True)
-        return of_fakes / len(fakes) + torch.cat([gradient.flatten() for gradient in gradients])
-
-    def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
-        self.network.requires_grad_(False)
-        found: Tensor = self.network(torch.cat([fakes, condition], 1))
-        self.network.requires_grad_(True)
-        return found
-
-    def set_rate(self, share: float) -> None:
-        self._adam.param_groups[0]["lr"] = share * self._spec.critic_rate
-
-    @property
-    def finite(self) -> bool:
-        return is_finite(self.network)
-
-    def parts(self) -> dict[str, Any]:
-        return {"critic": self.network, "critic_adam": self._adam}
-
-
 LEAST_RATE = 0.005
 """Of the critic's steps, which begin at 1 and are 1 / t at step t until they come to this."""
 SCORE_WEIGHT = 40.0  # of the scores in the generator's loss
 
 
 class PairCritic:
-    """Weights on pairs of codes of two columns.
-
-    Args:
-        units: *Sensitive*. The table.
-
-    Attributes:
-        tally: *Sensitive*. How many units were clipped.
-    """
+    """Weights on pairs of codes of two columns. `units`, `tally` (how many units were clipped): *Sensitive*."""
 
     def __init__(self, units: UnitIndex, spans: Spans, clipping: Clipping) -> None:
         self._units, self._spans, self._clipping = units, spans, clipping
         self._pairs = (spans.span_of[:, None] < spans.span_of[None, :]).nonzero().T
         self._row_norm = math.sqrt(max(math.comb(len(spans.offsets), 2), 1))
-        self._weights = _Weights(spans.n_codes).to(units.codes.device)
+        self.state = _Weights(spans.n_codes).to(units.codes.device)
         self.tally = ClipTally()
 
     @property
     def weights(self) -> Tensor:
         """Of pairs, above the diagonal, zero elsewhere; shape (n_codes, n_codes)."""
-        return self._weights.of_pairs
-
-    def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
-        """Learn to tell real rows from fakes, on the draws of one step; what fakes were made on is not looked at."""
-        self.learn(self.gradient(steps), fakes)
+        return self.state.of_pairs
 
     @property
     def d_gradient(self) -> int:
         """Numbers of a gradient: pairs of codes of different columns."""
         return int(self._pairs.shape[1])
+
+    def step(self, steps: StepRelease, fakes: Tensor) -> None:
+        """Learn to tell real rows from fakes, on the draws of one step."""
+        self.learn(self.gradient(steps), fakes)
 
     def gradient(self, steps: StepRelease) -> Tensor:
         """One step's noisy gradient on real rows, which no weight has a part in; shape (d,), float64."""
@@ -273,14 +172,14 @@ class PairCritic:
         of_fakes = self._gradient(fakes, torch.ones(len(fakes), device=fakes.device)) / len(fakes)
         if self._units.max_rows_per_unit > 1:  # clipping leaves each unit another mass, of which this is the mean
             of_fakes *= real.sum() / self._row_norm**2
-        self._weights.n_done += 1
-        rate = max(LEAST_RATE, 1 / int(self._weights.n_done))
+        self.state.n_done += 1
+        rate = max(LEAST_RATE, 1 / int(self.state.n_done))
         ahead = (real - of_fakes).to(self.weights.dtype)
         # The step of gradient ascent under a penalty of half the squared weights.
         self.weights.mul_(1 - rate)
         self.weights[self._pairs[0], self._pairs[1]] += rate * ahead
 
-    def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
+    def scores(self, fakes: Tensor) -> Tensor:
         """Of fakes, shape (n,), as the generator's loss takes them."""
         return SCORE_WEIGHT * ((fakes @ self.weights) * fakes).sum(1)
 
@@ -299,27 +198,14 @@ class PairCritic:
         return self._gradient(rows, factors.repeat_interleave(k)).double() / self._row_norm
 
     def _norms(self, rows: Tensor) -> Tensor:
-        """Of each unit's gradient, one row's being 1: two rows share the pairs of the columns they agree in.
-
-        Shape: (n_units, k, n_codes), one-hot, to (n_units,).
-        """
-        agreeing = rows @ rows.mT
+        """Of each unit's gradient, shape (n_units,), one row's being 1. `rows`: one-hot, (n_units, k, n_codes)."""
+        agreeing = rows @ rows.mT  # two rows share the pairs of the columns they agree in
         return (agreeing * (agreeing - 1) / 2).sum((1, 2)).sqrt() / self._row_norm
 
     def _gradient(self, rows: Tensor, factors: Tensor) -> Tensor:
         """Of the rows' scores, each times its factor: the pairs that they hold; shape (n_pairs,)."""
-        found: Tensor = ((rows * factors[:, None]).T @ rows)[self._pairs[0], self._pairs[1]]
-        return found
-
-    def set_rate(self, share: float) -> None:
-        """Nothing: the rate has a schedule of its own."""
-
-    @property
-    def finite(self) -> bool:
-        return bool(self.weights.isfinite().all())
-
-    def parts(self) -> dict[str, Any]:
-        return {"critic": self._weights}
+        gradient: Tensor = ((rows * factors[:, None]).T @ rows)[self._pairs[0], self._pairs[1]]
+        return gradient
 
 
 class _Weights(nn.Module):
@@ -334,34 +220,8 @@ class _Weights(nn.Module):
         self.register_buffer("n_done", torch.zeros((), dtype=torch.int64))
 
 
-class PrivateCritic(Protocol):
-    """A critic that reads real rows by DP-SGD alone, and tallies what it clips."""
-
-    tally: ClipTally
-
-    def step(self, steps: StepRelease, fakes: Tensor, condition: Tensor) -> None:
-        """Learn to tell real rows from fakes, on the draws of one step."""
-
-    def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
-        """Of fakes, shape (n,), as the generator's loss takes them; the critic itself learns nothing from them."""
-
-    def set_rate(self, share: float) -> None:
-        """Learn at this share of the first rate."""
-
-    @property
-    def finite(self) -> bool:
-        """True if all weights are finite numbers."""
-
-    def parts(self) -> dict[str, Any]:
-        """The parts that a checkpoint keeps."""
-
-
 class PrivateCtganTraining:
-    """CTGAN in training; real rows are read by a critic step's clipped sum alone.
-
-    Args:
-        units: *Sensitive*. The table.
-    """
+    """CTGAN in training; real rows are read by a critic step's clipped sum alone. `units`: *Sensitive*."""
 
     def __init__(
         self,
@@ -370,14 +230,14 @@ class PrivateCtganTraining:
         layout: Layout,
         one_way: Sequence[NDArray[np.floating]],
         expected_batch: float,
-        n_steps: int,
         device: torch.device,
     ) -> None:
-        self.spec, self._n_steps, self._n_done = spec, n_steps, 0
+        self.spec, self._layout, self._n_done = spec, layout, 0
+        self._shares = released_shares(one_way, layout)
         n_fakes = max(2, min(round(expected_batch), spec.max_rows_per_pass))
         self.maker = ReleasedGenerator(spec, layout, one_way, n_fakes, device)
         clipping = Clipping.planned(spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass)
-        self.critic = _critic(spec, units.to(device), self.maker, clipping)
+        self.critic = PairCritic(units.to(device), self.maker.spans, clipping)
 
     @property
     def tally(self) -> ClipTally:
@@ -390,28 +250,29 @@ class PrivateCtganTraining:
         average: GeneratorNetwork = self.maker.average
         return average
 
-    @property
-    def conditions(self) -> ReleasedConditions:
-        """The conditions given to a generator."""
-        return self.maker.conditions
+    def network(self) -> CtganNetwork:
+        """What rows are drawn from, matched to the released marginals."""
+        shares = np.split(self._shares.numpy(), self._layout.offsets[1:])
+        network = CtganNetwork(self._layout, self.generator.cpu().eval(), shares)
+        match_one_way(network, self._shares)
+        return network
 
     def step(self, steps: StepRelease) -> None:
         """Take one step of the critic, with DP-SGD, and after every `critic_steps` of them one of the generator."""
         with self._one_step():
-            self.critic.step(steps, *self.maker.fakes())
+            self.critic.step(steps, self.maker.fakes())
 
     def update(self, steps: StepRelease, n_steps: int, start: Tensor) -> Tensor:
-        """The mean noisy gradient of a critic of pairs on real rows over some steps, shape (d,); no weight moves.
+        """The mean noisy gradient on real rows over some steps, shape (d,); no weight moves.
         `start`: weights to begin from, of which there are none; shape (0,).
         """
-        pairs = self._pairs
-        return torch.stack([pairs.gradient(steps) for _ in range(n_steps)]).mean(0)
+        return torch.stack([self.critic.gradient(steps) for _ in range(n_steps)]).mean(0)
 
     def absorb(self, update: Tensor, n_steps: int) -> None:
         """Take so many steps of the critic on a mean gradient, and those of the generator."""
         for _ in range(n_steps):
             with self._one_step():
-                self._pairs.learn(update, self.maker.fakes()[0])
+                self.critic.learn(update, self.maker.fakes())
 
     @property
     def weights(self) -> Tensor:
@@ -420,29 +281,20 @@ class PrivateCtganTraining:
 
     @property
     def d_update(self) -> int:
-        """Numbers of an update: pairs of codes of different columns."""
-        return self._pairs.d_gradient
+        return self.critic.d_gradient
 
     @contextmanager
     def _one_step(self) -> Iterator[None]:
-        """The rates of a step of the critic, and the generator's step where one follows."""
-        share = rate_share(self._n_done, self._n_steps)
-        self.maker.set_rate(share)
-        self.critic.set_rate(share)
+        """The generator's rate at a step of the critic, and its own step where one follows."""
+        self.maker.set_rate(rate_share(self._n_done, self.spec.n_steps))
         yield
         self._n_done += 1
         if self._n_done % self.spec.critic_steps == 0:
             self.maker.step(self.critic.scores)
 
     @property
-    def _pairs(self) -> PairCritic:
-        if not isinstance(self.critic, PairCritic):
-            raise JobError('gradients of several tables are for critic="pairs", and this one is a network; set that')
-        return self.critic
-
-    @property
     def finite(self) -> bool:
-        return self.critic.finite and self.maker.finite
+        return bool(self.critic.weights.isfinite().all()) and self.maker.finite
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs: weights that noise has made releasable, and nothing of the table."""
@@ -453,10 +305,4 @@ class PrivateCtganTraining:
         restore(self._parts(), state)
 
     def _parts(self) -> dict[str, Any]:
-        return {**self.maker.parts(), **self.critic.parts()}
-
-
-def _critic(spec: PrivateCtganSpec, units: UnitIndex, maker: ReleasedGenerator, clipping: Clipping) -> PrivateCritic:
-    if spec.critic == "pairs":
-        return PairCritic(units, maker.spans, clipping)
-    return NetworkCritic(units, maker, clipping, spec)
+        return {**self.maker.parts(), "critic": self.critic.state}

@@ -51,9 +51,9 @@ class ClipTally:
 
     def taken(self) -> tuple[int, int]:
         """Clipped units and sampled ones since this was last asked."""
-        found = int(self._n_clipped), self._n_units
+        counts = int(self._n_clipped), self._n_units
         self._n_clipped, self._n_units = 0, 0
-        return found
+        return counts
 
 
 ROUNDING = 2.0**-22
@@ -74,14 +74,10 @@ class StepRelease(Protocol):
         """The sum with noise."""
 
 
-class ClippedSums(Protocol):
-    """Per-unit clipping for some networks' parameters, all together."""
-
-    def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """The sum of all units' gradients, each with a norm of at most `max_grad_norm`; shape (d,), float64.
-        `losses`: *Sensitive*. Calls the networks and gives each row's loss, shape (n_units * k,), a unit's rows side by
-        side; 0 for padding. No row's loss may depend on another unit's rows.
-        """
+ClippedSums = Callable[[Losses, int, float], Tensor]
+"""The sum of all units' gradients by all parameters, each clipped; shape (d,), float64. It takes the losses, the number
+of units and the bound. Losses (*sensitive*) call the networks and give each row's, shape (n_units * k,), a unit's rows
+side by side; 0 for padding. No row's loss may depend on another unit's rows."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +95,8 @@ class Clipping:
 
         >>> Clipping.planned(1.0, 100.0, rows_per_unit=1, max_rows=1000).pass_units
         160
-        >>> found = Clipping.planned(1.0, 100.0, rows_per_unit=5, max_rows=100)
-        >>> found.pass_units, found.n_passes
+        >>> clipping = Clipping.planned(1.0, 100.0, rows_per_unit=5, max_rows=100)
+        >>> clipping.pass_units, clipping.n_passes
         (20, 8)
         """
         wanted = math.ceil(expected_batch + 6 * math.sqrt(expected_batch))
@@ -192,13 +188,9 @@ class ExactSums:
 def clipped_sums(
     losses: Tensor, records: Sequence[LinearRecord], n_units: int, max_grad_norm: float
 ) -> tuple[list[Tensor], Tensor]:
-    """The sum of all units' gradients, each scaled to a norm of at most `max_grad_norm`.
-
-    Args:
-        losses: *Sensitive*. Of each row, shape (n_units * k,), rows of a unit side by side; 0 for padding.
-
-    Returns:
-        For each record the weight's and the bias's sum, and every unit's norm before clipping, shape (n_units,).
+    """The sum of all units' gradients, each scaled to a norm of at most `max_grad_norm`: for each record the weight's
+    and the bias's sum, and every unit's norm before clipping, shape (n_units,).
+    `losses`: *Sensitive*. Of each row, shape (n_units * k,), rows of a unit side by side; 0 for padding.
     """
     gradients = torch.autograd.grad(losses.sum(), [record.outputs for record in records])
     layers = [_of_units(record.inputs, gradient, n_units) for record, gradient in zip(records, gradients, strict=True)]
@@ -247,12 +239,14 @@ class OpacusSums:
         self._networks = nn.ModuleList(networks)
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """As `ClippedSums` says; gradients that the parameters hold stay as they are."""
+        """Gradients that the parameters have stay as they are."""
         parameters = self._trained()
-        held = [parameter.grad for parameter in parameters]
-        self._networks.zero_grad()  # or a backward pass would add to what is held
-        of_units = [_summed(of_rows, n_units) for of_rows in self._of_rows(losses)]
-        for parameter, gradient in zip(parameters, held, strict=True):
+        gradients = [parameter.grad for parameter in parameters]
+        self._networks.zero_grad()  # or a backward pass would add to them
+        of_units = self._of_rows(losses)
+        if len(of_units[0]) > n_units:
+            of_units = [of_rows.view(n_units, -1, *of_rows.shape[1:]).sum(1) for of_rows in of_units]
+        for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
         norms = torch.stack([torch.linalg.vector_norm(part.flatten(1), dim=1).double() for part in of_units])
         squared = norms.square().sum(0)
@@ -291,8 +285,3 @@ def require_opacus() -> None:
 def clipped_sums_by(backend: Backend, *networks: nn.Module, tally: ClipTally | None = None) -> ClippedSums:
     """The clipped sums of some networks: `"exact"`, for linear layers and the faster, or `"opacus"`."""
     return OpacusSums(*networks, tally=tally) if backend == "opacus" else ExactSums(*networks, tally=tally)
-
-
-def _summed(of_rows: Tensor, n_units: int) -> Tensor:
-    """Gradients of rows, shape (n_units * k, ...), to those of units, shape (n_units, ...)."""
-    return of_rows if len(of_rows) == n_units else of_rows.view(n_units, -1, *of_rows.shape[1:]).sum(1)

@@ -16,19 +16,12 @@ from synth.transforms.layout import Layout
 
 
 class Spans(nn.Module):
-    """The spans of a layout on a device.
+    """The spans of a layout on a device."""
 
-    Attributes:
-        span_of: span of each code, shape (n_codes,).
-        inside: one where a code is of a span, shape (n_spans, n_codes).
-        outside: zero where a code is of a span, else minus infinity, shape (n_spans, n_codes).
-        offsets: the start of each span, shape (n_spans,).
-    """
-
-    span_of: Tensor
-    inside: Tensor
-    outside: Tensor
-    offsets: Tensor
+    span_of: Tensor  # span of each code, shape (n_codes,)
+    inside: Tensor  # one where a code is of a span, shape (n_spans, n_codes)
+    outside: Tensor  # zero where a code is of a span, else minus infinity, shape (n_spans, n_codes)
+    offsets: Tensor  # the start of each span, shape (n_spans,)
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()
@@ -46,9 +39,7 @@ class Spans(nn.Module):
         return _Softmax.apply(logits, self.span_of, self.inside)
 
     def gumbel_softmax(self, logits: Tensor, temperature: float) -> Tensor:
-        """A relaxed draw of each span.
-
-        Shape: (n, n_codes), and the same.
+        """A relaxed draw of each span. Shape: (n, n_codes), and the same.
 
         Source: Jang, Gu, Poole 2017 (1611.01144), equation 2.
         """
@@ -63,27 +54,16 @@ class Spans(nn.Module):
         return uniform.log_().neg_().log_().neg_()
 
     def nll(self, logits: Tensor, codes: Tensor) -> Tensor:
-        """The negative log-likelihood of one code in each span.
-        `logits`: shape (n, n_codes).
-        `codes`: int64 of shape (n, n_spans), within their spans.
-
-        Shape: (n, n_spans).
-        """
+        """The negative log-likelihood of one code in each span. Shape: (n, n_codes), int64 (n, n_spans), to that."""
         return _Nll.apply(logits, codes + self.offsets, self.span_of, self.inside)
 
-    def nll_of_one(self, logits: Tensor, span: Tensor, place: Tensor) -> Tensor:
-        """The negative log-likelihood of one code in one span a row.
-        `logits`: shape (n, n_codes).
-        `span`: int64 of shape (n,).
-        `place`: of the code among all codes, in that span; int64 of shape (n,).
-
-        Shape: (n,).
-        """
+    def nll_of_one(self, logits: Tensor, span: Tensor, code: Tensor) -> Tensor:
+        """The negative log-likelihood of one code, counted over all spans, in its span a row; shape (n,)."""
         within = logits + self.outside.index_select(0, span)
-        return nn.functional.cross_entropy(within, place, reduction="none")
+        return nn.functional.cross_entropy(within, code, reduction="none")
 
     def one_hot(self, codes: Tensor) -> Tensor:
-        """Zeros and ones for codes. Shape: int64 (n, n_spans) within their spans, to float32 (n, n_codes)."""
+        """Zeros and ones for codes. Shape: int64 (n, n_spans), to float32 (n, n_codes)."""
         hot = torch.zeros(len(codes), self.n_codes, device=codes.device)
         return hot.scatter_(1, codes + self.offsets, 1.0)
 
@@ -92,9 +72,9 @@ class Spans(nn.Module):
         noisy = (logits + self.gumbel(logits)).T.contiguous()
         at_peak = noisy == _peak(noisy, self.span_of, len(self.offsets)).index_select(0, self.span_of)
         # The first code at its span's peak: the others count as beyond the last.
-        places = torch.arange(self.n_codes, device=logits.device)[:, None].where(at_peak, self.n_codes)
-        first = places.new_full((len(self.offsets), len(logits)), self.n_codes)
-        first.scatter_reduce_(0, self.span_of[:, None].expand_as(places), places, "amin")
+        codes = torch.arange(self.n_codes, device=logits.device)[:, None].where(at_peak, self.n_codes)
+        first = codes.new_full((len(self.offsets), len(logits)), self.n_codes)
+        first.scatter_reduce_(0, self.span_of[:, None].expand_as(codes), codes, "amin")
         return first.T - self.offsets
 
 
@@ -137,17 +117,17 @@ class _Nll(torch.autograd.Function):
     """Softmax minus one-hot is its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, places: Tensor, span_of: Tensor, inside: Tensor) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, codes: Tensor, span_of: Tensor, inside: Tensor) -> Tensor:
         raised, total, peak = _raised(logits, span_of, inside)
-        ctx.save_for_backward(raised, total, places, span_of)
-        return (total.log() + peak).T - logits.gather(1, places)
+        ctx.save_for_backward(raised, total, codes, span_of)
+        return (total.log() + peak).T - logits.gather(1, codes)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        raised, total, places, span_of = ctx.saved_tensors
+        raised, total, codes, span_of = ctx.saved_tensors
         by_span = gradients[0].T
         gradient = raised * (by_span / total).index_select(0, span_of)
-        return gradient.scatter_add_(0, places.T, -by_span).T, None, None, None
+        return gradient.scatter_add_(0, codes.T, -by_span).T, None, None, None
 
 
 NEGATIVE_SLOPE, DROPOUT = 0.2, 0.5  # of the critic's hidden layers, as in the library `ctgan`
@@ -171,10 +151,7 @@ def is_finite(*networks: nn.Module) -> bool:
 
 
 class GeneratorNetwork(nn.Module):
-    """Noise and a condition to the logits of a row: residual layers that carry their input along.
-
-    Shape: (n, d_in), to (n, d_out).
-    """
+    """Noise and a condition, shape (n, d_in), to the logits of a row: residual layers that carry their input along."""
 
     def __init__(self, d_in: int, widths: Sequence[int], d_out: int) -> None:
         super().__init__()
@@ -191,9 +168,7 @@ class GeneratorNetwork(nn.Module):
 
     @torch.no_grad()
     def fit_norms(self, batches: Iterable[Tensor]) -> None:
-        """Take the mean statistics of some batches for those of batch norm, in place of the running ones.
-        `batches`: of noise and conditions, at least one, each of shape (n, d_in) with n at least 2.
-        """
+        """Take the mean statistics of some batches of inputs for those of batch norm, in place of the running ones."""
         was_training, momenta = self.training, [norm.momentum for norm in self.norms]
         for norm in self.norms:
             norm.reset_running_stats()
@@ -207,41 +182,22 @@ class GeneratorNetwork(nn.Module):
 
 
 class Critic(nn.Module):
-    """CTGAN's critic: the score of a pack of rows, higher for real ones.
+    """CTGAN's critic: rows, shape (n, d_row), to the score of each pack, higher for real ones, shape (n / pac,)."""
 
-    Shape: (n, d_row), to (n / pac,).
-    """
-
-    def __init__(self, d_row: int, widths: Sequence[int], pac: int = 1, dropout: float = DROPOUT) -> None:
+    def __init__(self, d_row: int, widths: Sequence[int], pac: int = 1) -> None:
         super().__init__()
-        self.pac, self.dropout = pac, dropout
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([d_row * pac, *widths, 1]))
 
     def forward(self, rows: Tensor) -> Tensor:
         return self._scores(self._first(rows))
 
-    def gradient_norms(self, rows: Tensor) -> Tensor:
-        """Norms of the gradient of the scores by their packs of rows, differentiable by the weights.
-
-        The critic is linear but for slopes that are constant around every row. So the gradient is a product of its
-        weights, without a second pass through autograd's graph.
-
-        Shape: (n, d_row), to (n / pac,).
-        """
-        with torch.no_grad():
-            before = self._first(rows)
-        return self._norms(before)
-
     def contrast(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        """The scores of two batches, and the norms of the gradient between them.
-
-        The first layer is linear: its output of a row between two others lies as far between theirs. So the product
-        that costs most is saved.
+        """The scores of two batches, shape (2 n / pac,), and the norms of the gradient between them, shape (n / pac,).
         `rows`: both batches, one after the other, shape (2 n, d_row).
         `shares`: of the second in what lies between, one for each pack, shape (n / pac, 1).
-
-        Shape: (2 n / pac,), and (n / pac,).
         """
+        # The first layer is linear: its output of a row between two others lies as far between theirs. So the product
+        # that costs most is saved.
         before = self._first(rows)
         first, second = before.detach().chunk(2)
         between = first + shares * (second - first)
@@ -257,6 +213,9 @@ class Critic(nn.Module):
         return before.squeeze(1)
 
     def _norms(self, before: Tensor) -> Tensor:
+        """Norms of the gradient of the scores by their packs of rows, differentiable by the weights."""
+        # The critic is linear but for slopes that are constant around every row. So the gradient is a product of its
+        # weights, without a second pass through autograd's graph.
         slopes = []
         with torch.no_grad():
             for layer in self.layers[1:]:
@@ -270,16 +229,13 @@ class Critic(nn.Module):
     @torch.no_grad()
     def _slopes(self, before: Tensor) -> Tensor:
         """The slope of leaky ReLU at each value, and dropout."""
-        share = 1 - self.dropout if self.training else 1.0
+        share = 1 - DROPOUT if self.training else 1.0
         slopes = torch.where(before > 0, 1 / share, NEGATIVE_SLOPE / share)
         return slopes if share == 1 else slopes.mul_(torch.rand_like(slopes) < share)
 
 
 class Encoder(nn.Module):
-    """A row to the mean and log variance of its place in the latent space.
-
-    Shape: (n, d_row), to twice (n, d_latent).
-    """
+    """A row to the mean and log variance of its latent position; shape (n, d_row), to twice (n, d_latent)."""
 
     def __init__(self, d_row: int, widths: Sequence[int], d_latent: int) -> None:
         super().__init__()
@@ -288,17 +244,13 @@ class Encoder(nn.Module):
         self.log_variance = nn.Linear(widths[-1], d_latent)
 
     def forward(self, row: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance."""
         for layer in self.layers:
             row = torch.relu(layer(row))
         return self.mean(row), self.log_variance(row)
 
 
 class Decoder(nn.Module):
-    """A place in the latent space to the logits of a row.
-
-    Shape: (n, d_latent), to (n, d_row).
-    """
+    """A latent position, shape (n, d_latent), to the logits of a row, shape (n, d_row)."""
 
     def __init__(self, d_latent: int, widths: Sequence[int], d_row: int) -> None:
         super().__init__()

@@ -38,13 +38,29 @@ def averaged(average: nn.Module, current: nn.Module, kept_share: float) -> None:
                 value.copy_(theirs[name])
 
 
+LESS_THAN_ONE = 1 - 2.0**-40
+"""Keeps a column's number plus a share of 1 below the next column's number in double precision."""
+
+
+def running_shares(weights: Sequence[NDArray[np.float64]]) -> Tensor:
+    """The running share of each code's weight in its column, plus the column's number; shape (n_codes,), float64.
+
+    It is exactly the next number from a column's last positive weight on, so that no code beyond is drawn.
+    """
+    totals = [np.cumsum(of_codes) for of_codes in weights]
+    parts = [column + total / total[-1] for column, total in enumerate(totals)]
+    return torch.from_numpy(np.concatenate([np.empty(0), *parts]))
+
+
+def draw_codes(running: Tensor, n_columns: int, n: int) -> tuple[Tensor, Tensor]:
+    """Codes, counted over all columns, by their running shares, and their columns, any as likely; shape (n,) both."""
+    column = torch.randint(n_columns, (n,), device=running.device)
+    share = torch.rand(n, dtype=torch.float64, device=running.device)
+    return torch.searchsorted(running, column + share * LESS_THAN_ONE, right=True), column
+
+
 class ReleasedConditions:
-    """Conditions on one column at a time: any column as likely, its codes by their released shares.
-
-    A condition has a place for every code, one-hot.
-
-    Attributes:
-        shares: released share of each code in its span, shape (n_codes,).
+    """Conditions on one column at a time, one-hot: any column as likely, its codes by their released shares.
 
     Source: Xu et al. 2019 (1907.00503), section 4.3.
     """
@@ -53,32 +69,11 @@ class ReleasedConditions:
     # have the marginals' own shares, and exact counts are not to be had.
     def __init__(self, one_way: Sequence[NDArray[np.floating]], layout: Layout, device: torch.device) -> None:
         shares = released_shares(one_way, layout)
-        running = [column + part.cumsum(0) for column, part in enumerate(shares.split(layout.sizes))]
-        self.shares, self.n_columns = shares.float().to(device), len(layout.spans)
-        self._running = torch.cat(running).to(device)
-        self._offsets = torch.from_numpy(layout.offsets).to(device)
-        self._last = torch.tensor([_last_with_share(part) for part in shares.split(layout.sizes)]).to(device)
+        self.shares, self._n_columns = shares.float().to(device), len(layout.spans)
+        self._running = running_shares([part.numpy() for part in shares.split(layout.sizes)]).to(device)
 
     def draw(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         """Conditions, shape (n, n_codes); the column and the code that each names, shape (n,) both."""
-        column = torch.randint(self.n_columns, (n,), device=self._running.device)
-        share = torch.rand(n, dtype=torch.float64, device=self._running.device)
-        found = torch.searchsorted(self._running, column + share, right=True)
-        # Shares may add up to a rounding less than 1.
-        chosen = torch.minimum(found, (self._offsets + self._last)[column])
-        return self._one_hot(chosen), column, chosen
-
-    def of_rows(self, codes: Tensor, column: Tensor) -> Tensor:
-        """The condition that each row meets in a column, which depends on no other row; shape (n, n_codes).
-        `codes`: *Sensitive*. Shape (n, n_spans).
-        `column`: of each row, chosen without looking at it, shape (n,).
-        """
-        return self._one_hot(codes.gather(1, column[:, None]).squeeze(1) + self._offsets[column])
-
-    def _one_hot(self, chosen: Tensor) -> Tensor:
-        hot = torch.zeros(len(chosen), len(self.shares), device=chosen.device)
-        return hot.scatter_(1, chosen[:, None], 1.0)
-
-
-def _last_with_share(shares: Tensor) -> int:
-    return int(shares.nonzero().max())
+        code, column = draw_codes(self._running, self._n_columns, n)
+        hot = torch.zeros(n, len(self.shares), device=code.device)
+        return hot.scatter_(1, code[:, None], 1.0), column, code

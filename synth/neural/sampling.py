@@ -6,7 +6,7 @@ come out as measured.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -47,27 +47,11 @@ class RowMatch:
         return replace(self, which=self.which[rows])
 
 
-class Network(Protocol):
-    """A trained network that rows are drawn from."""
-
-    @property
-    def layout(self) -> Layout:
-        """Of the rows."""
-
-    @property
-    def deviations(self) -> Tensor:
-        """Of each scalar about what the network says, shape (n_scalars,)."""
-
-    def raw(self, n: int, match: Mapping[int, RowMatch]) -> Tensor:
-        """Logits and scalars before tanh, shape (n, layout.width), of rows that may be asked to match."""
-
-
 @dataclass(frozen=True)
 class CtganNetwork:
     """A generator, and how often each code of a column that conditions may name is asked for.
 
-    DEVIATES: the library `ctgan` asks for categories as often as their logarithms say, and so shows rare ones too
-    often; here, as often as they occurred.
+    DEVIATES: the library `ctgan` asks by the logarithms of counts, and so shows rare categories too often.
     """
 
     layout: Layout
@@ -76,11 +60,14 @@ class CtganNetwork:
 
     @property
     def deviations(self) -> Tensor:
-        """None: a generator gives the scalar itself."""
+        """Of each scalar about what the network says, shape (n_scalars,): none, a generator gives the scalar itself."""
         return torch.zeros(len(self.layout.scalars))
 
     def raw(self, n: int, match: Mapping[int, RowMatch]) -> Tensor:
-        """Rows on condition of one column each: one of those asked for, else any."""
+        """Logits and scalars before tanh, shape (n, layout.width), of rows that may be asked to match.
+
+        Each is on condition of one column: one of those asked for, else any.
+        """
         width = sum(len(share) for share in self.shares)
         noise = torch.randn(n, self.generator.layers[0].in_features - width)
         raw: Tensor = self.generator(torch.cat([noise, self._conditions(n, match)], dim=1) if width else noise)
@@ -88,21 +75,18 @@ class CtganNetwork:
 
     def _conditions(self, n: int, match: Mapping[int, RowMatch]) -> Tensor:
         whole = self.layout.whole
-        asked = [place for place, index in enumerate(whole) if index in match]
+        asked = [column for column, index in enumerate(whole) if index in match]
         among = torch.tensor(asked or list(range(len(whole))))
-        column = among[torch.randint(len(among), (n,))]
+        columns = among[torch.randint(len(among), (n,))]
         starts = np.concatenate([[0], np.cumsum([len(share) for share in self.shares])])
         hot = torch.zeros(n, int(starts[-1]))
-        for place in among.tolist():
-            rows = (column == place).nonzero().squeeze(1)
+        for column in among.tolist():
+            rows = (columns == column).nonzero().squeeze(1)
             if len(rows):
-                known = match.get(whole[place])
-                if known is None:
-                    codes = torch.multinomial(torch.from_numpy(self.shares[place]), len(rows), replacement=True)
-                else:
-                    weights = torch.from_numpy(known.weights[known.which[rows.numpy()]])
-                    codes = torch.multinomial(weights, 1).squeeze(1)
-                hot[rows, int(starts[place]) + codes] = 1.0
+                known = match.get(whole[column])
+                weights = self.shares[column][None] if known is None else known.weights[known.which[rows.numpy()]]
+                codes = torch.multinomial(torch.from_numpy(weights).expand(len(rows), -1), 1).squeeze(1)
+                hot[rows, int(starts[column]) + codes] = 1.0
         return hot
 
 
@@ -119,6 +103,9 @@ class TvaeNetwork:
         d_latent = (*self.decoder.layers, self.decoder.output)[0].in_features
         raw: Tensor = self.decoder(torch.randn(n, d_latent))
         return raw
+
+
+Network = CtganNetwork | TvaeNetwork
 
 
 def draw(network: Network, n: int) -> Encoded:
@@ -140,7 +127,7 @@ def candidates(network: Network, match: Mapping[int, RowMatch], n: int) -> tuple
     with torch.inference_mode():
         for start in range(0, max(n, 1), BATCH):
             rows = slice(start, min(start + BATCH, n))
-            asked = {place: each.taken(rows) for place, each in match.items()}
+            asked = {index: each.taken(rows) for index, each in match.items()}
             raws.append(network.raw(rows.stop - start, asked))
             weights.append(_log_likelihood(raws[-1], network, spans, asked))
         return torch.cat(raws), torch.cat(weights).numpy()
@@ -165,19 +152,19 @@ def _log_likelihood(raw: Tensor, network: Network, spans: Spans, match: Mapping[
     shares = spans.softmax(raw[:, :n_codes])
     scalars = torch.tanh(raw[:, n_codes:])
     likelihood = torch.zeros(len(raw), dtype=torch.float64)
-    for place, asked in match.items():
-        start = int(network.layout.offsets[place])
+    for index, asked in match.items():
+        start = int(network.layout.offsets[index])
         weights = torch.from_numpy(asked.weights[asked.which])
-        mass = shares[:, start : start + network.layout.sizes[place]].double() * weights
-        likelihood += (mass * _closeness(scalars, network, place, asked)).sum(1).log()
+        mass = shares[:, start : start + network.layout.sizes[index]].double() * weights
+        likelihood += (mass * _closeness(scalars, network, index, asked)).sum(1).log()
     return likelihood
 
 
-def _closeness(scalars: Tensor, network: Network, place: int, asked: RowMatch) -> Tensor:
+def _closeness(scalars: Tensor, network: Network, span: int, asked: RowMatch) -> Tensor:
     """The nearness of each row's scalar to the one each code asks for, in (0, 1]; 1 for a code that asks for none."""
     if asked.scalars is None:
         return torch.ones(1, asked.weights.shape[1], dtype=torch.float64)
-    index = network.layout.scalars.index(network.layout.spans[place].column)
+    index = network.layout.scalars.index(network.layout.spans[span].column)
     deviation = max(float(network.deviations[index]), SCALAR_DEVIATION)
     off = (scalars[:, index, None].double() - torch.from_numpy(asked.scalars[asked.which])) / deviation
     return torch.exp(-0.5 * off.square()).nan_to_num(nan=1.0)
@@ -187,7 +174,7 @@ N_MATCHED_ROWS, N_MATCHING_ROUNDS = 20_000, 30
 LEAST_SHARE = 1e-6  # keeps the logarithm of an empty code finite
 
 
-def match_one_way(network: CtganNetwork | TvaeNetwork, shares: Tensor) -> None:
+def match_one_way(network: Network, shares: Tensor) -> None:
     """Shift the output's bias until the codes of drawn rows are as frequent as was released.
 
     Every span is fitted on the same drawn logits in turn with all others, which is iterative proportional fitting of
@@ -210,58 +197,38 @@ Module = TypeVar("Module", bound=nn.Module)
 NETWORK, SHARES, DEVIATIONS = "network.", "shares.", "deviations"
 
 
-def to_arrays(network: CtganNetwork | TvaeNetwork) -> dict[str, NDArray[Any]]:
+def to_arrays(network: Network) -> dict[str, NDArray[Any]]:
     """Everything that rows are drawn from, by name."""
     if isinstance(network, CtganNetwork):
-        extra = {f"{SHARES}{place}": share for place, share in enumerate(network.shares)}
+        extra = {f"{SHARES}{index}": share for index, share in enumerate(network.shares)}
         return {**_weights(network.generator), **extra}
     return {**_weights(network.decoder), DEVIATIONS: network.deviations.numpy()}
 
 
-def from_arrays(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> CtganNetwork | TvaeNetwork:
+def from_arrays(arrays: Mapping[str, NDArray[Any]], layout: Layout) -> Network:
     """A network from what `to_arrays` gave; its widths are those of the arrays."""
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("weights are finite numbers")
     weights = {name.removeprefix(NETWORK): array for name, array in arrays.items() if name.startswith(NETWORK)}
-    others = set(arrays) - {NETWORK + name for name in weights}
-    widths = _widths(weights)
-    if DEVIATIONS in arrays:
-        decoder = _filled(Decoder, (*widths, layout.width), weights)
-        return TvaeNetwork(layout, decoder, _deviations(arrays, others, layout))
-    generator = _filled(GeneratorNetwork, (*widths, layout.width), weights)
-    shares = _shares(arrays, others, layout)
-    if widths[0] <= sum(map(len, shares)):
-        raise ValueError("a generator takes noise beside its condition")
-    return CtganNetwork(layout, generator, shares)
+    others = {name: array for name, array in arrays.items() if not name.startswith(NETWORK)}
+    layers = [weights[name] for name in (f"layers.{index}.weight" for index in range(len(weights))) if name in weights]
+    variances = [array for name, array in weights.items() if name.endswith("running_var")]
+    _require(all(np.isfinite(array).all() for array in arrays.values()))
+    _require(bool(layers) and all(layer.ndim == 2 and layer.size > 0 for layer in layers))
+    _require(not any((array < 0).any() for array in (*others.values(), *variances)))
+    widths = layers[0].shape[1], [len(layer) for layer in layers], layout.width
+    if DEVIATIONS in others:
+        deviations = others[DEVIATIONS].astype(np.float32)
+        _require(len(others) == 1 and deviations.shape == (len(layout.scalars),))
+        return TvaeNetwork(layout, _filled(Decoder, widths, weights), torch.from_numpy(deviations))
+    sizes = [layout.sizes[index] for index in layout.whole]
+    shares = tuple(others[f"{SHARES}{index}"].astype(np.float64) for index in range(len(sizes)))
+    _require(len(others) == len(sizes) and widths[0] > sum(sizes))  # noise beside the condition
+    _require(all(share.shape == (n,) and share.sum() > 0 for share, n in zip(shares, sizes, strict=True)))
+    return CtganNetwork(layout, _filled(GeneratorNetwork, widths, weights), shares)
 
 
-def _widths(weights: Mapping[str, NDArray[Any]]) -> tuple[int, list[int]]:
-    """Of the input, and of each hidden layer."""
-    layers = [name for name in (f"layers.{place}.weight" for place in range(len(weights))) if name in weights]
-    if not layers or any(weights[name].ndim != 2 or weights[name].size == 0 for name in layers):
-        raise ValueError("a network has hidden layers, each a matrix")
-    return weights["layers.0.weight"].shape[1], [len(weights[name]) for name in layers]
-
-
-def _deviations(arrays: Mapping[str, NDArray[Any]], others: set[str], layout: Layout) -> torch.Tensor:
-    deviations = arrays[DEVIATIONS].astype(np.float32)
-    if others != {DEVIATIONS} or deviations.shape != (len(layout.scalars),) or (deviations < 0).any():
-        raise ValueError("there is one deviation for each scalar")
-    return torch.from_numpy(deviations)
-
-
-def _shares(
-    arrays: Mapping[str, NDArray[Any]], others: set[str], layout: Layout
-) -> tuple[NDArray[np.float64], ...]:  # fmt: skip
-    sizes = [layout.sizes[place] for place in layout.whole]
-    names = [f"{SHARES}{place}" for place in range(len(sizes))]
-    if others != set(names):
-        raise ValueError("there are shares for each column that a condition may name")
-    shares = tuple(arrays[name].astype(np.float64) for name in names)
-    for share, size in zip(shares, sizes, strict=True):
-        if share.shape != (size,) or (share < 0).any() or share.sum() <= 0:
-            raise ValueError("there is a share for each code that a condition may name")
-    return shares
+def _require(is_sound: bool) -> None:
+    if not is_sound:
+        raise ValueError("arrays are those of a network and its layout, and finite")
 
 
 def _weights(network: nn.Module) -> dict[str, NDArray[Any]]:
@@ -274,11 +241,6 @@ def _filled(
     with torch.device("meta"):  # no draw of first weights, so that torch's own generators are left as they were
         network = kind(*widths)
     network.to_empty(device="cpu")
-    try:
-        network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
-    except RuntimeError as error:
-        raise ValueError("weights fit the network") from error
-    if any((array < 0).any() for name, array in weights.items() if name.endswith("running_var")):
-        raise ValueError("no variance is below zero")
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     network.eval().requires_grad_(False)
     return network

@@ -7,14 +7,13 @@ import copy
 import hashlib
 import json
 import math
-import pickle
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -33,10 +32,10 @@ Device = Literal["auto", "cpu", "cuda"]
 
 def device_of(name: Device) -> torch.device:
     """The device of that name; "auto" is the GPU where there is one."""
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
         raise JobError('device="cuda" needs a GPU that PyTorch can use, and there is none; use "cpu" or "auto"')
-    return torch.device("cuda" if there and name != "cpu" else "cpu")
+    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
 
 
 @contextmanager
@@ -57,8 +56,7 @@ folder has made this file, and are never handed on.
 """
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """Training as it stood after some steps."""
 
     course: str
@@ -77,7 +75,7 @@ class CheckpointFolder:
         """Write a checkpoint in the place of the last one, whole and durable; its digest."""
         path = self.folder / CHECKPOINT
         with whole_file(path) as beside:
-            torch.save(vars(checkpoint), beside)
+            torch.save(checkpoint._asdict(), beside)
             digest = _digest(beside)
         return digest
 
@@ -86,15 +84,10 @@ class CheckpointFolder:
         path = self.folder / CHECKPOINT
         if not path.exists():
             return None
-        try:
-            found = Checkpoint(**torch.load(path, weights_only=True, map_location="cpu"))
-        except (pickle.UnpicklingError, RuntimeError, EOFError, TypeError, ValueError, LookupError) as error:
-            raise ModelError(
-                f"the checkpoint {str(path)!r} is damaged ({type(error).__name__}); remove it and start anew"
-            ) from None
-        if found.course != course:
+        checkpoint = Checkpoint(**torch.load(path, weights_only=True, map_location="cpu"))
+        if checkpoint.course != course:
             raise ModelError(f"the checkpoint {str(path)!r} is of another fit; name another folder or remove it")
-        return found, _digest(path)
+        return checkpoint, _digest(path)
 
     def rewind(self, step: int) -> None:
         """Drop from log and tally what came after the last checkpoint and will come again."""
@@ -144,39 +137,32 @@ N_STRETCHES = 20
 
 
 class Stateful(Protocol):
-    """The state that a checkpoint keeps."""
+    """What a checkpoint keeps: networks, optimizers and counters, as tensors and plain data."""
 
-    def state(self) -> dict[str, Any]:
-        """Networks, optimizers and counters: tensors and plain data."""
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave."""
+    def state(self) -> dict[str, Any]: ...
+    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 class Training(Stateful, Protocol):
-    """Training that gives no guarantee."""
+    """Training that gives no guarantee. A step gives its losses, left on the device."""
 
     @property
-    def n_steps_per_epoch(self) -> int:
-        """Steps in which about every row is seen once."""
-
-    def step(self) -> dict[str, Tensor]:
-        """One step; its losses, left on the device."""
+    def n_steps_per_epoch(self) -> int: ...
+    def step(self) -> dict[str, Tensor]: ...
 
 
 class PrivateTraining(Stateful, Protocol):
-    """Training by DP-SGD. It tells nothing of its losses: they read real rows."""
+    """Training by DP-SGD, on draws that a budget has charged. It tells nothing of its losses: they read real rows.
 
-    def step(self, steps: Steps) -> None:
-        """One step, on the draws that a budget has charged."""
+    `finite`: of weights, which are post-processing of these draws. `tally`: *Sensitive*. What the steps clipped: noted
+    beside the log, never in it, and only where that is wanted.
+    """
 
+    def step(self, steps: Steps) -> None: ...
     @property
-    def finite(self) -> bool:
-        """True if all weights still are: post-processing of charged draws."""
-
+    def finite(self) -> bool: ...
     @property
-    def tally(self) -> ClipTally:
-        """*Sensitive*. What the steps clipped: noted beside the log, never in it, and only where that is wanted."""
+    def tally(self) -> ClipTally: ...
 
 
 @dataclass(frozen=True)
@@ -185,7 +171,7 @@ class Course:
 
     name: str
     digest: str
-    place: CheckpointFolder | None
+    folder: CheckpointFolder | None
     progress: Progress
 
 
@@ -193,19 +179,19 @@ def train(training: Training, n_epochs: int, course: Course) -> None:
     """Train for some epochs, from the last checkpoint on where there is one."""
     started = saved = time.monotonic()
     first, _ = take_up(training, course)
-    if course.place is not None:
-        course.place.rewind(first)
+    if course.folder is not None:
+        course.folder.rewind(first)
     for epoch in range(first + 1, n_epochs + 1):
         course.progress(f"epoch {epoch} of {n_epochs}", (epoch - 1) / n_epochs)
         losses = _epoch(training)
         if not all(math.isfinite(loss) for loss in losses.values()):
             raise _diverged(course.name, f"epoch={epoch}")
         now = time.monotonic()
-        if course.place is not None:
+        if course.folder is not None:
             seconds = round(now - started, 3)
-            course.place.note({"epoch": epoch, **losses, "seconds": seconds})
+            course.folder.note({"epoch": epoch, **losses, "seconds": seconds})
             if now - saved >= CHECKPOINT_S or epoch == n_epochs:
-                save_checkpoint(training, epoch, course.digest, course.place)
+                save_checkpoint(training, epoch, course.digest, course.folder)
                 saved = time.monotonic()
 
 
@@ -230,8 +216,8 @@ def train_privately(
         before = run.reached
         run.confirm(target, budget.step(event, target - begun, partial(run.reach, target)))
         course.progress(f"step {target:,} of {event.count:,}", target / event.count)
-        if course.place is not None and run.reached > before:
-            course.place.note({
+        if course.folder is not None and run.reached > before:
+            course.folder.note({
                 "step": target,
                 "steps": event.count,
                 "epsilon": _epsilon_so_far(budget, event, target),
@@ -240,9 +226,9 @@ def train_privately(
                 "sampling_rate": event.sampling_rate,
                 "seconds": round(time.monotonic() - started, 3),
             })  # fmt: skip
-            if course.place.tallies:
+            if course.folder.tallies:
                 n_clipped, n_units = training.tally.taken()
-                course.place.note({"step": target, "clipped": n_clipped, "units": n_units}, CLIPPING)
+                course.folder.note({"step": target, "clipped": n_clipped, "units": n_units}, CLIPPING)
 
 
 class _Stretches:
@@ -254,10 +240,10 @@ class _Stretches:
 
     def __init__(self, training: PrivateTraining, course: Course, has_journal: bool) -> None:
         self._training, self._course = training, course
-        self._checkpoints = course.place if has_journal else None
+        self._checkpoints = course.folder if has_journal else None
         self.reached, self._digest = (0, "") if self._checkpoints is None else take_up(training, course)
-        if course.place is not None:
-            course.place.rewind(self.reached)
+        if course.folder is not None:
+            course.folder.rewind(self.reached)
 
     def reach(self, target: int, steps: Steps) -> str:
         """Do what is not done of the steps up to the target; the digest of the checkpoint that holds them."""
@@ -267,10 +253,8 @@ class _Stretches:
             self.reached = target
             if not self._training.finite:
                 raise _diverged(self._course.name, f"step={target}")
-            folder = self._checkpoints
-            self._digest = (
-                "" if folder is None else save_checkpoint(self._training, target, self._course.digest, folder)
-            )
+            if self._checkpoints is not None:
+                self._digest = save_checkpoint(self._training, target, self._course.digest, self._checkpoints)
         return self._digest
 
     def confirm(self, target: int, kept: str) -> None:
@@ -284,10 +268,10 @@ class _Stretches:
 
 def take_up(training: Stateful, course: Course) -> tuple[int, str]:
     """Steps, epochs or rounds done by the last checkpoint, now taken up, and its digest; zero where there is none."""
-    found = None if course.place is None else course.place.load(course.digest)
-    if found is None:
+    last = None if course.folder is None else course.folder.load(course.digest)
+    if last is None:
         return 0, ""
-    checkpoint, digest = found
+    checkpoint, digest = last
     training.load(checkpoint.state)
     torch.set_rng_state(checkpoint.random[0])
     if len(checkpoint.random) > 1 and torch.cuda.is_available():

@@ -22,6 +22,7 @@ from synth.neural.batches import DeviceRows, Epochs, UnitIndex, secret_generator
 from synth.neural.dp_sgd import Backend, Clipping, ClipTally, StepRelease, clipped_sums_by, noisy_mean, write_gradients
 from synth.neural.networks import Decoder, Encoder, Precision, Spans, is_finite, products_in, widened
 from synth.neural.released import averaged, released_shares
+from synth.neural.sampling import TvaeNetwork, match_one_way
 from synth.neural.training import restore, states_of
 from synth.transforms.layout import Encoded, Layout
 
@@ -44,17 +45,13 @@ class TvaeSpec:
 
 
 class TvaeTraining:
-    """TVAE on a table: everything is on the device, and a step never waits for it.
+    """TVAE on a table: everything is on the device, and a step never waits for it. `encoded`: *Sensitive*.
 
-    Attributes:
-        deviations: of the scalars around what the decoder says, learned, shape (n_scalars,).
-
-    Args:
-        encoded: *Sensitive*. The table, at least one row.
+    Learned with the networks: `deviations` of the scalars around what the decoder says, shape (n_scalars,).
     """
 
     def __init__(self, spec: TvaeSpec, encoded: Encoded, layout: Layout, device: torch.device) -> None:
-        self.spec, self.device = spec, device
+        self.spec, self.layout, self.device = spec, layout, device
         self.rows = DeviceRows(encoded, layout, device)
         self.encoder = Encoder(layout.width, spec.encoder_widths, spec.d_latent).to(device)
         self.decoder = Decoder(spec.d_latent, spec.decoder_widths, layout.width).to(device)
@@ -88,6 +85,10 @@ class TvaeTraining:
             self.deviations.clamp_(LEAST_DEVIATION, MOST_DEVIATION)
         return {"reconstruction": reconstruction.detach(), "divergence": divergence.detach()}
 
+    def network(self) -> TvaeNetwork:
+        """What rows are drawn from."""
+        return TvaeNetwork(self.layout, self.decoder.cpu().eval(), self.deviations.detach().cpu())
+
     def state(self) -> dict[str, Any]:
         """A copy of all that training goes on from, but for the state of torch's generators."""
         more = {"deviations": self.deviations.detach().clone(), "epochs": self._epochs.state()}
@@ -105,14 +106,7 @@ class TvaeTraining:
 
 
 def reconstruction_losses(logits: Tensor, codes: Tensor, scalars: Tensor, deviations: Tensor, spans: Spans) -> Tensor:
-    """The negative log-likelihood of each row under the decoder, but for a constant; shape (n,).
-
-    Args:
-        logits: as the decoder gives them, shape (n, width).
-        codes: int64 of shape (n, n_spans).
-        scalars: shape (n, n_scalars).
-        deviations: shape (n_scalars,).
-    """
+    """The negative log-likelihood of each row under the decoder, but for a constant; shape (n,)."""
     of_codes, of_scalars = logits.split([spans.n_codes, len(deviations)], 1)
     likelihoods = spans.nll(of_codes, codes).sum(1)
     errors = (scalars - torch.tanh(of_scalars)) / deviations
@@ -120,7 +114,7 @@ def reconstruction_losses(logits: Tensor, codes: Tensor, scalars: Tensor, deviat
 
 
 def divergences(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """The Kullback-Leibler divergence of each row's place in the latent space from a standard normal one; shape (n,).
+    """The Kullback-Leibler divergence of each row's latent position from a standard normal one; shape (n,).
 
     Source: Kingma, Welling 2014 (1312.6114), appendix B.
     """
@@ -146,13 +140,7 @@ class PrivateTvaeSpec:
 
 
 class PrivateTvaeTraining:
-    """TVAE in training; real rows are read by a step's clipped sum alone.
-
-    Args:
-        units: *Sensitive*. The table.
-
-    Attributes:
-        tally: *Sensitive*. How many units were clipped.
+    """TVAE in training; real rows are read by a step's clipped sum alone. `units`, `tally`: *Sensitive*.
 
     Source: of `decoder`, Polyak & Juditsky 1992; De et al. 2022 (2204.13650) for DP-SGD.
     """
@@ -166,13 +154,13 @@ class PrivateTvaeTraining:
         expected_batch: float,
         device: torch.device,
     ) -> None:
-        self.spec, self._units = spec, units.to(device)
+        self.spec, self._layout, self._units = spec, layout, units.to(device)
         self._spans = Spans(layout).to(device)
-        shares = released_shares(one_way, layout)
+        self._shares = released_shares(one_way, layout)
         self._encoder = Encoder(layout.width, spec.encoder_widths, spec.d_latent).to(device)
         self._decoder = Decoder(spec.d_latent, spec.decoder_widths, layout.width).to(device)
         with torch.no_grad():  # a decoder that starts at the released marginals has only the rest to learn
-            self._decoder.output.bias.copy_(shares.clamp_min(RAREST_SHARE).log())
+            self._decoder.output.bias.copy_(self._shares.clamp_min(RAREST_SHARE).log())
             self._decoder.output.weight.mul_(0.1)
         self.decoder = copy.deepcopy(self._decoder).requires_grad_(False)
         self._parameters = [*self._encoder.parameters(), *self._decoder.parameters()]
@@ -183,6 +171,12 @@ class PrivateTvaeTraining:
         self._clipping = Clipping.planned(
             spec.max_grad_norm, expected_batch, units.max_rows_per_unit, spec.max_rows_per_pass
         )
+
+    def network(self) -> TvaeNetwork:
+        """What rows are drawn from, matched to the released marginals."""
+        network = TvaeNetwork(self._layout, self.decoder.cpu().eval(), torch.zeros(0))
+        match_one_way(network, self._shares)
+        return network
 
     def step(self, steps: StepRelease) -> None:
         """Take one step of DP-SGD."""

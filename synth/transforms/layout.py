@@ -12,7 +12,7 @@ Codes = NDArray[np.int16] | NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Span:
-    """One choice among several: a softmax of the network, one-hot in its input."""
+    """One choice among several: a softmax of the network, one-hot in its input. `whole`: its code says the value."""
 
     column: str
     size: int
@@ -37,17 +37,15 @@ class Layout:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of codes of each span."""
         return tuple(span.size for span in self.spans)
 
     @property
     def whole(self) -> tuple[int, ...]:
-        """Places of the spans that rows can be asked for by."""
-        return tuple(place for place, span in enumerate(self.spans) if span.whole)
+        """Indices of the spans that rows can be asked for by."""
+        return tuple(index for index, span in enumerate(self.spans) if span.whole)
 
     @property
     def n_codes(self) -> int:
-        """Number of codes of all spans together."""
         return sum(self.sizes)
 
     @property
@@ -70,23 +68,16 @@ class Layout:
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """Rows as small whole numbers and scalars: a one-hot row is made when a batch needs it.
-    `codes`: *Sensitive*. Of each span, shape (n, n_spans), of the layout's dtype; column-major where an encoding made
-    them.
+    `codes`: *Sensitive*. Of each span, shape (n, n_spans), of the layout's dtype.
     `scalars`: *Sensitive*. Shape (n, n_scalars), float32 in [-1, 1]; 0 where a code has none.
     """
 
     codes: Codes
     scalars: NDArray[np.float32]
 
-    def __post_init__(self) -> None:
-        if self.codes.ndim != 2 or self.scalars.ndim != 2 or len(self.codes) != len(self.scalars):
-            raise ValueError(f"codes and scalars must be rows: shapes={self.codes.shape, self.scalars.shape}")
-
     @classmethod
     def zeros(cls, n: int, layout: Layout) -> Self:
-        """Rows to be filled column by column: every code and scalar 0."""
-        codes = np.zeros((n, len(layout.spans)), layout.dtype, order="F")
-        return cls(codes, np.zeros((n, len(layout.scalars)), np.float32, order="F"))
+        return cls(np.zeros((n, len(layout.spans)), layout.dtype), np.zeros((n, len(layout.scalars)), np.float32))
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
-from synth.transforms.columns import Columns, PresentValues, columns_of
-from synth.transforms.encoding import Match, place_of
+from synth.transforms.columns import Columns, columns_of
+from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.mode_normalization import Modes
 
@@ -37,32 +37,16 @@ class Categories:
 
     @classmethod
     def fit(cls, parts: Iterable[NDArray[np.int64]], attribute: Attribute) -> Self:
-        """The categories of a column; missing where there is none.
-        `parts`: *Sensitive*. The cells of its values, some at a time.
-        """
-        held = np.zeros(attribute.size, dtype=bool)
+        """The categories of a column; missing where there is none. `parts`: *Sensitive*. The cells of its values."""
+        occurs = np.zeros(attribute.size, dtype=bool)
         for cells in parts:
-            held[attribute.group[cells]] = True
-        held[-1] |= not held.any()
-        return cls(np.flatnonzero(held).astype(np.int64), attribute.size)
+            occurs[attribute.group[cells]] = True
+        occurs[-1] |= not occurs.any()
+        return cls(np.flatnonzero(occurs).astype(np.int64), attribute.size)
 
     @property
     def size(self) -> int:
         return len(self.known)
-
-    @cached_property
-    def places(self) -> NDArray[np.int32]:
-        """The place of each code of the attribute among the known ones, -1 for the others; shape (n_codes,)."""
-        places = np.full(self.n_codes, -1, np.int32)
-        places[self.known] = np.arange(self.size, dtype=np.int32)
-        return places
-
-    def apply(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-        """The places of codes of the attribute."""
-        found: NDArray[np.int32] = self.places[codes]
-        if (found < 0).any():
-            raise ValueError("a value has no code: encode rows of the table that the encoding was fitted on")
-        return found
 
 
 _MOST = float(np.nextafter(2.0**63, 0))  # the greatest number of float64 that int64 holds
@@ -82,78 +66,72 @@ class ModalEncoding:
 
     @classmethod
     def fit(cls, table: pd.DataFrame | Columns, schema: Schema, rng: np.random.Generator) -> Self:
-        """The encoding of a table. `table`: *Sensitive*. Canonical rows."""
+        """The encoding of a table of canonical rows, one column in memory at a time. `table`: *Sensitive*."""
         columns, discretizer = columns_of(table), Discretizer.by_schema(schema)
-        made: list[Categories | Modes] = []
+        fitted: list[Categories | Modes] = []
         for attribute in discretizer.attributes:
             if attribute.edges is None:
-                made.append(Categories.fit(columns.parts(attribute), attribute))
+                fitted.append(Categories.fit(columns.parts(attribute), attribute))
             else:
-                made.append(_modes(columns.values(attribute), attribute, rng))
-        return cls(discretizer, tuple(made))
+                fitted.append(_modes(np.concatenate([np.empty(0), *columns.parts(attribute)]), attribute.column, rng))
+        return cls(discretizer, tuple(fitted))
 
     @cached_property
     def layout(self) -> Layout:
-        """One span a column; a scalar for each column of numbers that has bells."""
+        """One span a column; a scalar for each column of numbers that has components."""
         spans, scalars = [], []
         for attribute, column in zip(self.discretizer.attributes, self.columns, strict=True):
-            bells = isinstance(column, Modes) and column.has_scalar
-            spans.append(Span(attribute.name, column.size, whole=not bells))
-            scalars += [attribute.name] if bells else []
+            is_open = isinstance(column, Modes) and column.has_scalar
+            spans.append(Span(attribute.name, column.size, whole=not is_open))
+            scalars += [attribute.name] * is_open
         return Layout(tuple(spans), tuple(scalars))
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
         """The rows encoded. `table`: *Sensitive*. The table that the encoding was fitted on, or rows of it."""
         columns, attributes = columns_of(table), self.discretizer.attributes
-        made, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
+        encoded, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
         for parts in zip(*map(columns.parts, attributes), strict=True):
             rows = slice(start, start := start + len(parts[0]))
-            for index, part in enumerate(parts):
-                self._encode(index, part, made, rows, draws[index])
-        return made
-
-    def _encode(self, index: int, part: NDArray[Any], made: Encoded, rows: slice, rng: np.random.Generator) -> None:
-        """Fill one column of some rows."""
-        attribute, column = self.discretizer.attributes[index], self.columns[index]
-        if isinstance(column, Categories):
-            made.codes[rows, index] = column.apply(attribute.group[part])
-            return
-        made.codes[rows, index], scalars = column.apply(part, rng)
-        if column.has_scalar:
-            made.scalars[rows, self._scalar(attribute.name)] = scalars
+            for index, (attribute, column, part) in enumerate(zip(attributes, self.columns, parts, strict=True)):
+                if isinstance(column, Categories):
+                    encoded.codes[rows, index] = np.searchsorted(column.known, attribute.group[part])
+                    continue
+                encoded.codes[rows, index], scalars = column.apply(part, draws[index])
+                if column.has_scalar:
+                    encoded.scalars[rows, self.layout.scalars.index(attribute.name)] = scalars
+        return encoded
 
     def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
         """Canonical rows of codes and scalars."""
-        made: dict[str, pd.Series] = {}
+        frame: dict[str, pd.Series] = {}
         for index, (attribute, column) in enumerate(zip(self.discretizer.attributes, self.columns, strict=True)):
             codes = encoded.codes[:, index]
             if isinstance(column, Categories):
-                made[attribute.name] = attribute.values(column.known[codes], rng)
+                frame[attribute.name] = attribute.values(column.known[codes], rng)
                 continue
             scalars = np.zeros(len(codes), np.float32)
             if column.has_scalar:
-                scalars = encoded.scalars[:, self._scalar(attribute.name)]
+                scalars = encoded.scalars[:, self.layout.scalars.index(attribute.name)]
             positions, drawn = column.invert(codes, scalars), column.leaves_open(codes)
             positions[drawn] = numeric_scale.settle(
                 positions[drawn], attribute.column, column.atoms, column.step_shares, rng
-            )  # fmt: skip
-            made[attribute.name] = _values(positions, attribute)
-        return pd.DataFrame(made, index=pd.RangeIndex(len(encoded)), copy=False)
+            )
+            frame[attribute.name] = _values(positions, attribute)
+        return pd.DataFrame(frame, index=pd.RangeIndex(len(encoded)), copy=False)
 
     def match(self, name: str, value: pd.Series) -> Match:
         """The codes under which a value may be found.
 
         One for a category, or for a number that is a mode of its own, unless the table held none. Any other number has
-        those of all bells that reach it, each with the scalar of the value in that bell.
+        those of all components that reach it, each with the scalar of the value in that component.
         """
-        place = place_of(self.discretizer, name)
-        attribute, column = self.discretizer.attributes[place], self.columns[place]
+        index = self.discretizer.columns.index(name)
+        attribute, column = self.discretizer.attributes[index], self.columns[index]
         if isinstance(column, Modes):
-            return column.match(float(_positions(value, attribute)[0]))
+            return column.match(float(attribute.column.positions(value)[0]))
         return Match((column.known == attribute.codes(value)[0]).astype(np.float64), None)
 
     def to_plain(self) -> dict[str, Any]:
-        """The encoding as plain data, without the schema's part."""
         return {
             attribute.name: {"codes": column.known.tolist()} if isinstance(column, Categories) else column.to_plain()
             for attribute, column in zip(self.discretizer.attributes, self.columns, strict=True)
@@ -167,37 +145,26 @@ class ModalEncoding:
         discretizer = Discretizer.by_schema(schema)
         return cls(discretizer, tuple(_column(content[a.name], a) for a in discretizer.attributes))
 
-    def _scalar(self, name: str) -> int:
-        return self.layout.scalars.index(name)
-
 
 def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Modes:
     if attribute.edges is None:
         return Categories(plain_arrays.whole_numbers(content, "codes"), attribute.size)
-    modes = Modes.from_plain(content)
-    if modes.missing and not attribute.column.missing:
-        raise ValueError("a column that is never missing has a mode for it")
-    low, high = attribute.column.ends
-    if len(modes.atoms) and (modes.atoms[0] < low or modes.atoms[-1] > high):
-        raise ValueError("atoms are not within the column's bounds")
-    if len(modes.step_shares) not in (0, len(getattr(attribute.column, "steps", ()))):
-        raise ValueError("shares are not of the column's steps")
+    modes, column = Modes.from_plain(content), attribute.column
+    low, high = column.ends
+    if (
+        (modes.missing and not column.missing)
+        or (len(modes.atoms) and (modes.atoms[0] < low or modes.atoms[-1] > high))
+        or len(modes.step_shares) not in (0, len(getattr(column, "steps", ())))
+    ):
+        raise ValueError("modes are not of the column: its bounds, steps or missing values are others")
     return modes
 
 
-def _modes(values: PresentValues, attribute: Attribute, rng: np.random.Generator) -> Modes:
-    column: Any = attribute.column
-    beside = [place for place, _ in column.beside.values()]
+def _modes(values: NDArray[np.float64], column: Any, rng: np.random.Generator) -> Modes:
+    beside = [position for position, _ in column.beside.values()]
     spikes = np.unique(np.array([*getattr(column, "spikes", ()), *beside], dtype=np.float64))
-    return Modes.fit(values, log=_is_log(attribute), rng=rng, spikes=spikes, ladder=column.ladder)
-
-
-def _positions(series: pd.Series, attribute: Attribute) -> NDArray[np.float64]:
-    return np.asarray(attribute.column.positions(series))
-
-
-def _is_log(attribute: Attribute) -> bool:
-    return getattr(attribute.column, "scale", "linear") == "log"
+    log = getattr(column, "scale", "linear") == "log"
+    return Modes.fit(values, log=log, rng=rng, spikes=spikes, ladder=column.ladder)
 
 
 def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:

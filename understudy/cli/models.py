@@ -303,16 +303,19 @@ def generators(
     if epsilon is not None or delta is not None:
         raise JobError("a budget is of a fit under a schema; name that by --for")
     known = {name: generator_class(name) for name in names()}
+    classes = {name: tuple(dict.fromkeys((chosen, chosen.with_epsilon()))) for name, chosen in known.items()}
     rows = [
         (
             name,
-            "with epsilon" if chosen.private else "none",
+            "with epsilon" if "epsilon" in chosen.model_fields else "none",
             wrap(", ".join(f"{key}={_shown(field.default)}" for key, field in chosen.model_fields.items()), WIDTH),
         )
-        for name, chosen in known.items()
+        for name, of_name in classes.items()
+        for chosen in of_name
     ]
     console.table(("generator", "guarantee", "parameters"), rows)
-    console.result({"generators": {name: chosen.model_json_schema() for name, chosen in known.items()}})
+    schemas = {name: [chosen.model_json_schema() for chosen in of_name] for name, of_name in classes.items()}
+    console.result({"generators": {name: s[0] if len(s) == 1 else {"anyOf": s} for name, s in schemas.items()}})
     return 0
 
 

@@ -54,23 +54,22 @@ class NeuralModel(TableModel):
         require_torch()
         from synth.neural.sampling import RowMatch, candidates, settle
 
-        places = {span.column: place for place, span in enumerate(self.encoding.layout.spans)}
         numbers = {str(name): pd.factorize(known[name], use_na_sentinel=False)[0] for name in known}
         matches = {}
         for name, which in numbers.items():
             firsts = np.unique(which, return_index=True)[1]
-            matches[places[name]] = RowMatch.of(
+            matches[self.discretizer.columns.index(name)] = RowMatch.of(
                 [self.encoding.match(name, known[name].iloc[[first]].reset_index(drop=True)) for first in firsts], which
             )
 
         def drawn(rows: np.ndarray) -> Candidates:
-            asked = {place: each.taken(rows) for place, each in matches.items()}
+            asked = {span: each.taken(rows) for span, each in matches.items()}
             raw, log_weights = candidates(self.network, asked, len(rows))
             return log_weights, lambda chosen: self.encoding.invert(settle(self.network, raw, chosen), rng)
 
         with self._seeded(rng):
-            made = accept_by_weight(row_groups(numbers, len(known)), drawn, rng)
-        return made.assign(**{str(name): known[name] for name in known})
+            frame = accept_by_weight(row_groups(numbers, len(known)), drawn, rng)
+        return frame.assign(**{str(name): known[name] for name in known})
 
     def way(self, known: pd.DataFrame) -> str:
         return "weights"

@@ -175,7 +175,7 @@ def labelled(noise: float, seed: int = 0) -> tuple[Student, Layout]:
 def test_a_student_scores_what_got_votes_and_trusts_noisy_votes_less() -> None:
     clear, layout = labelled(0.01)
     hot = Spans(layout).one_hot(torch.tensor([[0, 0, 1], [1, 1, 2], [0, 1, 1], [1, 0, 2]]))
-    scores = clear.scores(hot, hot)
+    scores = clear.scores(hot)
     assert scores[:2].min() > scores[2:].max()
     assert labelled(10.0)[0].weights.abs().max() < 0.1 * clear.weights.abs().max()
 

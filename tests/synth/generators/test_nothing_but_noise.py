@@ -38,9 +38,6 @@ SMALL: dict[str, dict[str, Any]] = {
     # With less for single columns noise would leave no codes to merge.
     "latent_class": {"rounds": 3, "n_classes": 20, "coarse_codes": 2, "columns_share": 0.99},
     "ctgan": {"steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6},
-    "ctgan with a network for a critic": {
-        "steps": 2, "d_latent": 4, "generator_widths": (8,), "n_bins": 6, "critic": "network", "critic_widths": (8,),
-    },
     "tvae": {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,), "n_bins": 6},
     f"mst {BY_PAIRS}": {"n_iterations": 5, "choices": "noisy_pairs"},
     f"aim {BY_PAIRS}": {"n_iterations": 5, "rounds": 3, "n_draws": 300, "choices": "noisy_pairs"},

@@ -29,8 +29,7 @@ SMALL = {
 }  # a bound that every gradient passes
 NETWORKS: dict[str, dict[str, Any]] = {
     "tvae": {"d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,)},
-    "ctgan": {"d_latent": 4, "generator_widths": (8,), "critic": "network", "critic_widths": (8,)},
-    "ctgan of pairs": {"d_latent": 4, "generator_widths": (8,)},
+    "ctgan": {"d_latent": 4, "generator_widths": (8,)},
 }
 
 
@@ -42,7 +41,7 @@ class Trained(Fit):
 
 
 def network(name: str) -> PrivateGenerator:
-    made = registry.generator(name.split()[0], **SMALL, **NETWORKS[name])
+    made = registry.generator(name, **SMALL, **NETWORKS[name])
     assert isinstance(made, PrivateGenerator)
     return made
 

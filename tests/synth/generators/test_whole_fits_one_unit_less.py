@@ -25,7 +25,7 @@ from synth.generators.fitting import columns, private_fit, training_data
 from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
 from synth.generators.mst import Mst
-from synth.generators.neural_generator import NeuralGenerator
+from synth.generators.neural_generator import PrivateNetwork
 from synth.generators.wrapper import compose
 from synth.schema import Schema, build_schema
 from synth.table import conform
@@ -128,11 +128,11 @@ class Fit:
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Of a network, the units are the rows that it is trained on."""
 
-        def trained(_: Any, __: Any, rows: PrivateRows, *___: Any) -> None:
+        def trained(_: Any, rows: PrivateRows, *__: Any) -> None:
             self.units = units_of(rows)
             raise StopIteration
 
-        patch.setattr(NeuralGenerator, "_seeded", trained)
+        patch.setattr(PrivateNetwork, "_trained", trained)
 
     def differences(self, other: "Fit") -> list[float]:
         """How far each answer is from another fit's, in what is paid for."""

@@ -1,4 +1,4 @@
-"""TVAE: its training, and its gradients with differential privacy."""
+"""TVAE: its training beside the library's, and its training with differential privacy."""
 
 import inspect
 from dataclasses import replace
@@ -21,12 +21,11 @@ from synth.neural.tvae import (
 )
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural import toy
-from tests.synth.neural.toy import CPU, LAYOUT, MIXED, ONE_WAY, WAITS, Purse, Recorded, sum_of, training, units
+from tests.synth.neural.toy import CLOSE, CPU, LAYOUT, MIXED, ONE_WAY, Purse, training, units
 
-CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 SMALL = TvaeSpec(d_latent=8, encoder_widths=(16, 16), decoder_widths=(16, 16), batch_size=20)
 THEIRS = [0, 1, 2, 9, 3, 4, 5, 6, 7, 8]
-"""Places of MIXED in the library's order: a column's scalar comes before its modes."""
+"""Indices of MIXED in the library's order: a column's scalar comes before its modes."""
 INFOS = [[SpanInfo(3, "softmax")], [SpanInfo(1, "tanh"), SpanInfo(4, "softmax")], [SpanInfo(2, "softmax")]]
 
 
@@ -96,18 +95,18 @@ def test_a_whole_step_is_the_librarys(n: int) -> None:
 
 
 @pytest.mark.parametrize("name", toy.LAYOUTS)
-@pytest.mark.parametrize("n", [1, 7, 100, 105])
+@pytest.mark.parametrize("n", [1, 105])
 def test_any_table_trains(name: str, n: int) -> None:
     training = _training(toy.LAYOUTS[name], n)
     before = [weight.clone() for weight in training.decoder.parameters()]
     losses = toy.seeded_steps(training, 2 * training.n_steps_per_epoch + 1)
     after = list(training.decoder.parameters())
-    assert all(loss.isfinite() for step in losses for loss in step.values())
+    assert all(set(step) == {"reconstruction", "divergence"} for step in losses)
+    assert all(loss.isfinite() and loss.ndim == 0 and not loss.requires_grad for s in losses for loss in s.values())
     assert all(weight.isfinite().all() for weight in after)
     if training.rows.spans.n_codes + len(training.deviations) > 1:  # one category leaves nothing to learn
         assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert training.n_steps_per_epoch == -(-n // 20)
-    assert training.deviations.shape == (len(toy.LAYOUTS[name].scalars),)
 
 
 def test_deviations_stay_where_the_library_keeps_them() -> None:
@@ -117,12 +116,6 @@ def test_deviations_stay_where_the_library_keeps_them() -> None:
         for _ in range(8):
             training.step()
             assert ((training.deviations >= 0.01) & (training.deviations <= 1)).all()
-
-
-def test_losses_are_detached_numbers_of_reconstruction_and_divergence() -> None:
-    (losses,) = toy.seeded_steps(_training(), 1)
-    assert set(losses) == {"reconstruction", "divergence"}
-    assert all(loss.ndim == 0 and not loss.requires_grad for loss in losses.values())
 
 
 def test_training_goes_on_bit_for_bit_from_a_state_in_the_middle_of_an_epoch() -> None:
@@ -135,8 +128,7 @@ def test_training_goes_on_bit_for_bit_from_a_state_in_the_middle_of_an_epoch() -
         other.load(state)
         assert toy.seeded_steps(other, 10, seed=3) == expected
     assert torch.equal(training.deviations, other.deviations)
-    for a, b in zip(training.decoder.parameters(), other.decoder.parameters(), strict=True):
-        assert torch.equal(a, b)
+    assert all(map(torch.equal, training.decoder.parameters(), other.decoder.parameters()))
 
 
 @pytest.mark.parametrize("name", ["mixed", "no scalars"])
@@ -146,13 +138,13 @@ def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none(name
     toy.seeded_steps(training, 6)
     runs = []
     for _ in range(6):
-        with Recorded() as recorded:
+        with toy.Recorded() as recorded:
             training.step()
         runs.append(recorded.ran)
     order, rest = runs[0][: -len(runs[1])], runs[0][-len(runs[1]) :]
     assert "randperm" in {name for name, _ in order}
     assert all(run == rest for run in runs[1:])
-    assert not WAITS & {name for run in runs for name, _ in run}
+    assert not toy.WAITS & {name for run in runs for name, _ in run}
 
 
 def test_products_in_bfloat16_change_losses_by_their_rounding_alone_and_weights_stay_float32() -> None:
@@ -162,8 +154,7 @@ def test_products_in_bfloat16_change_losses_by_their_rounding_alone_and_weights_
         # Eight bits of a factor.
         assert rounded[name].item() == pytest.approx(exact[name].item(), rel=0.02, abs=0.005)
     assert rounded != exact
-    assert all(loss.dtype == torch.float32 for loss in rounded.values())
-    assert all(weight.dtype == torch.float32 for weight in (*half.encoder.parameters(), *half.decoder.parameters()))
+    assert all(weight.dtype == torch.float32 for weight in toy.weights_of(half.encoder, half.decoder))
 
 
 @pytest.mark.statistical
@@ -187,13 +178,7 @@ def test_a_dependence_between_two_columns_is_learned() -> None:
     assert (torch.tanh(logits[:, 6]) - (drawn[:, 0] / 2 - 0.5)).abs().median() < 0.25
 
 
-@pytest.mark.parametrize("k", [1, 3])
-def test_overflow_changes_the_passes_and_not_the_sum(k: int) -> None:
-    everyone = range(30)
-    one_pass = sum_of("tvae", units(k), everyone, still=True)
-    for max_rows in (3, 12, 31):
-        found = sum_of("tvae", units(k), everyone, still=True, max_rows=max_rows)
-        np.testing.assert_allclose(found, one_pass, rtol=0, atol=1e-5)
+# With differential privacy
 
 
 def test_the_decoder_starts_at_the_released_marginals() -> None:
@@ -208,16 +193,16 @@ def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
     # Without noise, as everything else here: whether the loss is the right one shows in what it teaches.
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, 400)
-    table = UnitIndex.of(Encoded(np.stack([x, x], axis=1).astype(np.int32), np.zeros((400, 0), dtype=np.float32)))
     layout = Layout((Span("x", 2, True), Span("y", 2, True)))
     torch.manual_seed(0)
     spec = PrivateTvaeSpec(d_latent=4, encoder_widths=(32, 32), decoder_widths=(32, 32), ema=0.9)
+    table = UnitIndex.of(toy.encoded(np.stack([x, x], axis=1)))
     trained = PrivateTvaeTraining(spec, table, layout, [np.ones(2), np.ones(2)], 100.0, CPU)
     purse = Purse([np.flatnonzero(rng.random(400) < 0.25).tolist() for _ in range(200)])
     for _ in range(200):
         trained.step(purse)
-    drawn = trained._spans.draw(trained.decoder(torch.randn(1000, 4)))
-    assert (drawn[:, 0] == drawn[:, 1]).float().mean() > 0.9
+    drawn = toy.drawn_codes(trained.network(), 1000)
+    assert (drawn[:, 0] == drawn[:, 1]).mean() > 0.9
 
 
 def test_a_layout_with_scalars_or_other_codes_is_refused() -> None:

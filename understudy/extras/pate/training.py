@@ -95,7 +95,7 @@ class Student:
         pairs = SIGNAL**2 * (rows * dual[:, None]).T @ rows / self._n_pairs
         self.weights = pairs / 2 * self._other_span
 
-    def scores(self, fakes: Tensor, condition: Tensor) -> Tensor:
+    def scores(self, fakes: Tensor) -> Tensor:
         """Of relaxed rows, shape (n,), as the generator's loss takes them."""
         return SCORE_WEIGHT * ((fakes @ self.weights) * fakes).sum(1)
 

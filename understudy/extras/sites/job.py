@@ -165,12 +165,11 @@ def _generator(job: SitesJob, schema: Schema) -> PrivateGenerator:
         chosen = generator(name, **parameters)
     except JobError as error:
         raise JobError(f"generator: {error}") from None
-    assert isinstance(chosen, PrivateGenerator)  # as all of these are
+    if not isinstance(chosen, PrivateGenerator) or not chosen.promises:
+        raise JobError("several sites add noise to what they show, and the generator has no epsilon; set one")
     chosen.check(schema)
     measured = ", ".join(dict.fromkeys((*schema.measured, *schema.spikes_measured)))
     for is_wrong, why in (
-        (not chosen.promises, "several sites add noise to what they show, and the generator has no epsilon; set one"),
-        (getattr(chosen, "critic", "pairs") != "pairs", "several sites train the critic of pairs alone; leave it out"),
         (schema.texts, f"several sites learn no free text: columns={', '.join(schema.texts)}; set drop = true for it"),
         (
             measured,

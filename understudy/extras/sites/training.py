@@ -6,8 +6,8 @@ other sites.
 
 Each site trains by Adam with moments of its own, and sites count alike in the mean. That is nearly a mean by size, for
 which nobody pays: Adam divides a gradient by the root of its second moment, which is mostly noise, the same everywhere.
-So a small site moves the weights as little as its rows can. Of a critic of pairs, which no weight has a part in, the
-server takes the mean of gradients.
+So a small site moves the weights as little as its rows can. Of the critic of `ctgan`, whose gradients no weight
+has a part in, the server takes the mean of gradients.
 
 What comes of it lies between the largest site alone and all rows in one place: on five sites of Adult, 549 MB for TSTR
 .85 of .87 (docs/how-to/sites.md); `aim` over sites has .90 for 1 MB a site.
@@ -39,7 +39,7 @@ from synth.generators.fitting.columns import Merging
 from synth.generators.fitting.private_fit import start
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable, units_of
 from synth.generators.models.neural_model import NeuralModel
-from synth.generators.neural_generator import NeuralGenerator
+from synth.generators.neural_generator import PrivateNetwork
 from synth.output import read_state
 from synth.progress import Progress, quiet
 from synth.schema.counted import in_rows_alone
@@ -78,10 +78,10 @@ class TrainingQuery(Frozen):
     task: ClassVar[str] = "train"
 
 
-def trained(inputs: SitesInputs) -> tuple[NeuralGenerator, SubsampledGaussianEvent]:
+def trained(inputs: SitesInputs) -> tuple[PrivateNetwork, SubsampledGaussianEvent]:
     """The generator whose networks the sites train, and the event of its steps."""
     event = inputs.schedule.events[-1]
-    return cast("NeuralGenerator", inputs.generator), cast("SubsampledGaussianEvent", event)
+    return cast("PrivateNetwork", inputs.generator), cast("SubsampledGaussianEvent", event)
 
 
 def steps_of(inputs: SitesInputs, number: int) -> int:
@@ -155,7 +155,7 @@ class SiteTraining:
         k = schema.max_rows_per_unit
         rows = PrivateRows(encoded, encoding.layout, columns.disk, entities, k, even, 0.0, event, self.budget)
         device = device_of(generator.device)
-        return generator.private_training(rows.units(), rows.layout, even, expected_batch, event.count, device)
+        return generator.training(rows.units(), rows.layout, even, expected_batch, device)
 
 
 def fit_network(
@@ -187,7 +187,7 @@ def fit_network(
     budget.dropped |= set([] if folder is None else read_state(folder / DROPPED, []))
     with seeded(None, device):
         nobody = UnitIndex.of(Encoded.zeros(0, layout))
-        training = generator.private_training(nobody, layout, one_way, expected, event.count, device)
+        training = generator.training(nobody, layout, one_way, expected, device)
         for number in range(take_up(training, course)[0], n_rounds):
             progress(f"round {number + 1:,} of {n_rounds:,}", number / n_rounds)
             if folder is not None and at is not None:  # asked again after a new start, the round is the same one
@@ -203,6 +203,6 @@ def fit_network(
             training.absorb(rate * mean.to(weights) if len(weights) else mean, n_steps)
             if not training.finite:
                 raise ModelError(f"training diverged at round={number}: lower learning_rate")
-        network = generator.private_network(training, layout, one_way)
+        network = training.network()
     schema, statement = in_rows_alone(inputs.schema), fit.statement()
     return NeuralModel(generator.name, schema, statement, n_rows, encoding, network, shares, generator.parameters())
