@@ -99,23 +99,23 @@ class Aim(MarginalGenerator):
 
     name: ClassVar[str] = "aim"
     degree: Literal[2, 3] = Field(default=3, description="Most columns of one marginal.")
-    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes of a number or time, about.")
     coarse_codes: int = Field(
-        default=8, ge=0, le=1000, description="Codes of a coarse attribute beside a number's; 0: there is none."
+        default=8, ge=0, le=1000, description="Codes of a number in larger marginals as well; 0: none."
     )
     max_model_mb: float = Field(default=4.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     max_cells: int = Field(default=20_000, ge=100, description="Cells of one marginal at most.")
     rounds: int | None = Field(default=None, ge=1, le=1000, description="Marginals to measure; `None`: by the budget.")
     focus: float = Field(
-        default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh; 0: not at all."
+        default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh."
     )
     workload: dict[str, Weight] = Field(
-        default={}, description="Weights of columns, at most 1000, multiplied with those of focus; 1 unless named."
+        default={}, description="Weights of columns, beside `focus`; 1 unless named."
     )
-    columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for single columns.")
+    columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share for columns.")
     choices: Choices = CHOICES_FIELD
     choices_share: float = Field(
-        default=0.1, gt=0, lt=1, description="Share of what is left for choices; twice that if from noisy pairs."
+        default=0.1, gt=0, lt=1, description="Share of the rest for choices; doubled by noisy pairs."
     )
     n_draws: int = Field(default=100_000, ge=100, description="Rows at most drawn to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")

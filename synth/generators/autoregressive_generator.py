@@ -113,15 +113,15 @@ class AutoregressiveGenerator(Generator):
     resumes: ClassVar[bool] = True
     least_of_class: ClassVar[float] = 1.0  # share of the least units that a class of the target has
     most_rows: int = Field(
-        default=200_000, ge=100, le=10_000_000, description="Rows that are learned from at most; a seeded sample."
+        default=200_000, ge=100, le=10_000_000, description="Rows learned from at most; a seeded sample."
     )
     least_units: int = Field(
         default=LEAST_UNITS,
         ge=1,
         le=10_000,
-        description="Units that a value or a stretch of values holds, else it is blurred.",
+        description="Units of a value or stretch of values, else it is blurred.",
     )
-    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time of many values, about.")
+    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time, about.")
 
     @classmethod
     def model_class(cls) -> type[AutoregressiveModel]:

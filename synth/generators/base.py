@@ -136,7 +136,7 @@ class PrivateGenerator(Generator):
     private: ClassVar[bool] = True
     epsilon: float | None = Field(
         default=None, strict=True, ge=EPSILON_RANGE[0], le=EPSILON_RANGE[1],
-        description="Total epsilon; `None`: no formal guarantee.",
+        description="`None`: no formal guarantee.",
     )  # fmt: skip
     delta: float | Literal["auto"] = Field(default="auto", description="auto: min(1e-6, n_units^-1.2).")
 

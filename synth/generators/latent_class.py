@@ -77,29 +77,29 @@ class LatentClass(MarginalGenerator):
     """
 
     name: ClassVar[str] = "latent_class"
-    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes of a number or time, about.")
     coarse_codes: int | None = Field(
-        default=None, ge=2, le=100, description="Coarse codes of a number, where pairs are; `None`: by the budget."
+        default=None, ge=2, le=100, description="Codes of a number in pairs; `None`: by the budget."
     )
     n_classes: int = Field(default=3000, ge=1, le=20_000, description="Classes of the mixture.")
     rounds: int | None = Field(
-        default=None, ge=0, le=1000, description="Marginals to choose beside all pairs; `None`: by the budget."
+        default=None, ge=0, le=1000, description="Marginals to choose; `None`: by the budget."
     )
-    max_cells: int = Field(default=4000, ge=100, description="Cells of one marginal that is chosen at most.")
+    max_cells: int = Field(default=4000, ge=100, description="Cells of one chosen marginal at most.")
     focus: float = Field(
-        default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh; 0: not at all."
+        default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh."
     )
     workload: dict[str, Weight] = Field(
-        default={}, description="Weights of columns, at most 1000, multiplied with those of focus; 1 unless named."
+        default={}, description="Weights of columns, beside `focus`; 1 unless named."
     )
-    columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share of the budget for single columns.")
-    pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of what is left for all pairs.")
-    choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left then for choices.")
+    columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share for columns.")
+    pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of the rest for all pairs.")
+    choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is then left for choices.")
     price: float = Field(
         default=0.8,
         ge=0,
         le=100,
-        description="Penalty on information that classes hold of a column, in units of noise; 0: no penalty.",
+        description="Penalty on information of classes on columns, in units of noise.",
     )
 
     def check(self, schema: Schema) -> None:

@@ -66,7 +66,7 @@ class Mst(MarginalGenerator):
     """Maximum spanning tree of noisy two-way marginals."""
 
     name: ClassVar[str] = "mst"
-    n_bins: int = Field(default=32, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    n_bins: int = Field(default=32, ge=2, le=1000, description="Codes of a number or time, about.")
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the estimation at most.")
@@ -76,7 +76,7 @@ class Mst(MarginalGenerator):
     # triples falls from .0944 to .0910.
     shares: tuple[Share, Share, Share] = Field(
         default=(0.2, 0.1, 0.7),
-        description="Of the budget: columns, choices of pairs (twice that if from noisy pairs), pairs.",
+        description="Of the budget: columns, choices (doubled by noisy pairs), pairs.",
     )
 
     @field_validator("shares")

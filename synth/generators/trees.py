@@ -47,15 +47,15 @@ class Trees(AutoregressiveGenerator):
 
     name: ClassVar[str] = "trees"
     least_of_class: ClassVar[float] = SHARE
-    n_bins: int = Field(default=16, ge=2, le=1000, description="Codes of a number or time of many values, about.")
+    n_bins: int = Field(default=16, ge=2, le=1000, description="Codes of a number or time, about.")
     smallest_leaf: int = Field(
-        default=LEAST_UNITS, ge=1, le=10_000, description="Units of a leaf; below 20, members of the table are found."
+        default=LEAST_UNITS, ge=1, le=10_000, description="Units of a leaf; below 20, members are found."
     )
     caution: float = Field(
-        default=3.0, ge=0, le=1000, description="What a split gains at least, in variances by chance; less is noise."
+        default=3.0, ge=0, le=1000, description="Least gain of a split, in variances by chance."
     )
     rounds: int = Field(default=160, ge=1, le=10_000, description="Trees of a booster on 20,000 rows, at most.")
-    n_threads: int = Field(default=1, ge=1, le=1024, description="Columns that are learned at a time.")
+    n_threads: int = Field(default=1, ge=1, le=1024, description="Columns learned at a time.")
 
     @classmethod
     def model_class(cls) -> type[TreesModel]:
