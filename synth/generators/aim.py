@@ -106,12 +106,8 @@ class Aim(MarginalGenerator):
     max_model_mb: float = Field(default=4.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     max_cells: int = Field(default=20_000, ge=100, description="Cells of one marginal at most.")
     rounds: int | None = Field(default=None, ge=1, le=1000, description="Marginals to measure; `None`: by the budget.")
-    focus: float = Field(
-        default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh."
-    )
-    workload: dict[str, Weight] = Field(
-        default={}, description="Weights of columns, beside `focus`; 1 unless named."
-    )
+    focus: float = Field(default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
+    workload: dict[str, Weight] = Field(default={}, description="Weights of columns, beside `focus`; 1 unless named.")
     columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share for columns.")
     choices: Choices = CHOICES_FIELD
     choices_share: float = Field(

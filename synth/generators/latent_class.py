@@ -82,16 +82,10 @@ class LatentClass(MarginalGenerator):
         default=None, ge=2, le=100, description="Codes of a number in pairs; `None`: by the budget."
     )
     n_classes: int = Field(default=3000, ge=1, le=20_000, description="Classes of the mixture.")
-    rounds: int | None = Field(
-        default=None, ge=0, le=1000, description="Marginals to choose; `None`: by the budget."
-    )
+    rounds: int | None = Field(default=None, ge=0, le=1000, description="Marginals to choose; `None`: by the budget.")
     max_cells: int = Field(default=4000, ge=100, description="Cells of one chosen marginal at most.")
-    focus: float = Field(
-        default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh."
-    )
-    workload: dict[str, Weight] = Field(
-        default={}, description="Weights of columns, beside `focus`; 1 unless named."
-    )
+    focus: float = Field(default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
+    workload: dict[str, Weight] = Field(default={}, description="Weights of columns, beside `focus`; 1 unless named.")
     columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share for columns.")
     pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of the rest for all pairs.")
     choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is then left for choices.")
