@@ -4,7 +4,6 @@ import itertools
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -110,7 +109,6 @@ class AutoregressiveGenerator(Generator):
     Values that few units hold share a code, and are drawn alike.
     """
 
-    resumes: ClassVar[bool] = True
     least_of_class: ClassVar[float] = 1.0  # share of the least units that a class of the target has
     most_rows: int = Field(
         default=200_000, ge=100, le=10_000_000, description="Rows learned from at most; a seeded sample."
@@ -140,9 +138,7 @@ class AutoregressiveGenerator(Generator):
             if units < LEAST_UNITS
         )
 
-    def fit_rows(
-        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
-    ) -> AutoregressiveModel:
+    def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> AutoregressiveModel:
         """A model of the training table. `train`: *Sensitive*."""
         self.check(schema)
         table, schema = as_it_is(train, schema)
@@ -153,34 +149,31 @@ class AutoregressiveGenerator(Generator):
         if schema.entity is not None:
             held = table.rows_per_entity().astype(np.float64)
             shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
-        return self.fitted(table, schema, shares, rng, progress, place)
+        return self.fitted(table, schema, shares, rng, progress)
 
-    def fitted(  # noqa: PLR0913 - rows, their schema, and what is known of them
+    def fitted(
         self,
         table: TrainingTable,
         schema: Schema,
         shares: tuple[float, ...] | None,
         rng: np.random.Generator,
         progress: Progress,
-        place: Path | None,
         known: tuple[str, ...] = (),
         pairs: Iterable[tuple[str, str]] = (),
     ) -> AutoregressiveModel:
         """A model of rows given known columns, in which codes of pairs of columns that never met never meet."""
         progress("reading rows", None)
         learned = replace(self._read(table, schema, rng), known=known)
-        if place is not None:
-            place.mkdir(parents=True, exist_ok=True)
         if learned.target is not None and not known:
             _note_rare_classes(learned.discretizer.attributes[learned.target])
-        distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
+        distribution = self._learn(learned, int(rng.integers(2**63)), progress)
         allowed_pairs = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
         allowed_pairs = {**learned.apart(), **allowed_pairs}
         return self.model_class()(
             self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), allowed_pairs
         )
 
-    def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> Autoregression:
+    def _learn(self, learned: LearnedRows, seed: int, progress: Progress) -> Autoregression:
         """The distribution over codes and ranks."""
         raise NotImplementedError
 

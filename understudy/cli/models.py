@@ -21,7 +21,6 @@ from understudy.cli.options import (
     parameters_of,
     reasons,
 )
-from understudy.console import duration
 from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
@@ -317,7 +316,7 @@ def generators(
 
 
 def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
-    """What `auto` fits under a schema and why, beside the noise and cost of each generator on marginals."""
+    """What `auto` fits under a schema and why, beside the noise of each generator on marginals."""
     from typing import get_args
 
     from synth.generators.auto import Auto
@@ -333,12 +332,12 @@ def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
         rows = [
             (
                 f"{one.generator} *" if one.generator == chosen.name else one.generator, f"{one.column:.2g}",
-                *("-" if noise is None else f"{noise.error:.2g}" for noise in (one.tree, one.pair)),
-                str(one.n_marginals), duration(one.seconds), f"{one.memory_mb:.0f}",
+                *("-" if noise is None else f"{noise:.2g}" for noise in (one.tree, one.pair)),
+                str(one.n_marginals),
             )
             for one in found
         ]  # fmt: skip
-        console.table(("generator", "column", "tree", "pair", "marginals", "time", "MB"), rows)
+        console.table(("generator", "column", "tree", "pair", "marginals"), rows)
         console.say("tree: a pair of the tree with the fewest cells; pair: a typical one.")
     for sentence in (*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema))):
         console.say(sentence)
