@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -35,9 +35,7 @@ FEW_UNITS = 2
 @dataclass(frozen=True, eq=False)
 class LearnedRows:
     """*Sensitive*. Rows as a fit without epsilon learns from them, and the codes that were read off them.
-
-    Attributes:
-        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
     """
 
     schema: Schema
@@ -63,19 +61,16 @@ class LearnedRows:
     def together(self, pair: tuple[str, str]) -> NDArray[np.bool_]:
         """Mask of pairs of codes that occur together, or are too rare to tell (structural zeros that are learned).
 
-        Entities are counted by their weights: a pair of codes in one of an entity's seven rows counts a seventh. Of a
-        number, all codes from one on count together: a few rows left or many more, but never the last.
+        Of a number, all codes from one on count together: a few rows left or many more, but never the last.
         """
-        places = [self.discretizer.columns.index(name) for name in pair]
-        sizes = [self.discretizer.attributes[place].size for place in places]
-        codes = np.ravel_multi_index([self.rows.codes[:, place] for place in places], sizes)
-        held: Array = np.bincount(codes, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
-        expected = _expected(held)
-        if self.discretizer.attributes[places[0]].edges is not None:
-            held, expected = (np.asarray(np.cumsum(each[::-1], axis=0)[::-1]) for each in (held, expected))
-            rare = np.maximum.accumulate((held < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
-            return ~rare
-        return np.asarray((held >= FEW_UNITS) | (expected < LEAST_UNITS))
+        indices = [self.discretizer.columns.index(name) for name in pair]
+        attributes = [self.discretizer.attributes[index] for index in indices]
+        counts, expected = self._pairs(*(self.rows.codes[:, index] for index in indices), *(a.size for a in attributes))
+        if attributes[0].edges is not None:
+            counts, expected = (np.cumsum(each[::-1], axis=0)[::-1] for each in (counts, expected))
+            rare = np.maximum.accumulate((counts < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
+            return np.asarray(~rare)
+        return np.asarray((counts >= FEW_UNITS) | (expected < LEAST_UNITS))
 
     def apart(self) -> dict[tuple[str, str], NDArray[np.bool_]]:
         """The masks of `together` of pairs of categories, and of whether two columns are missing, where they rule out
@@ -88,14 +83,21 @@ class LearnedRows:
         columns = dict(zip(self.discretizer.columns, self.rows.codes.T, strict=True))
         codes = {name: own[columns[name]] for name, own in groups.items()}
         masks = {}
-        for one, other in itertools.combinations([name for name in groups if np.ptp(codes[name])], 2):
-            sizes = groups[one].max() + 1, groups[other].max() + 1
-            pairs = codes[one] * sizes[1] + codes[other]
-            held: Array = np.bincount(pairs, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
-            allowed = (held >= FEW_UNITS) | (_expected(held) < LEAST_UNITS)
+        for pair in itertools.combinations([name for name in groups if np.ptp(codes[name])], 2):
+            own = [groups[name] for name in pair]
+            counts, expected = self._pairs(*(codes[name] for name in pair), *(int(each.max()) + 1 for each in own))
+            allowed = (counts >= FEW_UNITS) | (expected < LEAST_UNITS)
             if not allowed.all():
-                masks[one, other] = allowed[np.ix_(groups[one], groups[other])]
+                masks[pair] = allowed[np.ix_(*own)]
         return masks
+
+    def _pairs(self, first: NDArray[Any], second: NDArray[Any], n_first: int, n_second: int) -> tuple[Array, Array]:
+        """Counts of pairs of codes by weights, where one of an entity's seven rows counts a seventh, and those that
+        were to be expected, were both columns independent; shape (n_first, n_second).
+        """
+        counts: Array = np.bincount(first * np.int64(n_second) + second, self.weights, n_first * n_second)
+        counts = counts.astype(np.float64).reshape(n_first, n_second)
+        return counts, counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
 
     @property
     def rows_a_unit(self) -> float:
@@ -114,10 +116,7 @@ class AutoregressiveGenerator(Generator):
         default=200_000, ge=100, le=10_000_000, description="Rows learned from at most; a seeded sample."
     )
     least_units: int = Field(
-        default=LEAST_UNITS,
-        ge=1,
-        le=10_000,
-        description="Units of a value or stretch of values, else it is blurred.",
+        default=LEAST_UNITS, ge=1, le=10_000, description="Units of a value or stretch of values, else it is blurred."
     )
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time, about.")
 
@@ -147,8 +146,8 @@ class AutoregressiveGenerator(Generator):
         rng = np.random.default_rng(seed)
         shares = None
         if schema.entity is not None:
-            held = table.rows_per_entity().astype(np.float64)
-            shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
+            counts = table.rows_per_entity().astype(np.float64)
+            shares = tuple((counts / counts.sum()).tolist()) if counts.sum() else (1.0,)
         return self.fitted(table, schema, shares, rng, progress)
 
     def fitted(
@@ -181,23 +180,20 @@ class AutoregressiveGenerator(Generator):
         """The rows, or a sample of them, in codes that are read off them."""
         n = len(table)
         chosen = np.sort(rng.choice(n, self.most_rows, replace=False)) if n > self.most_rows else np.arange(n)
-        columns = table.columns(None)
-        found = {a.name: _taken(columns.parts(a), chosen) for a in Discretizer.by_schema(schema).attributes}
+        columns, values = table.columns(None), dict[str, Array]()
+        for attribute in Discretizer.by_schema(schema).attributes:
+            values[attribute.name] = np.concatenate([np.zeros(0), *columns.parts(attribute)])[chosen]
         weights = _weights(table)[chosen]
         least = min(float(self.least_units), float(weights.sum()) / 2)
         discretizer = quantile_discretizer(
-            schema,
-            found,
-            weights,
-            n_bins=self.n_bins,
-            least_units=least,
-            least_of_class=least * self.least_of_class,
+            schema, values, weights, n_bins=self.n_bins, least_units=least, least_of_class=least * self.least_of_class
         )
+        attributes = discretizer.attributes
+        positions = {at: values[each.name] for at, each in enumerate(attributes) if each.edges is not None}
         cells = {
-            at: each.cells_at(found[each.name]) if each.edges is not None else found[each.name].astype(np.int64)
-            for at, each in enumerate(discretizer.attributes)
+            at: each.cells_at(positions[at]) if at in positions else values[each.name].astype(np.int64)
+            for at, each in enumerate(attributes)
         }
-        positions = {at: found[each.name] for at, each in enumerate(discretizer.attributes) if each.edges is not None}
         return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells, positions), weights)
 
 
@@ -212,11 +208,6 @@ def _note_rare_classes(target: Attribute) -> None:
         warnings.warn(TableNote(note), stacklevel=2)
 
 
-def _expected(held: Array) -> Array:
-    """Counts of pairs, were both columns independent."""
-    return np.asarray(held.sum(axis=1, keepdims=True) * held.sum(axis=0) / held.sum())
-
-
 def _weights(table: TrainingTable) -> Array:
     """One over the rows of each row's unit; a row without an entity is a unit by itself."""
     if table.schema.entity is None:
@@ -224,13 +215,3 @@ def _weights(table: TrainingTable) -> Array:
     entities = table.entities()
     sizes = np.bincount(entities[entities >= 0], minlength=1)
     return np.where(entities < 0, 1.0, 1.0 / np.maximum(sizes[entities], 1))
-
-
-def _taken(parts: Iterator[NDArray[np.generic]], chosen: NDArray[np.intp]) -> Array:
-    """Some rows of a column that comes in parts, shape (n_chosen,)."""
-    made, start = [], 0
-    for part in parts:
-        first, end = np.searchsorted(chosen, [start, start + len(part)])
-        made.append(np.asarray(part[chosen[first:end] - start], dtype=np.float64))
-        start += len(part)
-    return np.concatenate(made) if made else np.zeros(0)

@@ -94,14 +94,14 @@ class Generator(BaseModel):
             train, schema = find_relations(train, schema)
         taken: dict[str, Any] = {"seed": seed, "progress": progress}
         taken |= ({"budget": budget} if self.private else {}) | ({"place": place} if self.resumes else {})
-        held = self._held(schema)
-        if (counted := held.counted) is held:
-            return self.fit_rows(train, held, **taken)
+        whole = self._held(schema)
+        if (counted := whole.counted) is whole:
+            return self.fit_rows(train, whole, **taken)
         from synth.generators.fitting.counted import counted_source, under
 
         mapped = self.promises and self.counts_alone
-        rows = counted_source(train, held, promises=self.promises, mapped=mapped)
-        model: Model = under(self.fit_rows(rows, counted, **taken), held)
+        rows = counted_source(train, whole, promises=self.promises, mapped=mapped)
+        model: Model = under(self.fit_rows(rows, counted, **taken), whole)
         return model
 
     def schema_of_fit(self, schema: object) -> Schema:

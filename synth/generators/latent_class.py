@@ -48,7 +48,6 @@ MOST_POWERS = 24
 N_BATCHES = 3  # marginals are chosen in so many batches; after each the model is fitted anew
 FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
 """Steps of the estimation before the first choice, after each batch, and after the last one."""
-N_STEPS = FIRST_STEPS + N_BATCHES * BATCH_STEPS + LAST_STEPS  # of the estimation, in all
 ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 """Certainty of a structural zero, in units of the noise of its pair, and of any other cell, in rows."""
 
@@ -215,7 +214,7 @@ class LatentClass(MarginalGenerator):
     ) -> Iterator[Measurement]:
         """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
         weights, coarsest = self._pair_weights(fit.schema), table.coarsening.coarsest
-        cliques = [(coarsest(one), coarsest(other)) for one, other in weights]
+        cliques = [(coarsest(first), coarsest(second)) for first, second in weights]
         for clique, weight, counts in zip(cliques, weights.values(), table.each(cliques), strict=True):
             event = events[weight]
             noisy = fit.budget.release(counts, event).astype(np.float64)

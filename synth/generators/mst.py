@@ -125,7 +125,7 @@ class Mst(MarginalGenerator):
         measurements, start = list(one_way), start_from(known, table.domain)
         if events.tree is not None:
             apart = estimate(table.domain, one_way, zeros=zeros, warm_start=start)
-            held = [zero.attributes for zero in zeros]
+            kept = [zero.attributes for zero in zeros]
             noisy = None
             if events.tree.noisy_pairs is not None:
                 noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, events.tree.noisy_pairs, fit.budget)
@@ -133,7 +133,7 @@ class Mst(MarginalGenerator):
             choose = partial(
                 best_of, event=events.tree.choices, budget=fit.budget, sensitivity=fit.schema.max_rows_per_unit
             )
-            tree = self._choose_tree(choose, table, candidates, scores, held, known_names(known))
+            tree = self._choose_tree(choose, table, candidates, scores, kept, known_names(known))
             fit.progress("measuring pairs", None)
             released = fit.budget.release_each(list(table.each(tree)), events.tree.pairs)
             for clique, counts in zip(tree, released, strict=True):
@@ -151,17 +151,17 @@ class Mst(MarginalGenerator):
         table: Counts,
         candidates: Sequence[Clique],
         scores: np.ndarray,
-        held: Sequence[Clique],
-        given: frozenset[str],
+        kept: Sequence[Clique],
+        known: frozenset[str],
     ) -> list[Clique]:
-        """The edges of a spanning tree, each chosen among the pairs that would join two parts; given columns are one.
+        """The edges of a spanning tree, each chosen among the pairs that would join two parts; known columns are one.
 
         Together with the cliques of the structural zeros, which the model holds anyway, they may close loops. A pair
         that would make the model too large is left out, which is public.
         """
         tree: list[Clique] = []
         while True:
-            open_pairs = np.flatnonzero(self._open(table.domain, held, tree, tuple(sorted(given)), candidates))
+            open_pairs = np.flatnonzero(self._open(table.domain, kept, tree, tuple(sorted(known)), candidates))
             if len(open_pairs) == 0:
                 return tree
             tree.append(candidates[open_pairs[choose(scores[open_pairs])]])
@@ -169,14 +169,14 @@ class Mst(MarginalGenerator):
     def _open(
         self,
         domain: Mapping[str, int],
-        held: Sequence[Clique],
+        kept: Sequence[Clique],
         tree: Sequence[Clique],
-        given: Clique,
+        known: Clique,
         pairs: Sequence[Clique],
     ) -> list[bool]:
         """True for pairs that join two parts of the tree and leave the model within its limit; public."""
-        part, linked = pieces(domain, [*tree, given]), pieces(domain, [*held, *tree])
-        cells = cells_with_one_more(domain, [*held, *tree])
+        part, linked = pieces(domain, [*tree, known]), pieces(domain, [*kept, *tree])
+        cells = cells_with_one_more(domain, [*kept, *tree])
         room = self._max_model_cells - cells(())
 
         def fits(a: str, b: str) -> bool:

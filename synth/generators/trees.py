@@ -50,11 +50,11 @@ class Trees(AutoregressiveGenerator):
 
     def _held(self, schema: Schema) -> Schema:
         """The schema as of any generator, but for numbers that repeat another now and then: a mixture learns that."""
-        held = super()._held(schema)
+        whole = super()._held(schema)
         values = {
-            name: c.model_copy(update={"modeled": None}) for name, c in held.columns.items() if _repeats(name, held)
+            name: c.model_copy(update={"modeled": None}) for name, c in whole.columns.items() if _repeats(name, whole)
         }
-        return held.model_copy(update={"columns": {**held.columns, **values}}) if values else held
+        return whole.model_copy(update={"columns": {**whole.columns, **values}}) if values else whole
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress) -> SequentialTrees:
         growth = Growth(self.rounds, self.smallest_leaf, learned.rows_a_unit, self.caution)

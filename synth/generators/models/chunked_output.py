@@ -76,24 +76,24 @@ class SeenOnDisk:
     folder: Path
     index: int
 
-    def taken(self, place: str) -> int:
-        return int(np.load(self._path(place, self.index - 1, "count"))) if self.index else 0
+    def taken(self, where: str) -> int:
+        return int(np.load(self._path(where, self.index - 1, "count"))) if self.index else 0
 
-    def take(self, place: str, n: int) -> None:
-        np.save(self._path(place, self.index, "count"), n)
+    def take(self, where: str, n: int) -> None:
+        np.save(self._path(where, self.index, "count"), n)
 
-    def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def among(self, where: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         distinct, inverse = np.unique(hashes, return_inverse=True)
         is_known = np.zeros(len(distinct), dtype=bool)
         for index in range(self.index):
-            is_known |= np.isin(distinct, np.load(self._path(place, index, "seen")))
+            is_known |= np.isin(distinct, np.load(self._path(where, index, "seen")))
         return is_known[inverse]
 
-    def add(self, place: str, hashes: NDArray[np.uint64]) -> None:
-        np.save(self._path(place, self.index, "seen"), hashes)
+    def add(self, where: str, hashes: NDArray[np.uint64]) -> None:
+        np.save(self._path(where, self.index, "seen"), hashes)
 
-    def _path(self, place: str, index: int, what: str) -> Path:
-        name = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    def _path(self, where: str, index: int, what: str) -> Path:
+        name = hashlib.blake2b(where.encode(errors="surrogatepass"), digest_size=8).hexdigest()
         return self.folder / f"{index:05d}-{name}.{what}.npy"
 
 
@@ -180,7 +180,11 @@ def _check_output(folder: Path, *, force: bool) -> None:
     """Refuse to replace a folder, unless it holds nothing but files such as are written here and is to be replaced."""
     if not (force and is_taken(folder)):
         check_new_folder(folder)
-    elif not folder.is_dir() or folder.is_symlink() or not all(p.match("part-*.parquet") and p.is_file() for p in folder.iterdir()):
+    elif (
+        not folder.is_dir()
+        or folder.is_symlink()
+        or not all(p.match("part-*.parquet") and p.is_file() for p in folder.iterdir())
+    ):
         raise OutputError(
             f"--force replaces a folder that holds nothing but part-*.parquet: {str(folder)!r} is none; name another "
             "or remove it"
