@@ -24,12 +24,13 @@ from synth.dp.statement import RELATION
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
+from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.model import Model
 from synth.generators.models.neural_model import NeuralModel
 from synth.generators.wrapper import cautions
 from synth.schema import Schema, build_schema
-from synth.table import present, violations
+from synth.table import conform, present, violations
 from tests.synth.conftest import CONTENT, make_frame
 
 QUICK = {
@@ -166,6 +167,21 @@ def test_a_saved_model_samples_the_same_or_says_why_it_cannot_be_saved(name: str
     pd.testing.assert_frame_equal(again.sample(50, seed=3), model.sample(50, seed=3))
     assert again.statement == model.statement
     assert {p.suffix for p in (tmp_path / "model").iterdir()} == {".json", ".safetensors"}
+
+
+def test_files_of_rows_are_one_table_and_the_same_by_a_seed(model: Model, schema: Schema, tmp_path: Path) -> None:
+    def written(folder: str, seed: int | None) -> tuple[dict[str, bytes], int]:
+        result = write_rows(model, tmp_path / folder, 250, seed=seed, rows_a_file=90)
+        assert (result.n_rows, result.n_files, result.n_rejected) == (250, 3, None)
+        return {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}, result.seed
+
+    (first, _), (same, _), (other, drawn) = (written(*call) for call in (("one", 2), ("two", 2), ("three", None)))
+    assert first == same != other == written("four", drawn)[0]
+    files = [pd.read_parquet(tmp_path / "one" / name) for name in sorted(first)]
+    together = conform(pd.concat(files, ignore_index=True), schema)
+    assert violations(together, schema) == []
+    assert together["id"].is_unique
+    assert not together.drop(columns="id").duplicated().any()
 
 
 def test_free_text_is_refused_and_a_dropped_column_is_left_out(name: str, frame: pd.DataFrame) -> None:
@@ -583,24 +599,3 @@ def test_an_unknown_generator_and_an_unknown_parameter_name_the_nearest() -> Non
         registry.generator("mts")
     with pytest.raises(JobError, match="did you mean 'epsilon'"):
         registry.generator("mst", epsilom=1.0)
-
-
-def test_a_damaged_a_foreign_and_a_newer_model_are_refused(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
-    fitted("independent", frame, schema).save(tmp_path / "model")
-    description = tmp_path / "model" / "model.json"
-    whole = description.read_text()
-    for text in (
-        whole[:200],
-        whole.replace('"format": 1', '"format": 99', 1),
-        whole.replace('"independent"', '"x"', 1),
-        "{}",
-    ):
-        description.write_text(text)
-        with pytest.raises(ModelError):
-            registry.load_model(tmp_path / "model")
-    description.write_text(whole)
-    (tmp_path / "model" / "arrays.safetensors").write_bytes(b"\x00" * 64)
-    with pytest.raises(ModelError, match="damaged"):
-        registry.load_model(tmp_path / "model")
-    with pytest.raises(ModelError, match="name a saved model"):
-        registry.load_model(tmp_path / "nothing")

@@ -17,13 +17,16 @@ import pandas as pd
 import pytest
 
 from synth import extras
+from synth.domain.counts import CoarseCounts, Coarsening, SpooledTable
 from synth.dp import budget, mechanisms
-from synth.dp.events import StabilityEvent
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import fixed_costs, private_fit, training_data
 from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
+from synth.generators.latent_class import LatentClass
 from synth.generators.mst import Mst
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.wrapper import compose
@@ -89,7 +92,7 @@ def schema_of(unit: str, *, asks: bool = False) -> Schema:
         columns["age"] |= {"measure_spikes": False}
         columns |= {"word": {"kind": "categorical", "categories": ["u", "v"], "missing": True}}
         columns |= {"pay": {"kind": "real", "bounds": [0, 1e6]}}
-    content: dict[str, Any] = {"status": "declared", "n_units": 500, "columns": columns}
+    content: dict[str, Any] = {"status": "declared", "n_units": 500, "target": "word", "columns": columns}
     if unit != "row":
         content |= {"columns": {"who": {"kind": "identifier", "bounds": [0, 99]}, **columns}}
         content |= {"entity": "who", "max_rows_per_unit": 1 if asks else K[unit]} | (
@@ -193,7 +196,8 @@ def test_one_unit_less_moves_every_answer_of_a_fit_by_what_is_paid_for(name: str
 _release, _choose, _named = mechanisms.release, mechanisms.select, mechanisms.name_stable
 _score, _class_scores, _measure = Mst._score, ClassSearch.scores, private_fit.measure_domain
 _positions, _values, _sizes = TrainingTable.place_counts, TrainingTable.value_counts, TrainingTable.rows_per_entity
-_domain_events = fixed_costs.domain_events
+_domain_events, _counted, _each = fixed_costs.domain_events, SpooledTable._counted, CoarseCounts.each
+_estimated, _of_all, _released = LatentClass._estimated, Coarsening.of_all, Budget.release
 
 
 def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
@@ -209,6 +213,35 @@ def _exact_values(counts: Any, event: StabilityEvent, noise: Any) -> Any:
 
 def _of_one_row(schema: Schema, rho: float, delta: float) -> Any:
     return _domain_events(schema.model_copy(update={"max_rows_per_unit": 1}), rho, delta)
+
+
+def _with_sigma(sigma_of: Any) -> Any:
+    """Releases of pairs with other noise than the event has that pays for them."""
+
+    def release(self: Budget, exact: np.ndarray, event: GaussianEvent) -> np.ndarray:
+        if not event.what.startswith("pairs"):
+            return _released(self, exact, event)
+        noisy = self._charge_then_draw(event, lambda: self._noise.gaussian(exact.astype(int), sigma_of(self, event)))
+        return np.asarray(noisy)
+
+    return release
+
+
+def _of_the_heaviest(self: Budget, _: GaussianEvent) -> float:
+    return min(e.sigma for e in self.schedule.events if isinstance(e, GaussianEvent) and e.what.startswith("pairs"))
+
+
+def _made_up_to_n_units(self: SpooledTable, cliques: Any) -> list[np.ndarray]:
+    """Shares of the table in place of counts."""
+    return [np.rint(counts * (500 / max(counts.sum(), 1))).astype(np.int64) for counts in _counted(self, cliques)]
+
+
+def _exact_groups(self: LatentClass, fit: Any, events: Any, discretizer: Any, *more: Any) -> Any:
+    table = fit.train.coded(discretizer)
+    exact = {name: table.counts((name,)) for name in discretizer.sizes}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Coarsening, "of_all", lambda known, masses, *limits: _of_all(known, exact, *limits))
+        return _estimated(self, fit, events, discretizer, *more)
 
 
 Fault = tuple[Any, str, Any, str, str]
@@ -239,6 +272,46 @@ FAULTS: dict[str, Fault] = {
     "scores of marginals that move twice as far": (
         ClassSearch, "scores", lambda self, *args: 2 * _class_scores(self, *args), "latent_class", "row",
     ),
+    "scores squared": (
+        budget, "select", lambda scores, most, event, noise: _choose(scores**2, most, event, noise), "mst", "row",
+    ),
+    "a choice that forgets the rows of an entity": (
+        budget, "select", lambda scores, most, event, noise: _choose(scores, 1.0, event, noise), "mst", "entity",
+    ),
+    "choices with half the noise": (
+        budget, "select", lambda scores, most, event, noise: noise.noisy_max(scores, most / event.epsilon),
+        "mst", "row",
+    ),
+    "half the noise": (
+        budget, "release", lambda exact, event, noise: noise.gaussian(exact, event.sigma / 2), "independent", "row",
+    ),
+    "marginals of pairs counted twice": (
+        budget, "release",
+        lambda exact, event, noise: _release(exact * (1 + event.what.startswith("two-way")), event, noise),
+        "mst", "row",
+    ),
+    "rows counted twice": (
+        SpooledTable, "_counted", lambda self, cliques: [2 * counts for counts in _counted(self, cliques)],
+        "mst", "row",
+    ),
+    "counts made up to the public number": (SpooledTable, "_counted", _made_up_to_n_units, "mst", "row"),
+    "scores as shares of the rows": (
+        ClassSearch, "scores", lambda self, *args: _class_scores(self, *args) * 12 / max(self.counts[0].sum(), 1),
+        "latent_class", "row",
+    ),
+    "pairs of classes counted twice": (
+        CoarseCounts, "each", lambda self, cliques: (2 * counts for counts in _each(self, cliques)),
+        "latent_class", "row",
+    ),
+    "pairs with half the noise": (
+        Budget, "release", _with_sigma(lambda _, event: event.sigma / 2), "latent_class", "row",
+    ),
+    "all pairs at the noise of the heaviest": (Budget, "release", _with_sigma(_of_the_heaviest), "latent_class", "row"),
+    "choices of classes that forget the rows of an entity": (
+        budget, "select", lambda scores, most, event, noise: _choose(scores, 1.0, event, noise), "latent_class",
+        "entity",
+    ),
+    "coarse codes of exact counts": (LatentClass, "_estimated", _exact_groups, "latent_class", "row"),
     "rows of an entity without a bound": (
         private_fit, "bound_contributions", lambda rows, schema, **_: rows, "independent", "entity",
     ),

@@ -1,4 +1,4 @@
-"""Frequent values that a fit measures, and how rows are dealt to the entities of a key."""
+"""Frequent values that a fit measures."""
 
 from typing import Any
 
@@ -9,13 +9,10 @@ import pytest
 from synth.dp.budget import Budget
 from synth.dp.events import StabilityEvent
 from synth.dp.mechanisms import NoNoise
-from synth.errors import ModelError, SchemaError
 from synth.generators import registry
-from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.fixed_costs import measure_domain
 from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
-from synth.generators.models.postprocess import deal, finish
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.schema.kinds.number import MOST_SPIKES
@@ -23,7 +20,9 @@ from synth.table import conform
 from tests.chunks import in_chunks
 
 N_ROWS = 5_000
+
 HEAVY, OF_ONE = 123_457, 777_777
+
 ASKED: dict[str, Any] = {"measure_spikes": True}
 
 
@@ -53,7 +52,7 @@ def measured(frame: pd.DataFrame, schema: Schema, *, exact: bool = True, epsilon
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["independent", "mst", "aim", "latent_class"])
+@pytest.mark.parametrize("name", ["mst", "latent_class"])
 def test_a_heavy_value_is_named_and_drawn_as_often_as_it_is_there(name: str) -> None:
     shares = []
     for schema in (schema_of(), schema_of({"kind": "integer", "bounds": [0, 10**6]})):
@@ -159,109 +158,3 @@ def test_frequent_values_are_the_same_whatever_the_chunks(bounds: dict[str, Any]
         rows = in_chunks(table(), schema, size)
         found = generator.fit(rows, schema, budget=schedule and Budget(schedule, NoNoise())).schema
         assert found.columns["x"].spikes == (HEAVY,)  # type: ignore[union-attr]
-
-
-def test_what_is_computed_is_not_measured() -> None:
-    computed = {"y": {"kind": "integer", "bounds": [0, 2 * 10**6], **ASKED}}
-    with pytest.raises(SchemaError, match="column='y' is computed, and what is computed is not measured"):
-        schema_of(columns=computed, constraints=[{"kind": "formula", "column": "y", "expression": "x + x"}])
-
-
-def test_a_schedule_for_listed_values_is_refused_where_they_are_to_be_measured() -> None:
-    generator = Independent(epsilon=1.0)
-    assert isinstance(generator, PrivateGenerator)
-    other = schema_of({"kind": "integer", "bounds": [0, 10**6], "spikes": [HEAVY]})
-    schedule = generator.schedule(other)
-    assert schedule is not None
-    with pytest.raises(Exception, match="not on the schedule"):
-        generator.fit(table(), schema_of(), budget=Budget(schedule))
-
-
-COLUMNS: dict[str, Any] = {
-    "who": {"kind": "identifier", "template": "P-####"},
-    "visit": {"kind": "integer", "bounds": [1, 500], "missing": True},
-    "sex": {"kind": "categorical", "categories": ["f", "m"]},
-}
-
-
-def schema(*columns: str, **more: Any) -> Schema:
-    content = {"status": "declared", "n_units": 500, "entity": "who", "max_rows_per_unit": 3, "columns": COLUMNS}
-    return build_schema({**content, "constraints": [{"kind": "unique", "columns": columns}], **more})
-
-
-def rows(n_values: int, n: int = 300, seed: int = 0) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    visit = pd.array(rng.integers(1, n_values + 1, n), dtype="Int64")
-    return pd.DataFrame({"visit": visit, "sex": rng.choice(["f", "m"], n)})
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        (["who"], "an entity may have several rows"),
-        (["other", "visit"], "column='other' is of kind identifier, which never repeats by itself"),
-    ],
-)
-def test_a_key_holds_more_than_the_entity_and_no_other_identifier(columns: list[str], words: str) -> None:
-    with pytest.raises(SchemaError, match=words):
-        schema(*columns, columns={**COLUMNS, "other": {"kind": "identifier", "template": "##"}})
-
-
-def test_rows_are_dealt_for_one_key() -> None:
-    keys = [{"kind": "unique", "columns": ["who", name]} for name in ("visit", "sex")]
-    with pytest.raises(SchemaError, match=r"constraints\.1 is a second key"):
-        schema("who", "visit", constraints=keys)
-
-
-@pytest.mark.parametrize("n_values", [400, 20, 3])
-def test_no_entity_holds_a_value_twice_and_sizes_stay(n_values: int) -> None:
-    owner = np.repeat(np.arange(100), 3)
-    drawn = rows(n_values)
-    if n_values == 3:  # every entity needs each of the three values
-        drawn["visit"] = pd.array(np.random.default_rng(0).permutation(np.tile([1, 2, 3], 100)), dtype="Int64")
-    dealt = deal(drawn, owner, schema("who", "visit"), np.random.default_rng(1))
-    assert not drawn.assign(who=dealt).duplicated(["who", "visit"]).any()
-    assert (np.bincount(dealt) == 3).all()
-
-
-def test_rows_change_hands_among_entities_that_agree_only() -> None:
-    drawn = rows(30).sort_values("sex").reset_index(drop=True)
-    owner = np.repeat(np.arange(150), 2)
-    first_m = int((drawn["sex"] == "f").sum())
-    owner[first_m:] += first_m % 2  # no entity has both
-    made = schema("who", "visit", constant_in_entity=["sex"])
-    dealt = deal(drawn, owner, made, np.random.default_rng(1))
-    table = drawn.assign(who=dealt)
-    assert not table.duplicated(["who", "visit"]).any()
-    assert len(table.drop_duplicates(["who", "sex"])) == len(table.drop_duplicates("who"))
-
-
-def test_a_missing_part_repeats_nothing_and_nothing_changes_without_a_key() -> None:
-    drawn = rows(5).assign(visit=pd.array([pd.NA] * 300, dtype="Int64"))
-    owner = np.repeat(np.arange(100), 3)
-    assert deal(drawn, owner, schema("who", "visit"), np.random.default_rng(0)) is owner
-    assert deal(rows(1), owner, schema("visit"), np.random.default_rng(0)) is owner
-
-
-def test_what_no_way_of_dealing_keeps_is_said() -> None:
-    with pytest.raises(ModelError, match="cannot be dealt to entities so that 'who' and 'visit' never repeat together"):
-        deal(rows(2), np.repeat(np.arange(100), 3), schema("who", "visit"), np.random.default_rng(0))
-
-
-def test_rows_of_an_entity_stay_together_and_rows_stay_whole() -> None:
-    drawn = rows(10)
-    table = finish(drawn, schema("who", "visit"), (0.2, 0.3, 0.5), np.random.default_rng(0))
-    assert not table.duplicated(["who", "visit"]).any()
-    assert (table["who"] != table["who"].shift()).sum() == table["who"].nunique()
-    pd.testing.assert_frame_equal(
-        *(t.sort_values(["visit", "sex"], ignore_index=True)[["visit", "sex"]] for t in (drawn, table)),
-        check_dtype=False,
-    )
-
-
-def test_a_fitted_generator_keeps_the_key_of_its_entities() -> None:
-    made = schema("who", "visit")
-    train = rows(40).assign(who=[f"P-{i // 3:04d}" for i in range(300)])
-    table = registry.generator("independent").fit(train, made, seed=0).sample(300, seed=1)
-    assert table["who"].duplicated().any()
-    assert not table.dropna().duplicated(["who", "visit"]).any()
