@@ -153,15 +153,11 @@ class Conditional:
 
 @dataclass(frozen=True, eq=False)
 class TrainingColumn:
-    """*Sensitive*. A column and what it is learned from.
-
-    Attributes:
-        rows: features, shape (n, n_features).
-        codes: of the column, shape (n,).
-        scores: by which its values are ordered, shape (n,); `None`: they have no order.
-        ranks: of the middle of each value's cell within its code, shape (n,); `None`: each code has one cell.
-        widths: of that cell, as a share of its code's mass, shape (n,); `None` with `ranks`.
-        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    """*Sensitive*. A column, and the features `rows`, shape (n, n_features), that it is learned from; shape (n,) each.
+    `scores`: by which values are ordered; `None`: they have no order.
+    `ranks`, `widths`: the middle of each value's cell within its code and the cell's share of it; `None`: codes have
+    one cell.
+    `weights`: at most one for all rows of a unit together.
     """
 
     rows: Features = field(repr=False)

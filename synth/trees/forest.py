@@ -139,10 +139,7 @@ class Growth:
         return math.ceil(self.smallest_leaf * self.rows_a_unit)
 
     def boosted(self, rows: Features, response: Array, objective: Objective) -> Forest:
-        """Trees whose sum is the log-odds of a response of 0 and 1, or the mean of a number.
-        `rows`: shape (n, n_features).
-        `response`: shape (n,), not constant.
-        """
+        """Trees whose sum is the log-odds of a response of 0 and 1, or the mean of a number; it is not constant."""
         from sklearn.ensemble._hist_gradient_boosting.grower import TreeGrower
 
         bins, cuts = _binned(rows)
@@ -182,11 +179,7 @@ class Growth:
         return Forest.of([([0], [0.0], [-1], [-1], [start]), *trees], rows.shape[1])
 
     def cart(self, rows: Features, response: Array, weights: Array, seed: int) -> Forest:
-        """One regression tree (CART); its leaves have no values.
-        `rows`: shape (n, n_features).
-        `response`: shape (n,).
-        `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
-        """
+        """One regression tree (CART), whose leaves have no values; `weights`: at most one for all rows of a unit."""
         from sklearn.tree import DecisionTreeRegressor
 
         share = min(REFINED * self.smallest_leaf / weights.sum(), 0.5)

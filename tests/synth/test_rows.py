@@ -16,9 +16,8 @@ from synth.chunks import LARGEST, Part, permuted
 from synth.declare import declare_schema, unconfirmed
 from synth.errors import SchemaError
 from synth.generators.models.chunked_output import SeenOnDisk
-from synth.identifiers import ENOUGH, capacity, check_room, generate, room_of
+from synth.identifiers import ENOUGH, capacity, generate, room_of
 from synth.infer import infer_schema
-from synth.personal import check_room as check_personal
 from synth.personal import generate as personal
 from synth.row_hash import content_keys, content_sums, tickets
 from synth.schema import Schema, build_schema
@@ -54,14 +53,6 @@ def test_an_entity_is_on_one_side_only(visits: tuple[pd.DataFrame, Schema], priv
     assert repr(sides) == f"<Split: {len(train):,} training rows and {len(holdout):,} held out>"
     first, second = halves(holdout, schema, seed=1)
     assert not set(first["patient"]) & set(second["patient"])
-
-
-def test_removing_one_entity_moves_no_other_where_the_split_is_keyed(visits: tuple[pd.DataFrame, Schema]) -> None:
-    frame, schema = visits
-    gone = frame["patient"].iloc[77]
-    before = split_table(frame, schema, private=True).holdout
-    after = split_table(frame[frame["patient"] != gone].reset_index(drop=True), schema, private=True).holdout
-    assert set(before["patient"]) - {gone} == set(after["patient"]) - {gone}
 
 
 def test_a_split_that_is_not_private_keeps_the_shares_of_the_target(schema: Schema, frame: pd.DataFrame) -> None:
@@ -302,21 +293,6 @@ def test_a_format_with_more_room_than_any_table_needs_is_used_all_over() -> None
         assert {text[place] for text in texts} == set("0123456789abcdef")
 
 
-def test_a_format_too_narrow_for_all_parts_is_known_before_any_is_made() -> None:
-    widest = IdentifierColumn(bounds=(-(2**63), 2**63 - 1))
-    for narrow in (IdentifierColumn(bounds=(1, 19)), IdentifierColumn(template="#")):
-        with pytest.raises(SchemaError, match=r"room for 1[09] values, too few for this table"):
-            check_room(narrow, 20)
-    check_room(IdentifierColumn(bounds=(1, 19)), 19)
-    check_room(widest, 10**12)
-    phone = PersonalColumn(personal="phone", template="555-01##", unique=True)
-    with pytest.raises(SchemaError, match="too few different values"):
-        check_personal(phone, 101)
-    check_personal(phone, 100)
-    check_personal(phone.model_copy(update={"unique": False}), 101)
-    check_personal(PersonalColumn(personal="name", unique=True), 10**12)
-
-
 def table_of_visits() -> pd.DataFrame:
     """Two visits of every patient, with a column of every kind that `infer` proposes limits for."""
     rng, n = np.random.default_rng(5), 300
@@ -369,12 +345,6 @@ def test_every_limit_is_told_and_none_of_its_values(proposal: Path) -> None:
     limits = [limit for column in schema.columns.values() for limit in getattr(column, "bounds", None) or ()]
     for value in ("P-", "North", *map(str, limits)):
         assert not [text for text in found.values() if value in text], value
-
-
-def test_what_is_measured_or_dropped_asserts_no_limit(proposal: Path) -> None:
-    assert not {"pay", "town"} & set(told(proposal, measure=["pay", "town"]))
-    change(proposal, '[columns.number]\nkind = "identifier"', '[columns.number]\nkind = "identifier"\ndrop = true')
-    assert "number" not in told(proposal)
 
 
 @pytest.mark.parametrize("noted", ["read_off = true", "[read_off.columns]\nage = { lower = '452' }"])

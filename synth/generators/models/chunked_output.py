@@ -6,7 +6,6 @@ What may not repeat is kept on disk, 8 bytes a value, one part in memory at a ti
 """
 
 import hashlib
-import math
 import secrets
 import shutil
 import tempfile
@@ -30,18 +29,13 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import write_table
 
-_NEVER = 32
-"""Minus the logarithm of how likely it is that a table has fewer entities than are counted on, at most."""
 ROWS_A_FILE = 1_000_000  # rows that one file holds at most, unless told
 
 
 def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows: int) -> None:
-    """Refuse a table for which there are too few identifiers, or unique personal data that numbers tell apart.
-
-    One that may come out at its last entities is not refused: the file for which they do is.
-    """
+    """Refuse a table for which there surely are too few identifiers, or unique personal data that numbers tell apart."""
     of_entity = (schema.entity, *schema.constant_in_entity)
-    n_entities = n_rows if entity_shares is None else least_entities(entity_shares, n_rows)
+    n_entities = n_rows if entity_shares is None else -(-n_rows // len(entity_shares))
     for name in schema.kept:
         column: Any = schema.columns[name]
         n = n_entities if name in of_entity else n_rows
@@ -49,21 +43,6 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
             identifiers.check_room(column, n)
         elif column.is_personal:
             personal.check_room(column, n)
-
-
-def least_entities(shares: tuple[float, ...], n_rows: int) -> int:
-    """The least number of entities of so many rows: surely, or next to surely where that is more.
-
-    Source: Bernstein's inequality, for the sum of the sizes.
-
-    >>> least_entities((0.5, 0.5), 1_000_000), least_entities((0.5, 0.5), 10)
-    (664475, 5)
-    """
-    sizes = np.arange(1, len(shares) + 1)
-    mean = float(np.average(sizes, weights=shares))
-    variance = float(np.average((sizes - mean) ** 2, weights=shares))
-    deviation = math.sqrt(2 * _NEVER * n_rows * variance / mean) + len(shares) * _NEVER / 3
-    return max(math.floor((n_rows - deviation) / mean), -(-n_rows // len(shares)))
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ import pytest
 
 from synth.errors import JobError, ModelError, OutputError, SchemaError
 from synth.generators import registry
-from synth.generators.models.chunked_output import least_entities, write_rows
+from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.model import Model
-from synth.generators.models.postprocess import entity_of_rows
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
 
@@ -100,17 +99,6 @@ def test_the_folder_holds_files_of_one_table_and_nothing_else(model: Model, whol
     assert list(together.columns) == list(visits.kept)
 
 
-@pytest.mark.parametrize(("rows", "rows_a_file", "sizes"), [
-    (10, 4, [3, 3, 4]), (8, 4, [4, 4]), (3, 4, [3]), (4, 4, [4]), (21, 10, [7, 7, 7]),
-])  # fmt: skip
-def test_rows_are_spread_evenly_over_as_few_files_as_will_do(
-    tmp_path: Path, rows: int, rows_a_file: int, sizes: list[int]
-) -> None:
-    written = write_rows(plain(narrow(unique=False)), tmp_path / "out", rows, seed=0, rows_a_file=rows_a_file)
-    assert [len(frame) for frame in read(tmp_path / "out")] == sizes
-    assert (written.n_rows, written.n_files) == (rows, len(sizes))
-
-
 def test_names_numbers_and_keys_do_not_repeat_from_file_to_file(whole: Path) -> None:
     together = pd.concat(read(whole), ignore_index=True)
     assert together["row"].is_unique
@@ -184,7 +172,7 @@ def test_entities_that_one_large_sample_has_names_for_have_them_in_many_files(tm
 
 def test_too_few_names_are_refused_before_any_row_is_drawn_where_that_can_be_known(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="room for 1000 values, too few for this table"):
-        write_rows(two_rows_each("P-###"), tmp_path / "out", 2000, seed=0, rows_a_file=100, progress=stopping(1))
+        write_rows(two_rows_each("P-###"), tmp_path / "out", 2001, seed=0, rows_a_file=100, progress=stopping(1))
     rows = plain(narrow(unique=False, id={"kind": "identifier", "template": "A##"}))
     with pytest.raises(SchemaError, match="room for 2600 values, too few for this table"):
         write_rows(rows, tmp_path / "out", 2601, seed=0, rows_a_file=100, progress=stopping(1))
@@ -192,18 +180,6 @@ def test_too_few_names_are_refused_before_any_row_is_drawn_where_that_can_be_kno
     with pytest.raises(SchemaError, match="too few different values"):
         write_rows(cards, tmp_path / "out", 11, seed=0, rows_a_file=5, progress=stopping(1))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_table_is_next_to_surely_not_refused_for_entities_that_it_may_not_have() -> None:
-    """20 tables for each distribution of sizes, one of them with few entities that hold most rows."""
-    rng = np.random.default_rng(0)
-    for shares in ([1.0], [0.5, 0.5], [0.2, 0.3, 0.1, 0.4], [0.999, *[0.0] * 998, 0.001]):
-        for n_rows in (1, 10, 1000, 50_000):
-            least = least_entities(tuple(shares), n_rows)
-            assert least >= -(-n_rows // len(shares))
-            found = [entity_of_rows(np.array(shares), n_rows, rng)[-1] + 1 for _ in range(20)]
-            assert min(found) >= least
-    assert least_entities((0.5, 0.5), 10**6) > 0.99 * 10**6 / 1.5
 
 
 def stopping(at: int) -> Callable[[str, float | None], None]:

@@ -6,7 +6,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ from scipy import stats
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.events import GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.schedule import Schedule
-from synth.errors import BudgetError, JobError
+from synth.errors import BudgetError
 from synth.generators import registry
 from synth.generators.aim import Aim
 from synth.generators.auto import FEW_COLUMNS, Auto
@@ -119,29 +118,9 @@ def test_epsilon_is_what_dp_accounting_says_of_the_same_events(schedule: Schedul
     assert schedule.epsilon == pytest.approx(epsilon_by_losses(schedule), rel=1e-3)
 
 
-def test_the_frequent_values_of_each_column_are_an_event_of_their_own(unit_schema: Schema, schedule: Schedule) -> None:
-    named = [event for event in schedule.events if isinstance(event, StabilityEvent)]
-    assert [event.what for event in named] == [f"frequent values of column {n!r}" for n in unit_schema.spikes_measured]
-    # .03 of rho a column up to 5,000 units of one row each, and 2% of delta for both.
-    n_units = 100_000 / unit_schema.max_rows_per_unit
-    for event in named:
-        assert event.rho == pytest.approx(0.03 * (5_000 / n_units) ** (2 / 3) * rho_on_paper(schedule))
-        assert event.sensitivity == unit_schema.max_rows_per_unit
-    stated, by_hand = sum(event.delta for event in named), named_alone(schedule)
-    # Of large noise a bound of the tail is stated, a few percent above it.
-    assert by_hand <= stated <= 1.06 * by_hand
-    assert stated <= 0.02 * DELTA
-
-
 def test_the_whole_budget_is_planned_and_no_more(schedule: Schedule) -> None:
     assert 0.995 * EPSILON <= schedule.epsilon <= EPSILON
     assert schedule.delta == DELTA
-
-
-def test_half_of_the_rest_for_choices_is_refused_where_noisy_pairs_double_it() -> None:
-    assert registry.generator("aim", choices_share=0.5)
-    with pytest.raises(JobError, match=r"leaves nothing to measure; choose a share below 0\.5"):
-        registry.generator("aim", choices_share=0.5, choices="noisy_pairs")
 
 
 @pytest.mark.parametrize("name", ["mst", "aim"])
@@ -241,22 +220,6 @@ def test_less_epsilon_columns_to_measure_and_more_rows_of_a_unit_are_expected_to
         outlook(kind(), schema_of())
 
 
-@pytest.mark.statistical
-def test_the_error_of_a_column_bounds_that_of_a_real_fit_and_is_near_it() -> None:
-    """Five fits, on the column whose cells are its codes; what noise moves is a mean over six cells each."""
-    towns = np.random.default_rng(0).choice(list("abcdef"), N_ROWS)
-    schema = schema_of()
-    schema = schema.model_copy(update={"columns": {"town": schema.columns["town"]}})
-    generator = Independent(epsilon=0.4)
-    expected, shares = outlook(generator, schema), np.append(np.unique(towns, return_counts=True)[1] / N_ROWS, [0, 0])
-    errors = []
-    for _ in range(5):
-        town = generator.fit(pd.DataFrame({"town": towns}), schema).distribution.marginal(("town",))  # type: ignore[union-attr]
-        errors.append(np.abs(town / town.sum() - shares).sum() / 2)
-    # `other` and `missing` cannot occur and are held at zero, so that six of eight codes are noisy.
-    assert expected.columns["town"] / 3 < np.mean(errors) < expected.columns["town"]
-
-
 BOUNDS, SPIKES = "bounds of column 'x0'", "frequent values of column 's0'"
 
 
@@ -268,18 +231,6 @@ def schema(n_units: int, k: int = 1, n_numbers: int = 1, n_lists: int = 0, n_spi
     spiked = {f"s{place}": {"kind": "real", "bounds": [0, 1], "measure_spikes": True} for place in range(n_spiked)}
     columns = {**who, **numbers, **lists, **spiked}
     return build_schema({"status": "declared", "n_units": n_units, "columns": columns, **entity})
-
-
-def test_the_share_of_bounds_shrinks_as_units_grow_and_what_they_stand_out_by_grows() -> None:
-    sizes = (100, 400, 1_338, 10_000, 50_000, 10**6)
-    shares = [domain_shares(schema(n))[BOUNDS] for n in sizes]
-    assert shares == sorted(shares, reverse=True)
-    assert shares[1] == pytest.approx(0.25)
-    assert shares[4] == pytest.approx(0.01)
-    signals = [n * share**0.5 for n, share in zip(sizes, shares, strict=True)]
-    assert signals == sorted(signals)
-    # Noise is k times as large: an entity of k rows counts as a k-th of a unit.
-    assert domain_shares(schema(3_000, k=3)) == domain_shares(schema(1_000))
 
 
 @given(
@@ -351,17 +302,6 @@ def test_limits_are_of_the_signal_which_several_rows_of_an_entity_divide(k: int)
     assert names == ["independent", "latent_class", "latent_class", "aim", "aim", "latent_class"]
     single = build_schema({**content, "entity": "who", "max_rows_per_unit": 1, "n_units": 10**6})
     assert Auto(epsilon=1.0, delta=1e-8).signal(single) == pytest.approx(k * per_unit * 10**6)
-
-
-def test_an_order_of_entities_of_one_row_tells_no_pairs() -> None:
-    content = schema_of_sizes(8, 0, 50_000).model_dump(mode="json")
-    keys = {
-        "who": {"kind": "identifier", "bounds": [0, 10**9]},
-        "when": {"kind": "date", "bounds": ["2020-01-01", "2021-01-01"]},
-    }
-    histories = {**content, "columns": {**keys, **content["columns"]}, "entity": "who", "order": "when"}
-    for k, kind in ((1, LatentClass), (2, Aim)):
-        assert isinstance(Auto(epsilon=1.0).chosen(build_schema({**histories, "max_rows_per_unit": k})), kind)
 
 
 def test_the_schedule_is_that_of_the_generator_chosen() -> None:

@@ -68,18 +68,6 @@ def test_rows_of_an_entity_hold_the_same_values_in_what_is_constant(firm: Model)
     assert synthetic.groupby("who")["visit"].nunique().max() > 1
 
 
-def test_the_rows_are_those_that_were_drawn(visits: pd.DataFrame) -> None:
-    """Of the same generator, seed and draw, in another order: the distribution of rows cannot differ."""
-    fits = [
-        registry.generator("mst").fit(visits, build_schema(content(constant_in_entity=constant)), seed=0)
-        for constant in ([], ["region", "sex"])
-    ]
-    one, other = (fit.sample(2000, seed=4).drop(columns="who") for fit in fits)
-    assert one.dtypes.equals(other.dtypes)
-    # As texts, so that missing values have a place in the order.
-    assert sorted(map(repr, one.to_numpy().tolist())) == sorted(map(repr, other.to_numpy().tolist()))
-
-
 def sizes(owner: np.ndarray) -> np.ndarray:
     """Share of entities with 1, 2, ..., 5 rows."""
     of_each = np.bincount(np.bincount(owner), minlength=6)[1:]

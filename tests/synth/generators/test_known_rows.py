@@ -136,15 +136,6 @@ def test_constraints_hold_beside_what_is_given_and_the_rest_follows(name: str) -
             assert np.abs(cumulative[0] - cumulative[1]).max() < (0.25 if name == "arn" else 0.15)
 
 
-def test_a_private_model_reads_nothing_but_what_is_given() -> None:
-    drawn = registry.generator("mst", epsilon=2.0).fit(chain(), CHAIN)
-    statement = drawn.statement
-    assert statement is not None
-    rows = drawn.sample(given=pd.DataFrame({"first": ["c"] * 500 + ["a"] * 500}), seed=0)
-    assert drawn.statement == statement
-    assert rows["amount"].head(500).mean() > rows["amount"].tail(500).mean() + 10
-
-
 def test_values_of_rows_and_shares_of_a_column_go_together() -> None:
     given = pd.DataFrame({"first": ["a", "c"] * 500})
     drawn = model("trees", "chain").sample(given=given, balance={"last": {"x": 1, "y": 3}}, seed=0)
@@ -336,12 +327,6 @@ def test_numbers_are_balanced_over_values_that_are_named(balanced: Model) -> Non
     assert (drawn.loc[drawn["age"] == 60, "job"] == "nurse").mean() > 0.5
 
 
-def test_what_is_given_holds_in_every_part(balanced: Model) -> None:
-    drawn = balanced.sample(120, seed=1, given={"flag": True}, balance={"ill": None})
-    assert drawn["flag"].all()
-    assert counted(drawn["ill"]) == {True: 60, False: 60}
-
-
 def test_a_column_that_another_determines_is_balanced() -> None:
     pairs = [["Rome", "RM"], ["Milan", "MI"], ["Paris", "PA"]]
     schema = build_schema({
@@ -420,13 +405,6 @@ def test_codes_are_drawn_from_the_posterior() -> None:
         np.add.at(counts, (rows[:, 0], rows[:, 2]), 1)
         expected = len(rows) * joint[:, known] / joint[:, known].sum()
         assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
-
-
-def test_a_row_that_no_class_can_have_is_filled_in_by_the_shares_of_all() -> None:
-    tables = [np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([[0.9, 0.1], [0.1, 0.9]])]
-    model = LatentClasses({"a": 2, "b": 2}, np.array([0.5, 0.5]), tables, 1.0)
-    drawn = sample_classes(model, 4000, np.random.default_rng(0), {"a": np.ones(4000, dtype=np.int32)})
-    assert abs(drawn[:, 1].mean() - 0.5) < 5 * 0.5 / np.sqrt(4000)
 
 
 def parity(n_rows: int) -> tuple[pd.DataFrame, Schema]:

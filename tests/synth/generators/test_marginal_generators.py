@@ -1,6 +1,5 @@
 """What generators of noisy marginals keep of related columns, and what decides on their rounds, codes and weights."""
 
-import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -12,14 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import synth
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.generators import latent_class
-from synth.generators.aim import GROWTH, Aim
+from synth.generators.aim import Aim
 from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.latent_class import FINER, LatentClass, pairs_of
 from synth.generators.mst import Mst
@@ -47,13 +45,6 @@ def injected(generator: Any, frame: pd.DataFrame, schema: Schema) -> Any:
     schedule = generator.schedule(schema)
     model = generator.fit(frame, schema, budget=Budget(schedule, InjectedNoise(np.random.default_rng(1))))
     return model.sample(20_000, seed=1)
-
-
-def test_a_round_of_a_later_stage_costs_more() -> None:
-    schedule = Aim(epsilon=1.0, rounds=10).schedule(schema_of(5))
-    assert schedule is not None
-    costs = [e.rho / e.count for e in schedule.events if isinstance(e, GaussianEvent)][1:]
-    assert [later / earlier for earlier, later in itertools.pairwise(costs)] == pytest.approx([GROWTH] * 2)
 
 
 def test_more_budget_measures_more_and_never_beyond_what_the_columns_can_use() -> None:
@@ -194,35 +185,6 @@ def test_coarse_codes_keep_relations_that_noise_hides_between_fine_ones() -> Non
     assert kept[0] < 0.2
 
 
-LEVELS = np.repeat(np.arange(8), [4000, 3000, 2000, 500, 40, 30, 20, 10])
-
-
-def schema(**roles: object) -> Schema:
-    columns = {
-        "level": {"kind": "categorical", "categories": list(range(8)), "ordered": True},
-        "town": {"kind": "categorical", "categories": ["a", "b"]},
-    }
-    return build_schema({"status": "declared", "n_units": len(LEVELS), "columns": columns, **roles})
-
-
-def labels(**roles: object) -> list[str]:
-    table = pd.DataFrame({"level": LEVELS, "town": np.where(LEVELS > 3, "a", "b")})
-    model: Any = synth.fit(table, schema(**roles), "independent", epsilon=20.0, delta=1e-6, n_bins=10)
-    found: list[str] = model.discretizer.labels("level")
-    return found
-
-
-def test_rare_levels_are_merged_with_their_neighbors() -> None:
-    assert labels() == ["0", "1", "2", "3 to 7", "other", "missing"]
-
-
-def test_values_are_drawn_within_merged_levels_by_their_share() -> None:
-    table = pd.DataFrame({"level": LEVELS, "town": np.where(LEVELS > 3, "a", "b")})
-    drawn = synth.fit(table, schema(), "independent", epsilon=20.0, delta=1e-6, n_bins=10).sample(9600, seed=0)
-    counts = drawn["level"].value_counts().reindex(range(8), fill_value=0).to_numpy(dtype=float)
-    assert counts == pytest.approx(np.bincount(LEVELS), abs=60)
-
-
 def of_entities(schema: Schema, k: int) -> Schema:
     content = schema.model_dump(mode="json", exclude_unset=True)
     who = {"who": {"kind": "identifier", "bounds": [0, 10**6]}}
@@ -280,17 +242,6 @@ def test_weights_of_pairs_are_powers_of_two_nearest_to_the_products_the_least_of
         ("c0", "c1"): 32.0, ("c0", "c2"): 8.0, ("c0", "c3"): 8.0, ("c1", "c2"): 4.0, ("c1", "c3"): 8.0,
         ("c2", "c3"): 1.0,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("weight", [1e-300, 1e-9, 1000.0])
-def test_the_least_and_the_largest_weights_leave_a_plan(weight: float) -> None:
-    generator, schema = LatentClass(epsilon=1.0, workload={"c0": weight, "c1": weight}), schema_of(4)
-    schedule = generator.schedule(schema)
-    assert schedule is not None
-    assert 0.99 < schedule.epsilon <= 1.0
-    names = np.array(["x", "y", "z"], dtype=object)
-    frame = pd.DataFrame({name: names[np.arange(60) % 3] for name in schema.columns})
-    assert len(generator.fit(frame, schema).sample(10, seed=0)) == 10
 
 
 def test_more_budget_chooses_more_and_tells_more_codes_apart_within_limits() -> None:
@@ -426,18 +377,3 @@ def test_few_rows_break_a_constraint_whose_zeros_are_measured(kind: str, monkeyp
     # The second fit knows of no zeros: what they are good for shows.
     assert shares[0] < 0.07
     assert shares[1] > 1.5 * shares[0]
-
-
-def test_categories_are_fewer_where_all_columns_have_too_many_codes() -> None:
-    columns = {f"c{i}": {"kind": "categorical", "categories": [str(j) for j in range(60)]} for i in range(12)}
-    numbers = {f"n{i}": {"kind": "integer", "bounds": [0, 99]} for i in range(2)}
-    schema = build_schema({"status": "declared", "n_units": 10_000, "columns": {**columns, **numbers}})
-    generator = LatentClass(epsilon=1.0)
-    few = {name: 62 if name in columns else 24 for name in schema.modeled}
-    assert generator.n_categories(schema, few) == 100
-    assert generator.n_categories(schema, {**few, **dict.fromkeys(columns, 402)}) == 100
-    many = {f"c{i}": {"kind": "categorical", "categories": ["a"]} for i in range(300)}
-    wide = build_schema({"status": "declared", "n_units": 10_000, "columns": many})
-    assert generator.n_categories(wide, dict.fromkeys(wide.modeled, 402)) == 4
-    forty = build_schema({"status": "declared", "n_units": 10_000, "columns": dict(list(many.items())[:40])})
-    assert generator.n_categories(forty, dict.fromkeys(forty.modeled, 402)) == 25  # 40 x 27 codes

@@ -60,24 +60,19 @@ def refusal(folder: Path) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(
-    ("text", "clause"),
-    [
-        ("[" * 10**5, "damaged"), ('{"format": ' + "9" * 5000 + "}", "damaged"), ('{"format": NaN}', "damaged"),
-        ("{}", "damaged"), ("{", "damaged"), ('{"format": 99}', "upgrade understudy"),
-        ('"generator": "independent"', "unknown generator"), ('"total": ', "damaged"), ('"mass": [', "damaged"),
-    ],
-    ids=lambda each: each[:20],
-)  # fmt: skip
+DAMAGED: list[tuple[str, str, str]] = [
+    ("", "[" * 10**5, "damaged"), ("", '{"format": ' + "9" * 5000 + "}", "damaged"), ("", '{"format": NaN}', "damaged"),
+    ("", "{}", "damaged"), ("", "{", "damaged"), ('"format": 1', '"format": 99', "upgrade understudy"),
+    ('"independent"', '"x"', "unknown generator"), ('"total": ', '"total": -', "damaged"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "clause"), DAMAGED, ids=lambda each: each[:20])
 def test_a_description_that_is_damaged_newer_or_foreign_is_refused(
-    saved: Path, text: str, clause: str, tmp_path: Path
+    saved: Path, old: str, new: str, clause: str, tmp_path: Path
 ) -> None:
-    """One that is no JSON of its own is broken at that place."""
-    whole, arrays = (saved / DESCRIPTION).read_text(), contents(saved)[1]
-    content = text if text.startswith(("{", "[")) else whole.replace(text, '"generator": "x' + text[:0] + '"', 1)
-    if text in ('"total": ', '"mass": ['):
-        content = whole.replace(text, text + "-1e308, " * text.endswith("[") + "-" * text.endswith(" "), 1)
-    assert clause in str(refusal(written(tmp_path / "m", content, arrays)))
+    text = (saved / DESCRIPTION).read_text().replace(old, new, 1) if old else new
+    assert clause in str(refusal(written(tmp_path / "m", text, contents(saved)[1])))
 
 
 def test_arrays_that_are_missing_or_of_another_shape_and_folders_of_no_model_are_refused(

@@ -22,7 +22,6 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.models import constraints as module
 from synth.generators.models.constraints import ENOUGH, REJECTED, draw_lawful, structural_zeros
 from synth.generators.mst import Mst
-from synth.marginals import Factor, Measurement, estimate, sample
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 
@@ -195,28 +194,6 @@ def test_the_sentence_names_the_constraint_that_is_hardest() -> None:
     schema = build_schema({**NUMBERS, "columns": columns, "constraints": constraints})
     with pytest.raises(ModelError, match=r"that 'c' is a \* 1000 within its bounds"):
         draw_lawful(Source(0.5), 10, schema)
-
-
-def test_structural_zeros_spare_most_of_the_rejected_rows(table: pd.DataFrame, schema: Schema) -> None:
-    discretizer = Discretizer.by_schema(schema)
-    codes = discretizer.encode(table)
-    measurements = [
-        Measurement((name,), np.bincount(codes[:, i], minlength=size).astype(np.float64), 1.0)
-        for i, (name, size) in enumerate(discretizer.sizes.items())
-    ]
-
-    def rejected(zeros: tuple[Factor, ...]) -> int:
-        model = estimate(discretizer.sizes, measurements, zeros=zeros, n_iterations=50)
-        rng = np.random.default_rng(0)
-
-        def draw(n: int) -> pd.DataFrame:
-            return discretizer.decode(sample(model, n, rng), rng)
-
-        return int(draw_lawful(draw, 1000, schema).attrs[REJECTED])
-
-    zeros = structural_zeros(schema, discretizer)
-    assert [factor.attributes for factor in zeros] == [("education", "education-num"), ("start", "end")]
-    assert rejected(zeros) < 0.2 * rejected(())
 
 
 NOON = dt.datetime(2020, 3, 1, 12)

@@ -1,7 +1,6 @@
 """What is measured next: candidates and their scores, weights of a workload, and noisy pairs."""
 
 import itertools
-import math
 from itertools import combinations, permutations
 from typing import Any
 
@@ -16,7 +15,6 @@ from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, fine
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise, SystemNoise
 from synth.dp.schedule import Schedule
-from synth.generators.fitting import marginal_selection
 from synth.generators.fitting.marginal_selection import MOST_CANDIDATES, ClassSearch, Search, Workload
 from synth.generators.fitting.noisy_pairs import NoisyPairs, distance_of, noisy_pair_events
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate
@@ -106,16 +104,6 @@ def test_candidates_are_apart_where_they_share_no_pair_of_columns() -> None:
     for index, clique in enumerate(search.cliques):
         shared = [len(set(map(fine, clique)) & set(map(fine, other))) for other in search.cliques]
         np.testing.assert_array_equal(search.apart(index), np.array(shared) < 2)
-
-
-def test_of_too_many_triples_those_of_the_heaviest_columns_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four triples three hold a column; two columns are in all of them."""
-    triples = [set(map(fine, clique)) for clique in searching({"b": 2.0}).cliques if len(clique) == 3]
-    assert len(triples) == 4
-    monkeypatch.setattr(marginal_selection, "MOST_TRIPLES", 3)
-    assert [set(map(fine, c)) for c in searching({"b": 2.0}).cliques if len(c) == 3] == [t for t in triples if "b" in t]
-    assert {len(clique) for clique in searching({"b": 2.0, "c": 2.0}).cliques} == {2}
-    assert {len(clique) for clique in searching().cliques} == {2}
 
 
 PAIRS_SCHEMA = build_schema({
@@ -218,21 +206,6 @@ def test_what_may_be_measured_next_does_not_depend_on_the_rows() -> None:
     assert offered[0] == offered[1]
 
 
-def test_many_attributes_are_refined_after_their_coarse_marginals() -> None:
-    names = [f"x{index}" for index in range(40)]
-    domain = {**dict.fromkeys(names, 26), **{name + MARK: 10 for name in names}}
-    table = CodedTable(domain, np.zeros((5, 80), dtype=np.int64))
-    search = Search(table, Workload(dict.fromkeys(names, 1.0), 2), (), 20_000, 500_000, 100)
-    start = search.estimate([], None)
-    pairs = [clique for clique in search.candidates(start, 1.0) if len(clique) == 2]
-    assert all(name.endswith(MARK) for pair in pairs for name in pair)
-    assert len(pairs) == 40 * 39 / 2
-    coarse = ("x0" + MARK, "x1" + MARK)
-    known = search.estimate([Measurement(coarse, np.ones((10, 10)), 1.0)], start)
-    finer = {clique for clique in search.candidates(known, 1.0) if len(clique) == 2} - set(pairs)
-    assert finer == {("x0", "x1"), ("x1", "x0" + MARK), ("x0", "x1" + MARK)}
-
-
 N_COLUMNS, SIZE, N_LARGE, NOISE = 6, 24, 200_000, 40.0
 
 EQUAL_SIZES = {f"c{index}": SIZE for index in range(N_COLUMNS)}
@@ -286,19 +259,6 @@ def test_one_row_moves_no_score_of_a_search_by_more_than_one_whatever_the_weight
 UNEQUAL_SIZES = {"a": 2, "b": 3, "c": 50, "d": 2}
 
 EVEN = dict.fromkeys(UNEQUAL_SIZES, 1.0)
-
-
-def paper_heaviest(degree: int) -> int:
-    heaviest = tuple(UNEQUAL_SIZES)[:degree]
-    return sum(len({*heaviest} & {*marginal}) for marginal in combinations(UNEQUAL_SIZES, degree))
-
-
-@pytest.mark.parametrize("degree", [1, 2, 3])
-def test_equal_weights_order_cliques_as_the_papers_sum_over_the_workload_does(degree: int) -> None:
-    workload = Workload(EVEN, degree)
-    for clique in workload.cliques(UNEQUAL_SIZES, math.inf):
-        paper = sum(len({*clique} & {*marginal}) for marginal in combinations(UNEQUAL_SIZES, degree))
-        assert workload.weight(clique) * paper_heaviest(degree) == pytest.approx(paper)
 
 
 @given(st.lists(st.floats(1e-6, 1000.0), min_size=4, max_size=4), st.integers(1, 4))

@@ -15,7 +15,6 @@ from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
-from synth.schema.kinds.number import MOST_SPIKES
 from synth.table import conform
 from tests.chunks import in_chunks
 
@@ -116,22 +115,6 @@ def test_a_cell_is_counted_as_the_fit_reads_it(column: dict[str, Any], cell: flo
 def test_what_is_no_value_of_the_column_is_not_named(column: dict[str, Any], cell: Any) -> None:
     frame = pd.DataFrame({"x": pd.Series([cell] * 1_000, dtype=object), "side": "a"})
     assert measured(frame, schema_of({**column, **ASKED})).spikes == ()
-
-
-def test_bounds_are_measured_first_and_values_named_within_them() -> None:
-    column = {"kind": "real", "decimals": 0, "measure": True, **ASKED}
-    frame = table(40.0, 0.5)
-    frame.loc[N_ROWS // 2 :, "x"] = np.random.default_rng(1).integers(1, 64, N_ROWS // 2)
-    frame.loc[N_ROWS - 1, "x"] = 1e14
-    found = measured(frame, schema_of(column))
-    assert found.bounds[1] < 1_000
-    assert found.spikes == (40.0,)
-
-
-def test_the_most_frequent_values_are_named_where_they_are_too_many() -> None:
-    values = np.repeat(np.arange(MOST_SPIKES + 30), np.arange(MOST_SPIKES + 30) + 1_000)
-    found = measured(pd.DataFrame({"x": values, "side": "a"}), schema_of())
-    assert found.spikes == tuple(range(30, MOST_SPIKES + 30))
 
 
 @pytest.mark.parametrize("kind", ["integer", "real"])
