@@ -164,8 +164,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     out: Annotated[
         Path,
         opt(
-            "The file to write; without a suffix, a folder of Parquet files, which holds any number of rows: the "
-            "same command goes on where one ended.",
+            "The file to write; without a suffix, a folder of Parquet files, which holds any number of rows.",
             "--out",
         ),
     ],

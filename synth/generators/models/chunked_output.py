@@ -33,7 +33,7 @@ ROWS_A_FILE = 1_000_000  # rows that one file holds at most, unless told
 
 
 def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows: int) -> None:
-    """Refuse a table for which there surely are too few identifiers, or unique personal data that numbers tell apart."""
+    """Refuse a table for which there are surely too few identifiers, or unique personal data by numbers."""
     of_entity = (schema.entity, *schema.constant_in_entity)
     n_entities = n_rows if entity_shares is None else -(-n_rows // len(entity_shares))
     for name in schema.kept:
