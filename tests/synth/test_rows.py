@@ -3,7 +3,6 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,34 +105,22 @@ def table_of_equals() -> pd.DataFrame:
     return pd.DataFrame({"x": rng.integers(0, 4, N_ROWS), "y": rng.random(N_ROWS) < 0.5})
 
 
-def train_in_memory(frame: pd.DataFrame, folder: Path) -> Counter[tuple[int, bool]]:
-    train = split_table(frame, SCHEMA, holdout_share=0.5, private=True).train
-    return Counter((int(x), bool(y)) for x, y in zip(train["x"], train["y"], strict=True))
+def train_of(frame: pd.DataFrame, chunk_size: int | None) -> Counter[tuple[int, bool]]:
+    rows = frame if chunk_size is None else in_chunks(frame, SCHEMA, chunk_size)
+    train = split_table(rows, SCHEMA, holdout_share=0.5, private=True).train
+    table = train if isinstance(train, pd.DataFrame) else train.frame()
+    return Counter((int(x), bool(y)) for x, y in zip(table["x"], table["y"], strict=True))
 
 
-def train_in_chunks(frame: pd.DataFrame, folder: Path) -> Counter[tuple[int, bool]]:
-    train = split_table(in_chunks(frame, SCHEMA, 1), SCHEMA, holdout_share=0.5, private=True).train.frame()
-    return Counter((int(x), bool(y)) for x, y in zip(train["x"], train["y"], strict=True))
-
-
-Train = Callable[[pd.DataFrame, Path], "Counter[tuple[int, bool]]"]
-
-
-def one_row_less_is_one_row_less_of_train_or_none(train: Train, gone: range, folder: Path) -> None:
+def one_row_less_is_one_row_less_of_train_or_none(chunk_size: int | None) -> None:
     frame = table_of_equals()
-    whole = train(frame, folder)
+    whole = train_of(frame, chunk_size)
     assert 0 < whole.total() < N_ROWS
-    for place in gone:
-        fewer = train(frame.drop(index=place).reset_index(drop=True), folder)
-        row = (int(frame["x"][place]), bool(frame["y"][place]))
+    for index in range(0, N_ROWS, 1 if chunk_size is None else 12):
+        fewer = train_of(frame.drop(index=index).reset_index(drop=True), chunk_size)
+        row = (int(frame["x"][index]), bool(frame["y"][index]))
         assert not fewer - whole
         assert whole - fewer in (Counter(), Counter([row]))
-
-
-WHERE: dict[str, tuple[Train, range]] = {
-    "in memory": (train_in_memory, range(N_ROWS)),
-    "in chunks": (train_in_chunks, range(0, N_ROWS, 12)),
-}
 
 
 @pytest.fixture
@@ -142,23 +129,23 @@ def sides_may_be_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("sides_may_be_small")
-@pytest.mark.parametrize("where", WHERE)
-def test_one_row_less_moves_no_other(where: str, tmp_path: Path) -> None:
-    one_row_less_is_one_row_less_of_train_or_none(*WHERE[where], tmp_path)
+@pytest.mark.parametrize("chunk_size", [None, 1])
+def test_one_row_less_moves_no_other(chunk_size: int | None) -> None:
+    one_row_less_is_one_row_less_of_train_or_none(chunk_size)
 
 
-def _by_place(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
-    names = (f"{side_salt(seed)}{place}".encode() for place in range(len(frame)))
+def _by_position(frame: pd.DataFrame, schema: Schema, share: float, seed: int) -> np.ndarray:
+    names = (f"{side_salt(seed)}{position}".encode() for position in range(len(frame)))
     digests = [hashlib.md5(name, usedforsecurity=False).hexdigest() for name in names]
     return np.array([digest < side_bound(share) for digest in digests])
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("chunk_size", [None, 1])
 @pytest.mark.usefixtures("sides_may_be_small")
-def test_a_split_by_place_is_caught(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "_keyed", _by_place)
+def test_a_split_by_position_is_caught(chunk_size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "_keyed", _by_position)
     with pytest.raises(AssertionError) as caught:
-        one_row_less_is_one_row_less_of_train_or_none(*WHERE[where], tmp_path)
+        one_row_less_is_one_row_less_of_train_or_none(chunk_size)
     assert caught.traceback[-1].name == one_row_less_is_one_row_less_of_train_or_none.__name__
 
 
@@ -284,13 +271,13 @@ def test_names_of_all_parts_are_distinct(column: IdentifierColumn | PersonalColu
 def test_a_format_with_more_room_than_any_table_needs_is_used_all_over() -> None:
     widest = IdentifierColumn(bounds=(-(2**63), 2**63 - 1))
     assert room_of(widest) == ENOUGH
-    made = generate(widest, 50_000, np.random.default_rng(0)) / 2.0**63
-    assert made.min() < -0.999
-    assert made.max() > 0.999
-    assert abs(made.mean()) < 5 / np.sqrt(3 * 50_000)
+    names = generate(widest, 50_000, np.random.default_rng(0)) / 2.0**63
+    assert names.min() < -0.999
+    assert names.max() > 0.999
+    assert abs(names.mean()) < 5 / np.sqrt(3 * 50_000)
     texts = generate(IdentifierColumn(template="x" * 40), 2_000, np.random.default_rng(0))
-    for place in range(40):
-        assert {text[place] for text in texts} == set("0123456789abcdef")
+    for index in range(40):
+        assert {text[index] for text in texts} == set("0123456789abcdef")
 
 
 def table_of_visits() -> pd.DataFrame:
@@ -317,15 +304,6 @@ def proposal(tmp_path: Path) -> Path:
     return tmp_path / "inferred.toml"
 
 
-def told(path: Path, **changes: Any) -> dict[str | None, str]:
-    """What is told of a file when it is declared; of the table, all in one."""
-    schema = read_schema(path)
-    found: dict[str | None, str] = {}
-    for name, text in unconfirmed(schema, declare_schema(schema, **changes)):
-        found[name] = f"{found[name]}; {text}" if name in found else text
-    return found
-
-
 def change(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1
@@ -333,7 +311,9 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def test_every_limit_is_told_and_none_of_its_values(proposal: Path) -> None:
-    found = told(proposal)
+    schema, found = read_schema(proposal), dict[str | None, str]()
+    for name, text in unconfirmed(schema, declare_schema(schema)):
+        found[name] = found.get(name, "") + text
     assert list(found) == ["patient id", "number", "age", "pay", "town", "born", "seen", None]
     assert found["number"] == (
         "the bounds of these identifiers may have been read off the table: each may be one unit's own"
@@ -341,7 +321,6 @@ def test_every_limit_is_told_and_none_of_its_values(proposal: Path) -> None:
     assert "the template of these identifiers" in found["patient id"]
     assert "the categories" in found["town"]
     assert "max_rows_per_unit" in found[None]
-    schema = read_schema(proposal)
     limits = [limit for column in schema.columns.values() for limit in getattr(column, "bounds", None) or ()]
     for value in ("P-", "North", *map(str, limits)):
         assert not [text for text in found.values() if value in text], value
@@ -372,9 +351,9 @@ RNG = np.random.default_rng(0)
     ],
 )
 def test_identifiers_follow_their_template_and_are_distinct(template: str, pattern: str) -> None:
-    made = generate(IdentifierColumn(template=template), 9, RNG)
-    assert all(re.fullmatch(pattern, text) for text in made)
-    assert len(set(made)) == 9
+    names = generate(IdentifierColumn(template=template), 9, RNG)
+    assert all(re.fullmatch(pattern, text) for text in names)
+    assert len(set(names)) == 9
 
 
 def test_a_format_can_be_used_up_but_not_exceeded() -> None:

@@ -407,30 +407,6 @@ def test_codes_are_drawn_from_the_posterior() -> None:
         assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
 
 
-def parity(n_rows: int) -> tuple[pd.DataFrame, Schema]:
-    """Three columns, any two of which tell the third, and no one another."""
-    a, b = np.random.default_rng(5).integers(0, 2, (2, n_rows))
-    names = np.array(["x", "y"], dtype=object)
-    frame = pd.DataFrame({"a": names[a], "b": names[b], "c": names[a ^ b]})
-    columns = {name: {"kind": "categorical", "categories": ["x", "y"]} for name in frame}
-    return frame, build_schema({"status": "declared", "n_units": n_rows, "columns": columns})
-
-
-def test_all_known_cells_bear_on_a_missing_one_and_a_private_model_does_as_well() -> None:
-    frame, schema = parity(8000)
-    a, b, c = ((frame[name] == "y").to_numpy() for name in "abc")
-    assert ((a ^ b) == c).all()
-    for epsilon in (None, 3.0):
-        fitted = LatentClass(n_classes=50, rounds=4, epsilon=epsilon).fit(frame, schema)
-        filled = fitted.impute(frame.assign(c=pd.Series([None] * 8000, dtype=object)), seed=0)
-        assert ((filled["c"] == "y").to_numpy() == c).mean() > 0.9
-        # Cells that are missing together are drawn together.
-        both = fitted.impute(frame.assign(b=None, c=None), seed=0)
-        x, y, z = ((both[name] == "y").to_numpy() for name in "abc")
-        assert ((x ^ y) == z).mean() > 0.85
-        assert 0.4 < (y == b).mean() < 0.6
-
-
 TOWNS: dict[str, Any] = {
     "status": "declared",
     "n_units": 3000,

@@ -176,18 +176,6 @@ def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(
     assert differences(variant, entities, held(entities), tmp_path) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("variant", "entities"), EVERY_FIT)
-def test_what_a_private_fit_leaves_is_the_same_function_of_a_table_in_files(
-    variant: str, entities: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("synth.table.spool.MOST_IN_MEMORY", 0)
-    frames = held(entities)
-    frames["odd"].to_parquet(tmp_path / "odd.parquet", index=False, row_group_size=7)
-    tables = {"plain": frames["plain"], "in files": tmp_path / "odd.parquet"}
-    assert differences(variant, entities, tables, tmp_path) == []
-
-
 _shares, _statement, _measure = (
     private_fit.PrivateFit.entity_shares,
     private_fit.PrivateFit.statement,

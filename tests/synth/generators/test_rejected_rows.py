@@ -19,7 +19,6 @@ from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
-from synth.generators.models import constraints as module
 from synth.generators.models.constraints import ENOUGH, REJECTED, draw_lawful, structural_zeros
 from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
@@ -185,17 +184,6 @@ def test_when_next_to_nothing_is_accepted_drawing_ends_with_a_clear_sentence(n_r
     assert sum(source.asked) <= ENOUGH + max(10 * n_rows, ENOUGH)
 
 
-def test_the_sentence_names_the_constraint_that_is_hardest() -> None:
-    constraints = [
-        {"kind": "inequality", "low": "b", "high": "a"},
-        {"kind": "formula", "column": "c", "expression": "a * 1000"},
-    ]
-    columns = {**NUMBERS["columns"], "c": {"kind": "integer", "bounds": [0, 10]}}
-    schema = build_schema({**NUMBERS, "columns": columns, "constraints": constraints})
-    with pytest.raises(ModelError, match=r"that 'c' is a \* 1000 within its bounds"):
-        draw_lawful(Source(0.5), 10, schema)
-
-
 NOON = dt.datetime(2020, 3, 1, 12)
 
 
@@ -347,19 +335,6 @@ def test_codes_of_combinations_are_open_exactly_where_a_listed_one_or_a_missing_
     listed = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=6, unique=True))
     constraint = {"kind": "fixed_combinations", "columns": list(columns), "combinations": listed}
     check(build_schema({"status": "declared", "columns": columns, "constraints": [constraint]}), seed)
-
-
-def test_a_table_too_large_to_hold_and_a_constraint_that_leaves_nothing_have_no_zeros(monkeypatch: Any) -> None:
-    columns = {"a": {"kind": "integer", "bounds": [5, 9]}, "b": {"kind": "integer", "bounds": [0, 6]}}
-    constraint = {"kind": "inequality", "low": "a", "high": "b"}
-    content = {"status": "declared", "columns": columns, "constraints": [constraint]}
-    schema = build_schema(content)
-    assert found(schema, Discretizer.by_schema(schema)) is not None
-    monkeypatch.setattr(module, "MOST_CELLS", 7 * 9 - 1)
-    assert found(schema, Discretizer.by_schema(schema)) is None
-    monkeypatch.undo()
-    never = build_schema({**content, "columns": {**columns, "b": {"kind": "integer", "bounds": [0, 4]}}})
-    assert found(never, Discretizer.by_schema(never)) is None
 
 
 def chained(n_columns: int) -> Schema:

@@ -14,8 +14,6 @@ from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.known_rows import GIVEN
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
-from synth.table import present, violations
-from tests.synth.conftest import CONTENT, make_frame
 from tests.synth.generators.chain import CHAIN, N_CHAIN, chain
 from understudy.run.preflight import Intent, cautions
 
@@ -153,23 +151,6 @@ def test_rows_of_an_entity_count_as_one_unit_and_synthetic_entities_have_several
     rows = drawn.groupby("who").size()
     assert rows.median() == 3
     assert ((drawn["stay"] > 30) == (drawn["kind"] == "long")).mean() > 0.85
-
-
-def test_kinds_keep_their_values() -> None:
-    schema, frame = build_schema({**CONTENT, "n_units": 2000}), make_frame(2000, seed=0)
-    drawn = Trees().fit(frame, schema, seed=0).sample(2000, seed=1)
-    assert violations(present(drawn, schema), schema) == []
-    assert (drawn["gain"] == 0).mean() == pytest.approx((frame["gain"] == 0).mean(), abs=0.05)
-    assert drawn.loc[drawn["age"] < 28, "visited"].isna().mean() > 0.7
-    assert drawn.loc[drawn["age"] > 32, "visited"].isna().mean() < 0.1
-    for name in ("married", "level", "job"):
-        shares = [table[name].astype(object).value_counts(normalize=True, dropna=False) for table in (drawn, frame)]
-        assert shares[0].sub(shares[1], fill_value=0).abs().max() < 0.05
-    for name in ("seen", "visited"):
-        middles = [table[name].dropna().quantile(0.5).tz_localize(None) for table in (drawn, frame)]
-        assert abs(middles[0] - middles[1]) < pd.Timedelta(days=200)
-    older = [(table.loc[table["age"] > 60, "income"] == ">50K").mean() for table in (drawn, frame)]
-    assert older[0] == pytest.approx(older[1], abs=0.06)
 
 
 def test_at_most_so_many_rows_are_learned_from() -> None:

@@ -1,10 +1,6 @@
 """Conditional distributions by trees, and the columns that they give one after another."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,34 +294,6 @@ def test_models_of_more_threads_and_of_plain_data_draw_the_same_rows(trees: Sequ
         pd.testing.assert_frame_equal(decoded(other, 500), decoded(trees, 500))
     with pytest.raises(ValueError, match="order"):
         SequentialTrees.from_arrays({**content, "order": [0, 1, 2, 2]}, arrays, trees.discretizer)
-
-
-ALONE = """
-import numpy as np
-from threadpoolctl import threadpool_info
-from synth.trees import Growth
-from tests.synth.trees.test_trees import fitted, table
-
-seen, boosted = set(), Growth.boosted
-
-def watched(*arguments):
-    drawn = boosted(*arguments)
-    seen.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
-    return drawn
-
-Growth.boosted = watched
-fitted(table(600))
-assert seen == {1}, seen
-"""
-
-
-def test_each_column_is_learned_on_one_thread_from_the_first_on() -> None:
-    """In a process that has not loaded the library yet; sums on several threads are not the same everywhere."""
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE], capture_output=True, text=True, cwd=Path(__file__).parents[3],
-        env={**os.environ, "OMP_NUM_THREADS": "3"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
 
 
 def test_zones_on_a_map_keep_their_neighbors() -> None:
