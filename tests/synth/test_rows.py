@@ -188,10 +188,10 @@ def test_whole_numbers_and_times_beyond_float64_have_the_keys_of_their_floats() 
 
 def test_tickets_depend_on_seed_key_and_count_alone() -> None:
     keys = np.array([1, 1, 2], dtype=np.uint64)
-    found = tickets(keys, np.array([0, 1, 0]), 7)
-    assert len(set(found.tolist())) == 3
-    assert tickets(keys[::-1], np.array([0, 1, 0]), 7).tolist() == [found[2], found[1], found[0]]
-    assert tickets(keys, np.array([0, 1, 0]), 8).tolist() != found.tolist()
+    result = tickets(keys, np.array([0, 1, 0]), 7)
+    assert len(set(result.tolist())) == 3
+    assert tickets(keys[::-1], np.array([0, 1, 0]), 7).tolist() == [result[2], result[1], result[0]]
+    assert tickets(keys, np.array([0, 1, 0]), 8).tolist() != result.tolist()
 
 
 @pytest.mark.parametrize(
@@ -227,21 +227,21 @@ def test_every_number_has_one_place(room: int, key: int) -> None:
 
 
 def test_the_largest_room_has_no_number_twice_or_outside() -> None:
-    found = permuted(np.arange(100_000, dtype=np.uint64), LARGEST, 1)
-    assert len(np.unique(found)) == 100_000
-    assert found.max() < LARGEST
-    assert abs(found.mean() / LARGEST - 0.5) < 5 / np.sqrt(12 * 100_000)
+    result = permuted(np.arange(100_000, dtype=np.uint64), LARGEST, 1)
+    assert len(np.unique(result)) == 100_000
+    assert result.max() < LARGEST
+    assert abs(result.mean() / LARGEST - 0.5) < 5 / np.sqrt(12 * 100_000)
 
 
 def test_parts_share_out_all_numbers_and_no_two_get_the_same(tmp_path: Path) -> None:
-    found = [part.numbers("id", part.n_rows, 20) for part in parts(tmp_path)]
-    assert sorted(int(number) for numbers in found if numbers is not None for number in numbers) == list(range(20))
+    result = [part.numbers("id", part.n_rows, 20) for part in parts(tmp_path)]
+    assert sorted(int(number) for numbers in result if numbers is not None for number in numbers) == list(range(20))
 
 
 def test_a_part_gets_what_those_before_have_left_whatever_its_rows(tmp_path: Path) -> None:
-    one, two, three, four = parts(tmp_path)
+    first, two, three, four = parts(tmp_path)
     needed = (9, 0, 7, 3)
-    taken = [part.numbers("id", n, 19) for part, n in zip((one, two, three, four), needed, strict=True)]
+    taken = [part.numbers("id", n, 19) for part, n in zip((first, two, three, four), needed, strict=True)]
     assert sorted(int(number) for numbers in taken if numbers is not None for number in numbers) == list(range(19))
     assert four.numbers("id", 4, 19) is None
     assert four.numbers("id", 4, 20) is not None
@@ -311,19 +311,19 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def test_every_limit_is_told_and_none_of_its_values(proposal: Path) -> None:
-    schema, found = read_schema(proposal), dict[str | None, str]()
+    schema, result = read_schema(proposal), dict[str | None, str]()
     for name, text in unconfirmed(schema, declare_schema(schema)):
-        found[name] = found.get(name, "") + text
-    assert list(found) == ["patient id", "number", "age", "pay", "town", "born", "seen", None]
-    assert found["number"] == (
+        result[name] = result.get(name, "") + text
+    assert list(result) == ["patient id", "number", "age", "pay", "town", "born", "seen", None]
+    assert result["number"] == (
         "the bounds of these identifiers may have been read off the table: each may be one unit's own"
     )
-    assert "the template of these identifiers" in found["patient id"]
-    assert "the categories" in found["town"]
-    assert "max_rows_per_unit" in found[None]
+    assert "the template of these identifiers" in result["patient id"]
+    assert "the categories" in result["town"]
+    assert "max_rows_per_unit" in result[None]
     limits = [limit for column in schema.columns.values() for limit in getattr(column, "bounds", None) or ()]
     for value in ("P-", "North", *map(str, limits)):
-        assert not [text for text in found.values() if value in text], value
+        assert not [text for text in result.values() if value in text], value
 
 
 @pytest.mark.parametrize("noted", ["read_off = true", "[read_off.columns]\nage = { lower = '452' }"])

@@ -128,9 +128,9 @@ def narrow(*, unique: bool, **columns: Any) -> Schema:
 
 def plain(schema: Schema) -> Model:
     rng = np.random.default_rng(0)
-    made: dict[str, Any] = {"store": rng.choice(["a", "b"], 120, p=[0.8, 0.2]), "day": np.arange(120) % 60 + 1}
-    made |= {"id": [f"{'AB'[i // 100]}{i % 100:02d}" for i in range(120)], "mail": "Lee"}
-    frame = pd.DataFrame({name: made[name] for name in schema.kept})
+    columns: dict[str, Any] = {"store": rng.choice(["a", "b"], 120, p=[0.8, 0.2]), "day": np.arange(120) % 60 + 1}
+    columns |= {"id": [f"{'AB'[i // 100]}{i % 100:02d}" for i in range(120)], "mail": "Lee"}
+    frame = pd.DataFrame({name: columns[name] for name in schema.kept})
     return registry.generator("independent").fit(frame, schema.model_copy(update={"constraints": ()}), seed=0)
 
 

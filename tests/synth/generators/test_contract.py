@@ -61,9 +61,9 @@ def fitted(name: str, frame: pd.DataFrame, schema: Schema, **more: object) -> Mo
 @functools.cache
 def scheduled(generator: PrivateGenerator, schema: str) -> Schedule:
     """A generator's schedule, calibrated once for all tests."""
-    found = generator.schedule(build_schema(json.loads(schema)))
-    assert found is not None
-    return found
+    result = generator.schedule(build_schema(json.loads(schema)))
+    assert result is not None
+    return result
 
 
 @functools.cache
@@ -141,10 +141,10 @@ def test_the_same_seed_gives_the_same_table_and_leaves_global_randomness_and_the
 ) -> None:
     before, state = frame.copy(deep=True), np.random.get_state()[1].copy()  # noqa: NPY002
     again = fitted(name, frame, schema)
-    one = model.sample(100, seed=7)
-    pd.testing.assert_frame_equal(one, model.sample(100, seed=7))
-    pd.testing.assert_frame_equal(one, again.sample(100, seed=7))
-    assert not one.equals(model.sample(100, seed=8))
+    first = model.sample(100, seed=7)
+    pd.testing.assert_frame_equal(first, model.sample(100, seed=7))
+    pd.testing.assert_frame_equal(first, again.sample(100, seed=7))
+    assert not first.equals(model.sample(100, seed=8))
     pd.testing.assert_frame_equal(frame, before)
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
@@ -247,8 +247,8 @@ def test_an_epsilon_that_is_none_is_refused(private: str, epsilon: object) -> No
 @pytest.mark.statistical
 @pytest.mark.parametrize("private", PRIVATE)
 def test_the_users_seed_never_reaches_the_noise(private: str, frame: pd.DataFrame, schema: Schema) -> None:
-    one, two = (fitted(private, frame, schema, epsilon=1.0).sample(200, seed=5) for _ in range(2))
-    assert not one.equals(two)
+    first, two = (fitted(private, frame, schema, epsilon=1.0).sample(200, seed=5) for _ in range(2))
+    assert not first.equals(two)
 
 
 @pytest.mark.parametrize("private", PRIVATE)
@@ -301,11 +301,11 @@ def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
     assert {f"bounds of column {c!r}" for c in ("age", "gain", "weight", "visited", "seen")} <= set(read)
     assert 0 < sum(event.delta for event in model.statement.events) <= 0.1 * model.statement.delta
     assert 2.99 < model.statement.epsilon <= 3.0
-    found = model.schema.columns
-    assert found["income"].categories == ("<=50K", ">50K")  # type: ignore[union-attr]
-    assert set(found["job"].categories) == {"007", "NA", "clerk", "None"}  # type: ignore[union-attr]
-    assert found["level"].categories == (1, 2, 7)  # type: ignore[union-attr]
-    low, high = found["age"].bounds  # type: ignore[union-attr]
+    result = model.schema.columns
+    assert result["income"].categories == ("<=50K", ">50K")  # type: ignore[union-attr]
+    assert set(result["job"].categories) == {"007", "NA", "clerk", "None"}  # type: ignore[union-attr]
+    assert result["level"].categories == (1, 2, 7)  # type: ignore[union-attr]
+    low, high = result["age"].bounds  # type: ignore[union-attr]
     assert low <= 20
     assert 85 <= high <= 600  # one cell of the grid more, by chance
     assert violations(model.sample(300, seed=0), loose) == []

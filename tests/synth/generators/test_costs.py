@@ -59,9 +59,9 @@ def unit_schema(request: pytest.FixtureRequest, schema: Schema) -> Schema:
 def schedule(request: pytest.FixtureRequest, unit_schema: Schema) -> Schedule:
     generator = registry.generator(request.param, epsilon=EPSILON, delta=DELTA)
     assert isinstance(generator, PrivateGenerator)
-    found = generator.schedule(unit_schema)
-    assert found is not None
-    return found
+    result = generator.schedule(unit_schema)
+    assert result is not None
+    return result
 
 
 def rho_on_paper(schedule: Schedule) -> float:
@@ -101,12 +101,12 @@ def epsilon_by_losses(schedule: Schedule) -> float:
     parts = []
     for event in schedule.events:
         if isinstance(event, GaussianEvent | StabilityEvent):
-            one = pld.from_gaussian_mechanism(event.sigma, event.sensitivity, value_discretization_interval=GRID)
+            loss = pld.from_gaussian_mechanism(event.sigma, event.sensitivity, value_discretization_interval=GRID)
         else:
             assert isinstance(event, SelectionEvent)
-            one = choice_loss(event.epsilon)
-        parts.append(one.self_compose(event.count))
-    whole = reduce(lambda many, one: many.compose(one), parts)
+            loss = choice_loss(event.epsilon)
+        parts.append(loss.self_compose(event.count))
+    whole = reduce(lambda many, part: many.compose(part), parts)
     return float(whole.get_epsilon_for_delta(schedule.delta - named_alone(schedule)))
 
 
@@ -135,8 +135,8 @@ def test_noisy_pairs_take_twice_the_share_of_choices_and_pairs_with_the_target_t
     assert schedule.rho == pytest.approx(rho, rel=1e-12)
     # Of .2, .1 and .7 choices are doubled: .2 of 1.1. Of aim: 2 x .1 of what .15 for columns leaves.
     pairs = 0.2 / 1.1 if name == "mst" else 0.2 * 0.85
-    found = {event.what: event for event in schedule.events}
-    focused, others = found["coarse pairs with the target or a sensitive column"], found["coarse pairs of columns"]
+    result = {event.what: event for event in schedule.events}
+    focused, others = result["coarse pairs with the target or a sensitive column"], result["coarse pairs of columns"]
     assert (focused.count, others.count) == (8, 28)
     assert focused.rho == pytest.approx(0.3 * pairs * rho)
     assert others.rho == pytest.approx(0.7 * pairs * rho)
@@ -224,11 +224,11 @@ BOUNDS, SPIKES = "bounds of column 'x0'", "frequent values of column 's0'"
 
 
 def schema(n_units: int, k: int = 1, n_numbers: int = 1, n_lists: int = 0, n_spiked: int = 0) -> Schema:
-    numbers = {f"x{place}": {"kind": "real", "measure": True} for place in range(n_numbers)}
-    lists = {f"c{place}": {"kind": "categorical", "measure": True} for place in range(n_lists)}
+    numbers = {f"x{index}": {"kind": "real", "measure": True} for index in range(n_numbers)}
+    lists = {f"c{index}": {"kind": "categorical", "measure": True} for index in range(n_lists)}
     who = {"who": {"kind": "identifier", "bounds": [0, 10**6]}} if k > 1 else {}
     entity = {"entity": "who", "max_rows_per_unit": k} if k > 1 else {}
-    spiked = {f"s{place}": {"kind": "real", "bounds": [0, 1], "measure_spikes": True} for place in range(n_spiked)}
+    spiked = {f"s{index}": {"kind": "real", "bounds": [0, 1], "measure_spikes": True} for index in range(n_spiked)}
     columns = {**who, **numbers, **lists, **spiked}
     return build_schema({"status": "declared", "n_units": n_units, "columns": columns, **entity})
 
@@ -293,11 +293,11 @@ def test_limits_are_of_the_signal_which_several_rows_of_an_entity_divide(k: int)
     """The generator changes where units in standard deviations of noise do."""
     columns = schema_of_sizes(4, 20, 100).model_dump(mode="json")["columns"]
     content = {"status": "declared", "columns": {"who": {"kind": "identifier", "bounds": [0, 10**9]}, **columns}}
-    one = {**content, "entity": "who", "max_rows_per_unit": k}
-    per_unit = Auto(epsilon=1.0, delta=1e-8).signal(build_schema({**one, "n_units": 10**6})) / 10**6
+    first = {**content, "entity": "who", "max_rows_per_unit": k}
+    per_unit = Auto(epsilon=1.0, delta=1e-8).signal(build_schema({**first, "n_units": 10**6})) / 10**6
     names = []
     for signal in (4.9, 5.1, 49, 51, 399, 401):
-        schema = build_schema({**one, "n_units": round(signal / per_unit)})
+        schema = build_schema({**first, "n_units": round(signal / per_unit)})
         names.append(Auto(epsilon=1.0, delta=1e-8).chosen(schema).name)
     assert names == ["independent", "latent_class", "latent_class", "aim", "aim", "latent_class"]
     single = build_schema({**content, "entity": "who", "max_rows_per_unit": 1, "n_units": 10**6})
@@ -312,5 +312,5 @@ def test_the_schedule_is_that_of_the_generator_chosen() -> None:
 
 def test_an_audit_is_of_the_generator_that_the_schema_chooses_not_of_that_of_its_stand_in() -> None:
     schema = schema_of_sizes(12, 0, 50_000)
-    found = audit(Auto(epsilon=3.0, delta=1e-6), schema, n_fits=2)
-    assert {"choices of marginals", "marginals that were chosen"} <= {*found.covered, *found.not_covered}
+    result = audit(Auto(epsilon=3.0, delta=1e-6), schema, n_fits=2)
+    assert {"choices of marginals", "marginals that were chosen"} <= {*result.covered, *result.not_covered}

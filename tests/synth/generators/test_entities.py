@@ -152,13 +152,13 @@ def test_tables_that_differ_in_personal_data_alone_give_one_model_and_one_output
     models = [
         fitted(rows(seed).dropna(how="all", axis=1).reindex(columns=list(ABOUT_WHOM)), epsilon) for seed in (2, 3)
     ]
-    said, arrays = zip(*(model.distribution.to_arrays() for model in models), strict=True)  # type: ignore[attr-defined]
-    assert said[0] == said[1]
+    plain, arrays = zip(*(model.distribution.to_arrays() for model in models), strict=True)  # type: ignore[attr-defined]
+    assert plain[0] == plain[1]
     assert all(np.array_equal(arrays[0][key], arrays[1][key]) for key in arrays[0])
     plain = [json.dumps(model.discretizer.to_plain(), default=str) for model in models]  # type: ignore[attr-defined]
     assert plain[0] == plain[1]
-    one, other = (model.sample(200, seed=5) for model in models)
-    pd.testing.assert_frame_equal(one, other)
+    first, other = (model.sample(200, seed=5) for model in models)
+    pd.testing.assert_frame_equal(first, other)
 
 
 def test_a_saved_model_holds_nothing_of_them(tmp_path: Path) -> None:
@@ -227,8 +227,8 @@ def test_rows_change_hands_among_entities_that_agree_only() -> None:
     owner = np.repeat(np.arange(150), 2)
     first_m = int((drawn["sex"] == "f").sum())
     owner[first_m:] += first_m % 2  # no entity has both
-    made = keyed("who", "visit", constant_in_entity=["sex"])
-    dealt = deal(drawn, owner, made, np.random.default_rng(1))
+    key = keyed("who", "visit", constant_in_entity=["sex"])
+    dealt = deal(drawn, owner, key, np.random.default_rng(1))
     table = drawn.assign(who=dealt)
     assert not table.duplicated(["who", "visit"]).any()
     assert len(table.drop_duplicates(["who", "sex"])) == len(table.drop_duplicates("who"))
@@ -240,8 +240,8 @@ def test_what_no_way_of_dealing_keeps_is_said() -> None:
 
 
 def test_a_fitted_generator_keeps_the_key_of_its_entities() -> None:
-    made = keyed("who", "visit")
+    key = keyed("who", "visit")
     train = visits_of(40).assign(who=[f"P-{i // 3:04d}" for i in range(300)])
-    table = registry.generator("independent").fit(train, made, seed=0).sample(300, seed=1)
+    table = registry.generator("independent").fit(train, key, seed=0).sample(300, seed=1)
     assert table["who"].duplicated().any()
     assert not table.dropna().duplicated(["who", "visit"]).any()

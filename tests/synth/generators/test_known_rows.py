@@ -101,9 +101,9 @@ def test_the_other_columns_have_the_models_own_distribution_given_these(name: st
     free = model(name, "chain").sample(20_000, seed=2)
     kinds = free["last"].astype(object).where(free["last"].notna(), "none")
     counts = kinds.value_counts()
-    given = pd.DataFrame({"last": [None if kind == "none" else kind for kind in counts.index for _ in range(1500)]})
-    given = given.iloc[np.random.default_rng(0).permutation(len(given))]
-    drawn = model(name, "chain").sample(given=given, seed=3)
+    known = pd.DataFrame({"last": [None if kind == "none" else kind for kind in counts.index for _ in range(1500)]})
+    known = known.iloc[np.random.default_rng(0).permutation(len(known))]
+    drawn = model(name, "chain").sample(given=known, seed=3)
     for kind, n in counts.items():
         if n < 400:
             continue
@@ -119,10 +119,10 @@ def test_the_other_columns_have_the_models_own_distribution_given_these(name: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_constraints_hold_beside_what_is_given_and_the_rest_follows(name: str) -> None:
-    given = pd.DataFrame({"high": [3, 9, 0, 9] * 300, "late": [True, False, True, True] * 300})
-    drawn = model(name, "flows").sample(given=given, seed=1)
-    assert drawn["high"].tolist() == given["high"].tolist()
-    assert drawn["late"].tolist() == given["late"].tolist()
+    known = pd.DataFrame({"high": [3, 9, 0, 9] * 300, "late": [True, False, True, True] * 300})
+    drawn = model(name, "flows").sample(given=known, seed=1)
+    assert drawn["high"].tolist() == known["high"].tolist()
+    assert drawn["late"].tolist() == known["late"].tolist()
     assert (drawn["low"] <= drawn["high"]).all()
     assert (drawn["low"] + drawn["high"] == drawn["sum"]).all()
     assert drawn["id"].is_unique
@@ -137,9 +137,9 @@ def test_constraints_hold_beside_what_is_given_and_the_rest_follows(name: str) -
 
 
 def test_values_of_rows_and_shares_of_a_column_go_together() -> None:
-    given = pd.DataFrame({"first": ["a", "c"] * 500})
-    drawn = model("trees", "chain").sample(given=given, balance={"last": {"x": 1, "y": 3}}, seed=0)
-    assert drawn["first"].tolist() == given["first"].tolist()
+    known = pd.DataFrame({"first": ["a", "c"] * 500})
+    drawn = model("trees", "chain").sample(given=known, balance={"last": {"x": 1, "y": 3}}, seed=0)
+    assert drawn["first"].tolist() == known["first"].tolist()
     assert (drawn["last"] == "y").mean() == pytest.approx(0.75, abs=0.01)
 
 
@@ -162,10 +162,10 @@ def test_rows_of_entities_stay_in_the_order_given_and_agree_in_what_is_constant(
     who = np.repeat(np.arange(300), 3)
     frame = pd.DataFrame({"who": who, "sex": np.array(["f", "m"])[who % 2], "visit": rng.integers(0, 10, 900)})
     drawn = registry.generator("trees", rounds=10).fit(frame, schema_of_entities(), seed=0)
-    given = pd.DataFrame({"sex": rng.choice(["f", "m"], 200), "visit": rng.integers(0, 10, 200)})
-    rows = drawn.sample(given=given, seed=0)
-    assert rows["visit"].tolist() == given["visit"].tolist()
-    assert rows["sex"].tolist() == given["sex"].tolist()
+    known = pd.DataFrame({"sex": rng.choice(["f", "m"], 200), "visit": rng.integers(0, 10, 200)})
+    rows = drawn.sample(given=known, seed=0)
+    assert rows["visit"].tolist() == known["visit"].tolist()
+    assert rows["sex"].tolist() == known["sex"].tolist()
     assert len(rows[["who", "sex"]].drop_duplicates()) == rows["who"].nunique()
 
 
@@ -305,9 +305,9 @@ def test_every_category_has_as_many_rows(balanced: Model) -> None:
 
 
 def test_rows_that_cannot_be_shared_evenly_are_rounded_at_random(balanced: Model) -> None:
-    found = [counted(balanced.sample(10, seed=seed, balance={"job": None})["job"]) for seed in range(8)]
-    assert all(sorted(shares.values()) == [3, 3, 4] for shares in found)
-    assert len({max(shares, key=lambda job: shares[job]) for shares in found}) > 1
+    result = [counted(balanced.sample(10, seed=seed, balance={"job": None})["job"]) for seed in range(8)]
+    assert all(sorted(shares.values()) == [3, 3, 4] for shares in result)
+    assert len({max(shares, key=lambda job: shares[job]) for shares in result}) > 1
 
 
 def test_booleans_are_balanced_by_their_tokens(balanced: Model) -> None:

@@ -141,11 +141,11 @@ def test_a_fit_that_was_cut_short_goes_on_as_if_it_had_not_been(tmp_path: Path) 
         with Journal(part) as journal:
             assert journal.n_persisted == n_left // 2
             assert len(journal.lost) == n_left % 2
-            found = generator.fit(frame, schema, budget=Budget(schedule, journal=journal)).sample(100, seed=1)
+            result = generator.fit(frame, schema, budget=Budget(schedule, journal=journal)).sample(100, seed=1)
         assert part.read_bytes().startswith(left)
         assert len(part.read_bytes().splitlines()) == len(lines) + n_left % 2  # a lost draw is begun once more
         if n_left == len(lines):
-            pd.testing.assert_frame_equal(found, expected)
+            pd.testing.assert_frame_equal(result, expected)
 
 
 @pytest.mark.parametrize("generator", [Mst(epsilon=1.0), Aim(epsilon=1.0)], ids=["mst", "aim"])
@@ -219,12 +219,12 @@ def test_the_events_of_a_plan_cost_the_whole_and_have_names_of_their_own(
 def sigmas(generator: LatentClass, schema: Schema) -> dict[tuple[str, ...], float]:
     """The noise of each pair at the same total cost."""
     events = {event.what: event for event in generator.plan(schema)(1.0)}
-    found = {}
+    result = {}
     for pair, weight in generator._pair_weights(schema).items():
         event = events[pairs_of(weight)]
         assert isinstance(event, GaussianEvent)
-        found[pair] = event.sigma
-    return found
+        result[pair] = event.sigma
+    return result
 
 
 def test_a_pair_of_twice_the_weight_costs_twice_as_much() -> None:

@@ -141,13 +141,13 @@ def test_no_package_takes_the_name_of_a_generator_of_ours() -> None:
 
 
 @pytest.mark.usefixtures("plugin")
-@pytest.mark.parametrize(("name", "said"), [("boastful", "vouch"), ("broken", "cannot be imported")])
+@pytest.mark.parametrize(("name", "clause"), [("boastful", "vouch"), ("broken", "cannot be imported")])
 def test_one_that_makes_a_claim_or_cannot_be_imported_is_refused_in_a_sentence(
-    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+    name: str, clause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(PLUGIN / "refused")
     registry._known.cache_clear()
-    with pytest.raises(JobError, match=f"generator='{name}'.*{said}"):
+    with pytest.raises(JobError, match=f"generator='{name}'.*{clause}"):
         registry.generator(name)
 
 

@@ -137,14 +137,14 @@ def left(variant: str, entities: bool, table: Any, folder: Path) -> dict[str, An
 
 def differences(variant: str, entities: bool, whole: Mapping[str, Any], folder: Path) -> list[str]:
     """Which parts of what is left are not the same for all tables."""
-    found: list[str] = []
+    result: list[str] = []
     first: dict[str, Any] | None = None
     for what, table in whole.items():
         (folder / what).mkdir()
         parts = left(variant, entities, table, folder / what)
         first = first or parts
-        found += [f"{what}: {name}" for name in first if parts[name] != first[name]]
-    return found
+        result += [f"{what}: {name}" for name in first if parts[name] != first[name]]
+    return result
 
 
 def held(entities: bool) -> dict[str, pd.DataFrame]:

@@ -218,8 +218,8 @@ def scores_of(codes: np.ndarray, n_draws: int) -> dict[Clique, float]:
     table = CodedTable(EQUAL_SIZES, codes)
     model = MarkovRandomField(EQUAL_SIZES, [Factor.uniform(EQUAL_SIZES, (name,)) for name in EQUAL_SIZES], N_LARGE)
     search = Search(table, Workload(dict.fromkeys(EQUAL_SIZES, 1.0), 3), (), 20_000, 1e6, n_draws)
-    found = search.scores(model, CLIQUES, NOISE, np.random.default_rng(1))
-    return dict(zip(CLIQUES, found.tolist(), strict=True))
+    result = search.scores(model, CLIQUES, NOISE, np.random.default_rng(1))
+    return dict(zip(CLIQUES, result.tolist(), strict=True))
 
 
 def test_in_a_large_table_of_independent_columns_nothing_is_worth_measuring_but_for_chance() -> None:
@@ -245,15 +245,15 @@ def test_one_row_moves_no_score_of_a_search_by_more_than_one_whatever_the_weight
     codes = rng.integers(0, SIZE, (500, N_COLUMNS))
     groups = {"c0": np.arange(SIZE) // 6}
     workload = Workload({**dict.fromkeys(EQUAL_SIZES, 1.0), "c0": weight, "c1": 0.3}, 3)
-    found = []
+    result = []
     for rows in (codes, codes[:-1]):
         table = CoarseCounts(CodedTable(EQUAL_SIZES, rows), Coarsening(groups))
         model = MarkovRandomField(table.domain, [Factor.uniform(table.domain, (name,)) for name in table.domain], 500)
         search = Search(table, workload, (), 20_000, 1e6, 1000)
         candidates = search.candidates(model, 1.0)
-        found.append(search.scores(model, candidates, NOISE, np.random.default_rng(1)))
+        result.append(search.scores(model, candidates, NOISE, np.random.default_rng(1)))
     # The heaviest candidate is moved by the whole row: no weight costs the choice a part of its scale.
-    assert np.abs(found[0] - found[1]).max() == pytest.approx(1.0)
+    assert np.abs(result[0] - result[1]).max() == pytest.approx(1.0)
 
 
 UNEQUAL_SIZES = {"a": 2, "b": 3, "c": 50, "d": 2}
@@ -264,10 +264,12 @@ EVEN = dict.fromkeys(UNEQUAL_SIZES, 1.0)
 @given(st.lists(st.floats(1e-6, 1000.0), min_size=4, max_size=4), st.integers(1, 4))
 def test_no_weights_take_a_clique_above_one(weights: list[float], degree: int) -> None:
     workload = Workload(dict(zip(UNEQUAL_SIZES, weights, strict=True)), degree)
-    found = [workload.weight(clique) for order in range(1, degree + 1) for clique in permutations(UNEQUAL_SIZES, order)]
-    assert max(found) == 1.0
+    result = [
+        workload.weight(clique) for order in range(1, degree + 1) for clique in permutations(UNEQUAL_SIZES, order)
+    ]
+    assert max(result) == 1.0
 
 
 def test_cliques_with_too_many_cells_are_left_out_but_never_single_attributes() -> None:
-    found = set(Workload(EVEN, degree=3).cliques(UNEQUAL_SIZES, max_cells=12))
-    assert found == {("a",), ("b",), ("c",), ("d",), ("a", "b"), ("a", "d"), ("b", "d"), ("a", "b", "d")}
+    result = set(Workload(EVEN, degree=3).cliques(UNEQUAL_SIZES, max_cells=12))
+    assert result == {("a",), ("b",), ("c",), ("d",), ("a", "b"), ("a", "d"), ("b", "d"), ("a", "b", "d")}

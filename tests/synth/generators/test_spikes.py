@@ -44,10 +44,10 @@ def measured(frame: pd.DataFrame, schema: Schema, *, exact: bool = True, epsilon
     schedule = Independent(epsilon=epsilon).schedule(schema)
     assert schedule is not None
     rows = TrainingTable.of(conform(frame, schema, outside="clamp", part=True), schema)
-    found = measure_domain(rows, schema, Budget(schedule, NoNoise()) if exact else Budget(schedule))
-    assert found.measured == found.spikes_measured == ()
-    assert build_schema(found.model_dump()) == found
-    return found.columns["x"]
+    result = measure_domain(rows, schema, Budget(schedule, NoNoise()) if exact else Budget(schedule))
+    assert result.measured == result.spikes_measured == ()
+    assert build_schema(result.model_dump()) == result
+    return result.columns["x"]
 
 
 @pytest.mark.statistical
@@ -99,9 +99,9 @@ def test_values_are_named_from_the_threshold_on() -> None:
 )
 def test_a_cell_is_counted_as_the_fit_reads_it(column: dict[str, Any], cell: float, value: float) -> None:
     frame = pd.DataFrame({"x": [cell] * 1_000, "side": "a"})
-    found = measured(frame, schema_of({**column, **ASKED}))
-    assert found.spikes == (value,)
-    assert str(found.spikes[0]) == str(value)
+    result = measured(frame, schema_of({**column, **ASKED}))
+    assert result.spikes == (value,)
+    assert str(result.spikes[0]) == str(value)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_fit_without_epsilon_reads_off_what_infer_would_propose(kind: str) -> 
     assert Independent().fit(frame, schema).schema.columns["x"] == proposed
     few = {"x": {"kind": "integer", "bounds": [0, 10**6], **ASKED}}
     schema = build_schema({"status": "declared", "columns": few})
-    found: Any = Independent().fit(pd.DataFrame({"x": [1, 500_000, 999_999] * 50}), schema).schema.columns["x"]
-    assert found.spikes == (1, 500_000, 999_999)
+    result: Any = Independent().fit(pd.DataFrame({"x": [1, 500_000, 999_999] * 50}), schema).schema.columns["x"]
+    assert result.spikes == (1, 500_000, 999_999)
 
 
 @pytest.mark.parametrize("bounds", [{"bounds": [0, 10**6]}, {"measure": True}], ids=["declared", "measured"])
@@ -139,5 +139,5 @@ def test_frequent_values_are_the_same_whatever_the_chunks(bounds: dict[str, Any]
     schedule = generator.schedule(schema)
     for size in (7, None):
         rows = in_chunks(table(), schema, size)
-        found = generator.fit(rows, schema, budget=schedule and Budget(schedule, NoNoise())).schema
-        assert found.columns["x"].spikes == (HEAVY,)  # type: ignore[union-attr]
+        result = generator.fit(rows, schema, budget=schedule and Budget(schedule, NoNoise())).schema
+        assert result.columns["x"].spikes == (HEAVY,)  # type: ignore[union-attr]

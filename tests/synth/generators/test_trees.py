@@ -25,9 +25,9 @@ def model() -> AutoregressiveModel:
     return Trees().fit(chain(), CHAIN, seed=0)
 
 
-def distance(one: pd.Series, other: pd.Series) -> float:
+def distance(first: pd.Series, other: pd.Series) -> float:
     """Total variation of two columns of categories."""
-    shares = [column.value_counts(normalize=True) for column in (one, other)]
+    shares = [column.value_counts(normalize=True) for column in (first, other)]
     return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
 
 
@@ -36,21 +36,21 @@ def test_few_units_are_warned_of_by_a_fit_and_for_a_job(name: str) -> None:
     with pytest.warns(UserWarning, match=rf"{name}=5 leaks: below 20 units") as caught:
         synth.fit(chain(200), CHAIN, "trees", **QUICK, **{name: 5})
     assert len(caught) == 1
-    said = {
+    messages = {
         units: cautions(Intent({"mine": Trees.model_validate({name: units})}, {}, CHAIN, None, "clamp"))
         for units in (19, 20)
     }
-    assert any(f"generators.mine: {name}=19 leaks" in sentence for sentence in said[19])
-    assert not any("leaks" in sentence for sentence in said[20])
+    assert any(f"generators.mine: {name}=19 leaks" in sentence for sentence in messages[19])
+    assert not any("leaks" in sentence for sentence in messages[20])
 
 
 def test_conditions_on_leading_columns_are_exact(model: AutoregressiveModel) -> None:
-    for given in ({"first": "c"}, {"first": "a", "amount": 4.0}):
-        drawn = model.sample(4000, seed=2, given=given)
+    for known in ({"first": "c"}, {"first": "a", "amount": 4.0}):
+        drawn = model.sample(4000, seed=2, given=known)
         assert drawn.attrs[GIVEN] == "exact"
         real = chain(200_000, seed=2)
-        assert all((drawn[name] == value).all() for name, value in given.items())
-        assert distance(drawn["last"], real.loc[real["first"] == given["first"], "last"]) < 0.06
+        assert all((drawn[name] == value).all() for name, value in known.items())
+        assert distance(drawn["last"], real.loc[real["first"] == known["first"], "last"]) < 0.06
     assert GIVEN not in model.sample(10, seed=2).attrs
 
 
@@ -78,19 +78,19 @@ def frauds(n_frauds: int, n: int = 3000) -> tuple[pd.DataFrame, Schema]:
 
 def test_a_rare_class_keeps_its_profile_and_its_share(tmp_path: Path) -> None:
     frame, schema = frauds(15)
-    made = Trees.model_validate(QUICK).fit(frame, schema, seed=0)
-    made.save(tmp_path / "model")
-    for model in (made, registry.load_model(tmp_path / "model")):
+    fitted_model = Trees.model_validate(QUICK).fit(frame, schema, seed=0)
+    fitted_model.save(tmp_path / "model")
+    for model in (fitted_model, registry.load_model(tmp_path / "model")):
         asked = model.sample(300, seed=1, given={"fraud": "yes"})
         assert asked["amount"].mean() == pytest.approx(20, abs=8)
         assert (asked["land"] == "far").mean() > 0.4
         assert asked["hour"].mean() == pytest.approx(11.5, abs=1.5)
         assert asked.attrs[GIVEN] == "weights"
-    free = made.sample(30_000, seed=1)
+    free = fitted_model.sample(30_000, seed=1)
     assert (free["fraud"] == "yes").mean() == pytest.approx(0.005, abs=0.002)
     assert free.loc[free["fraud"] == "yes", "amount"].mean() < 30
-    assert made.sample(300, seed=1, given={"fraud": "no"})["amount"].mean() == pytest.approx(50, abs=3)
-    far = made.sample(4000, seed=1, given={"land": "far"})
+    assert fitted_model.sample(300, seed=1, given={"fraud": "no"})["amount"].mean() == pytest.approx(50, abs=3)
+    far = fitted_model.sample(4000, seed=1, given={"land": "far"})
     assert 0.005 < (far["fraud"] == "yes").mean() < 0.08
 
 
@@ -156,12 +156,12 @@ def test_rows_of_an_entity_count_as_one_unit_and_synthetic_entities_have_several
 def test_at_most_so_many_rows_are_learned_from() -> None:
     few, many = Trees(most_rows=200, **QUICK), Trees(most_rows=3000, **QUICK)
     table = chain()
-    one, same, other = (few.fit(table, CHAIN, seed=seed) for seed in (4, 4, 5))
-    pd.testing.assert_frame_equal(one.sample(100, seed=1), same.sample(100, seed=1))
-    assert not one.sample(100, seed=1).equals(other.sample(100, seed=1))
-    masses = [sum(m.discretizer.attributes[0].mass) for m in (one, many.fit(table, CHAIN, seed=4))]
+    first, same, other = (few.fit(table, CHAIN, seed=seed) for seed in (4, 4, 5))
+    pd.testing.assert_frame_equal(first.sample(100, seed=1), same.sample(100, seed=1))
+    assert not first.sample(100, seed=1).equals(other.sample(100, seed=1))
+    masses = [sum(m.discretizer.attributes[0].mass) for m in (first, many.fit(table, CHAIN, seed=4))]
     assert masses == [200, N_CHAIN]
-    assert one.default_rows == N_CHAIN
+    assert first.default_rows == N_CHAIN
 
 
 def test_tables_of_one_row_and_of_two_are_fitted_and_of_none_refused() -> None:

@@ -106,7 +106,9 @@ def units_of(rows: PrivateRows) -> Counter[Any]:
     owners = np.arange(len(rows.encoded.codes)) if rows.entities is None else rows.entities
     assert (owners >= 0).all()
     codes = rows.encoded.codes.tolist()
-    return Counter(tuple(sorted(map(tuple, (codes[i] for i in np.flatnonzero(owners == one))))) for one in {*owners})
+    return Counter(
+        tuple(sorted(map(tuple, (codes[i] for i in np.flatnonzero(owners == first))))) for first in {*owners}
+    )
 
 
 class Fit:
@@ -179,9 +181,9 @@ def one_unit_less_moves_what_is_paid_for(
 def small(name: str) -> PrivateGenerator:
     if name == "pategan":
         pytest.importorskip("torch")
-    made = registry.generator(name, epsilon=9.0, **SMALL.get(name, {}))
-    assert isinstance(made, PrivateGenerator)
-    return made
+    fitted_model = registry.generator(name, epsilon=9.0, **SMALL.get(name, {}))
+    assert isinstance(fitted_model, PrivateGenerator)
+    return fitted_model
 
 
 # Five fits each, of which one takes about half a second.

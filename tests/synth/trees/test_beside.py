@@ -64,7 +64,7 @@ def shares(rows: pd.DataFrame) -> NDArray[np.float64]:
 
 
 def test_values_are_the_same_or_a_multiple_as_often_as_real_ones_and_by_what_decides_it(trees: SequentialTrees) -> None:
-    assert {place: [source.index for source in each.sources] for place, each in trees.beside.items()} == {2: [1]}
+    assert {index: [source.index for source in each.sources] for index, each in trees.beside.items()} == {2: [1]}
     np.testing.assert_allclose(shares(drawn(trees)), shares(table(20_000)), atol=0.1)
 
 

@@ -57,10 +57,12 @@ def cart() -> Forest:
 
 
 def test_leaves_are_numbered_and_hold_enough_units(cart: Forest) -> None:
-    features, made = rows(), response(rows())
+    features, fitted_model = rows(), response(rows())
     model = DecisionTreeRegressor(
-        min_samples_leaf=REFINED * LEAF, min_impurity_decrease=SIGNIFICANT * made.var() / len(made), random_state=3
-    ).fit(features, made)
+        min_samples_leaf=REFINED * LEAF,
+        min_impurity_decrease=SIGNIFICANT * fitted_model.var() / len(fitted_model),
+        random_state=3,
+    ).fit(features, fitted_model)
     leaves = cart.leaves(features)
     assert np.array_equal(np.unique(leaves), np.arange(cart.n_leaves))
     assert np.bincount(leaves).min() >= REFINED * LEAF

@@ -117,12 +117,12 @@ def test_ranks_within_codes_follow_the_features(number: Conditional) -> None:
     x = column.rows[:, 0]
     n_compared = 0
     for code in np.flatnonzero(column.counts >= 200):
-        held = column.codes == code
+        rows_of_code = column.codes == code
         assert column.ranks is not None
-        real, drawn = (spearmanr(x[held], each[held]).statistic for each in (column.ranks, ranks))
+        real, drawn = (spearmanr(x[rows_of_code], each[rows_of_code]).statistic for each in (column.ranks, ranks))
         assert drawn > real - 0.2
-        assert ranks[held].mean() == pytest.approx(column.ranks[held].mean(), abs=0.05)
-        assert ranks[held].std() == pytest.approx(column.ranks[held].std(), rel=0.3)
+        assert ranks[rows_of_code].mean() == pytest.approx(column.ranks[rows_of_code].mean(), abs=0.05)
+        assert ranks[rows_of_code].std() == pytest.approx(column.ranks[rows_of_code].std(), rel=0.3)
         n_compared += real > 0.4
     assert n_compared > 3
 
@@ -170,7 +170,7 @@ def table(n: int = N, seed: int = 0) -> pd.DataFrame:
 
 def coded(frame: pd.DataFrame, schema: Schema = SCHEMA) -> tuple[CodedRows, Discretizer]:
     discretizer = read_off(schema, frame)
-    cells = {place: each.cells(frame[each.name]) for place, each in enumerate(discretizer.attributes)}
+    cells = {index: each.cells(frame[each.name]) for index, each in enumerate(discretizer.attributes)}
     return CodedRows.of(discretizer, cells), discretizer
 
 
@@ -213,7 +213,7 @@ def test_a_column_follows_a_number_within_its_codes() -> None:
     words = np.array(["lower", "upper"], dtype=object)
     frame = pd.DataFrame({"x": x, "half": words[(x % 25 >= 12.5) * 1]})
     discretizer = read_off(schema, frame, n_bins=4)
-    cells = {place: each.cells(frame[each.name]) for place, each in enumerate(discretizer.attributes)}
+    cells = {index: each.cells(frame[each.name]) for index, each in enumerate(discretizer.attributes)}
     assert len(np.unique(discretizer.attributes[0].codes(frame["x"]))) <= 5
     trees = fit_sequence(CodedRows.of(discretizer, cells), discretizer, np.ones(len(x)), (0, 1), Growth(), 5)
     drawn = decoded(trees, 6000)
@@ -247,21 +247,21 @@ def test_a_number_that_is_given_weighs_rows_by_its_code_and_its_place_within_it(
     cell = int(attribute.cells(pd.Series([66.0]))[0])
     code = int(attribute.group[cell])
     assert attribute.is_refined
-    found = []
+    result = []
     for ranks in (None, {X: float(attribute.middle_ranks[cell])}):
         known = constant(trees.discretizer, 10_000, {X: code}, ranks)
         if ranks is None and known.rows is not None:
             known.rows.ranks.clear()  # type: ignore[attr-defined]
         rows = trees.draw(10_000, np.random.default_rng(0), known)
         assert (rows.codes[:, X] == code).all()
-        found.append(np.array([np.exp(rows.log_weights[rows.codes[:, C] == c]).mean() for c in (0, 1)]))
+        result.append(np.array([np.exp(rows.log_weights[rows.codes[:, C] == c]).mean() for c in (0, 1)]))
     real, edges = table(200_000, seed=1), attribute.edges
     assert edges is not None
     real_code, is_odd = attribute.codes(real["x"]) == code, real["c"] == "odd"
-    np.testing.assert_allclose(found[0], [real_code[~is_odd].mean(), real_code[is_odd].mean()], atol=0.03)
-    assert found[1][0] < 0.05 * found[1][1]
+    np.testing.assert_allclose(result[0], [real_code[~is_odd].mean(), real_code[is_odd].mean()], atol=0.03)
+    assert result[1][0] < 0.05 * result[1][1]
     low, high = attribute.rank_intervals[cell].tolist()
-    assert found[1][1] == pytest.approx(found[0][1] * (high - low), rel=0.5)
+    assert result[1][1] == pytest.approx(result[0][1] * (high - low), rel=0.5)
 
 
 def test_the_whole_code_and_all_codes_are_certain(trees: SequentialTrees) -> None:
