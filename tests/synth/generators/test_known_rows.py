@@ -371,8 +371,9 @@ def imputer(frame: pd.DataFrame, schema: Schema) -> MarginalModel:
 def test_every_kind_is_filled_in_and_known_cells_stay(
     imputer: MarginalModel, frame: pd.DataFrame, schema: Schema
 ) -> None:
+    frame = frame.head(60)
     holes = with_holes(frame, 0.3)
-    holes.index = pd.Index(range(1000, 1400))
+    holes.index = pd.Index(range(1000, 1060))
     before = holes.copy(deep=True)
     filled = imputer.impute(holes, seed=1)
     pd.testing.assert_frame_equal(holes, before)

@@ -137,7 +137,7 @@ def test_a_fit_without_epsilon_reads_off_what_infer_would_propose(kind: str) -> 
 def test_frequent_values_are_the_same_whatever_the_chunks(bounds: dict[str, Any], epsilon: float | None) -> None:
     schema, generator = schema_of({"kind": "real", "decimals": 1, **bounds, **ASKED}), Independent(epsilon=epsilon)
     schedule = generator.schedule(schema)
-    for size in (7, None):
+    for size in (700, None):
         rows = in_chunks(table(), schema, size)
         result = generator.fit(rows, schema, budget=schedule and Budget(schedule, NoNoise())).schema
         assert result.columns["x"].spikes == (HEAVY,)  # type: ignore[union-attr]
