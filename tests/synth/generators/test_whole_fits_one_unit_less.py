@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from synth import extras
-from synth.domain.counts import CoarseCounts, Coarsening, SpooledTable
+from synth.domain.counts import CoarseCounts, SpooledTable
 from synth.dp import budget, mechanisms
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
@@ -26,7 +26,6 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import fixed_costs, private_fit, training_data
 from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
-from synth.generators.latent_class import LatentClass
 from synth.generators.mst import Mst
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.wrapper import compose
@@ -199,7 +198,7 @@ _release, _choose, _named = mechanisms.release, mechanisms.select, mechanisms.na
 _score, _class_scores, _measure = Mst._score, ClassSearch.scores, private_fit.measure_domain
 _positions, _values, _sizes = TrainingTable.place_counts, TrainingTable.value_counts, TrainingTable.rows_per_entity
 _domain_events, _counted, _each = fixed_costs.domain_events, SpooledTable._counted, CoarseCounts.each
-_estimated, _of_all, _released = LatentClass._estimated, Coarsening.of_all, Budget.release
+_released = Budget.release
 
 
 def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
@@ -236,14 +235,6 @@ def _of_the_heaviest(self: Budget, _: GaussianEvent) -> float:
 def _made_up_to_n_units(self: SpooledTable, cliques: Any) -> list[np.ndarray]:
     """Shares of the table in place of counts."""
     return [np.rint(counts * (500 / max(counts.sum(), 1))).astype(np.int64) for counts in _counted(self, cliques)]
-
-
-def _exact_groups(self: LatentClass, fit: Any, events: Any, discretizer: Any, *more: Any) -> Any:
-    table = fit.train.coded(discretizer)
-    exact = {name: table.counts((name,)) for name in discretizer.sizes}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Coarsening, "of_all", lambda known, masses, *limits: _of_all(known, exact, *limits))
-        return _estimated(self, fit, events, discretizer, *more)
 
 
 Fault = tuple[Any, str, Any, str, str]
@@ -298,7 +289,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "counts made up to the public number": (SpooledTable, "_counted", _made_up_to_n_units, "mst", "row"),
     "scores as shares of the rows": (
-        ClassSearch, "scores", lambda self, *args: _class_scores(self, *args) * 12 / max(self.counts[0].sum(), 1),
+        ClassSearch, "scores", lambda self, *args: _class_scores(self, *args) * 500 / max(self.counts[0].sum(), 1),
         "latent_class", "row",
     ),
     "pairs of classes counted twice": (
@@ -313,7 +304,6 @@ FAULTS: dict[str, Fault] = {
         budget, "select", lambda scores, most, event, noise: _choose(scores, 1.0, event, noise), "latent_class",
         "entity",
     ),
-    "coarse codes of exact counts": (LatentClass, "_estimated", _exact_groups, "latent_class", "row"),
     "rows of an entity without a bound": (
         private_fit, "bound_contributions", lambda rows, schema, **_: rows, "independent", "entity",
     ),
