@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -65,7 +65,9 @@ class LearnedRows:
         """
         indices = [self.discretizer.columns.index(name) for name in pair]
         attributes = [self.discretizer.attributes[index] for index in indices]
-        counts, expected = self._pairs(*(self.rows.codes[:, index] for index in indices), *(a.size for a in attributes))
+        counts, expected = self._pairs(
+            [self.rows.codes[:, index] for index in indices], [each.size for each in attributes]
+        )
         if attributes[0].edges is not None:
             counts, expected = (np.cumsum(each[::-1], axis=0)[::-1] for each in (counts, expected))
             rare = np.maximum.accumulate((counts < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
@@ -85,18 +87,18 @@ class LearnedRows:
         masks = {}
         for pair in itertools.combinations([name for name in groups if np.ptp(codes[name])], 2):
             own = [groups[name] for name in pair]
-            counts, expected = self._pairs(*(codes[name] for name in pair), *(int(each.max()) + 1 for each in own))
+            counts, expected = self._pairs([codes[name] for name in pair], [int(each.max()) + 1 for each in own])
             allowed = (counts >= FEW_UNITS) | (expected < LEAST_UNITS)
             if not allowed.all():
                 masks[pair] = allowed[np.ix_(*own)]
         return masks
 
-    def _pairs(self, first: NDArray[Any], second: NDArray[Any], n_first: int, n_second: int) -> tuple[Array, Array]:
+    def _pairs(self, codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[Array, Array]:
         """Counts of pairs of codes by weights, where one of an entity's seven rows counts a seventh, and those that
-        were to be expected, were both columns independent; shape (n_first, n_second).
+        were to be expected, were both columns independent; shape `sizes`.
         """
-        counts: Array = np.bincount(first * np.int64(n_second) + second, self.weights, n_first * n_second)
-        counts = counts.astype(np.float64).reshape(n_first, n_second)
+        pairs = np.ravel_multi_index(tuple(codes), tuple(sizes))
+        counts: Array = np.bincount(pairs, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
         return counts, counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
 
     @property

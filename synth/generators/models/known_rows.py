@@ -256,7 +256,7 @@ class KnownRows:
 
     def _fixed(self, drawn: pd.DataFrame, counted: pd.DataFrame, is_known: pd.DataFrame) -> pd.DataFrame:
         """The rows with exactly the cells that are known."""
-        known = {name: counted[name].astype(drawn[name].dtype).where(is_known[name], drawn[name]) for name in counted}
+        known = {n: counted[n].astype(drawn[n].dtype).where(is_known[n], drawn[n]) for n in map(str, counted)}
         return drawn.assign(**known)
 
 
