@@ -170,7 +170,8 @@ class SequentialTrees:
             discretizer,
             **{name: from_plain(content[name], arrays, {part.__name__: part for part in PARTS}) for name in KEPT},
         )
-        if sorted(trees.order) != list(range(len(discretizer.attributes))):
+        n_drawn = len(trees.order) - trees.n_given
+        if sorted(trees.order) != list(range(len(discretizer.attributes))) or len(trees.conditionals) != n_drawn:
             raise ValueError("the order is not one of the columns")
         return trees
 
