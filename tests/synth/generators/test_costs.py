@@ -48,7 +48,7 @@ def with_frequent_values(schema: Schema) -> Schema:
     return schema.model_copy(update={"columns": {**schema.columns, **spiked}})
 
 
-@pytest.fixture(scope="module", params=["rows", "entities", "frequent values", "frequent values of entities"])
+@pytest.fixture(scope="module", params=["rows", "frequent values of entities"])
 def unit_schema(request: pytest.FixtureRequest, schema: Schema) -> Schema:
     wide = schema.model_copy(update={"n_units": 100_000})
     asked = with_frequent_values(wide) if "frequent" in request.param else wide
@@ -171,7 +171,7 @@ def test_latent_classes_spend_their_stated_shares_on_columns_pairs_by_weight_cho
 
 
 N_ROWS = 4000
-GENERATORS = (Independent, Mst, Aim, LatentClass)
+GENERATORS = (Mst, LatentClass)
 
 
 def schema_of(n_units: int = N_ROWS, **changes: Any) -> Schema:
