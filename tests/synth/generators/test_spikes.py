@@ -70,9 +70,9 @@ def test_a_value_of_one_unit_is_not_named() -> None:
     frame = table(HEAVY, 0.5).assign(who=np.arange(N_ROWS) % 1_000)
     frame.loc[frame["who"] == 999, "x"] = OF_ONE
     schema = schema_of(columns=who, entity="who", max_rows_per_unit=k)
-    for _ in range(20):
+    for _ in range(8):
         assert OF_ONE not in measured(frame, schema, exact=False, epsilon=4.0).spikes
-    for _ in range(20):
+    for _ in range(8):
         assert set(measured(table(), schema_of(), exact=False, epsilon=4.0).spikes) == {HEAVY}
 
 
