@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,16 +14,15 @@ from synth.chunks import LARGEST, Part, permuted
 from synth.declare import declare_schema, unconfirmed
 from synth.errors import SchemaError
 from synth.generators.models.chunked_output import SeenOnDisk
-from synth.identifiers import ENOUGH, capacity, generate, room_of
+from synth.identifiers import capacity, generate
 from synth.infer import infer_schema
 from synth.personal import generate as personal
 from synth.row_hash import content_keys, content_sums, tickets
 from synth.schema import Schema, build_schema
-from synth.schema.kinds import IdentifierColumn, IntegerColumn, PersonalColumn
+from synth.schema.kinds import IdentifierColumn, PersonalColumn
 from synth.schema_file import read_schema, write_schema
 from synth.split import halves, row_keys, side_bound, side_salt, split_table, twins
-from synth.table import conform, spool
-from synth.table.rows import Rows
+from synth.table import conform
 from tests.chunks import in_chunks
 
 
@@ -268,18 +266,6 @@ def test_names_of_all_parts_are_distinct(column: IdentifierColumn | PersonalColu
     assert len(set(values)) == len(values) == 260
 
 
-def test_a_format_with_more_room_than_any_table_needs_is_used_all_over() -> None:
-    widest = IdentifierColumn(bounds=(-(2**63), 2**63 - 1))
-    assert room_of(widest) == ENOUGH
-    names = generate(widest, 50_000, np.random.default_rng(0)) / 2.0**63
-    assert names.min() < -0.999
-    assert names.max() > 0.999
-    assert abs(names.mean()) < 5 / np.sqrt(3 * 50_000)
-    texts = generate(IdentifierColumn(template="x" * 40), 2_000, np.random.default_rng(0))
-    for index in range(40):
-        assert {text[index] for text in texts} == set("0123456789abcdef")
-
-
 def table_of_visits() -> pd.DataFrame:
     """Two visits of every patient, with a column of every kind that `infer` proposes limits for."""
     rng, n = np.random.default_rng(5), 300
@@ -361,22 +347,3 @@ def test_a_format_can_be_used_up_but_not_exceeded() -> None:
         assert len(set(generate(column, 260, RNG))) == capacity(column) == 260
         with pytest.raises(SchemaError, match="room for 260"):
             generate(column, 261, RNG)
-
-
-def test_rows_that_are_cast_once_more_lie_where_they_lay(
-    visits: tuple[pd.DataFrame, Schema], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frame, schema = visits
-    folders, nameless_file = list[Path](), spool.nameless_file
-    monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
-
-    def noted(folder: Path) -> Any:
-        folders.append(folder)
-        return nameless_file(folder)
-
-    monkeypatch.setattr(spool, "nameless_file", noted)
-    rows = in_chunks(frame.head(20), schema, 7, tmp_path)
-    narrow = IntegerColumn(bounds=(1, 3))
-    again = Rows.of(rows, schema.model_copy(update={"columns": {**schema.columns, "stay": narrow}}))
-    assert again.frame()["stay"].max() == 3
-    assert set(folders) == {tmp_path}

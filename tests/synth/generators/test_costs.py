@@ -142,34 +142,6 @@ def test_noisy_pairs_take_twice_the_share_of_choices_and_pairs_with_the_target_t
     assert others.rho == pytest.approx(0.7 * pairs * rho)
 
 
-def test_latent_classes_spend_their_stated_shares_on_columns_pairs_by_weight_choices_and_what_was_chosen(
-    schema: Schema,
-) -> None:
-    shares = {"columns_share": 0.15, "pairs_share": 0.6, "choices_share": 0.1}
-    generator = registry.generator("latent_class", epsilon=EPSILON, delta=DELTA, rounds=7, focus=3.0, **shares)
-    assert isinstance(generator, PrivateGenerator)
-    schedule = generator.schedule(schema.model_copy(update={"n_units": 100_000}))
-    assert schedule is not None
-    # 9 columns make 36 pairs, and 8 of them hold the target, which weighs 1 + 3; .15 is for columns, then .6 for pairs.
-    rest = 1 - 0.15
-    of_weights = 28 * 1 + 8 * 4
-    expected = {
-        "one-way histograms of the columns": (9, 0.15),
-        "pairs of columns of weight 1": (28, 0.6 * rest * 28 / of_weights),
-        "pairs of columns of weight 4": (8, 0.6 * rest * 32 / of_weights),
-        "choices of marginals": (7, 0.1 * 0.4 * rest),
-        "marginals that were chosen": (7, 0.9 * 0.4 * rest),
-    }
-    assert {event.what: event.count for event in schedule.events} == {what: n for what, (n, _) in expected.items()}
-    for event in schedule.events:
-        assert event.rho == pytest.approx(expected[event.what][1] * rho_on_paper(schedule)), event.what
-    # A pair with the target costs four times as much, and has half the noise.
-    light, heavy = (event for event in schedule.events if event.what.startswith("pairs"))
-    assert isinstance(light, GaussianEvent)
-    assert isinstance(heavy, GaussianEvent)
-    assert light.sigma == pytest.approx(2 * heavy.sigma)
-
-
 N_ROWS = 4000
 GENERATORS = (Mst, LatentClass)
 

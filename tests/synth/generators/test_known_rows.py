@@ -311,17 +311,6 @@ def test_rows_that_cannot_be_shared_evenly_are_rounded_at_random(balanced: Model
     assert len({max(shares, key=lambda job: shares[job]) for shares in result}) > 1
 
 
-def test_booleans_are_balanced_by_their_tokens(balanced: Model) -> None:
-    assert counted(balanced.sample(200, seed=1, balance={"flag": None})["flag"]) == {True: 100, False: 100}
-    drawn = balanced.sample(200, seed=1, balance={"ill": None})
-    assert counted(drawn["ill"]) == {True: 100, False: 100}
-    shares = drawn.groupby("ill")["job"].apply(lambda jobs: (jobs == "nurse").mean())
-    assert shares[True] > shares[False] + 0.15
-    drawn = balanced.sample(100, seed=1, balance={"ill": {"sick": 0.7, "": 0.3}})
-    assert drawn["ill"].isna().sum() == 30
-    assert drawn["ill"].sum() == 70
-
-
 def test_numbers_are_balanced_over_values_that_are_named(balanced: Model) -> None:
     drawn = balanced.sample(100, seed=1, balance={"age": {30: 0.25, "60": 0.75}})
     assert counted(drawn["age"]) == {30: 25, 60: 75}

@@ -1,8 +1,6 @@
 """What generators of noisy marginals keep of related columns, and what decides on their rounds, codes and weights."""
 
 import json
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,9 @@ from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.generators import latent_class
 from synth.generators.aim import Aim
-from synth.generators.fitting.marginal_selection import ClassSearch
 from synth.generators.latent_class import FINER, LatentClass, pairs_of
 from synth.generators.mst import Mst
 from synth.generators.registry import generator as build
-from synth.marginals import Measurement
-from synth.marginals.latent_class_estimation import ClassEstimation
 from synth.schema import Schema, build_schema
 
 
@@ -86,11 +81,6 @@ def test_weights_of_columns_are_multiplied_with_those_of_their_roles() -> None:
 def test_equal_specifications_are_one_key_in_whichever_order_their_weights_are() -> None:
     first, second = Aim(workload={"c0": 2.0, "c1": 3.0}), Aim(workload={"c1": 3.0, "c0": 2.0})
     assert len({first, second, Aim(workload={"c0": 2.0}), Aim()}) == 3
-
-
-def test_weights_do_not_change_the_schedule() -> None:
-    plain, heavy = Aim(epsilon=1.0), Aim(epsilon=1.0, workload={"c0": 1000.0})
-    assert heavy.schedule(schema_of(4)) == plain.schedule(schema_of(4))
 
 
 @pytest.mark.parametrize("name", ["c00", "key", "sum", "gone"])
@@ -254,44 +244,6 @@ def test_more_budget_chooses_more_and_tells_more_codes_apart_within_limits() -> 
     assert (groups[0], groups[-1]) == (4, 24)
     assert LatentClass().n_groups(schema) == {"c0": FINER * 23, **dict.fromkeys(["c1", "c2", "c3", "c4"], 23)}
     assert LatentClass(coarse_codes=2).n_groups(schema)["c1"] == 2
-
-
-def test_a_batch_holds_the_best_that_are_apart_and_the_next_one_knows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without noise the choices are known: the largest score among what shares no two columns with those before."""
-    searches, scores, batches = list[ClassSearch](), list[np.ndarray](), list[list[Measurement]]()
-
-    def scored(self: ClassSearch, *more: Any) -> np.ndarray:
-        searches.append(self)
-        scores.append(_scores(self, *more))
-        return scores[-1]
-
-    def add(self: ClassEstimation, measurements: Sequence[Measurement]) -> None:
-        batches.append(list(measurements))
-        _add(self, measurements)
-
-    _add, _scores = ClassEstimation.add, ClassSearch.scores
-    monkeypatch.setattr(ClassSearch, "scores", scored)
-    monkeypatch.setattr(ClassEstimation, "add", add)
-    rng = np.random.default_rng(7)
-    a, b, c, d = rng.integers(0, 2, (4, 2000))
-    names = np.array(["x", "y", "z"], dtype=object)
-    # Two triples of which any two columns are independent; the first is in several candidates' errors.
-    frame = pd.DataFrame(
-        dict(zip(schema_of(6).columns, (names[part] for part in (a, b, a ^ b, c, d, c ^ d)), strict=True))
-    )
-    LatentClass(rounds=6, n_classes=50).fit(frame, schema_of(6))
-    assert [len(batch) for batch in batches] == [math.comb(6, 2), 2, 2, 2]
-    for search, of_batch, batch in zip(searches, scores, batches[1:], strict=True):
-        is_open, expected = np.ones(len(of_batch), dtype=bool), []
-        for _ in batch:
-            index = int(np.argmax(np.where(is_open, of_batch, -np.inf)))
-            expected.append(search.cliques[index])
-            is_open &= search.apart(index)
-        assert [each.clique for each in batch] == expected
-    assert {each.clique for each in batches[1]} == {("c0", "c1", "c2"), ("c3", "c4", "c5")}
-    for each in batches[1]:
-        index = searches[0].cliques.index(each.clique)
-        assert scores[1][index] < 0.7 * scores[0][index]
 
 
 def related(n_rows: int = 4000) -> tuple[pd.DataFrame, Schema]:

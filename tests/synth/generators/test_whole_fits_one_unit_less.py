@@ -277,6 +277,9 @@ FAULTS: dict[str, Fault] = {
     "scores of marginals that move twice as far": (
         ClassSearch, "scores", lambda self, *args: 2 * _class_scores(self, *args), "latent_class", "row",
     ),
+    "scores doubled at the stated scale": (
+        budget, "select", lambda scores, most, event, noise: _choose(2 * scores, most, event, noise), "mst", "row",
+    ),
     "scores squared": (
         budget, "select", lambda scores, most, event, noise: _choose(scores**2, most, event, noise), "mst", "row",
     ),

@@ -200,26 +200,6 @@ def test_a_dependence_of_three_columns_is_learned_and_numbers_follow_it(trees: S
         assert (quantiles[0] - quantiles[1]).abs().max() < 1.0
 
 
-def test_a_column_follows_a_number_within_its_codes() -> None:
-    """Halves of each code of the number go with other words."""
-    schema = build_schema({
-        "status": "declared",
-        "columns": {
-            "x": {"kind": "real", "bounds": [0.0, 100.0], "decimals": 2},
-            "half": {"kind": "categorical", "categories": ["lower", "upper"]},
-        },
-    })  # fmt: skip
-    x = np.round(np.random.default_rng(0).uniform(0, 100, 6000), 2)
-    words = np.array(["lower", "upper"], dtype=object)
-    frame = pd.DataFrame({"x": x, "half": words[(x % 25 >= 12.5) * 1]})
-    discretizer = read_off(schema, frame, n_bins=4)
-    cells = {index: each.cells(frame[each.name]) for index, each in enumerate(discretizer.attributes)}
-    assert len(np.unique(discretizer.attributes[0].codes(frame["x"]))) <= 5
-    trees = fit_sequence(CodedRows.of(discretizer, cells), discretizer, np.ones(len(x)), (0, 1), Growth(), 5)
-    drawn = decoded(trees, 6000)
-    assert ((drawn["x"] % 25 >= 12.5) == (drawn["half"] == "upper")).mean() > 0.85
-
-
 def test_a_column_that_is_given_first_weighs_nothing_and_the_others_follow_it(trees: SequentialTrees) -> None:
     rows = trees.draw(10_000, np.random.default_rng(0), constant(trees.discretizer, 10_000, {A: 1}))
     assert (rows.codes[:, A] == 1).all()
