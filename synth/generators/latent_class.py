@@ -89,10 +89,7 @@ class LatentClass(MarginalGenerator):
     pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of the rest for all pairs.")
     choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is then left for choices.")
     price: float = Field(
-        default=0.8,
-        ge=0,
-        le=100,
-        description="Penalty on information of classes on columns, in units of noise.",
+        default=0.8, ge=0, le=100, description="Penalty on information of classes on columns, in units of noise."
     )
 
     def check(self, schema: Schema) -> None:

@@ -75,8 +75,7 @@ class Mst(MarginalGenerator):
     # DEVIATES: the paper spends a third on each. Choices need less: on Adult at epsilon 1 the mean total variation of
     # triples falls from .0944 to .0910.
     shares: tuple[Share, Share, Share] = Field(
-        default=(0.2, 0.1, 0.7),
-        description="Of the budget: columns, choices (doubled by noisy pairs), pairs.",
+        default=(0.2, 0.1, 0.7), description="Of the budget: columns, choices (doubled by noisy pairs), pairs."
     )
 
     @field_validator("shares")

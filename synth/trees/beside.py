@@ -17,11 +17,7 @@ from synth.domain.coded_rows import Array, CodedRows
 from synth.domain.discretizer import OTHER, Attribute
 from synth.domain.quantile_grid import line_attribute
 from synth.schema.kinds import LineColumn, RealColumn
-from synth.trees.conditional import (
-    Codes,
-    Conditional,
-    TrainingColumn,
-)
+from synth.trees.conditional import Codes, Conditional, TrainingColumn
 
 WIDEST = 1000.0  # ratio of two numbers that are beside each other, at most
 MOST_SOURCES = 3

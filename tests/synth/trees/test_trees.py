@@ -13,12 +13,7 @@ from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import Discretizer
 from synth.schema import Schema, build_schema
 from synth.trees import SequentialTrees, fit_sequence
-from synth.trees.conditional import (
-    Conditional,
-    TrainingColumn,
-    draw_codes,
-    fit_conditional,
-)
+from synth.trees.conditional import Conditional, TrainingColumn, draw_codes, fit_conditional
 from synth.trees.forest import Growth
 from tests.synth.domain.test_domain import read_off
 from tests.synth.evidence import constant
