@@ -16,6 +16,7 @@ from typing import Any
 import typer
 
 from evaluate.metrics import CATALOG, Metric
+from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator_class, names
 from understudy.cli import app
 from understudy.extras.text.specification import LanguageModel
@@ -25,6 +26,7 @@ DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTA
 BETTER = {"lower": "lower", "higher": "higher", "none": "it only describes"}
 SHARED = ("missing", "drop", "dtype", "part", "modeled", "kind")
 """Keys that every kind of column has."""
+MOST_REPEATED = 3  # parameters that two generators share and that are written out for both
 Json = Mapping[str, Any]
 
 
@@ -145,7 +147,7 @@ def value(of: Json) -> str:
         return f"[{', '.join(value(one) for one in of['prefixItems'])}]"
     if of.get("type") == "array":
         return f"list of {value(of['items'])}"
-    names = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
+    names = {"integer": "integer", "number": "number", "boolean": "true or false", "string": "text"}
     name = {"date": "date", "date-time": "date and time"}.get(
         of.get("format", ""), names.get(of.get("type", ""), "table")
     )
@@ -153,6 +155,10 @@ def value(of: Json) -> str:
 
 
 def _limits(of: Json) -> str:
+    if of.get("exclusiveMinimum") == 0 and of.get("exclusiveMaximum") == 1:
+        return " in (0, 1)"
+    if "minimum" in of and "maximum" in of and of["minimum"] < of["maximum"] < 2**32 - 1:
+        return f" {of['minimum']:,} to {of['maximum']:,}"
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     told = [f"{sign} {of[key]:,}" for key, sign in signs.items() if key in of and abs(of[key]) < 2**32 - 1]
     return f" {' and '.join(told)}" if told else ""
@@ -195,16 +201,27 @@ these keys. [Free text](../how-to/free-text.md) explains them."""
 
 
 def parameters() -> str:
-    """The parameters of each generator of ours."""
-    parts = []
+    """The parameters of each generator of ours, those of a claim, and of a group, once."""
+    parts, shown = list[str](), dict[str, dict[str, Json]]()
+    claim = PrivateGenerator.model_json_schema()["properties"]
     for name in names():
         plain = generator_class(name)
-        if plain.__module__.startswith(("synth.", "understudy.")):
-            for kind in dict.fromkeys((plain, plain.with_epsilon())):
-                keys = kind.model_json_schema()["properties"]
-                title = f"## `{name}`" if kind is plain else f"## `{name}` with epsilon"
-                parts.append(f"{title}\n\n{_keys(keys, ())}" if keys else f"{title}\n\nIt has none.")
+        if not plain.__module__.startswith(("synth.", "understudy.")):
+            continue
+        for kind in dict.fromkeys((plain, plain.with_epsilon())):
+            fields = kind.model_json_schema()["properties"]
+            own = {key: field for key, field in fields.items() if claim.get(key) != field}
+            same = {other: [key for key in own if known.get(key) == own[key]] for other, known in shown.items()}
+            like = max(same, key=lambda other: len(same[other]), default="")
+            keys = same[like] if like and len(same[like]) > MOST_REPEATED else []
+            told = f"As {like}: {', '.join(f'`{key}`' for key in keys)}.\n\n" if keys else ""
+            rest = {key: field for key, field in own.items() if key not in keys}
+            title = f"`{name}`" if kind is plain else f"`{name}` with epsilon"
+            parts.append(f"## {title}\n\n{told}{_keys(rest, ()) if rest else 'It has no others.'}")
+            shown[title] = fields
+    takers = ", ".join(f"`{name}`" for name in names() if "epsilon" in generator_class(name).with_epsilon().model_fields)
     of_texts = LanguageModel.model_json_schema()["properties"]
+    parts.insert(0, f"## With an epsilon\n\n{takers} take these:\n\n{_keys(claim, ())}")
     parts.append(f"## The option `text`\n\n{OF_TEXTS}\n\n{_keys(of_texts, ())}")
     return "\n\n".join(parts)
 

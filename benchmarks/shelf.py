@@ -25,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,8 @@ TARGETS = {
 """Of public tables by the names of their files; of others the last column."""
 CART, LEAF = "cart", 5
 LANDMARKS = ("fresh real rows", "columns shuffled")
-FIGURES = {
-    "tv1": "columns", "tv2": "pairs", "tv3": "triples", "tstr": "TSTR", "linear": "linear", "c2st": "C2ST",
-    "tail": "tail", "std": "SD", "correlation": "correlation", "spikes": "spikes", "steps": "steps",
-    "dropped": "dropped", "cpu_s": "CPU s", "peak_mib": "MiB",
-}  # fmt: skip
-"""What is drawn, by name."""
+FIGURES = {"tv2": "pairs", "tstr": "TSTR", "c2st": "C2ST", "cpu_s": "CPU s"}
+"""What is drawn, by name; the file of results holds more."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -240,26 +236,21 @@ def _about() -> dict[str, Any]:
 
 
 def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:
-    """One Markdown table: means over seeds, with half their range."""
-    yield f"| table | fit | {' | '.join(FIGURES.values())} |"
-    yield f"| --- | --- |{' ---: |' * len(FIGURES)}"
-    for table, fits in tables.items():
-        for fit, runs in fits.items():
-            done = [run for run in runs.values() if "failure" not in run]
-            if done:
-                cells = [_cell([run.get(key, math.nan) for run in done]) for key in FIGURES]
-            else:
-                cells = [next(iter(runs.values()))["failure"], *[""] * (len(FIGURES) - 1)]
-            failed = f" ({len(done)} of {len(runs)} fits)" if 0 < len(done) < len(runs) else ""
-            yield f"| {table} | {fit}{failed} | {' | '.join(cells)} |"
+    """A Markdown table of means over seeds for each figure: a line for each fit, a column for each table."""
+    fits = list(dict.fromkeys(fit for results in tables.values() for fit in results))
+    for key, name in FIGURES.items():
+        yield f"\n| {name} | {' | '.join(tables)} |"
+        yield f"| --- |{' ---: |' * len(tables)}"
+        for fit in fits:
+            cells = [_cell(results.get(fit, {}).values(), key) for results in tables.values()]
+            yield f"| {fit} | {' | '.join(cells)} |"
 
 
-def _cell(values: Sequence[float]) -> str:
-    if any(value != value for value in values):
-        return ""
-    half = (max(values) - min(values)) / 2
-    mean = statistics.fmean(values)
-    return f"{mean:.3g}" if half <= abs(mean) / 200 else f"{mean:.3g} ± {half:.1g}"
+def _cell(runs: Collection[Mapping[str, Any]], key: str) -> str:
+    values = [run.get(key, math.nan) for run in runs if "failure" not in run]
+    if not values:
+        return "failed" if runs else ""
+    return "" if any(map(math.isnan, values)) else f"{statistics.fmean(values):.3g}"
 
 
 if __name__ == "__main__":

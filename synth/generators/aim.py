@@ -51,26 +51,6 @@ LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Rounds with the same noise."""
-
-    number: int
-    n_rounds: int
-    share: float
-
-    def events(self, rho: float, choices_share: float, sensitivity: int) -> "StageEvents":
-        choices, marginals = choices_share * self.share, (1 - choices_share) * self.share
-        return StageEvents(
-            SelectionEvent.of_rho(f"choices of marginals, stage {self.number}", choices * rho, self.n_rounds)
-            if choices
-            else None,
-            gaussian_of_rho(
-                f"marginals, stage {self.number}", marginals * rho, count=self.n_rounds, sensitivity=sensitivity
-            ),
-        )
-
-
-@dataclass(frozen=True)
 class StageEvents(PlannedEvents):
     """The choices of a stage, `None` where they are free, and the measurement of what they choose."""
 
@@ -103,23 +83,19 @@ class Aim(MarginalGenerator):
 
     name: ClassVar[str] = "aim"
     degree: Literal[2, 3] = Field(default=3, description="Most columns of one marginal.")
-    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes of a number or time, about.")
     coarse_codes: int = Field(
-        default=8, ge=0, le=1000, description="Codes of a coarse attribute beside a number's; 0: there is none."
+        default=8, ge=0, le=1000, description="Codes of a number in larger marginals as well; 0: none."
     )
     max_model_mb: float = Field(default=4.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     max_cells: int = Field(default=20_000, ge=100, description="Cells of one marginal at most.")
     rounds: int | None = Field(default=None, ge=1, le=1000, description="Marginals to measure; `None`: by the budget.")
-    focus: float = Field(
-        default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh; 0: not at all."
-    )
-    workload: dict[str, Weight] = Field(
-        default={}, description="Weights of columns, at most 1000, multiplied with those of focus; 1 unless named."
-    )
-    columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share of the budget for single columns.")
+    focus: float = Field(default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
+    workload: dict[str, Weight] = Field(default={}, description="Weights of columns, beside `focus`; 1 unless named.")
+    columns_share: float = Field(default=0.15, gt=0, lt=1, description="Share for columns.")
     choices: Choices = CHOICES_FIELD
     choices_share: float = Field(
-        default=0.1, gt=0, lt=1, description="Share of what is left for choices; twice that if from noisy pairs."
+        default=0.1, gt=0, lt=1, description="Share of the rest for choices; doubled by noisy pairs."
     )
     n_draws: int = Field(default=100_000, ge=100, description="Rows at most drawn to score what to measure.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the last estimation at most.")
@@ -147,30 +123,33 @@ class Aim(MarginalGenerator):
         n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
         if n_columns == 1 and not n_known:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
-        stages, columns, rest = self.stages(schema), self.columns_share, 1 - self.columns_share
-        if self.choices == EXPONENTIAL:
-            return lambda rho: AimEvents(
-                gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
-                None,
-                tuple(stage.events(rest * rho, self.choices_share, k) for stage in stages),
+        is_exact, columns, rest = self.choices == EXPONENTIAL, self.columns_share, 1 - self.columns_share
+        pairs, choices = (0.0, self.choices_share) if is_exact else (2 * self.choices_share * rest, 0.0)
+
+        def stage(number: int, n_rounds: int, rho: float) -> StageEvents:
+            return StageEvents(
+                SelectionEvent.of_rho(f"choices of marginals, stage {number}", choices * rho, n_rounds)
+                if is_exact
+                else None,
+                gaussian_of_rho(f"marginals, stage {number}", (1 - choices) * rho, count=n_rounds, sensitivity=k),
             )
-        pairs = 2 * self.choices_share * rest
+
         return lambda rho: AimEvents(
             gaussian_of_rho(COLUMNS, columns * rho, count=n_columns, sensitivity=k),
-            noisy_pair_events(pairs * rho, schema),
-            tuple(stage.events((rest - pairs) * rho, 0.0, k) for stage in stages),
+            None if is_exact else noisy_pair_events(pairs * rho, schema),
+            tuple(
+                stage(number, n_rounds, share * (rest - pairs) * rho)
+                for number, (n_rounds, share) in enumerate(self.stages(schema), start=1)
+            ),
         )
 
-    def stages(self, schema: Schema) -> tuple[Stage, ...]:
-        """Rounds and their shares of the cost; public."""
+    def stages(self, schema: Schema) -> list[tuple[int, float]]:
+        """Rounds of each stage, which have the same noise, and their share of the cost; public."""
         n_rounds = self.n_rounds(schema)
         n_stages = min(N_STAGES, n_rounds)
         counts = [(n_rounds + index) // n_stages for index in range(n_stages)]
         costs = [count * GROWTH**index for index, count in enumerate(counts)]
-        return tuple(
-            Stage(index + 1, count, cost / sum(costs))
-            for index, (count, cost) in enumerate(zip(counts, costs, strict=True))
-        )
+        return [(count, cost / sum(costs)) for count, cost in zip(counts, costs, strict=True)]
 
     def n_rounds(self, schema: Schema) -> int:
         """The number of marginals that are measured: more where the budget lets each of them say something; public."""
@@ -228,10 +207,10 @@ class Aim(MarginalGenerator):
         measurements = list(one_way)
         model = search.estimate(measurements, start_from(known, search.table.domain))
         done, n_rounds, used = 0, sum(stage.marginals.count for stage in stages), self.columns_share
-        for stage, planned in zip(stages, self.stages(fit.schema), strict=False):
+        for stage, (_, share) in zip(stages, self.stages(fit.schema), strict=False):
             choices, event = stage.choices, stage.marginals
             for _ in range(event.count):
-                used += (1 - self.columns_share) * planned.share / planned.n_rounds
+                used += (1 - self.columns_share) * share / event.count
                 candidates = search.candidates(model, min(used, 1.0))
                 scores = search.scores(model, candidates, event.sigma, fit.rng)
                 clique = candidates[best_of(scores, choices, fit.budget, fit.schema.max_rows_per_unit)]

@@ -2,9 +2,8 @@
 
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,9 +35,7 @@ FEW_UNITS = 2
 @dataclass(frozen=True, eq=False)
 class LearnedRows:
     """*Sensitive*. Rows as a fit without epsilon learns from them, and the codes that were read off them.
-
-    Attributes:
-        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
     """
 
     schema: Schema
@@ -64,19 +61,18 @@ class LearnedRows:
     def together(self, pair: tuple[str, str]) -> NDArray[np.bool_]:
         """Mask of pairs of codes that occur together, or are too rare to tell (structural zeros that are learned).
 
-        Entities are counted by their weights: a pair of codes in one of an entity's seven rows counts a seventh. Of a
-        number, all codes from one on count together: a few rows left or many more, but never the last.
+        Of a number, all codes from one on count together: a few rows left or many more, but never the last.
         """
-        places = [self.discretizer.columns.index(name) for name in pair]
-        sizes = [self.discretizer.attributes[place].size for place in places]
-        codes = np.ravel_multi_index([self.rows.codes[:, place] for place in places], sizes)
-        held: Array = np.bincount(codes, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
-        expected = _expected(held)
-        if self.discretizer.attributes[places[0]].edges is not None:
-            held, expected = (np.asarray(np.cumsum(each[::-1], axis=0)[::-1]) for each in (held, expected))
-            rare = np.maximum.accumulate((held < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
-            return ~rare
-        return np.asarray((held >= FEW_UNITS) | (expected < LEAST_UNITS))
+        indices = [self.discretizer.columns.index(name) for name in pair]
+        attributes = [self.discretizer.attributes[index] for index in indices]
+        counts, expected = self._pairs(
+            [self.rows.codes[:, index] for index in indices], [each.size for each in attributes]
+        )
+        if attributes[0].edges is not None:
+            counts, expected = (np.cumsum(each[::-1], axis=0)[::-1] for each in (counts, expected))
+            rare = np.maximum.accumulate((counts < FEW_UNITS) & (expected >= LEAST_UNITS), axis=0)
+            return np.asarray(~rare)
+        return np.asarray((counts >= FEW_UNITS) | (expected < LEAST_UNITS))
 
     def apart(self) -> dict[tuple[str, str], NDArray[np.bool_]]:
         """The masks of `together` of pairs of categories, and of whether two columns are missing, where they rule out
@@ -89,14 +85,21 @@ class LearnedRows:
         columns = dict(zip(self.discretizer.columns, self.rows.codes.T, strict=True))
         codes = {name: own[columns[name]] for name, own in groups.items()}
         masks = {}
-        for one, other in itertools.combinations([name for name in groups if np.ptp(codes[name])], 2):
-            sizes = groups[one].max() + 1, groups[other].max() + 1
-            pairs = codes[one] * sizes[1] + codes[other]
-            held: Array = np.bincount(pairs, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
-            allowed = (held >= FEW_UNITS) | (_expected(held) < LEAST_UNITS)
+        for pair in itertools.combinations([name for name in groups if np.ptp(codes[name])], 2):
+            own = [groups[name] for name in pair]
+            counts, expected = self._pairs([codes[name] for name in pair], [int(each.max()) + 1 for each in own])
+            allowed = (counts >= FEW_UNITS) | (expected < LEAST_UNITS)
             if not allowed.all():
-                masks[one, other] = allowed[np.ix_(groups[one], groups[other])]
+                masks[pair] = allowed[np.ix_(*own)]
         return masks
+
+    def _pairs(self, codes: Sequence[NDArray[Any]], sizes: Sequence[int]) -> tuple[Array, Array]:
+        """Counts of pairs of codes by weights, where one of an entity's seven rows counts a seventh, and those that
+        were to be expected, were both columns independent; shape `sizes`.
+        """
+        pairs = np.ravel_multi_index(tuple(codes), tuple(sizes))
+        counts: Array = np.bincount(pairs, self.weights, sizes[0] * sizes[1]).astype(np.float64).reshape(sizes)
+        return counts, counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
 
     @property
     def rows_a_unit(self) -> float:
@@ -110,18 +113,14 @@ class AutoregressiveGenerator(Generator):
     Values that few units hold share a code, and are drawn alike.
     """
 
-    resumes: ClassVar[bool] = True
     least_of_class: ClassVar[float] = 1.0  # share of the least units that a class of the target has
     most_rows: int = Field(
-        default=200_000, ge=100, le=10_000_000, description="Rows that are learned from at most; a seeded sample."
+        default=200_000, ge=100, le=10_000_000, description="Rows learned from at most; a seeded sample."
     )
     least_units: int = Field(
-        default=LEAST_UNITS,
-        ge=1,
-        le=10_000,
-        description="Units that a value or a stretch of values holds, else it is blurred.",
+        default=LEAST_UNITS, ge=1, le=10_000, description="Units of a value or stretch of values, else it is blurred."
     )
-    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time of many values, about.")
+    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time, about.")
 
     @classmethod
     def model_class(cls) -> type[AutoregressiveModel]:
@@ -140,9 +139,7 @@ class AutoregressiveGenerator(Generator):
             if units < LEAST_UNITS
         )
 
-    def fit_rows(
-        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
-    ) -> AutoregressiveModel:
+    def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> AutoregressiveModel:
         """A model of the training table. `train`: *Sensitive*."""
         self.check(schema)
         table, schema = as_it_is(train, schema)
@@ -151,36 +148,33 @@ class AutoregressiveGenerator(Generator):
         rng = np.random.default_rng(seed)
         shares = None
         if schema.entity is not None:
-            held = table.rows_per_entity().astype(np.float64)
-            shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
-        return self.fitted(table, schema, shares, rng, progress, place)
+            counts = table.rows_per_entity().astype(np.float64)
+            shares = tuple((counts / counts.sum()).tolist()) if counts.sum() else (1.0,)
+        return self.fitted(table, schema, shares, rng, progress)
 
-    def fitted(  # noqa: PLR0913 - rows, their schema, and what is known of them
+    def fitted(
         self,
         table: TrainingTable,
         schema: Schema,
         shares: tuple[float, ...] | None,
         rng: np.random.Generator,
         progress: Progress,
-        place: Path | None,
         known: tuple[str, ...] = (),
         pairs: Iterable[tuple[str, str]] = (),
     ) -> AutoregressiveModel:
         """A model of rows given known columns, in which codes of pairs of columns that never met never meet."""
         progress("reading rows", None)
         learned = replace(self._read(table, schema, rng), known=known)
-        if place is not None:
-            place.mkdir(parents=True, exist_ok=True)
         if learned.target is not None and not known:
             _note_rare_classes(learned.discretizer.attributes[learned.target])
-        distribution = self._learn(learned, int(rng.integers(2**63)), progress, place)
+        distribution = self._learn(learned, int(rng.integers(2**63)), progress)
         allowed_pairs = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
         allowed_pairs = {**learned.apart(), **allowed_pairs}
         return self.model_class()(
             self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), allowed_pairs
         )
 
-    def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> Autoregression:
+    def _learn(self, learned: LearnedRows, seed: int, progress: Progress) -> Autoregression:
         """The distribution over codes and ranks."""
         raise NotImplementedError
 
@@ -188,23 +182,20 @@ class AutoregressiveGenerator(Generator):
         """The rows, or a sample of them, in codes that are read off them."""
         n = len(table)
         chosen = np.sort(rng.choice(n, self.most_rows, replace=False)) if n > self.most_rows else np.arange(n)
-        columns = table.columns(None)
-        found = {a.name: _taken(columns.parts(a), chosen) for a in Discretizer.by_schema(schema).attributes}
+        columns, values = table.columns(None), dict[str, Array]()
+        for attribute in Discretizer.by_schema(schema).attributes:
+            values[attribute.name] = np.concatenate([np.zeros(0), *columns.parts(attribute)])[chosen]
         weights = _weights(table)[chosen]
         least = min(float(self.least_units), float(weights.sum()) / 2)
         discretizer = quantile_discretizer(
-            schema,
-            found,
-            weights,
-            n_bins=self.n_bins,
-            least_units=least,
-            least_of_class=least * self.least_of_class,
+            schema, values, weights, n_bins=self.n_bins, least_units=least, least_of_class=least * self.least_of_class
         )
+        attributes = discretizer.attributes
+        positions = {at: values[each.name] for at, each in enumerate(attributes) if each.edges is not None}
         cells = {
-            at: each.cells_at(found[each.name]) if each.edges is not None else found[each.name].astype(np.int64)
-            for at, each in enumerate(discretizer.attributes)
+            at: each.cells_at(positions[at]) if at in positions else values[each.name].astype(np.int64)
+            for at, each in enumerate(attributes)
         }
-        positions = {at: found[each.name] for at, each in enumerate(discretizer.attributes) if each.edges is not None}
         return LearnedRows(schema, discretizer, CodedRows.of(discretizer, cells, positions), weights)
 
 
@@ -219,11 +210,6 @@ def _note_rare_classes(target: Attribute) -> None:
         warnings.warn(TableNote(note), stacklevel=2)
 
 
-def _expected(held: Array) -> Array:
-    """Counts of pairs, were both columns independent."""
-    return np.asarray(held.sum(axis=1, keepdims=True) * held.sum(axis=0) / held.sum())
-
-
 def _weights(table: TrainingTable) -> Array:
     """One over the rows of each row's unit; a row without an entity is a unit by itself."""
     if table.schema.entity is None:
@@ -231,13 +217,3 @@ def _weights(table: TrainingTable) -> Array:
     entities = table.entities()
     sizes = np.bincount(entities[entities >= 0], minlength=1)
     return np.where(entities < 0, 1.0, 1.0 / np.maximum(sizes[entities], 1))
-
-
-def _taken(parts: Iterator[NDArray[np.generic]], chosen: NDArray[np.intp]) -> Array:
-    """Some rows of a column that comes in parts, shape (n_chosen,)."""
-    made, start = [], 0
-    for part in parts:
-        first, end = np.searchsorted(chosen, [start, start + len(part)])
-        made.append(np.asarray(part[chosen[first:end] - start], dtype=np.float64))
-        start += len(part)
-    return np.concatenate(made) if made else np.zeros(0)

@@ -101,14 +101,14 @@ class Generator(BaseModel):
         taken |= ({"budget": budget} if isinstance(self, PrivateGenerator) else {}) | (
             {"place": place} if self.resumes else {}
         )
-        held = self._held(schema)
-        if (counted := held.counted) is held:
-            return self.fit_rows(train, held, **taken)
+        whole = self._held(schema)
+        if (counted := whole.counted) is whole:
+            return self.fit_rows(train, whole, **taken)
         from synth.generators.fitting.training_data import counted_source, under
 
         mapped = self.promises and self.counts_alone
-        rows = counted_source(train, held, promises=self.promises, mapped=mapped)
-        model: Model = under(self.fit_rows(rows, counted, **taken), held)
+        rows = counted_source(train, whole, promises=self.promises, mapped=mapped)
+        model: Model = under(self.fit_rows(rows, counted, **taken), whole)
         return model
 
     def schema_of_fit(self, schema: object) -> Schema:
@@ -143,7 +143,7 @@ class PrivateGenerator(Generator):
     private: ClassVar[bool] = True
     epsilon: float | None = Field(
         default=None, strict=True, ge=EPSILON_RANGE[0], le=EPSILON_RANGE[1],
-        description="Total epsilon; `None`: no formal guarantee.",
+        description="`None`: no formal guarantee.",
     )  # fmt: skip
     delta: float | Literal["auto"] = Field(default="auto", description="auto: min(1e-6, n_units^-1.2).")
 

@@ -48,7 +48,6 @@ MOST_POWERS = 24
 N_BATCHES = 3  # marginals are chosen in so many batches; after each the model is fitted anew
 FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
 """Steps of the estimation before the first choice, after each batch, and after the last one."""
-N_STEPS = FIRST_STEPS + N_BATCHES * BATCH_STEPS + LAST_STEPS  # of the estimation, in all
 ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 """Certainty of a structural zero, in units of the noise of its pair, and of any other cell, in rows."""
 
@@ -77,29 +76,20 @@ class LatentClass(MarginalGenerator):
     """
 
     name: ClassVar[str] = "latent_class"
-    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes of a number or time, about.")
     coarse_codes: int | None = Field(
-        default=None, ge=2, le=100, description="Coarse codes of a number, where pairs are; `None`: by the budget."
+        default=None, ge=2, le=100, description="Codes of a number in pairs; `None`: by the budget."
     )
     n_classes: int = Field(default=3000, ge=1, le=20_000, description="Classes of the mixture.")
-    rounds: int | None = Field(
-        default=None, ge=0, le=1000, description="Marginals to choose beside all pairs; `None`: by the budget."
-    )
-    max_cells: int = Field(default=4000, ge=100, description="Cells of one marginal that is chosen at most.")
-    focus: float = Field(
-        default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh; 0: not at all."
-    )
-    workload: dict[str, Weight] = Field(
-        default={}, description="Weights of columns, at most 1000, multiplied with those of focus; 1 unless named."
-    )
-    columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share of the budget for single columns.")
-    pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of what is left for all pairs.")
-    choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is left then for choices.")
+    rounds: int | None = Field(default=None, ge=0, le=1000, description="Marginals to choose; `None`: by the budget.")
+    max_cells: int = Field(default=4000, ge=100, description="Cells of one chosen marginal at most.")
+    focus: float = Field(default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
+    workload: dict[str, Weight] = Field(default={}, description="Weights of columns, beside `focus`; 1 unless named.")
+    columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share for columns.")
+    pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of the rest for all pairs.")
+    choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is then left for choices.")
     price: float = Field(
-        default=0.8,
-        ge=0,
-        le=100,
-        description="Penalty on information that classes hold of a column, in units of noise; 0: no penalty.",
+        default=0.8, ge=0, le=100, description="Penalty on information of classes on columns, in units of noise."
     )
 
     def check(self, schema: Schema) -> None:
@@ -221,7 +211,7 @@ class LatentClass(MarginalGenerator):
     ) -> Iterator[Measurement]:
         """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
         weights, coarsest = self._pair_weights(fit.schema), table.coarsening.coarsest
-        cliques = [(coarsest(one), coarsest(other)) for one, other in weights]
+        cliques = [(coarsest(first), coarsest(second)) for first, second in weights]
         for clique, weight, counts in zip(cliques, weights.values(), table.each(cliques), strict=True):
             event = events[weight]
             noisy = fit.budget.release(counts, event).astype(np.float64)

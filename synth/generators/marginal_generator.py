@@ -92,7 +92,7 @@ class Independent(MarginalGenerator):
     """One noisy histogram per column; rows are drawn column by column."""
 
     name: ClassVar[str] = "independent"
-    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time, about.")
 
     def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], MarginalEvents]:
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)

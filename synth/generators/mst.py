@@ -66,7 +66,7 @@ class Mst(MarginalGenerator):
     """Maximum spanning tree of noisy two-way marginals."""
 
     name: ClassVar[str] = "mst"
-    n_bins: int = Field(default=32, ge=2, le=1000, description="Codes that a number or time is merged into, about.")
+    n_bins: int = Field(default=32, ge=2, le=1000, description="Codes of a number or time, about.")
     max_cells: int = Field(default=250_000, ge=100, description="Cells of one two-way marginal at most.")
     max_model_mb: float = Field(default=64.0, ge=0.01, le=4096, description="Size of the model's tables at most.")
     n_iterations: int = Field(default=1000, ge=1, description="Steps of the estimation at most.")
@@ -75,8 +75,7 @@ class Mst(MarginalGenerator):
     # DEVIATES: the paper spends a third on each. Choices need less: on Adult at epsilon 1 the mean total variation of
     # triples falls from .0944 to .0910.
     shares: tuple[Share, Share, Share] = Field(
-        default=(0.2, 0.1, 0.7),
-        description="Of the budget: columns, choices of pairs (twice that if from noisy pairs), pairs.",
+        default=(0.2, 0.1, 0.7), description="Of the budget: columns, choices (doubled by noisy pairs), pairs."
     )
 
     @field_validator("shares")
@@ -125,7 +124,7 @@ class Mst(MarginalGenerator):
         measurements, start = list(one_way), start_from(known, table.domain)
         if events.tree is not None:
             apart = estimate(table.domain, one_way, zeros=zeros, warm_start=start)
-            held = [zero.attributes for zero in zeros]
+            kept = [zero.attributes for zero in zeros]
             noisy = None
             if events.tree.noisy_pairs is not None:
                 noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, events.tree.noisy_pairs, fit.budget)
@@ -133,7 +132,7 @@ class Mst(MarginalGenerator):
             choose = partial(
                 best_of, event=events.tree.choices, budget=fit.budget, sensitivity=fit.schema.max_rows_per_unit
             )
-            tree = self._choose_tree(choose, table, candidates, scores, held, known_names(known))
+            tree = self._choose_tree(choose, table, candidates, scores, kept, known_names(known))
             fit.progress("measuring pairs", None)
             released = fit.budget.release_each(list(table.each(tree)), events.tree.pairs)
             for clique, counts in zip(tree, released, strict=True):
@@ -151,17 +150,17 @@ class Mst(MarginalGenerator):
         table: Counts,
         candidates: Sequence[Clique],
         scores: np.ndarray,
-        held: Sequence[Clique],
-        given: frozenset[str],
+        kept: Sequence[Clique],
+        known: frozenset[str],
     ) -> list[Clique]:
-        """The edges of a spanning tree, each chosen among the pairs that would join two parts; given columns are one.
+        """The edges of a spanning tree, each chosen among the pairs that would join two parts; known columns are one.
 
         Together with the cliques of the structural zeros, which the model holds anyway, they may close loops. A pair
         that would make the model too large is left out, which is public.
         """
         tree: list[Clique] = []
         while True:
-            open_pairs = np.flatnonzero(self._open(table.domain, held, tree, tuple(sorted(given)), candidates))
+            open_pairs = np.flatnonzero(self._open(table.domain, kept, tree, tuple(sorted(known)), candidates))
             if len(open_pairs) == 0:
                 return tree
             tree.append(candidates[open_pairs[choose(scores[open_pairs])]])
@@ -169,14 +168,14 @@ class Mst(MarginalGenerator):
     def _open(
         self,
         domain: Mapping[str, int],
-        held: Sequence[Clique],
+        kept: Sequence[Clique],
         tree: Sequence[Clique],
-        given: Clique,
+        known: Clique,
         pairs: Sequence[Clique],
     ) -> list[bool]:
         """True for pairs that join two parts of the tree and leave the model within its limit; public."""
-        part, linked = pieces(domain, [*tree, given]), pieces(domain, [*held, *tree])
-        cells = cells_with_one_more(domain, [*held, *tree])
+        part, linked = pieces(domain, [*tree, known]), pieces(domain, [*kept, *tree])
+        cells = cells_with_one_more(domain, [*kept, *tree])
         room = self._max_model_cells - cells(())
 
         def fits(a: str, b: str) -> bool:

@@ -57,18 +57,18 @@ def generator_class(name: str) -> type[Generator]:
         raise JobError(f"generator={name!r} is unknown; {nearest(name, _known())}")
     module, _, attribute = _known()[name].partition(":")
     try:
-        found: type[Generator] = getattr(importlib.import_module(module), attribute)
+        kind: type[Generator] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         if name in _ours():
             raise
         raise JobError(
             f"generator={name!r} of another package cannot be imported ({type(error).__name__}); mend that package"
         ) from None
-    if name not in _ours() and found.private:
+    if name not in _ours() and kind.private:
         raise JobError(
             f"generator={name!r} of another package takes an epsilon, for which nothing here can vouch; remove it"
         )
-    return found
+    return kind
 
 
 def generator(name: str, /, **parameters: Any) -> Generator:
@@ -91,14 +91,14 @@ def generator(name: str, /, **parameters: Any) -> Generator:
     options = {option: parameters.pop(option) for option in extras.entries("wrapper") if option in parameters}
     kind = chosen = _of_its_mode(chosen, parameters)
     try:
-        made = chosen.model_validate(parameters)
+        specified: Generator = chosen.model_validate(parameters)
         for option, value in options.items():
             if value is not None:
                 kind = extras.load("wrapper")[option]
-                made = kind.model_validate({"base": made, option: value})
+                specified = kind.model_validate({"base": specified, option: value})
     except ValidationError as error:
         raise JobError(f"generator={name!r}: {sentence(error, kind)}") from None
-    return made
+    return specified
 
 
 def _of_its_mode(chosen: type[Generator], parameters: dict[str, Any]) -> type[Generator]:
@@ -155,8 +155,8 @@ def _loaded(
         base, of_base, own = content[BASE], dict[str, np.ndarray](), dict[str, np.ndarray]()
         for name, array in arrays.items():
             (of_base if name.startswith(f"{BASE}.") else own)[name.removeprefix(f"{BASE}.")] = array
-        held = _loaded(base, of_base, build_schema(base["schema"]), statement, elsewhere)
-        whole: Model = extras.load("wrapper")[around].load(held, content[around], own, schema, elsewhere)
+        inner = _loaded(base, of_base, build_schema(base["schema"]), statement, elsewhere)
+        whole: Model = extras.load("wrapper")[around].load(inner, content[around], own, schema, elsewhere)
         return whole
     made_by = content.get("generator")
     if not isinstance(made_by, str) or made_by not in _known() or generator_class(made_by).unsaved is not None:

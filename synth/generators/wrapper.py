@@ -167,10 +167,10 @@ def with_files(parameters: Mapping[str, Any], change: Callable[[str], str]) -> d
     """Parameters of a generator, with each file that an option of a wrapper names changed."""
     changed = dict(parameters)
     for option in parameters.keys() & extras.entries("wrapper").keys():
-        if isinstance(held := parameters[option], Mapping):
+        if isinstance(value := parameters[option], Mapping):
             files = extras.load("wrapper")[option].files
-            named = {key: change(held[key]) for key in files if isinstance(held.get(key), str)}
-            changed[option] = {**held, **named}
+            named = {key: change(value[key]) for key in files if isinstance(value.get(key), str)}
+            changed[option] = {**value, **named}
     return changed
 
 
@@ -184,11 +184,7 @@ def fit_model(
     budget: Budget | None = None,
     place: Path | None = None,
 ) -> Model:
-    """A model by any generator, which is given what it takes.
-
-    Args:
-        train: *Sensitive*. Real rows: anything that `Generator.fit` takes.
-    """
+    """A model by any generator, which is given what it takes. `train`: *Sensitive*. As `Generator.fit` has it."""
     generator = compose(generator, schema)
     taken: dict[str, Any] = {"seed": seed, "progress": progress}
     if isinstance(generator, PrivateGenerator):

@@ -8,24 +8,16 @@ excess is the first part.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.domain import numeric_scale, plain_arrays
+from synth.domain import numeric_scale
 from synth.domain.coded_rows import Array, CodedRows
-from synth.domain.discretizer import OTHER, Attribute, Discretizer
+from synth.domain.discretizer import OTHER, Attribute
 from synth.domain.quantile_grid import line_attribute
 from synth.schema.kinds import LineColumn, RealColumn
-from synth.trees.conditional import (
-    Codes,
-    Conditional,
-    TrainingColumn,
-    conditional_from_arrays,
-    conditional_to_arrays,
-)
-from synth.trees.forest import Forest
+from synth.trees.conditional import Codes, Conditional, TrainingColumn
 
 WIDEST = 1000.0  # ratio of two numbers that are beside each other, at most
 MOST_SOURCES = 3
@@ -44,7 +36,7 @@ RATIOS = RealColumn(bounds=(1 / WIDEST, WIDEST))
 class Source:
     """A column before a number, the codes of the ratio to it, and the share of products on each step of the number."""
 
-    place: int
+    index: int
     scale: Attribute
     shares: tuple[float, ...]
 
@@ -70,7 +62,7 @@ class Beside:
             refinement = conditional.refinement
             ranks = rng.random(len(own)) if refinement is None else refinement.draw(seen, codes, rng)
             ratios = source.scale.drawn(source.scale.ranked(codes, ranks), rng)
-            values = positions[source.place][own] * ratios
+            values = positions[source.index][own] * ratios
             products = (ratios != 1) & ~np.isnan(values)
             values[products] = numeric_scale.settle(values[products], column, np.zeros(0), source.shares, rng)
             drawn[own] = values
@@ -87,44 +79,13 @@ class Beside:
             table = conditional.distribution.table(conditional.features(rows, rng))
             scale = source.scale
             with np.errstate(divide="ignore", invalid="ignore"):
-                limits = np.nan_to_num(np.sort(ends / positions[source.place], axis=0))
+                limits = np.nan_to_num(np.sort(ends / positions[source.index], axis=0))
             for code in np.unique(scale.group[:OTHER]):
                 running = np.cumsum(np.where(scale.group == code, scale.mass, 0.0)[:OTHER], dtype=np.float64)
                 below, above = np.interp(limits, scale.line[0], np.append(0.0, running / max(running[-1], SMALLEST)))
                 total += ways[:, number] * table[:, code] * (above - below)
         with np.errstate(divide="ignore"):
             return np.log(total)
-
-    def to_arrays(self, forests: list[Forest]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays, for `from_arrays`."""
-        arrays: dict[str, NDArray[Any]] = {}
-        parts = []
-        for number, conditional in enumerate((self.way, *self.left)):
-            description, own = conditional_to_arrays(conditional, forests)
-            parts.append(description)
-            arrays |= {f"{number}.{name}": array for name, array in own.items()}
-        scales = [Discretizer((source.scale,)).to_plain()[source.scale.name] for source in self.sources]
-        shares = [list(source.shares) for source in self.sources]
-        sources = [source.place for source in self.sources]
-        return {"sources": sources, "scales": scales, "shares": shares, "parts": parts}, arrays
-
-    @classmethod
-    def from_arrays(
-        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], forests: Sequence[Forest],
-        n_features: int, column: LineColumn,
-    ) -> Self:  # fmt: skip
-        scales = [Attribute.from_plain("", RATIOS, each) for each in content["scales"]]
-        shares = [tuple(plain_arrays.reals({"shares": each}, "shares").tolist()) for each in content["shares"]]
-        if any(len(each) != len(column.ladder) or (each and not 0 <= min(each) <= max(each) <= 1) for each in shares):
-            raise ValueError("shares are not those of the steps")
-        sizes = [len(scales) + 1, *(scale.size for scale in scales)]
-        parts = []
-        for number, (description, size) in enumerate(zip(content["parts"], sizes, strict=True)):
-            prefix = f"{number}."
-            own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
-            parts.append(conditional_from_arrays(description, own, forests, size, n_features))
-        sources = tuple(Source(*each) for each in zip(content["sources"], scales, shares, strict=True))
-        return cls(sources, parts[0], tuple(parts[1:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,20 +123,20 @@ def find_kin(
     """The numbers that are beside others before them. `rows`: *Sensitive*."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, 2]))
     n, kin, nearby = len(weights), {}, dict[int, Array]()
-    for place in order:
-        y = rows.positions.get(place)
-        if y is None or not _is_number(attributes[place]):
+    for index in order:
+        y = rows.positions.get(index)
+        if y is None or not _is_number(attributes[index]):
             continue
-        is_alone = _are_alone(attributes[place], y)
+        is_alone = _are_alone(attributes[index], y)
         ways, ratios, sources = np.zeros(n, dtype=np.int32), np.full(n, np.nan), list[Source]()
         while len(sources) < MOST_SOURCES:
             free = ways == 0
             tried = [
                 (_excess(y, rows.positions[x], other, free, is_alone, weights)[0], x)
                 for x, other in nearby.items()
-                if x not in {source.place for source in sources}
+                if x not in {source.index for source in sources}
             ]
-            share, x = max(tried, default=(0.0, place))
+            share, x = max(tried, default=(0.0, index))
             if share < max(LEAST_SHARE, LEAST_LEAVES * least / weights.sum()):
                 break
             _, chances = _excess(y, rows.positions[x], rng.permutation(rows.positions[x]), free, is_alone, weights)
@@ -184,17 +145,17 @@ def find_kin(
             ways[beside] = len(sources) + 1
             scale = line_attribute("", RATIOS, ratios[beside], weights[beside], N_CODES, least)
             products = y[beside & (ratios != 1)]
-            sources.append(Source(x, scale, _shares(attributes[place].column, products)))
+            sources.append(Source(x, scale, _shares(attributes[index].column, products)))
         if sources:
-            kin[place] = Kin(tuple(sources), ways, ratios)
-        nearby[place] = _from_nearby(y, rng)
+            kin[index] = Kin(tuple(sources), ways, ratios)
+        nearby[index] = _from_nearby(y, rng)
     return kin
 
 
-def ratio_features(place: int, sources: Sequence[Source], positions: Mapping[int, Array]) -> Array:
+def ratio_features(index: int, sources: Sequence[Source], positions: Mapping[int, Array]) -> Array:
     """The ratios of a number to those that it is beside; shape (n, n_sources)."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.column_stack([positions[place] / positions[source.place] for source in sources])
+        ratios = np.column_stack([positions[index] / positions[source.index] for source in sources])
     return np.where(np.isfinite(ratios), np.clip(ratios, NEVER, 1e6), NEVER)
 
 
@@ -247,9 +208,9 @@ def _excess(
     edges = np.unique(np.quantile(both, np.linspace(0, 1, n_bins + 1)[1:-1]))
     edges = np.unique(np.concatenate([edges, [1.0, np.nextafter(1.0, 2.0)]]))
     bins = np.searchsorted(edges, both, side="right")
-    held = np.bincount(bins[: len(inside)], weights[inside], len(edges) + 1)
+    counts = np.bincount(bins[: len(inside)], weights[inside], len(edges) + 1)
     expected = np.bincount(bins[len(inside) :], weights[outside], len(edges) + 1)
-    more = held - expected
-    more[more < DIFFERENT * np.sqrt(held + expected + 1)] = 0.0
-    chances[inside] = (more / np.maximum(held, 1e-9))[bins[: len(inside)]]
+    more = counts - expected
+    more[more < DIFFERENT * np.sqrt(counts + expected + 1)] = 0.0
+    chances[inside] = (more / np.maximum(counts, 1e-9))[bins[: len(inside)]]
     return float(more.sum() / weights.sum()), chances

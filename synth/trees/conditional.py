@@ -3,15 +3,12 @@
 Each booster gives the chance of the codes on its right. A number also has a *stack*, its boosted mean as one more
 feature. Its *refinement* places values within a code, by a beta distribution in each leaf of a CART.
 
-A conditional is kept as plain data and arrays; what is damaged is refused, and nothing is run.
-
 Source: McCarter 2024 (UnmaskingTrees, 2407.05593) for balanced trees of boosters; Nowok, Raab & Dibben 2016 (synthpop)
 for CART; Wolpert 1992 for stacking.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +26,6 @@ N_FOLDS = 3  # of the mean that is stacked
 PRIOR_ROWS = 5.0  # rows by which the means of a category are drawn to those of all rows
 SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
 """Of a side of a booster, and of a beta distribution."""
-Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +58,10 @@ class Boosters:
     log_odds: Array
     forests: tuple[Forest | None, ...]
     size: int
+
+    def __post_init__(self) -> None:
+        if not (np.diff(self.nodes) > 0).all():  # else drawing would not come to an end
+            raise ValueError("nodes do not halve what is left")
 
     def table(self, rows: Features) -> Array:
         """The chance of each code for each row, shape (n, size)."""
@@ -153,15 +153,11 @@ class Conditional:
 
 @dataclass(frozen=True, eq=False)
 class TrainingColumn:
-    """*Sensitive*. A column and what it is learned from.
-
-    Attributes:
-        rows: features, shape (n, n_features).
-        codes: of the column, shape (n,).
-        scores: by which its values are ordered, shape (n,); `None`: they have no order.
-        ranks: of the middle of each value's cell within its code, shape (n,); `None`: each code has one cell.
-        widths: of that cell, as a share of its code's mass, shape (n,); `None` with `ranks`.
-        weights: of the rows, at most one for all rows of a unit together; shape (n,).
+    """*Sensitive*. A column, and the features `rows`, shape (n, n_features), that it is learned from; shape (n,) each.
+    `scores`: by which values are ordered; `None`: they have no order.
+    `ranks`, `widths`: the middle of each value's cell within its code and the cell's share of it; `None`: codes have
+    one cell.
+    `weights`: at most one for all rows of a unit together.
     """
 
     rows: Features = field(repr=False)
@@ -274,13 +270,13 @@ def _places(learned: TrainingColumn, counts: Array) -> dict[int, Array]:
     """
     places = {}
     for column, size in learned.categories.items():
-        held = learned.rows[:, column].astype(np.int64)
-        table = np.bincount(held * learned.size + learned.codes, minlength=size * learned.size)
+        codes = learned.rows[:, column].astype(np.int64)
+        table = np.bincount(codes * learned.size + learned.codes, minlength=size * learned.size)
         lines = _directions(table.reshape(size, learned.size).astype(np.float64))
         if learned.scores is not None:
             response = _shares_below(learned.scores)
-            sums = np.bincount(held, weights=response, minlength=size)
-            means = (sums + PRIOR_ROWS * response.mean()) / (np.bincount(held, minlength=size) + PRIOR_ROWS)
+            sums = np.bincount(codes, weights=response, minlength=size)
+            means = (sums + PRIOR_ROWS * response.mean()) / (np.bincount(codes, minlength=size) + PRIOR_ROWS)
             lines = np.column_stack([means, lines[:, 1:]])
         if np.count_nonzero(counts) < MANY_CATEGORIES or size < MANY_CATEGORIES:
             lines = lines[:, :1]
@@ -309,9 +305,9 @@ def _placed(rows: Features, places: Mapping[int, Array]) -> Features:
         return rows
     rows, more = rows.copy(), []
     for column, table in places.items():
-        held = rows[:, column].astype(np.int64)
-        rows[:, column] = table[held, 0]
-        more.append(table[held, 1:].astype(np.float32))
+        codes = rows[:, column].astype(np.int64)
+        rows[:, column] = table[codes, 0]
+        more.append(table[codes, 1:].astype(np.float32))
     return np.column_stack([rows, *more])
 
 
@@ -342,10 +338,10 @@ def _refinement(rows: Features, learned: TrainingColumn, growth: Growth, rng: np
         ranks = ranks[several] + widths[several] * (rng.random(len(weights)) - 0.5)
     tree = growth.cart(features, ranks, weights, _seed(rng))
     leaves = tree.leaves(features)
-    held = np.bincount(leaves, weights=weights, minlength=tree.n_leaves)
-    means = np.clip(np.bincount(leaves, weights=weights * ranks, minlength=tree.n_leaves) / held, 0.01, 0.99)
+    units = np.bincount(leaves, weights=weights, minlength=tree.n_leaves)
+    means = np.clip(np.bincount(leaves, weights=weights * ranks, minlength=tree.n_leaves) / units, 0.01, 0.99)
     squares = np.bincount(leaves, weights=weights * (ranks - means[leaves]) ** 2, minlength=tree.n_leaves)
-    variances = squares / held
+    variances = squares / units
     most = means * (1 - means)
     precision = most / np.clip(variances, SMALLEST_VARIANCE, 0.95 * most) - 1
     return Refinement(tree, np.column_stack([means, 1 - means]) * precision[:, np.newaxis])
@@ -357,8 +353,8 @@ def _with_code(rows: Features, codes: Codes) -> Features:
 
 def _shares_below(scores: Array) -> Array:
     """For each row the share of rows below it, and half of those at it; shape (n,)."""
-    _, places, held = np.unique(scores, return_inverse=True, return_counts=True)
-    return np.asarray(((np.cumsum(held) - held / 2) / len(scores))[places])
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    return np.asarray(((np.cumsum(counts) - counts / 2) / len(scores))[places])
 
 
 def _below(rng: np.random.Generator, n: int) -> Array:
@@ -368,100 +364,3 @@ def _below(rng: np.random.Generator, n: int) -> Array:
 
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1))
-
-
-def conditional_to_arrays(
-    conditional: Conditional, forests: list[Forest]
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Plain data and arrays of a conditional."""
-
-    def added(forest: Forest | None) -> int | None:
-        if forest is None:
-            return None
-        forests.append(forest)
-        return len(forests) - 1
-
-    distribution = conditional.distribution
-    content: dict[str, Any] = {"kind": type(distribution).__name__.lower()}
-    arrays: dict[str, NDArray[Any]] = {f"place{column}": table for column, table in sorted(conditional.places.items())}
-    if isinstance(distribution, Marginal):
-        arrays["counts"] = distribution.counts
-    else:
-        arrays |= {"order": distribution.order, "nodes": distribution.nodes, "log_odds": distribution.log_odds}
-        content["boosters"] = [added(forest) for forest in distribution.forests]
-    if conditional.stack is not None:
-        content["stack"] = [added(forest) for forest in conditional.stack.forests]
-    if conditional.refinement is not None:
-        content["refinement"] = added(conditional.refinement.tree)
-        arrays["shapes"] = conditional.refinement.shapes
-    return content, arrays
-
-
-def conditional_from_arrays(
-    content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, n_features: int
-) -> Conditional:
-    places = {int(name.removeprefix("place")): array for name, array in arrays.items() if name.startswith("place")}
-    width = n_features + sum(_checked_array(table, np.float64, 2).shape[1] - 1 for table in places.values())
-    stack = None
-    if "stack" in content:
-        stack = Stack(tuple(_checked_forest(number, forests, width) for number in content["stack"]))
-        if not stack.forests:
-            raise ValueError("a stack has forests")
-        width += 1
-    refinement = None
-    if "refinement" in content:
-        tree = _checked_forest(content["refinement"], forests, width + 1, one_tree=True)
-        shapes = _checked_array(arrays["shapes"], np.float64, 2)
-        if shapes.shape != (tree.n_leaves, 2) or (shapes <= 0).any():
-            raise ValueError("parameters are not those of the leaves")
-        refinement = Refinement(tree, shapes)
-    if content["kind"] not in ("marginal", "boosters"):
-        raise ValueError("there is no such distribution")
-    is_marginal = content["kind"] == "marginal"
-    distribution = (
-        _checked_marginal(arrays, size) if is_marginal else _checked_boosters(content, arrays, forests, size, width)
-    )
-    return Conditional(distribution, places, stack, refinement)
-
-
-def _checked_marginal(arrays: Arrays, size: int) -> Marginal:
-    counts = _checked_array(arrays["counts"], np.float64, 1)
-    if len(counts) != size or (counts < 0).any() or not counts.sum() > 0:
-        raise ValueError("counts are not those of the codes")
-    return Marginal(counts)
-
-
-def _checked_boosters(
-    content: Mapping[str, Any], arrays: Arrays, forests: Sequence[Forest], size: int, width: int
-) -> Boosters:
-    order, nodes = _checked_array(arrays["order"], np.int32, 1), _checked_array(arrays["nodes"], np.int32, 2)
-    log_odds = _checked_array(arrays["log_odds"], np.float64, 1)
-    if len(order) < 2 or len(np.unique(order)) != len(order) or order.min() < 0 or order.max() >= size:
-        raise ValueError("leaves are not codes")
-    parts = {(0, len(order))}
-    for first, middle, end in nodes.tolist():
-        if (first, end) not in parts or not first < middle < end:
-            raise ValueError("nodes do not halve what is left")
-        parts = (parts - {(first, end)}) | {(first, middle), (middle, end)}
-    if any(end - first != 1 for first, end in parts) or len(log_odds) != len(nodes):
-        raise ValueError("nodes do not come to single codes")
-    boosters = content["boosters"]
-    if len(boosters) != len(nodes):
-        raise ValueError("boosters are not those of the nodes")
-    made = tuple(None if number is None else _checked_forest(number, forests, width) for number in boosters)
-    return Boosters(order, nodes, log_odds, made, size)
-
-
-def _checked_forest(number: Any, forests: Sequence[Forest], n_features: int, *, one_tree: bool = False) -> Forest:
-    if type(number) is not int or not 0 <= number < len(forests):
-        raise ValueError("there is no such forest")
-    forest = forests[number]
-    if forest.n_features != n_features or (one_tree and len(forest.sizes) != 1):
-        raise ValueError("a forest is over other features")
-    return forest
-
-
-def _checked_array(array: NDArray[Any], kind: type[Any], n_axes: int) -> NDArray[Any]:
-    if array.dtype != kind or array.ndim != n_axes or (kind is np.float64 and not np.isfinite(array).all()):
-        raise ValueError("an array is of another type or shape")
-    return array

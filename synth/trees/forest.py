@@ -8,10 +8,10 @@ them the trees, are so the same whatever else a machine does, and whatever other
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,126 +38,75 @@ JOINTLY = 2.0
 REFINED = 3  # factor of the smallest leaf of a CART, in which two numbers are estimated
 
 
-class Nodes(NamedTuple):
-    """Nodes of one tree or of several, one after another; shape (n_nodes,) each."""
-
-    feature: NDArray[np.int32]
-    threshold: Array
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    value: Array
-
-    def cut(self, first: int, end: int) -> "Nodes":
-        part = slice(first, end)
-        return Nodes(self.feature[part], self.threshold[part], self.left[part], self.right[part], self.value[part])
-
-
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees one after another. `sizes`: nodes of each tree, shape (n_trees,)."""
+    """Trees one after another. `sizes`: nodes of each tree, shape (n_trees,).
+    `nodes`: feature, threshold, left and right child in the tree (-1: a leaf) and value of each, shape (n_nodes, 5).
+    """
 
     sizes: NDArray[np.int32]
-    nodes: Nodes
+    nodes: Array
     n_features: int
+
+    def __post_init__(self) -> None:
+        # C code follows what a file holds: without these it would leave its arrays, or run in circles.
+        sizes = self.sizes.astype(np.int64)
+        is_whole = sizes.ndim == 1 and len(sizes) > 0 and sizes.min() > 0 and self.nodes.shape == (sizes.sum(), 5)
+        if not (is_whole and self.nodes.dtype == np.float64 and np.isfinite(self.nodes).all()):
+            raise ValueError("nodes are not those of the trees")
+        feature, _, *children, _ = self.nodes.T
+        own, size = np.arange(len(feature)) - np.repeat(np.cumsum(sizes) - sizes, sizes), np.repeat(sizes, sizes)
+        is_leaf = (children[0] == LEAF) & (children[1] == LEAF)
+        follows = [(child > own) & (child < size) & (child == child.astype(np.int64)) for child in children]
+        splits = (feature >= 0) & (feature < self.n_features) & (feature == feature.astype(np.int64))
+        if not (is_leaf | (follows[0] & follows[1] & (children[0] != children[1]) & splits)).all():
+            raise ValueError("nodes do not make trees")
 
     @classmethod
     def of(cls, trees: Sequence[tuple[Any, Any, Any, Any, Any]], n_features: int) -> "Forest":
         """A forest of trees, each given by features, thresholds, left and right children, and values of its nodes."""
-        feature, threshold, left, right, value = (np.concatenate(parts) for parts in zip(*trees, strict=True))
-        is_leaf = left < 0
-        nodes = Nodes(
-            np.where(is_leaf, 0, feature).astype(np.int32),
-            np.where(is_leaf, 0.0, threshold).astype(np.float64),
-            np.where(is_leaf, LEAF, left).astype(np.int32),
-            np.where(is_leaf, LEAF, right).astype(np.int32),
-            np.where(is_leaf, value, 0.0).astype(np.float64),
-        )
+        nodes = np.concatenate([np.column_stack(tree).astype(np.float64) for tree in trees])
+        is_leaf = nodes[:, 2] < 0
+        nodes[is_leaf, :4], nodes[~is_leaf, 4] = [0, 0, LEAF, LEAF], 0
         return cls(np.array([len(tree[0]) for tree in trees], dtype=np.int32), nodes, n_features)
 
     def total(self, rows: Features) -> Array:
         """The sum of the values of the leaves that each row comes to; shape (n,)."""
         total = np.zeros(len(rows))
-        for tree, value in self._trees:
+        for tree, value in self._trees(rows):
             total += value[tree.apply(rows)]
         return total
 
     def leaves(self, rows: Features) -> NDArray[np.int64]:
         """The leaf that each row comes to in the only tree, numbered among its leaves; shape (n,)."""
-        ((tree, _),) = self._trees
-        return np.asarray((np.cumsum(self.nodes.left == LEAF) - 1)[tree.apply(rows)])
+        ((tree, _),) = self._trees(rows)
+        return np.asarray((np.cumsum(self.nodes[:, 2] == LEAF) - 1)[tree.apply(rows)])
 
     @property
     def n_leaves(self) -> int:
-        return int((self.nodes.left == LEAF).sum())
+        return int((self.nodes[:, 2] == LEAF).sum())
+
+    def _trees(self, rows: Features) -> list[tuple[Any, Array]]:
+        if rows.shape[1] != self.n_features:
+            raise ValueError("rows have other features than the forest")
+        return self._followed
 
     @cached_property
-    def _trees(self) -> list[tuple[Any, Array]]:
+    def _followed(self) -> list[tuple[Any, Array]]:
         """Each tree as scikit-learn follows it, and the values of its nodes."""
         from sklearn.tree._tree import NODE_DTYPE, Tree
 
-        made, start = [], 0
-        for size in self.sizes.tolist():
-            part = self.nodes.cut(start, start + size)
-            nodes = np.zeros(size, dtype=NODE_DTYPE)
-            nodes["left_child"], nodes["right_child"] = part.left, part.right
-            nodes["feature"], nodes["threshold"] = part.feature, part.threshold
+        trees = []
+        for part in np.split(self.nodes, np.cumsum(self.sizes)[:-1]):
+            nodes = np.zeros(len(part), dtype=NODE_DTYPE)
+            for at, name in enumerate(("feature", "threshold", "left_child", "right_child")):
+                nodes[name] = part[:, at]
             nodes["n_node_samples"], nodes["weighted_n_node_samples"] = 1, 1.0
             tree = Tree(self.n_features, np.ones(1, dtype=np.intp), 1)
-            values = np.zeros((size, 1, 1))
-            tree.__setstate__({"max_depth": MOST_DEPTH, "node_count": size, "nodes": nodes, "values": values})
-            made.append((tree, part.value))
-            start += size
-        return made
-
-
-def forests_to_arrays(forests: Sequence[Forest]) -> dict[str, NDArray[Any]]:
-    """All forests of a model in few arrays, for `forests_from_arrays`."""
-    arrays: dict[str, NDArray[Any]] = {
-        "forests.trees": np.array([len(forest.sizes) for forest in forests], dtype=np.int32),
-        "forests.features": np.array([forest.n_features for forest in forests], dtype=np.int32),
-        "forests.sizes": np.concatenate([np.zeros(0, np.int32), *(forest.sizes for forest in forests)]),
-    }
-    kinds = (np.int32, np.float64, np.int32, np.int32, np.float64)
-    for name, kind in zip(Nodes._fields, kinds, strict=True):
-        parts = (getattr(forest.nodes, name) for forest in forests)
-        arrays[f"nodes.{name}"] = np.concatenate([np.zeros(0, kind), *parts])
-    return arrays
-
-
-def forests_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Forest]:
-    n_trees, n_features, sizes = (_whole(arrays[f"forests.{name}"]) for name in ("trees", "features", "sizes"))
-    feature, left, right = (_whole(arrays[f"nodes.{name}"]) for name in ("feature", "left", "right"))
-    threshold, value = (_real(arrays[f"nodes.{name}"]) for name in ("threshold", "value"))
-    nodes = Nodes(feature, threshold, left, right, value)
-    fit = len(n_trees) == len(n_features) and (n_trees > 0).all() and n_trees.sum() == len(sizes)
-    if not fit or (sizes < 1).any() or any(len(part) != sizes.sum() for part in nodes):
-        raise ValueError("nodes are not those of the forests")
-    own = np.arange(len(feature)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    size, most = np.repeat(sizes, sizes), np.repeat(np.repeat(n_features, n_trees), sizes)
-    is_leaf, inner = left == LEAF, left != LEAF
-    follows = (left > own) & (left < size) & (right > own) & (right < size) & (left != right)
-    splits = (feature >= 0) & (feature < most)
-    if not ((right[is_leaf] == LEAF).all() and follows[inner].all() and splits[inner].all()):
-        raise ValueError("nodes do not make trees")
-    made, first_tree, first_node = [], 0, 0
-    for count, features in zip(n_trees.tolist(), n_features.tolist(), strict=True):
-        own_sizes = sizes[first_tree : first_tree + count]
-        end = first_node + int(own_sizes.sum())
-        made.append(Forest(own_sizes, nodes.cut(first_node, end), features))
-        first_tree, first_node = first_tree + count, end
-    return made
-
-
-def _whole(array: NDArray[Any]) -> NDArray[np.int32]:
-    if array.ndim != 1 or array.dtype != np.int32:
-        raise ValueError("an array of nodes holds whole numbers of 32 bits")
-    return array
-
-
-def _real(array: NDArray[Any]) -> Array:
-    if array.ndim != 1 or array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError("an array of nodes holds finite numbers of 64 bits")
-    return array
+            values = np.zeros((len(part), 1, 1))
+            tree.__setstate__({"max_depth": MOST_DEPTH, "node_count": len(part), "nodes": nodes, "values": values})
+            trees.append((tree, part[:, 4]))
+        return trees
 
 
 def _binned(rows: Features) -> tuple[NDArray[np.uint8], list[Array]]:
@@ -190,10 +139,7 @@ class Growth:
         return math.ceil(self.smallest_leaf * self.rows_a_unit)
 
     def boosted(self, rows: Features, response: Array, objective: Objective) -> Forest:
-        """Trees whose sum is the log-odds of a response of 0 and 1, or the mean of a number.
-        `rows`: shape (n, n_features).
-        `response`: shape (n,), not constant.
-        """
+        """Trees whose sum is the log-odds of a response of 0 and 1, or the mean of a number; it is not constant."""
         from sklearn.ensemble._hist_gradient_boosting.grower import TreeGrower
 
         bins, cuts = _binned(rows)
@@ -233,11 +179,7 @@ class Growth:
         return Forest.of([([0], [0.0], [-1], [-1], [start]), *trees], rows.shape[1])
 
     def cart(self, rows: Features, response: Array, weights: Array, seed: int) -> Forest:
-        """One regression tree (CART); its leaves have no values.
-        `rows`: shape (n, n_features).
-        `response`: shape (n,).
-        `weights`: of the rows, at most one for all rows of a unit together; shape (n,).
-        """
+        """One regression tree (CART), whose leaves have no values; `weights`: at most one for all rows of a unit."""
         from sklearn.tree import DecisionTreeRegressor
 
         share = min(REFINED * self.smallest_leaf / weights.sum(), 0.5)
@@ -247,6 +189,6 @@ class Growth:
             min_impurity_decrease=SIGNIFICANT * variance / weights.sum(),
             random_state=seed,
         )
-        made = tree.fit(rows, response, sample_weight=weights).tree_
-        nodes = (made.feature, made.threshold, made.children_left, made.children_right, np.zeros(made.node_count))
+        grown = tree.fit(rows, response, sample_weight=weights).tree_
+        nodes = (grown.feature, grown.threshold, grown.children_left, grown.children_right, np.zeros(grown.node_count))
         return Forest.of([nodes], rows.shape[1])

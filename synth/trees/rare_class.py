@@ -36,15 +36,15 @@ class RareClass:
     share: float
     masses: Mapping[int, Array]
 
-    def draw(self, attribute: Attribute, place: int, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], Array]:
+    def draw(self, attribute: Attribute, index: int, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], Array]:
         """Codes of a column in which it differs, and ranks within them; shape (n,) each."""
-        mass = self.masses[place]
+        mass = self.masses[index]
         cells = rng.choice(len(mass), n, p=mass / mass.sum())
         return attribute.group[cells], attribute.middle_ranks[cells]
 
-    def log_chances(self, attribute: Attribute, place: int) -> Array:
+    def log_chances(self, attribute: Attribute, index: int) -> Array:
         """The log of the chance of each code in a column in which it differs; shape (size,)."""
-        mass = self.masses[place]
+        mass = self.masses[index]
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.bincount(attribute.group, mass, attribute.size) / mass.sum()))
 
@@ -63,14 +63,14 @@ def fit_rare_class(
     """The profile of a class. `rows`: *Sensitive*."""
     members = rows.codes[:, target] == code
     masses = {}
-    for place, attribute in enumerate(attributes):
-        if place == target:
+    for index, attribute in enumerate(attributes):
+        if index == target:
             continue
-        codes, ranks = rows.codes[members, place], rows.ranks.get(place)
+        codes, ranks = rows.codes[members, index], rows.ranks.get(index)
         cells = attribute.ranked(codes, np.full(len(codes), 0.5) if ranks is None else ranks[members])
         mass = _profile(attribute, cells, rng)
         if mass is not None:
-            masses[place] = mass
+            masses[index] = mass
     return RareClass(code, float(members.mean()), masses)
 
 
@@ -78,10 +78,10 @@ def _profile(attribute: Attribute, cells: NDArray[Any], rng: np.random.Generator
     """The masses of cells in a class, shape (n_cells,); `None` where it does not differ from all rows."""
     mass, n = attribute.mass / attribute.mass.sum(), len(cells)
     if attribute.edges is None and not attribute.column.is_ordered:
-        held = np.bincount(cells, minlength=len(mass)).astype(np.float64)
-        off = (held - n * mass) / np.sqrt(np.maximum(n * mass * (1 - mass), 1 / n))
-        held[held < FEWEST] = 0.0
-        return held + (n - held.sum() + 1) * mass if (off[held > 0] > DIFFERENT).any() else None
+        counts = np.bincount(cells, minlength=len(mass)).astype(np.float64)
+        off = (counts - n * mass) / np.sqrt(np.maximum(n * mass * (1 - mass), 1 / n))
+        counts[counts < FEWEST] = 0.0
+        return counts + (n - counts.sum() + 1) * mass if (off[counts > 0] > DIFFERENT).any() else None
     line, present = mass[:OTHER], cells < len(mass) + OTHER
     if present.sum() < n / 2 or line.sum() == 0:
         return None

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,35 +16,31 @@ from threadpoolctl import threadpool_limits
 
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import OTHER, Attribute, Discretizer
-from synth.trees.beside import Beside, Kin, find_kin, ratio_features
+from synth.trees.beside import Beside, Kin, Source, find_kin, ratio_features
 from synth.trees.conditional import (
+    Boosters,
     Codes,
     Conditional,
+    Marginal,
+    Refinement,
+    Stack,
     TrainingColumn,
-    conditional_from_arrays,
-    conditional_to_arrays,
     draw_codes,
     fit_conditional,
 )
 from synth.trees.features import compute_features, is_unordered, n_features
-from synth.trees.forest import Array, Features, Forest, Growth, forests_from_arrays, forests_to_arrays
+from synth.trees.forest import Array, Features, Forest, Growth
+from synth.trees.plain import from_plain, to_plain
 from synth.trees.rare_class import RareClass, fit_rare_class, rare_codes
 
 Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]
 """Rare classes, and the rows of each."""
 FOCUS = 2  # factor of the rounds for the column that matters most
+PARTS = (Marginal, Boosters, Refinement, Stack, Conditional, Forest, RareClass, Beside, Source)
+KEPT = ("order", "conditionals", "n_given", "target", "rare", "beside")
+"""What a saved model holds: objects of these classes, under these names."""
 ROWS_AT_ONCE = 100_000
 """Rows that are drawn at a time: what they need in memory does not grow with a table."""
-
-
-class Kept(Protocol):
-    """Columns that are learned, kept where a fit that is cut short goes on from."""
-
-    def load(self, place: int, size: int, n_features: int) -> Conditional | None:
-        """A column of so many codes that was learned before from so many others; `None`: there is none."""
-
-    def save(self, place: int, conditional: Conditional) -> None:
-        """Keep a column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,58 +62,58 @@ class SequentialTrees:
         return CodedRows.joined([self._drawn(len(rows), rng, known.taken(rows)) for rows in starts])
 
     def _drawn(self, n: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
-        ends = _ends(self.discretizer, self.order, {place: len(each.sources) for place, each in self.beside.items()})
+        ends = _ends(self.discretizer, self.order, {index: len(each.sources) for index, each in self.beside.items()})
         features = np.zeros((n, ends[-1]), dtype=np.float32)
         codes = np.zeros((n, len(self.order)), dtype=np.int32, order="F")
         ranks: dict[int, Array] = {}
-        made = CodedRows(codes, ranks, np.zeros(n), positions := {})
-        placed = {*self.beside, *(source.place for each in self.beside.values() for source in each.sources)}
+        coded = CodedRows(codes, ranks, np.zeros(n), positions := {})
+        placed = {*self.beside, *(source.index for each in self.beside.values() for source in each.sources)}
         if evidence.rows is not None:
             known = sorted(evidence.places)
             codes[:, known] = evidence.rows.codes[:, known]
-            ranks |= {place: each for place, each in evidence.rows.ranks.items() if place in evidence.places}
+            ranks |= {index: each for index, each in evidence.rows.ranks.items() if index in evidence.places}
         classes = self._rare_rows(codes, evidence, rng)
-        for position, place in enumerate(self.order):
-            attribute, beside = self.discretizer.attributes[place], np.full(n, np.nan)
-            if place not in evidence.places:
-                beside = self._draw_column(position, features[:, : ends[position]], made, classes, evidence, rng)
+        for position, index in enumerate(self.order):
+            attribute, beside = self.discretizer.attributes[index], np.full(n, np.nan)
+            if index not in evidence.places:
+                beside = self._draw_column(position, features[:, : ends[position]], coded, classes, evidence, rng)
             elif position >= self.n_given and not {*self.order[:position]} <= evidence.places:
-                self._weigh(position, features[:, : ends[position]], made, classes, rng)
-            if place in placed:
-                cells = attribute.ranked(codes[:, place], ranks.get(place, np.full(n, 0.5)))
+                self._weigh(position, features[:, : ends[position]], coded, classes, rng)
+            if index in placed:
+                cells = attribute.ranked(codes[:, index], ranks.get(index, np.full(n, 0.5)))
                 is_kept = attribute.cells_at(beside) == cells
-                positions[place] = np.where(is_kept, beside, attribute.drawn(cells, rng))
+                positions[index] = np.where(is_kept, beside, attribute.drawn(cells, rng))
             features[:, ends[position] : ends[position + 1]] = _features_of(
-                attribute, codes[:, place], ranks.get(place), self.beside.get(place), positions, place
+                attribute, codes[:, index], ranks.get(index), self.beside.get(index), positions, index
             )
-        return made
+        return coded
 
     def _draw_column(
         self, position: int, seen: Features, rows: CodedRows, classes: Classes, evidence: Evidence,
         rng: np.random.Generator,
     ) -> Array:  # fmt: skip
         """Draw codes and ranks of a column; positions beside others, NaN elsewhere."""
-        place = self.order[position]
-        attribute, conditional = self.discretizer.attributes[place], self.conditionals[position - self.n_given]
-        codes, beside = rows.codes, self.beside.get(place)
+        index = self.order[position]
+        attribute, conditional = self.discretizer.attributes[index], self.conditionals[position - self.n_given]
+        codes, beside = rows.codes, self.beside.get(index)
         features, drawn = conditional.features(seen, rng), np.full(len(codes), np.nan)
-        is_open = evidence.open_codes(place, codes, {*self.order[:position]} | evidence.places)
-        codes[:, place] = draw_codes(conditional.distribution, features, is_open, rng)
+        is_open = evidence.open_codes(index, codes, {*self.order[:position]} | evidence.places)
+        codes[:, index] = draw_codes(conditional.distribution, features, is_open, rng)
         if conditional.refinement is not None:
-            rows.ranks[place] = conditional.refinement.draw(features, codes[:, place], rng)  # type: ignore[index]
+            rows.ranks[index] = conditional.refinement.draw(features, codes[:, index], rng)  # type: ignore[index]
         if beside is not None:
             drawn = beside.draw(seen, rows.positions, attribute.column, rng)
-            _put_beside(attribute, drawn, codes[:, place], rows.ranks.get(place), is_open)
-        self._draw_classes(codes, rows.ranks, classes, place, rng)
+            _put_beside(attribute, drawn, codes[:, index], rows.ranks.get(index), is_open)
+        self._draw_classes(codes, rows.ranks, classes, index, rng)
         return drawn
 
     def _weigh(
         self, position: int, seen: Features, rows: CodedRows, classes: Classes, rng: np.random.Generator
     ) -> None:
         """Weigh what is known of a column by its chance given the columns before it."""
-        place = self.order[position]
-        attribute, conditional = self.discretizer.attributes[place], self.conditionals[position - self.n_given]
-        codes, ranks, every = rows.codes[:, place], rows.ranks.get(place), np.arange(len(rows.codes))
+        index = self.order[position]
+        attribute, conditional = self.discretizer.attributes[index], self.conditionals[position - self.n_given]
+        codes, ranks, every = rows.codes[:, index], rows.ranks.get(index), np.arange(len(rows.codes))
         features = conditional.features(seen, rng)
         chances = conditional.distribution.table(features)[every, codes]
         cells = None if ranks is None else attribute.ranked(codes, ranks)
@@ -127,27 +123,27 @@ class SequentialTrees:
             chances = chances * (above - below)
         with np.errstate(divide="ignore"):
             log_chances = np.log(chances)
-        if place in self.beside:
+        if index in self.beside:
             ends = _within(attribute, codes, cells)
-            log_chances = self.beside[place].log_chances(seen, rows.positions, ends, log_chances, rng)
+            log_chances = self.beside[index].log_chances(seen, rows.positions, ends, log_chances, rng)
         for each, own in classes:
-            if place == self.target:
+            if index == self.target:
                 log_chances[own] = 0.0
-            elif place in each.masses:
-                log_chances[own] = each.log_chances(attribute, place)[codes[own]]
+            elif index in each.masses:
+                log_chances[own] = each.log_chances(attribute, index)[codes[own]]
         rows.log_weights[:] += log_chances
 
     def _draw_classes(
-        self, codes: Codes, ranks: Mapping[int, Array], classes: Classes, place: int, rng: np.random.Generator
+        self, codes: Codes, ranks: Mapping[int, Array], classes: Classes, index: int, rng: np.random.Generator
     ) -> None:
         """Draw anew the codes and ranks of a column in rows of rare classes that differ in it."""
         for each, own in classes:
-            if place == self.target:
-                codes[own, place] = each.code
-            elif place in each.masses:
-                codes[own, place], within = each.draw(self.discretizer.attributes[place], place, len(own), rng)
-                if place in ranks:
-                    ranks[place][own] = within
+            if index == self.target:
+                codes[own, index] = each.code
+            elif index in each.masses:
+                codes[own, index], within = each.draw(self.discretizer.attributes[index], index, len(own), rng)
+                if index in ranks:
+                    ranks[index][own] = within
 
     def _rare_rows(self, codes: Codes, evidence: Evidence, rng: np.random.Generator) -> Classes:
         """Rare classes, and the rows that are of each, before any column is drawn."""
@@ -161,59 +157,23 @@ class SequentialTrees:
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Plain data and arrays, for `from_arrays`."""
-        forests: list[Forest] = []
         arrays: dict[str, NDArray[Any]] = {}
-        columns = []
-        for place, conditional in zip(self.order[self.n_given :], self.conditionals, strict=True):
-            description, own = conditional_to_arrays(conditional, forests)
-            columns.append(description)
-            arrays |= {f"{place}.{name}": array for name, array in own.items()}
-        described: dict[str, Any] = {"order": list(self.order), "columns": columns, "n_given": self.n_given}
-        for place, beside in self.beside.items():
-            description, own = beside.to_arrays(forests)
-            described.setdefault("beside", {})[str(place)] = description
-            arrays |= {f"beside{place}.{name}": array for name, array in own.items()}
-        described["rare"] = [[each.code, each.share] for each in self.rare]
-        for at, each in enumerate(self.rare):
-            arrays |= {f"rare{at}.{place}": mass for place, mass in each.masses.items()}
-        return described, {**arrays, **forests_to_arrays(forests)}
+        kept = {name: getattr(self, name) for name in KEPT}
+        return {name: to_plain(each, arrays) for name, each in kept.items()}, arrays
 
     @classmethod
     def from_arrays(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
     ) -> Self:
-        """The table model of the arrays that `to_arrays` made."""
-        order, n_given = tuple(content["order"]), content.get("n_given", 0)
-        if type(n_given) is not int or not 0 <= n_given < len(order):
-            raise ValueError("some columns are drawn, and the others are given")
-        if sorted(order) != list(range(len(discretizer.attributes))) or len(content["columns"]) + n_given != len(order):
+        """The distribution of the arrays that `to_arrays` made."""
+        trees = cls(
+            discretizer,
+            **{name: from_plain(content[name], arrays, {part.__name__: part for part in PARTS}) for name in KEPT},
+        )
+        n_drawn = len(trees.order) - trees.n_given
+        if sorted(trees.order) != list(range(len(discretizer.attributes))) or len(trees.conditionals) != n_drawn:
             raise ValueError("the order is not one of the columns")
-        forests = forests_from_arrays(arrays)
-        attributes = [discretizer.attributes[place] for place in order]
-        sources = _checked_sources(content.get("beside", {}), () if n_given else order, discretizer)
-        beside: dict[int, Beside] = {}
-        made, ends = [], _ends(discretizer, order, {place: len(known) for place, known in sources.items()})
-        drawn = zip(order[n_given:], content["columns"], strict=True)
-        for position, (place, description) in enumerate(drawn, start=n_given):
-            prefix = f"{place}."
-            own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
-            conditional = conditional_from_arrays(description, own, forests, attributes[position].size, ends[position])
-            parts = [conditional]
-            if place in sources:
-                prefix = f"beside{place}."
-                own = {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
-                column = attributes[position].column
-                known = content["beside"][str(place)]
-                beside[place] = Beside.from_arrays(known, own, forests, ends[position], column)
-                parts += [beside[place].way, *beside[place].left]
-            sizes = {ends[p]: each.size for p, each in enumerate(attributes[:position]) if is_unordered(each)}
-            if any(sizes.get(p) != len(table) for each in parts for p, table in each.places.items()):
-                raise ValueError("a feature has other categories than its column")
-            if (conditional.refinement is not None) != attributes[position].is_refined:
-                raise ValueError("columns are refined where codes have several cells, and only there")
-            made.append(conditional)
-        rare = _rare_classes(content.get("rare", []), arrays, () if n_given else order, discretizer)
-        return cls(discretizer, order, tuple(made), n_given, order[-1], rare, beside)
+        return trees
 
 
 def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
@@ -225,7 +185,6 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
     seed: int,
     *,
     n_threads: int = 1,
-    kept: Kept | None = None,
     focus: int | None = None,
     n_given: int = 0,
     tell: Callable[[float], None] = lambda _done: None,
@@ -238,58 +197,52 @@ def fit_sequence(  # noqa: PLR0913 - what is learned, how, and who is told
 
     rare, rows, weights = _without_rare(rows, discretizer, weights, growth, seed, focus, n_given)
     kin = {} if n_given else find_kin(rows, weights, discretizer.attributes, order, growth.leaf_rows, seed)
-    attributes = [discretizer.attributes[place] for place in order]
-    ends = _ends(discretizer, order, {place: len(each.sources) for place, each in kin.items()})
+    attributes = [discretizer.attributes[index] for index in order]
+    ends = _ends(discretizer, order, {index: len(each.sources) for index, each in kin.items()})
     features = np.zeros((len(weights), ends[-1]), dtype=np.float32)
-    for position, place in enumerate(order):
+    for position, index in enumerate(order):
         features[:, ends[position] : ends[position + 1]] = _features_of(
-            attributes[position], rows.codes[:, place], rows.ranks.get(place), kin.get(place), rows.positions, place
+            attributes[position], rows.codes[:, index], rows.ranks.get(index), kin.get(index), rows.positions, index
         )
     categories = {ends[p]: each.size for p, each in enumerate(attributes) if is_unordered(each)}
     seeds = np.random.SeedSequence(seed).spawn(len(order))
     done: list[int] = []
 
     def fitted(position: int) -> list[Conditional]:
-        place = order[position]
+        index = order[position]
         learned = TrainingColumn(
             features[:, : ends[position]],
             {p: size for p, size in categories.items() if p < ends[position]},
-            rows.codes[:, place],
+            rows.codes[:, index],
             attributes[position].size,
             None if is_unordered(attributes[position]) else features[:, ends[position]].astype(np.float64),
-            rows.ranks.get(place),
-            _widths(attributes[position], rows.codes[:, place], rows.ranks.get(place)),
+            rows.ranks.get(index),
+            _widths(attributes[position], rows.codes[:, index], rows.ranks.get(index)),
             weights,
         )
-        parts = [learned] if place not in kin else kin[place].columns(learned)
-        made = []
+        parts = [learned] if index not in kin else kin[index].columns(learned)
+        conditionals = []
         for part, each in enumerate(parts):
-            number = place + part * len(order)
-            conditional = None if kept is None else kept.load(number, each.size, ends[position])
-            if conditional is None:
-                with threadpool_limits(1, user_api="openmp"):  # of this thread; that of BLAS is of the process
-                    grown = replace(growth, rounds=FOCUS * growth.rounds) if place == focus else growth
-                    rng = np.random.default_rng([*seeds[position].generate_state(2), part] if part else seeds[position])
-                    conditional = fit_conditional(each, grown, rng)
-                if kept is not None:
-                    kept.save(number, conditional)
-            made.append(conditional)
-        done.append(place)
+            with threadpool_limits(1, user_api="openmp"):  # of this thread; that of BLAS is of the process
+                grown = replace(growth, rounds=FOCUS * growth.rounds) if index == focus else growth
+                rng = np.random.default_rng([*seeds[position].generate_state(2), part] if part else seeds[position])
+                conditionals.append(fit_conditional(each, grown, rng))
+        done.append(index)
         tell(len(done) / (len(order) - n_given))
-        return made
+        return conditionals
 
     with threadpool_limits(1):
         if n_threads == 1:
-            made = [fitted(position) for position in range(n_given, len(order))]
+            fits = [fitted(position) for position in range(n_given, len(order))]
         else:
             with ThreadPoolExecutor(n_threads) as pool:
-                made = list(pool.map(fitted, range(n_given, len(order))))
+                fits = list(pool.map(fitted, range(n_given, len(order))))
     beside = {
-        place: Beside(kin[place].sources, parts[1], tuple(parts[2:]))
-        for place, parts in zip(order[n_given:], made, strict=True)
-        if place in kin
+        index: Beside(kin[index].sources, parts[1], tuple(parts[2:]))
+        for index, parts in zip(order[n_given:], fits, strict=True)
+        if index in kin
     }
-    own = tuple(parts[0] for parts in made)
+    own = tuple(parts[0] for parts in fits)
     return SequentialTrees(discretizer, tuple(order), own, n_given, order[-1], rare, beside)
 
 
@@ -315,40 +268,9 @@ def _without_rare(
     return classes, rows.taken(others), weights[others]
 
 
-def _checked_sources(
-    content: Mapping[str, Any], order: Sequence[int], discretizer: Discretizer
-) -> dict[int, tuple[int, ...]]:
-    """The numbers that each is beside, which are before it."""
-    sources = {int(place): tuple(each["sources"]) for place, each in content.items()}
-    for place, known in sources.items():
-        before = order[: order.index(place)] if place in order else ()
-        if not known or not {*known} <= {*before} or any(
-            discretizer.attributes[each].edges is None for each in (place, *known)
-        ):  # fmt: skip
-            raise ValueError("a number is beside numbers before it")
-    return sources
-
-
-def _rare_classes(
-    content: Sequence[Any], arrays: Mapping[str, NDArray[Any]], order: Sequence[int], discretizer: Discretizer
-) -> tuple[RareClass, ...]:
-    rare = []
-    for at, (code, share) in enumerate(content):
-        size = discretizer.attributes[order[-1]].size if order else 0
-        if type(code) is not int or not (0 <= code < size and 0 <= share < 1):
-            raise ValueError("a rare class is no code of the last column")
-        masses = {place: arrays[name] for place in order[:-1] if (name := f"rare{at}.{place}") in arrays}
-        for place, mass in masses.items():
-            n_cells = discretizer.attributes[place].n_cells
-            if mass.shape != (n_cells,) or not 0 < mass.sum() < np.inf or mass.min() < 0:
-                raise ValueError("masses are not those of the cells")
-        rare.append(RareClass(code, float(share), masses))
-    return tuple(rare)
-
-
 def _ends(discretizer: Discretizer, order: Sequence[int], n_ratios: Mapping[int, int]) -> list[int]:
     """The number of features before each column, and of all."""
-    sizes = (n_features(discretizer.attributes[place]) + n_ratios.get(place, 0) for place in order)
+    sizes = (n_features(discretizer.attributes[index]) + n_ratios.get(index, 0) for index in order)
     return list(itertools.accumulate(sizes, initial=0))
 
 
@@ -358,13 +280,13 @@ def _features_of(
     ranks: Array | None,
     beside: Beside | Kin | None,
     positions: Mapping[int, Array],
-    place: int,
+    index: int,
 ) -> Array:
     """A column as later ones see it, with its ratio to the column that it is beside."""
     features = compute_features(attribute, codes, ranks)
     if beside is None:
         return features
-    return np.column_stack([features, ratio_features(place, beside.sources, positions)])
+    return np.column_stack([features, ratio_features(index, beside.sources, positions)])
 
 
 def _put_beside(

@@ -34,6 +34,6 @@ def test_the_api_has_every_public_name() -> None:
 
 
 def test_values_are_told_in_words() -> None:
-    assert value({"anyOf": [{"type": "integer", "minimum": 100}, {"const": "all"}]}) == 'whole number ≥ 100 or `"all"`'
+    assert value({"anyOf": [{"type": "integer", "minimum": 100}, {"const": "all"}]}) == 'integer ≥ 100 or `"all"`'
     assert value({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]}) == "number > 0"
     assert value({"type": "array", "items": {"type": "string"}}) == "list of text"

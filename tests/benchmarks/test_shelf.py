@@ -121,7 +121,7 @@ def test_every_fit_is_measured_kept_and_drawn(tmp_path: Path, capsys: pytest.Cap
     assert fits["fresh real rows"]["0"]["c2st"] == pytest.approx(0.5, abs=0.15)
     assert 0 < fits["independent:1"]["0"]["cpu_s"] < 60
     assert "ended with exit code" in fits["no_such_generator"]["0"]["failure"]
-    assert drawn.count("\n| made |") == 4
+    assert drawn.count("\n| independent:1 |") == drawn.count("\n| no_such_generator | failed |") == 4
     assert page.read_text().count("<svg") == sum(len(runs["0"].get("pictures", ())) for runs in fits.values()) >= 9
     shelf.main(["--out", str(out)])
     assert capsys.readouterr().out == drawn

@@ -21,7 +21,6 @@ from understudy.cli.options import (
     parameters_of,
     reasons,
 )
-from understudy.console import duration
 from understudy.job.seeds import MAX_SEED
 
 if TYPE_CHECKING:
@@ -165,8 +164,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     out: Annotated[
         Path,
         opt(
-            "The file to write; without a suffix, a folder of Parquet files, which holds any number of rows: the "
-            "same command goes on where one ended.",
+            "The file to write; without a suffix, a folder of Parquet files, which holds any number of rows.",
             "--out",
         ),
     ],
@@ -320,7 +318,7 @@ def generators(
 
 
 def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
-    """What `auto` fits under a schema and why, beside the noise and cost of each generator on marginals."""
+    """What `auto` fits under a schema and why, beside the noise of each generator on marginals."""
     from typing import get_args
 
     from synth.generators.auto import Auto
@@ -336,12 +334,12 @@ def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
         rows = [
             (
                 f"{one.generator} *" if one.generator == chosen.name else one.generator, f"{one.column:.2g}",
-                *("-" if noise is None else f"{noise.error:.2g}" for noise in (one.tree, one.pair)),
-                str(one.n_marginals), duration(one.seconds), f"{one.memory_mb:.0f}",
+                *("-" if noise is None else f"{noise:.2g}" for noise in (one.tree, one.pair)),
+                str(one.n_marginals),
             )
             for one in found
         ]  # fmt: skip
-        console.table(("generator", "column", "tree", "pair", "marginals", "time", "MB"), rows)
+        console.table(("generator", "column", "tree", "pair", "marginals"), rows)
         console.say("tree: a pair of the tree with the fewest cells; pair: a typical one.")
     for sentence in (*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema))):
         console.say(sentence)

@@ -100,8 +100,7 @@ def expected(plan: Plan, label: str) -> Expectation | None:
     if chosen.in_order:
         return None
     found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
-    tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
-    return Expectation(found.column, tree, pair, found.n_rows)
+    return Expectation(found.column, found.tree, found.pair, found.n_rows)
 
 
 def audited(plan: Plan) -> tuple[str, ...]:

@@ -74,11 +74,9 @@ class AutoregressiveModel(TableModel):
         return self.distribution.draw(n_rows, rng, Evidence(zeros=self._zeros)).decoded(self.discretizer, rng)
 
     def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows as they are counted, drawn given the columns that are known of each.
-
-        Exactly, where these come first. Else by the conditionals of a network of any order. Else the columns before
-        them are drawn first, and rows are chosen by how likely these make what is known. A rare category shares its
-        code with others, and rows that are to hold it are like those of all of them.
+        """Rows as they are counted, given the columns that are known of each: exactly where these come first; else by a
+        network of any order; else the columns before them are drawn, and rows are chosen by how likely these make what
+        is known.
         """
         evidence = self._evidence(known)
         if evidence.is_leading(self.distribution.order):
@@ -89,12 +87,10 @@ class AutoregressiveModel(TableModel):
 
             def candidates(rows: np.ndarray) -> Candidates:
                 coded = self.distribution.draw(len(rows), rng, evidence.taken(rows))
-                held = known.iloc[rows]
-                return coded.log_weights, lambda at: self._decoded(coded.taken(at), held.iloc[at], rng)
+                return coded.log_weights, lambda at: self._decoded(coded.taken(at), known.iloc[rows[at]], rng)
 
-            cells = {
-                each.name: each.cells(known[each.name]) for each in self.discretizer.attributes if each.name in known
-            }
+            attributes = [each for each in self.discretizer.attributes if each.name in known]
+            cells = {each.name: each.cells(known[each.name]) for each in attributes}
             return accept_by_weight(row_groups(cells, len(known)), candidates, rng)
         return self._decoded(coded, known, rng)
 
@@ -114,18 +110,17 @@ class AutoregressiveModel(TableModel):
         return Evidence(CodedRows.encoded(self.discretizer, known), places, self._zeros)
 
     def _decoded(self, coded: CodedRows, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        made = coded.decoded(self.discretizer, rng, known.columns)
-        held = {str(name): known[name].set_axis(made.index) for name in known}
-        return pd.DataFrame({name: held.get(name, made.get(name)) for name in self.discretizer.columns}, copy=False)
+        drawn = coded.decoded(self.discretizer, rng, known.columns)
+        return drawn.assign(**{str(name): known[name].array for name in known})[list(self.discretizer.columns)]
 
     @cached_property
     def _zeros(self) -> tuple[tuple[tuple[int, ...], NDArray[np.bool_]], ...]:
         """Codes that go together by no constraint, or in no row though many were to be expected."""
-        place = self.discretizer.columns.index
+        index = self.discretizer.columns.index
         zeros = structural_zeros(self.schema, self.discretizer)
         return (
-            *((tuple(map(place, zero.attributes)), np.isfinite(zero.log_values)) for zero in zeros),
-            *((tuple(map(place, pair)), together) for pair, together in self.allowed_pairs.items()),
+            *((tuple(map(index, zero.attributes)), np.isfinite(zero.log_values)) for zero in zeros),
+            *((tuple(map(index, pair)), together) for pair, together in self.allowed_pairs.items()),
         )
 
     def _described(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -164,10 +159,7 @@ def _allowed_pairs(
     pairs: Sequence[Sequence[str]], arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
 ) -> dict[tuple[str, str], NDArray[np.bool_]]:
     """The pairs of columns, and which of their codes go together, as `taken_apart` gave them."""
-    made = {}
-    for at, (one, other) in enumerate(pairs):
-        flags = arrays[f"allowed_pairs.{at}"] != 0
-        if flags.shape != (sizes[one], sizes[other]) or not flags.any(axis=1).all():
-            raise ValueError("a pair of columns has a flag for each pair of codes")
-        made[one, other] = flags
-    return made
+    allowed = {(first, second): arrays[f"allowed_pairs.{at}"] != 0 for at, (first, second) in enumerate(pairs)}
+    if any(flags.shape != (sizes[first], sizes[second]) for (first, second), flags in allowed.items()):
+        raise ValueError("a pair of columns has a flag for each pair of codes")
+    return allowed

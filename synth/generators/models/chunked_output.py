@@ -1,53 +1,41 @@
 """Chunked output: any number of synthetic rows as a folder of Parquet files, one table written in bounded memory.
 
 Each file is drawn from a child of the seed, as a part of the table (`synth.chunks`). Names and keys do not repeat from
-file to file, and an entity has all of its rows in one. So the same call gives the same bytes, however often it was
-interrupted and taken up again. Whether there are enough names is known before the first file is made.
-
-What may not repeat is kept on disk, one part in memory at a time. Of numbers that are taken in an order it is how many;
-of other values 8 bytes each.
+file to file, and an entity has all of its rows in one. Whether there are enough names is known before the first file.
+What may not repeat is kept on disk, 8 bytes a value, one part in memory at a time.
 """
 
 import hashlib
-import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synth import identifiers, personal
 from synth.chunks import Part
-from synth.distribution import VERSION
-from synth.errors import BadInput, JobError, ModelError, OutputError
+from synth.errors import JobError, OutputError
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.known_rows import GIVEN, WAYS
 from synth.generators.models.model import Model
 from synth.generators.models.postprocess import rows_wanted
-from synth.generators.models.unfinished_rows import FileFacts, OtherRows, UnfinishedRows, unfinished_rows
-from synth.output import unwritable, whole_file
+from synth.output import check_new_folder, is_taken, sync, sync_all, unwritable
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import write_table
 
-_NEVER = 32
-"""Minus the logarithm of how likely it is that a table has fewer entities than are counted on, at most."""
 ROWS_A_FILE = 1_000_000  # rows that one file holds at most, unless told
 
 
 def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows: int) -> None:
-    """Refuse a table for which there are too few identifiers, or unique personal data that numbers tell apart.
-
-    One that may come out at its last entities is not refused: the file for which they do is.
-    """
+    """Refuse a table for which there are surely too few identifiers, or unique personal data by numbers."""
     of_entity = (schema.entity, *schema.constant_in_entity)
-    n_entities = n_rows if entity_shares is None else least_entities(entity_shares, n_rows)
+    n_entities = n_rows if entity_shares is None else -(-n_rows // len(entity_shares))
     for name in schema.kept:
         column: Any = schema.columns[name]
         n = n_entities if name in of_entity else n_rows
@@ -55,21 +43,6 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
             identifiers.check_room(column, n)
         elif column.is_personal:
             personal.check_room(column, n)
-
-
-def least_entities(shares: tuple[float, ...], n_rows: int) -> int:
-    """The least number of entities of so many rows: surely, or next to surely where that is more.
-
-    Source: Bernstein's inequality, for the sum of the sizes.
-
-    >>> least_entities((0.5, 0.5), 1_000_000), least_entities((0.5, 0.5), 10)
-    (664475, 5)
-    """
-    sizes = np.arange(1, len(shares) + 1)
-    mean = float(np.average(sizes, weights=shares))
-    variance = float(np.average((sizes - mean) ** 2, weights=shares))
-    deviation = math.sqrt(2 * _NEVER * n_rows * variance / mean) + len(shares) * _NEVER / 3
-    return max(math.floor((n_rows - deviation) / mean), -(-n_rows // len(shares)))
 
 
 @dataclass(frozen=True)
@@ -82,38 +55,25 @@ class SeenOnDisk:
     folder: Path
     index: int
 
-    def taken(self, place: str) -> int:
-        """Number of identifiers that the parts before have taken."""
-        return int(self._path(place, self.index - 1, "txt").read_text(encoding="ascii")) if self.index else 0
+    def taken(self, where: str) -> int:
+        return int(np.load(self._path(where, self.index - 1, "count"))) if self.index else 0
 
-    def take(self, place: str, n: int) -> None:
-        """Note how many numbers this part and those before it have taken, for those after it."""
-        with self._written(place, "txt") as beside:
-            beside.write_text(str(n), encoding="ascii")
+    def take(self, where: str, n: int) -> None:
+        np.save(self._path(where, self.index, "count"), n)
 
-    def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """True for each value that a part before holds; shape (n,)."""
-        distinct, places = np.unique(hashes, return_inverse=True)
-        found = np.zeros(len(distinct), dtype=bool)
+    def among(self, where: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        distinct, inverse = np.unique(hashes, return_inverse=True)
+        is_known = np.zeros(len(distinct), dtype=bool)
         for index in range(self.index):
-            known = np.load(self._path(place, index, "npy"), allow_pickle=False)
-            if len(known):
-                at = np.minimum(np.searchsorted(known, distinct), len(known) - 1)
-                found |= known[at] == distinct
-        return found[places]
+            is_known |= np.isin(distinct, np.load(self._path(where, index, "seen")))
+        return is_known[inverse]
 
-    def add(self, place: str, hashes: NDArray[np.uint64]) -> None:
-        """Note values of this part, for those after it."""
-        with self._written(place, "npy") as beside:
-            np.save(beside, np.sort(hashes))
+    def add(self, where: str, hashes: NDArray[np.uint64]) -> None:
+        np.save(self._path(where, self.index, "seen"), hashes)
 
-    def _written(self, place: str, suffix: str) -> AbstractContextManager[Path]:
-        self.folder.mkdir(exist_ok=True)
-        return whole_file(self._path(place, self.index, suffix))
-
-    def _path(self, place: str, index: int, suffix: str) -> Path:
-        name = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-        return self.folder / f"{index:05d}-{name}.{suffix}"
+    def _path(self, where: str, index: int, what: str) -> Path:
+        name = hashlib.blake2b(where.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+        return self.folder / f"{index:05d}-{name}.{what}.npy"
 
 
 @dataclass(frozen=True)
@@ -140,77 +100,54 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     force: bool = False,
     progress: Progress = quiet,
 ) -> Written:
-    """Write a synthetic table as a folder of Parquet files, which appears when it is whole.
-
-    What is written of it when that ends early is kept in a hidden folder beside, and the same call goes on from there.
-    """
+    """Write a synthetic table as a folder of Parquet files, which appears when it is whole, or not at all."""
     wanted = rows_wanted(n_rows, model.default_rows)
     if rows_a_file < 1:
         raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
     check_names(model.schema, getattr(model, "entity_shares", None), wanted)
-    n_files = -(-wanted // rows_a_file)
-    with unfinished_rows(folder, force=force) as rows, _told(rows, n_files):
-        asked = {
-            "model": _digest(model, rows.hidden / "model"),
-            "version": VERSION,
-            "rows": wanted,
-            "rows_a_file": rows_a_file,
-            "given": {name: repr(value) for name, value in sorted((given or {}).items())},
-            "balance": repr(sorted((balance or {}).items())),
-            "seed": seed,
-        }
-        call = rows.claim(asked, force=force)
-        done = rows.done
-        for index in range(len(done), n_files):
-            first, last = (wanted * place // n_files for place in (index, index + 1))
-            part = Part(call["seed"], last - first, wanted, SeenOnDisk(rows.seen, index))
-
-            def under_way(label: str, share: float | None, index: int = index) -> None:
-                progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
-
-            def drawn(part: Part = part, index: int = index) -> pd.DataFrame:
-                digest = hashlib.blake2b(f"{call['seed']}\0part\0{index}".encode(), digest_size=8).digest()
-                seed_of_file = int.from_bytes(digest, "little")
-                return model.sample(
-                    part.n_rows, seed=seed_of_file, given=given, balance=balance, progress=under_way, part=part
-                )  # fmt: skip
-
-            done.append(_write(model, rows.file(index), drawn, under_way))
-            rows.note(call, done)
-            _check_room(rows.file(index), n_files - len(done))
-        rows.finish(force=force)
-        rejected = [file.n_rejected for file in done]
-        n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
-        ways = [file.given for file in done if file.given is not None]
-        return Written(folder, wanted, len(done), call["seed"], n_rejected, max(ways, key=WAYS.index, default=None))
-
-
-def _write(model: Model, file: Path, draw: Callable[[], pd.DataFrame], progress: Progress) -> FileFacts:
-    """One file, and how it came about."""
-    table = draw()
-    progress("writing", 1.0)
-    write_table(table, file, model.schema)
-    return FileFacts(table.attrs.get(REJECTED), table.attrs.get(GIVEN))
-
-
-def _digest(model: Model, place: Path) -> str:
-    """A text of this model alone; of one that cannot be saved, and that no later call can have, a fresh text."""
-    shutil.rmtree(place, ignore_errors=True)
+    _check_output(folder, force=force)
+    n_files, seed = -(-wanted // rows_a_file), secrets.randbits(32) if seed is None else seed
+    rejected, ways = list[int | None](), list[str]()
     try:
-        model.save(place)
-    except ModelError:
-        return secrets.token_hex(16)
-    found = hashlib.sha256()
-    for path in sorted(place.iterdir()):
-        content = path.read_bytes()
-        found.update(f"{path.name}\0{len(content)}\0".encode() + content)
-    shutil.rmtree(place)
-    return found.hexdigest()
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name[:40]}.", dir=folder.parent) as hidden:
+            table, seen = Path(hidden) / "table", Path(hidden) / "seen"
+            table.mkdir()
+            seen.mkdir()
+            for index in range(n_files):
+                first, last = (wanted * at // n_files for at in (index, index + 1))
+                digest = hashlib.blake2b(f"{seed}\0part\0{index}".encode(), digest_size=8).digest()
+
+                def tell(label: str, share: float | None, index: int = index) -> None:
+                    progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
+
+                rows = model.sample(
+                    last - first, seed=int.from_bytes(digest, "little"), given=given, balance=balance, progress=tell,
+                    part=Part(seed, last - first, wanted, SeenOnDisk(seen, index)),
+                )  # fmt: skip
+                tell("writing", 1.0)
+                path = table / f"part-{index:05d}.parquet"
+                write_table(rows, path, model.schema)
+                rejected.append(rows.attrs.get(REJECTED))
+                ways += [rows.attrs[GIVEN]] if GIVEN in rows.attrs else []
+                _check_room(path, n_files - index - 1)
+            sync_all(table)
+            _check_output(folder, force=force)
+            if is_taken(folder):
+                folder.replace(Path(hidden) / "older")
+            table.replace(folder)
+            sync(folder.absolute().parent)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
+    return Written(folder, wanted, n_files, seed, n_rejected, max(ways, key=WAYS.index, default=None))
 
 
-def _check_room(file: Path, n_left: int) -> None:
+def _check_room(path: Path, n_left: int) -> None:
     """Refuse to go on where the files to come will not fit."""
-    needed, free = n_left * file.stat().st_size, shutil.disk_usage(file.parent).free
+    needed, free = n_left * path.stat().st_size, shutil.disk_usage(path.parent).free
     if needed > free:
         raise OutputError(
             f"the {n_left} files to come need about {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free; make "
@@ -218,28 +155,16 @@ def _check_room(file: Path, n_left: int) -> None:
         )
 
 
-@contextmanager
-def _told(rows: UnfinishedRows, n_files: int) -> Iterator[None]:
-    """Errors as sentences that say what is kept; where the same call can only fail again, nothing is."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise _noted(unwritable(rows.out, error), rows, n_files) from None
-    except BadInput as error:
-        if not isinstance(error, OutputError):
-            rows.discard()
-        elif not isinstance(error, OtherRows):
-            _noted(error, rows, n_files)
-        raise
-    except BaseException as error:
-        _noted(error, rows, n_files)
-        raise
-
-
-def _noted(error: BaseException, rows: UnfinishedRows, n_files: int) -> BaseException:
-    n_done = len(rows.done)
-    if n_done:
-        error.add_note(f"{n_done} of {n_files} files are kept, and the same command goes on from there")
-    return error
+def _check_output(folder: Path, *, force: bool) -> None:
+    """Refuse to replace a folder, unless it holds nothing but files such as are written here and is to be replaced."""
+    if not (force and is_taken(folder)):
+        check_new_folder(folder)
+    elif (
+        not folder.is_dir()
+        or folder.is_symlink()
+        or not all(p.match("part-*.parquet") and p.is_file() for p in folder.iterdir())
+    ):
+        raise OutputError(
+            f"--force replaces a folder that holds nothing but part-*.parquet: {str(folder)!r} is none; name another "
+            "or remove it"
+        )

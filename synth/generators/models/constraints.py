@@ -2,13 +2,9 @@
 
 Constraints are public facts, so that all of this is post-processing.
 
-A structural zero is a combination of codes that no row has which keeps the constraints. Held at zero in the model, it
-spares it the mass that noise would put there, and sampling the rows that would be rejected. Zeros come from public
-things alone: the constraints, and codes that were released. A model on a junction tree takes those it has room for.
-Codes tell no more: a code covers several cells, and a pair of codes stays open where any values within it keep the
-constraint. Formulas, constraints on formula columns, inequalities on other computed columns, and tables of more than
-`MOST_CELLS` cells have no zeros; rejection alone serves them. Combinations of computed columns are those of the columns
-that determine these.
+A structural zero is a combination of codes that no row has which keeps the constraints: held at zero, it spares the
+model mass that noise would put there. A pair of codes stays open where any values within it keep the constraint.
+Formulas, and tables of more than `MOST_CELLS` cells, have no zeros; rejection alone serves them.
 
 Rejection leaves the distribution of the accepted rows as it was, given that the constraints hold. Where values are
 unique, each row is drawn given the rows before it, so that frequent values are used up first. A value that another
@@ -49,13 +45,12 @@ MOST_CELLS = 1_000_000  # cells of one factor at most
 
 def affordable(zeros: Iterable[Factor], domain: Mapping[str, int], max_cells: float) -> tuple[Factor, ...]:
     """Structural zeros that add at most `max_cells` cells to a model of lone attributes, first come first served."""
-    held: list[Factor] = []
+    kept: list[Factor] = []
     alone = sum(domain.values())
     for zero in zeros:
-        cells = cells_with_one_more(domain, [factor.attributes for factor in held])
-        if cells(zero.attributes) <= max_cells + alone:
-            held.append(zero)
-    return tuple(held)
+        if cells_with_one_more(domain, [factor.attributes for factor in kept])(zero.attributes) <= max_cells + alone:
+            kept.append(zero)
+    return tuple(kept)
 
 
 def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, ...]:
@@ -76,26 +71,26 @@ def structural_zeros(schema: Schema, discretizer: Discretizer) -> tuple[Factor, 
             names, listed = combinations_of_held(constraint, equivalents)
         if not attributes.keys() >= {*names}:
             continue
-        of = [attributes[name] for name in names]
-        if math.prod(attribute.size for attribute in of) > MOST_CELLS:
+        own = [attributes[name] for name in names]
+        if math.prod(attribute.size for attribute in own) > MOST_CELLS:
             continue
         if isinstance(constraint, MissingPair):
-            open_codes = _missing_together(constraint, of)
+            open_codes = _missing_together(constraint, own)
         else:
-            open_codes = _ordered(constraint, *of) if isinstance(constraint, Inequality) else _listed(listed, of)
-        open_codes &= _possible(of)
+            open_codes = _ordered(constraint, *own) if isinstance(constraint, Inequality) else _listed(listed, own)
+        open_codes &= _possible(own)
         if open_codes.any() and not open_codes.all():
             factors.append(Factor(names, np.where(open_codes, 0.0, -np.inf)))
     return tuple(factors)
 
 
-def _missing_together(pair: MissingPair, of: list[Attribute]) -> np.ndarray:
+def _missing_together(pair: MissingPair, attributes: list[Attribute]) -> np.ndarray:
     """Pairs of codes of which such are missing together as may be."""
-    is_missing = [np.arange(attribute.size) == attribute.group[MISSING] for attribute in of]
+    is_missing = [np.arange(attribute.size) == attribute.group[MISSING] for attribute in attributes]
     kinds = 2 * is_missing[0][:, None] + is_missing[1][None, :]
     open_codes = np.isin(kinds, [2 * first + second for first, second in pair.allowed])
     if pair.keys is not None:
-        left, by = of
+        left, by = attributes
         usual = left.codes(pd.Series(left.column.levels[:1], dtype=object))[0]
         if np.count_nonzero(left.group[:OTHER] == usual) == 1:  # else other categories share the code
             told = np.zeros(by.size, dtype=bool)
@@ -125,27 +120,29 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
         first = np.ceil(numeric_scale.ratio(first, unit))
         last = np.maximum(first, np.ceil(numeric_scale.ratio(edges[1:], unit)) - 1)
     least, greatest = np.full(attribute.size, np.inf), np.full(attribute.size, -np.inf)
-    starts, ends = (_places(line, column, by_day=by_day) for line in (first, last))
+    starts, ends = (_on_one_line(line, column, by_day=by_day) for line in (first, last))
     # A value beside the line, as a missing one, breaks no order.
     np.minimum.at(least, attribute.group[:OTHER], np.where(np.isnan(starts), -np.inf, starts))
     np.maximum.at(greatest, attribute.group[:OTHER], np.where(np.isnan(ends), np.inf, ends))
     return least, greatest
 
 
-def _places(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
-    """Places on the line of comparisons of values that `numeric_scale.draw` may give, rounded as values are."""
+def _on_one_line(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
+    """Where on the line of comparisons values are that `numeric_scale.draw` may give, rounded as values are."""
     if column.unit is not None:
         drawn = np.clip(drawn, -numeric_scale.LARGEST, numeric_scale.LARGEST).astype(np.int64)
     values = column.values(drawn, np.zeros(len(drawn), dtype=bool))
     return on_one_line(column.ordinary(values), column, by_day=by_day)
 
 
-def _listed(combinations: Collection[tuple[Value, ...]], of: list[Attribute]) -> np.ndarray:
+def _listed(combinations: Collection[tuple[Value, ...]], attributes: list[Attribute]) -> np.ndarray:
     """Tuples of codes that hold one of the combinations, or in which one is missing."""
-    open_codes = np.zeros([attribute.size for attribute in of], dtype=bool)
+    open_codes = np.zeros([attribute.size for attribute in attributes], dtype=bool)
     if combinations:
         values = zip(*combinations, strict=True)
-        open_codes[tuple(a.codes(canonical(listed, a.column)) for a, listed in zip(of, values, strict=True))] = True
+        open_codes[
+            tuple(a.codes(canonical(listed, a.column)) for a, listed in zip(attributes, values, strict=True))
+        ] = True
     return _with_missing(open_codes)
 
 
@@ -156,10 +153,10 @@ def _with_missing(open_codes: np.ndarray) -> np.ndarray:
     return open_codes
 
 
-def _possible(of: list[Attribute]) -> np.ndarray:
+def _possible(attributes: list[Attribute]) -> np.ndarray:
     """Tuples of codes that a synthetic row can have at all."""
-    possible = np.ones([attribute.size for attribute in of], dtype=bool)
-    for axis, attribute in enumerate(of):
+    possible = np.ones([attribute.size for attribute in attributes], dtype=bool)
+    for axis, attribute in enumerate(attributes):
         np.moveaxis(possible, axis, 0)[attribute.impossible] = False
     return possible
 
@@ -196,7 +193,7 @@ class Keys:
             again = np.isin(hashes, self._seen.get(unique, np.zeros(0, dtype=np.uint64)))
             again[np.setdiff1d(np.arange(len(table)), np.unique(hashes, return_index=True)[1])] = True
             if self.part is not None and self.schema.entity not in unique.columns:
-                again |= self.part.among(_place(unique), hashes)
+                again |= self.part.among(_key(unique), hashes)
             flags[unique] = again & is_whole
         return flags
 
@@ -210,7 +207,7 @@ class Keys:
         """Note all rows for the parts of the table after this one."""
         for unique, hashes in self._seen.items():
             if self.part is not None and self.schema.entity not in unique.columns:
-                self.part.add(_place(unique), hashes)
+                self.part.add(_key(unique), hashes)
 
     def _hashed(
         self, table: pd.DataFrame, owners: np.ndarray | None
@@ -229,47 +226,12 @@ def uniques(schema: Schema) -> list[Unique]:
     return [constraint for constraint in schema.constraints if isinstance(constraint, Unique)]
 
 
-def _place(unique: Unique) -> str:
+def _key(unique: Unique) -> str:
     return "\0".join(("key", *unique.columns))
 
 
-def draw_accepted(
-    draw: Draw,
-    judge: Callable[[pd.DataFrame], tuple[pd.DataFrame, np.ndarray]],
-    n_rows: int,
-    refusal: Callable[[pd.DataFrame, int, int], Exception],
-    keep: Callable[[pd.DataFrame], None] | None = None,
-) -> pd.DataFrame:
-    """So many rows that are accepted, out of batches.
-    `judge`: what becomes of drawn rows, and which of them are not accepted. `keep`: told of those that are.
-    `refusal`: of the last batch, how many rows were accepted, and how many drawn, where next to none are accepted.
-    """
-    parts: list[pd.DataFrame] = []
-    n_accepted, n_drawn, wanted = 0, 0, n_rows
-    for _ in range(MAX_BATCHES):
-        batch, is_refused = judge(draw(wanted))
-        kept = np.flatnonzero(~is_refused)[: n_rows - n_accepted]
-        n_accepted += len(kept)
-        if len(kept):
-            parts.append(batch.iloc[kept])
-            if keep is not None:
-                keep(parts[-1])
-        if n_accepted == n_rows:
-            table = pd.concat(parts, ignore_index=True)
-            table.attrs[REJECTED] = n_drawn + int(kept[-1]) + 1 - n_rows
-            return table
-        n_drawn += len(batch)
-        if n_drawn >= ENOUGH and n_accepted < LEAST_ACCEPTED * n_drawn:
-            break
-        # The rate falls while values of keys are used up.
-        rate = (n_accepted + 1) / (n_drawn + 1) if keep is None else (len(kept) + 1) / (len(batch) + 1)
-        needed = math.ceil(1.1 * (n_rows - n_accepted) / rate) + 10
-        wanted = min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
-    raise refusal(batch, n_accepted, n_drawn)
-
-
 def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = None) -> pd.DataFrame:
-    """Rows that keep every constraint of the schema, from rows as they are counted."""
+    """Rows that keep every constraint of the schema, from rows as they are counted, drawn in batches."""
     # Rows have no entity yet, and are dealt to entities so that their key holds.
     drawn_alone = [each for each in schema.constraints if schema.entity not in each.columns]
     if not drawn_alone and not schema.worked_out:
@@ -277,33 +239,47 @@ def draw_lawful(draw: Draw, n_rows: int, schema: Schema, part: Part | None = Non
     keys, of_rows = Keys(schema, part), [each for each in drawn_alone if isinstance(each, Unique)]
     for unique in of_rows:
         _check_room(unique, n_rows if part is None else part.n_table, schema)
+    parts, n_kept, n_drawn, wanted = list[pd.DataFrame](), 0, 0, n_rows
+    for _ in range(MAX_BATCHES):
+        batch, unlawful = completed(draw(wanted), schema)
+        lawful = np.flatnonzero(~unlawful)
+        lawful = lawful[~keys.repeats(batch.iloc[lawful])] if of_rows else lawful
+        kept = lawful[: n_rows - n_kept]
+        n_kept += len(kept)
+        if len(kept):
+            parts.append(batch.iloc[kept])
+            keys.add(parts[-1])
+        if n_kept == n_rows:
+            keys.remember()
+            table = pd.concat(parts, ignore_index=True)
+            table.attrs[REJECTED] = n_drawn + int(kept[-1]) + 1 - n_rows
+            return table
+        n_drawn += len(batch)
+        if n_drawn >= ENOUGH and n_kept < LEAST_ACCEPTED * n_drawn:
+            break
+        # The rate falls while values of keys are used up.
+        rate = (len(kept) + 1) / (len(batch) + 1) if of_rows else (n_kept + 1) / (n_drawn + 1)
+        needed = math.ceil(1.1 * (n_rows - n_kept) / rate) + 10
+        wanted = min(needed, max(min(MAX_OVERSAMPLED * n_rows, LARGEST_BATCH), n_rows, ENOUGH))
+    raise ModelError(
+        f"next to no row that the model draws keeps the constraints ({n_kept:,} of {n_drawn:,}): most of them "
+        f"{_hardest(batch, keys, drawn_alone)}; correct the constraints (or what is given), or fit a generator that "
+        "learns these columns together"
+    )
 
-    def judge(drawn: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-        batch, unlawful = completed(drawn, schema)
-        if of_rows:
-            lawful = np.flatnonzero(~unlawful)
-            unlawful[lawful] = keys.repeats(batch.iloc[lawful])
-        return batch, unlawful
 
-    def refusal(batch: pd.DataFrame, n_accepted: int, n_drawn: int) -> ModelError:
-        flags = keys.repeated(batch)
-        for each in drawn_alone:
-            if isinstance(each, Formula):
-                flags[each] = compute(batch, each, schema.columns)[1]
-            elif not isinstance(each, Unique):
-                flags[each] = broken(batch, each, schema.columns)
-        worst = max(drawn_alone, key=lambda each: int(flags[each].sum()), default=None)
-        hardest = f"most of them leave the bounds of what is worked out from others ({', '.join(schema.worked_out)})"
-        if worst is not None and flags[worst].any():
-            hardest = f"most of them break that {worst}" + " within its bounds" * isinstance(worst, Formula)
-        return ModelError(
-            f"next to no row that the model draws keeps the constraints ({n_accepted:,} of {n_drawn:,}): {hardest}; "
-            "correct the constraints (or what is given), or fit a generator that learns these columns together"
-        )
-
-    table = draw_accepted(draw, judge, n_rows, refusal, keys.add if of_rows else None)
-    keys.remember()
-    return table
+def _hardest(batch: pd.DataFrame, keys: Keys, constraints: list[Constraint]) -> str:
+    """What most rows of a batch fail, in words."""
+    schema, flags = keys.schema, keys.repeated(batch)
+    for each in constraints:
+        if isinstance(each, Formula):
+            flags[each] = compute(batch, each, schema.columns)[1]
+        elif not isinstance(each, Unique):
+            flags[each] = broken(batch, each, schema.columns)
+    worst = max(constraints, key=lambda each: int(flags[each].sum()), default=None)
+    if worst is not None and flags[worst].any():
+        return f"break that {worst}" + " within its bounds" * isinstance(worst, Formula)
+    return f"leave the bounds of what is worked out from others ({', '.join(schema.worked_out)})"
 
 
 def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -313,14 +289,14 @@ def with_dependents(drawn: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     agree; setting takes the determinant's side.
     """
     schema = schema.counted
-    made = {name: drawn[name] for name in drawn.columns}
+    columns = {name: drawn[name] for name in drawn.columns}
     computed = {constraint.column for constraint in schema.constraints if isinstance(constraint, Formula)}
     for dependency in schema.dependencies:
         if computed.isdisjoint((dependency.determinant, dependency.dependent)):
-            old = made[dependency.dependent]
-            new, unlisted = determined(made[dependency.determinant], dependency, schema.columns)
-            made[dependency.dependent] = new.astype(old.dtype).where(~(unlisted | old.isna().to_numpy()), old)
-    return pd.DataFrame(made, index=drawn.index, copy=False)
+            old = columns[dependency.dependent]
+            new, unlisted = determined(columns[dependency.determinant], dependency, schema.columns)
+            columns[dependency.dependent] = new.astype(old.dtype).where(~(unlisted | old.isna().to_numpy()), old)
+    return pd.DataFrame(columns, index=drawn.index, copy=False)
 
 
 def rejections(n_rejected: int) -> str:
@@ -340,13 +316,13 @@ def completed(
     """
     drawn = drawn.reset_index(drop=True)
     worked_out = schema.worked_out
-    made = {name: drawn[name] for name in schema.modeled if name not in worked_out}
+    columns = {name: drawn[name] for name in schema.modeled if name not in worked_out}
     unlawful = np.zeros(len(drawn), dtype=bool)
     for name, dependency in schema.equivalents.items():
-        made[name], unlisted = determined(made[dependency.determinant], dependency, schema.columns)
+        columns[name], unlisted = determined(columns[dependency.determinant], dependency, schema.columns)
         unlawful |= unlisted
-    unlawful |= from_counted(made, drawn, schema, before)
-    table = pd.DataFrame({name: made[name] for name in schema.learned})
+    unlawful |= from_counted(columns, drawn, schema, before)
+    table = pd.DataFrame({name: columns[name] for name in schema.learned})
     for constraint in schema.constraints:
         if not isinstance(constraint, Formula | Unique):
             unlawful |= broken(table, constraint, schema.columns, before)

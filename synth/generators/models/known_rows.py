@@ -1,11 +1,10 @@
 """Rows of which some cells are known: `sample(given=...)`, balanced columns, and missing cells that are filled in.
 
-A model draws the other columns given those that are known, row by row (`drawn_given`); all else is here, once for all
-models. A value lies in a cell and a cell in a code. The model is conditioned on the code, and the column then holds the
-value itself: within a code, codes of other columns are independent of it. Where two columns determine each other, the
-one that is modeled is conditioned on. A column that is computed or modeled from others is conditioned on where all of
-these are known; else rows that come to have another value are drawn again, as are those that break a constraint. Free
-of any budget: a released model is all that is read beside the known cells, which are the caller's.
+A model draws the other columns given those that are known (`drawn_given`); all else is here, once for all models. A
+model is conditioned on codes, and a column then holds the value itself: within a code, codes of other columns are
+independent of it. Where two columns determine each other, the one that is modeled is conditioned on; one that is
+computed from others is where these are known. Rows that come to have another value are drawn again, as are those that
+break a constraint. Free of any budget: a released model is all that is read beside the known cells.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,8 +103,8 @@ def accept_by_weight(
         raise NoCandidate(
             "next to no row that the model draws holds what is given; give values that go together, or fewer of them"
         )
-    place = np.concatenate(positions)
-    return pd.concat(tables, ignore_index=True).take(np.argsort(place)).reset_index(drop=True)
+    order = np.argsort(np.concatenate(positions))
+    return pd.concat(tables, ignore_index=True).take(order).reset_index(drop=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +139,12 @@ class KnownRows:
             counts = round_counts(np.array([shares]), np.array([n_rows]), rng)[0]
             chosen = rng.permutation(np.repeat(np.arange(len(values)), counts))
             cells[name] = values.take(chosen).reset_index(drop=True)
-        named = tuple(str(name) for name in cells)
-        held = _with_determinants(cells, schema)
-        for name in (n for n in named if n in schema.equivalents):
-            _check_told(held, name, schema)
-        whole = {n for n, what in schema.worked_out.items() if n in held and {*what.parents} <= {*held}}
-        known = held[[n for n in held if n not in schema.equivalents and (n not in schema.worked_out or n in whole)]]
-        counted = to_counted(known, schema)
+        named, completed_cells = tuple(map(str, cells)), _with_determinants(cells, schema, refuse=True)
+        computed = {n for n, what in schema.worked_out.items() if not {n, *what.parents} <= {*completed_cells}}
+        known = [n for n in completed_cells if n not in schema.equivalents and n not in computed]
+        counted = to_counted(completed_cells[known], schema)
         counted = counted[[n for n in counted if n in model.discretizer.sizes]]
-        rows = cls(schema, held, counted, counted.isna() | True, named)
+        rows = cls(schema, completed_cells, counted, counted.isna() | True, named)
         rows.check(model.discretizer)
         return rows
 
@@ -228,9 +224,9 @@ class KnownRows:
                 break
         if keys is not None:
             keys.remember()
-        place = np.concatenate(positions)
-        order = np.argsort(place)
-        return pd.concat(tables, ignore_index=True).take(order).reset_index(drop=True), place[order]
+        kept = np.concatenate(positions)
+        order = np.argsort(kept)
+        return pd.concat(tables, ignore_index=True).take(order).reset_index(drop=True), kept[order]
 
     def _judged(
         self, rows: np.ndarray, model: RowModel, rng: np.random.Generator, keys: Keys | None
@@ -260,8 +256,8 @@ class KnownRows:
 
     def _fixed(self, drawn: pd.DataFrame, counted: pd.DataFrame, is_known: pd.DataFrame) -> pd.DataFrame:
         """The rows with exactly the cells that are known."""
-        held = {name: counted[name].astype(drawn[name].dtype).where(is_known[name], drawn[name]) for name in counted}
-        return pd.DataFrame({name: held.get(name, drawn[name]) for name in drawn.columns}, copy=False)
+        known = {n: counted[n].astype(drawn[n].dtype).where(is_known[n], drawn[n]) for n in map(str, counted)}
+        return drawn.assign(**known)
 
 
 def _drawn(model: RowModel, counted: pd.DataFrame, is_known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -327,8 +323,8 @@ def read_given(given: Any, schema: Schema, more: tuple[str, ...] = ()) -> pd.Dat
         given = pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in given.items()}, index=[0])
     table = Table.of(given, named=False)
     for name in table.names:
-        column = schema.columns.get(name)
-        if name not in more and (column is None or column.drop or not column.is_learned or name in _computed(schema)):
+        is_computed = any(isinstance(each, Formula) and each.column == name for each in schema.constraints)
+        if name not in more and (name not in schema.learned or is_computed):
             raise JobError(_unknown(name, schema))
     if not table.names:
         return pd.DataFrame(index=pd.RangeIndex(1))
@@ -342,10 +338,6 @@ def read_given(given: Any, schema: Schema, more: tuple[str, ...] = ()) -> pd.Dat
         if bits.any():
             raise JobError(f"given={name!r} must be {_allowed(columns[name])}; give a value that its schema allows")
     return chunk.frame(schema, table.names)
-
-
-def _computed(schema: Schema) -> set[str]:
-    return {each.column for each in schema.constraints if isinstance(each, Formula)}
 
 
 def _balanced(
@@ -367,65 +359,56 @@ def _balanced(
 def _values(name: str, discretizer: Discretizer, schema: Schema) -> list[Any]:
     """The values that a balanced column has: its categories that the model holds."""
     attribute = next((each for each in discretizer.attributes if each.name == name and name in schema.columns), None)
-    if attribute is None and name not in schema.equivalents:
-        raise JobError(_unknown(name, schema).replace("given=", "balance="))
     if attribute is None or attribute.edges is not None:
         raise JobError(f"balance={name!r} is no modeled column of categories; give the share of each value")
     if (own := schema.columns[name]).modeled is not None:
         return list(own.tokens if own.is_boolean else own.levels)
-    held = [value for value, mass in zip(attribute.column.levels, attribute.mass, strict=False) if mass > 0]
-    return [attribute.column.tokens[int(value)] for value in held] if attribute.column.is_boolean else held
+    values = [value for value, mass in zip(attribute.column.levels, attribute.mass, strict=False) if mass > 0]
+    return [attribute.column.tokens[int(value)] for value in values] if attribute.column.is_boolean else values
 
 
-def _with_determinants(cells: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The rows with each determinant that is missing beside a column that it would determine, and that tells it."""
-    made = {str(name): cells[name] for name in cells.columns}
+def _with_determinants(cells: pd.DataFrame, schema: Schema, *, refuse: bool = False) -> pd.DataFrame:
+    """The rows with each determinant that is missing beside a column that it would determine, and that tells it.
+    `refuse`: values that are in no listed combination.
+    """
+    columns = {str(name): cells[name] for name in cells.columns}
     for name, dependency in schema.equivalents.items():
-        if name in made:
+        if name in columns:
             column, inverse = schema.columns[dependency.determinant], dependency.inverse
             values = canonical(tuple(inverse.values()), column)
-            known = pd.Index(canonical(tuple(inverse), schema.columns[name]).array)
-            places = known.get_indexer(pd.Index(made[name].array))
-            told = values.take(np.maximum(places, 0)).set_axis(cells.index)
-            told = told.where((places >= 0) & made[name].notna().to_numpy(), None if told.dtype == object else pd.NA)
-            held = made.get(dependency.determinant)
-            made[dependency.determinant] = told if held is None else held.where(held.notna(), told.astype(held.dtype))
-    return pd.DataFrame(made, index=cells.index, copy=False)
+            listed = pd.Index(canonical(tuple(inverse), schema.columns[name]).array)
+            positions = listed.get_indexer(pd.Index(columns[name].array))
+            if refuse and (positions < 0).any():
+                raise JobError(f"given={name!r} has a value that is in no listed combination; give another")
+            told = values.take(np.maximum(positions, 0)).set_axis(cells.index)
+            is_told = (positions >= 0) & columns[name].notna().to_numpy()
+            told = told.where(is_told, None if told.dtype == object else pd.NA)
+            known = columns.get(dependency.determinant)
+            columns[dependency.determinant] = told if known is None else _merged(known, told)
+    return pd.DataFrame(columns, index=cells.index, copy=False)
 
 
-def _check_told(cells: pd.DataFrame, name: str, schema: Schema) -> None:
-    """Refuse values of a column that another determines which are in no listed combination, or beside another one."""
-    inverse = schema.equivalents[name].inverse
-    known = pd.Index(canonical(tuple(inverse), schema.columns[name]).array)
-    if (known.get_indexer(pd.Index(cells[name].array)) < 0).any():
-        raise JobError(f"given={name!r} has a value that is in no listed combination; give another")
-
-
-def _differ(one: pd.Series, other: pd.Series) -> np.ndarray:
+def _differ(first: pd.Series, second: pd.Series) -> np.ndarray:
     """True where two values differ; missing ones are alike."""
-    missing = one.isna().to_numpy(), other.isna().to_numpy()
-    differs = (one.astype(object) != other.astype(object)).to_numpy(dtype=bool)
+    missing = first.isna().to_numpy(), second.isna().to_numpy()
+    differs = (first.astype(object) != second.astype(object)).to_numpy(dtype=bool)
     return np.asarray(np.where(missing[0] | missing[1], missing[0] != missing[1], differs))
 
 
-def no_rows(given: tuple[str, ...]) -> str:
+def no_rows(named: tuple[str, ...]) -> str:
     """The sentence for values that do not go together."""
     return (
-        f"the model has no rows that meet what is given: columns={sorted(given)}; give values that go together, or "
+        f"the model has no rows that meet what is given: columns={sorted(named)}; give values that go together, or "
         "fewer of them"
     )
 
 
 def _unknown(name: str, schema: Schema) -> str:
     """The reason that no condition can be on a column."""
-    column = schema.columns.get(name)
-    if column is None:
+    if name not in schema.columns:
         return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
-    if column.drop:
-        return f"given={name!r} is dropped, and no model knows it; give a column that is kept"
-    if not column.is_learned:
-        return f"given={name!r} is of kind {column.kind}, which no model learns; give a learned column"
-    formula = next(c for c in schema.constraints if isinstance(c, Formula) and c.column == name)
+    if (formula := next((c for c in schema.constraints if isinstance(c, Formula) and c.column == name), None)) is None:
+        return f"given={name!r} is dropped or of kind {schema.columns[name].kind}, which no model learns; give another"
     return f"given={name!r} is computed by a formula; give its operands: {', '.join(formula.operands)}"
 
 
@@ -434,9 +417,8 @@ def _allowed(column: Any) -> str:
     if column.is_boolean:
         return f"one of {list(column.tokens)}"
     if column.is_categorical:
-        shown = ", ".join(map(repr, column.levels[:N_SHOWN]))
         more = len(column.levels) - N_SHOWN
-        return f"one of its {len(column.levels)} categories ({shown}{f' and {more} more' if more > 0 else ''})"
+        return f"one of {', '.join(map(repr, column.levels[:N_SHOWN]))}{f' and {more} more' if more > 0 else ''}"
     bounds = getattr(column, "bounds", None)  # an identifier by a template has none
     return f"of kind {column.kind}{f' and within {bounds[0]} and {bounds[1]}' if bounds else ''}"
 

@@ -60,11 +60,11 @@ class MarginalModel(TableModel):
     @cached_property
     def _coarse_codes(self) -> dict[str, np.ndarray]:
         """The coarse code of every code, of the columns that have coarse ones."""
-        found = {}
+        coarse = {}
         for factor in self.distribution.potentials if isinstance(self.distribution, MarkovRandomField) else ():
             if len(factor.attributes) == 2 and factor.attributes[1] == factor.attributes[0] + MARK:
-                found[factor.attributes[0]] = factor.log_values.argmax(axis=1).astype(np.int32)
-        return found
+                coarse[factor.attributes[0]] = factor.log_values.argmax(axis=1).astype(np.int32)
+        return coarse
 
     @cached_property
     def _copula(self) -> Copula | None:
@@ -113,7 +113,7 @@ def _distribution(
     field = MarkovRandomField.from_arrays(description, arrays)
     # Beside what its tables have themselves, a fit gives its junction tree so many cells at most.
     named = min(float((parameters or {}).get("max_model_mb", LARGEST_MB)), LARGEST_MB)
-    held = sum(factor.log_values.size for factor in field.potentials) + sum(field.domain.values())
-    if field.tree.n_cells > held + named * CELLS_A_MB:
+    least = sum(factor.log_values.size for factor in field.potentials) + sum(field.domain.values())
+    if field.tree.n_cells > least + named * CELLS_A_MB:
         raise ValueError("the cliques make a larger model than any fit does")
     return field

@@ -89,12 +89,12 @@ def save_around(
     schema: Schema, statement: PrivacyStatement | None,
 ) -> None:  # fmt: skip
     """Write a model around another one, whose arrays stand beside its own."""
-    with tempfile.TemporaryDirectory() as place:
-        base.save(Path(place) / BASE)
-        held, of_base, base_schema, _ = load_content(Path(place) / BASE)
-    held = {**held, "schema": base_schema.model_dump(mode="json")}
+    with tempfile.TemporaryDirectory() as folder:
+        base.save(Path(folder) / BASE)
+        inner, of_base, base_schema, _ = load_content(Path(folder) / BASE)
+    inner = {**inner, "schema": base_schema.model_dump(mode="json")}
     arrays = {**arrays, **{f"{BASE}.{name}": array for name, array in of_base.items()}}
-    save_model(path, {WRAPPER: wrapper, wrapper: content, BASE: held}, arrays, schema, statement)
+    save_model(path, {WRAPPER: wrapper, wrapper: content, BASE: inner}, arrays, schema, statement)
 
 
 def default_rows_of(content: Mapping[str, Any]) -> int:

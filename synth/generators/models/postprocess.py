@@ -34,13 +34,8 @@ def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) ->
 
 
 def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """An order of the rows in which those of one entity follow each other and hold the same values.
-
-    Only the order changes: the table holds the rows that it held. Entities come in random order, so that it tells
-    nothing.
-
-    Returns:
-        Positions of the rows in their new order, and the entity of each of them from there on; both shape (n,).
+    """Positions of the rows in an order in which those of one entity follow each other and hold the same values, and
+    the entity of each; shape (n,) both. Entities come in random order, so that it tells nothing.
     """
     groups = row_groups(constant)
     of_entity, sizes = _cut(np.bincount(groups), shares, rng)
@@ -73,12 +68,10 @@ def _numbers(series: pd.Series) -> tuple[np.ndarray, int]:
 
 def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Entities that fill groups of rows exactly: the group of each, and how many rows it has.
-
-    As many entities of each size as the shares say, the largest first. Each goes into a group that still has room for
-    it, in proportion to the room. One that fits nowhere becomes smaller, and what is then left over is cut up in the
-    same way.
     `rows_left`: rows of each group, shape (n_groups,).
     """
+    # As many of each size as the shares say, the largest first, each into a group with room, in proportion to it. One
+    # that fits nowhere becomes smaller, and what is then left over is cut up in the same way.
     rows_left = rows_left.copy()
     groups, sizes = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     while n_left := int(rows_left.sum()):
@@ -98,10 +91,8 @@ def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) ->
 
 
 def _shared(constant: pd.DataFrame, shares: np.ndarray, schema: Schema) -> list[str]:
-    """The columns that all rows of an entity take from its first row, since hardly any rows agree in them.
-
-    Rows are drawn one by one. Where they agree in a name or a birthday by chance alone, no entity would have several of
-    them. Columns of a constraint are never taken over: a row might break it.
+    """The columns that all rows of an entity take from its first row: where rows agree in a name by chance alone, no
+    entity would have several of them. Columns of a constraint are never taken over: a row might break it.
     """
     mean = float(np.average(np.arange(1, len(shares) + 1), weights=shares))
     bound = {name for each in schema.constraints for name in each.columns}
@@ -118,11 +109,8 @@ def _shared(constant: pd.DataFrame, shares: np.ndarray, schema: Schema) -> list[
 def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.random.Generator) -> np.ndarray:
     """The entity of every row, shape (n,), none of which holds a value of its key twice; sizes stay as they are.
 
-    Rows change hands among entities that agree in the columns which are constant within one. The same array comes back
-    where nothing has to change.
-    `owner`: the entity of every row as a number from 0, shape (n,).
-
-    Source: Gale 1957, "A theorem on flows in networks", whose construction finds a way wherever there is one.
+    Rows change hands among entities that agree in what is constant within one. The same array comes back where nothing
+    has to change.
     """
     key = next((c for c in schema.constraints if isinstance(c, Unique) and schema.entity in c.columns), None)
     if key is None:
@@ -148,8 +136,7 @@ def _values(learned: pd.DataFrame, names: tuple[str, ...], schema: Schema) -> np
     """A number for the rest of each row's key, equal where it repeats; a missing part repeats nothing."""
     again = repeated(learned, Unique(columns=names), schema.columns)
     numbers = np.arange(len(learned))
-    places = np.flatnonzero(again)
-    numbers[places] = len(learned) + row_groups(learned[list(names)].iloc[places])
+    numbers[again] = len(learned) + row_groups(learned.loc[again, list(names)])
     return np.unique(numbers, return_inverse=True)[1]
 
 
@@ -182,7 +169,8 @@ def _swapped(owner: np.ndarray, values: np.ndarray, groups: np.ndarray, rng: np.
 def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
     """The owners of one group's rows, with the same number of rows each and no value twice; `None` where there is none.
 
-    A value goes to the entities with most rows left, which leaves a way for all others wherever there is one.
+    Source: Gale 1957, "A theorem on flows in networks": a value goes to the entities with most rows left, which leaves
+    a way for all others wherever there is one.
     """
     entities, left = np.unique(owner, return_counts=True)
     dealt = np.empty_like(owner)
@@ -200,10 +188,8 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
     wanted = default_rows if n_rows is None else n_rows
-    if isinstance(wanted, bool) or not isinstance(wanted, Integral):
-        raise JobError(f"rows is a {type(wanted).__name__}, and a number belongs there; known cells are given=...")
-    if wanted < 1:
-        raise JobError(f"a synthetic table has at least one row: rows={wanted}; ask for more")
+    if isinstance(wanted, bool) or not isinstance(wanted, Integral) or wanted < 1:
+        raise JobError(f"rows={wanted!r:.40} must be a whole number from 1; known cells are given=...")
     return int(wanted)
 
 
@@ -225,37 +211,35 @@ def finish(
     given: tuple[str, ...] | None = None,
 ) -> pd.DataFrame:
     """The table as its reader knows it, `attrs` kept, with its identifiers and its personal data, made anew.
-
-    Where columns are constant within an entity, or a key holds the entity, rows change places, unless they are given. A
-    constant in which hardly any rows agree is taken over from the first row of each entity; nothing else of a row
-    changes.
     `given`: columns of which each row has its own value; the rows then stay in their order.
     """
     part, attrs = Part.whole(len(learned), rng) if part is None else part, learned.attrs
-    owner, places = None, np.arange(len(learned))
+    owner, order = None, np.arange(len(learned))
+
+    def reorder(positions: np.ndarray) -> None:
+        nonlocal learned, order
+        learned, order = learned.take(positions).set_axis(pd.RangeIndex(len(learned))), order[positions]
+
     if schema.entity is not None and entity_shares is not None:
         shares = np.array(entity_shares)
         check_part(part, len(shares))
         constant = [name for name in schema.constant_in_entity if name in schema.learned]
         shared = [name for name in _shared(learned[constant], shares, schema) if name not in (given or ())]
-        grouped = [name for name in constant if name not in shared]
-        if grouped:
-            order, owner = group_rows(learned[grouped], shares, rng)
-            learned, places = learned.take(order).set_axis(pd.RangeIndex(len(learned))), places[order]
+        if grouped := [name for name in constant if name not in shared]:
+            positions, owner = group_rows(learned[grouped], shares, rng)
+            reorder(positions)
         else:
             owner = entity_of_rows(shares, len(learned), rng)
         dealt = deal(learned, owner, schema, rng)
         if dealt is not owner:
-            order = np.argsort(dealt, kind="stable")
-            learned, owner = learned.take(order).set_axis(pd.RangeIndex(len(learned))), dealt[order]
-            places = places[order]
-        if shared:
-            first = np.unique(owner, return_index=True)[1][np.unique(owner, return_inverse=True)[1]]
-            held = {name: learned[name].take(first).set_axis(learned.index) for name in shared}
-            learned = learned.assign(**held)
+            positions = np.argsort(dealt, kind="stable")
+            reorder(positions)
+            owner = dealt[positions]
+        first = np.unique(owner, return_index=True)[1][np.unique(owner, return_inverse=True)[1]]
+        learned = learned.assign(**{name: learned[name].take(first).set_axis(learned.index) for name in shared})
     whole = _with_unlearned(learned, owner, schema, rng, part)
     if given is not None:
-        whole = whole.take(np.argsort(places)).reset_index(drop=True)
+        whole = whole.take(np.argsort(order)).reset_index(drop=True)
     table = present(whole, schema)
     table.attrs.update(attrs)
     return table

@@ -85,11 +85,6 @@ def test_counts_of_parts_add_up_to_those_of_all_rows(folder: Path, executor: Any
         assert counted(mapped) == counted(TrainingTable(Rows.of(folder, schema_of())))
 
 
-def test_a_table_that_is_read_here_is_not_mapped(folder: Path) -> None:
-    assert MappedTable.of(folder, schema_of()) is None
-    assert MappedTable.of(visits(), schema_of()) is None
-
-
 def test_rows_of_an_entity_are_bounded_together_on_dask_and_another_entity_moves_none_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,13 +118,6 @@ def test_the_order_of_an_entity_s_rows_has_no_say_in_which_of_them_stay() -> Non
 def test_rows_of_an_entity_in_the_parts_of_an_executor_are_refused(folder: Path) -> None:
     with ThreadPoolExecutor(1) as pool, pytest.raises(JobError, match="rows of an entity are counted together"):
         synth.fit(Table.of(folder).on(pool), schema_of("who"), "mst", epsilon=1.0, progress=synth.quiet)
-
-
-def test_an_entity_of_another_type_on_the_cluster_is_refused() -> None:
-    frames = pytest.importorskip("dask.dataframe")
-    frame = frames.from_pandas(visits().assign(who=1.5), npartitions=2)
-    with pytest.raises(JobError, match="cast the column there"):
-        MappedTable.of(frame, schema_of("who"))
 
 
 @pytest.mark.slow  # a JVM starts

@@ -4,7 +4,6 @@ import datetime as dt
 import importlib.util
 import itertools
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,13 @@ from hypothesis import strategies as st
 
 from synth.domain import Discretizer, numeric_scale
 from synth.domain.constraint_checks import broken
-from synth.domain.discretizer import MISSING, OTHER, Attribute, regroup
+from synth.domain.discretizer import Attribute, regroup
 from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
-from synth.generators.models import constraints as module
-from synth.generators.models.constraints import ENOUGH, LARGEST_BATCH, REJECTED, draw_lawful, structural_zeros
+from synth.generators.models.constraints import ENOUGH, REJECTED, draw_lawful, structural_zeros
 from synth.generators.mst import Mst
-from synth.marginals import Factor, Measurement, estimate, sample
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 
@@ -50,10 +47,7 @@ CONTENT: dict[str, Any] = {
     },
     "constraints": CONSTRAINTS,
 }
-FITS = [
-    ("independent", None), ("independent", 1.0), ("mst", None), ("mst", 1.0), ("latent_class", None),
-    ("latent_class", 1.0), ("sdv.gaussian_copula", None),
-]  # fmt: skip
+FITS = [("independent", None), ("mst", 1.0), ("latent_class", 1.0), ("sdv.gaussian_copula", None)]
 QUICK: dict[str, dict[str, Any]] = {"latent_class": {"n_classes": 50, "rounds": 4}}
 
 
@@ -114,25 +108,10 @@ def test_every_constraint_holds_in_every_row_and_nothing_else_is_lost(
     assert rows["education"].isna().any()
     assert rows["end"].isna().any()
     assert (rows["net"].isna() == rows["gain"].isna()).all()
+    assert synthetic.attrs[REJECTED] > 0
 
 
-def test_the_rejected_rows_are_counted_and_a_seed_still_gives_one_table(model: Any) -> None:
-    first, again, other = (model.sample(150, seed=seed) for seed in (3, 3, 4))
-    pd.testing.assert_frame_equal(first, again)
-    assert first.attrs == again.attrs
-    assert first.attrs[REJECTED] > 0
-    assert not first.equals(other)
-
-
-def test_a_saved_model_keeps_the_constraints(table: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
-    fitted = registry.generator("mst", epsilon=1.0).fit(table, schema)
-    fitted.save(tmp_path / "model")
-    loaded = registry.load_model(tmp_path / "model")
-    assert loaded.schema.constraints == schema.constraints
-    pd.testing.assert_frame_equal(loaded.sample(100, seed=1), fitted.sample(100, seed=1))
-
-
-@pytest.mark.parametrize("name", [n for n in registry.names() if registry.generator_class(n).private])
+@pytest.mark.parametrize("name", ["mst", "latent_class", "tvae"])
 def test_a_computed_column_costs_nothing_and_is_never_measured(name: str, schema: Schema) -> None:
     """The events are those of the same schema without the computed columns, so that its noise is no larger."""
     bare = build_schema(
@@ -180,22 +159,8 @@ class Source:
 
 def test_without_constraints_rows_are_drawn_once_and_handed_on_as_they_are() -> None:
     source = Source(0.5)
-    made: list[pd.DataFrame] = []
-
-    def draw(n: int) -> pd.DataFrame:
-        made.append(source(n))
-        return made[-1]
-
-    assert draw_lawful(draw, 40, build_schema(NUMBERS)) is made[0]
-    assert source.asked == [40]
-    assert made[0].attrs == {}
-
-
-def test_rows_that_all_keep_the_constraints_are_drawn_once() -> None:
-    source = Source(1.0)
-    table = draw_lawful(source, 40, below())
-    assert source.asked == [40]
-    assert table.attrs == {REJECTED: 0}
+    table = draw_lawful(source, 40, build_schema(NUMBERS))
+    assert (source.asked, table.attrs, len(table)) == ([40], {}, 40)
 
 
 @pytest.mark.parametrize("share", [0.9, 0.2, 0.01])
@@ -211,54 +176,12 @@ def test_rejected_rows_are_those_before_the_last_one_accepted(share: float) -> N
     assert len(source.asked) <= 8
 
 
-def test_however_many_rows_are_rejected_no_batch_is_larger_than_memory_allows() -> None:
-    source = Source(0.05)
-    assert len(draw_lawful(source, 300_000, below())) == 300_000
-    assert max(source.asked) <= LARGEST_BATCH
-
-
 @pytest.mark.parametrize("n_rows", [1, 100, 5000])
 def test_when_next_to_nothing_is_accepted_drawing_ends_with_a_clear_sentence(n_rows: int) -> None:
     source = Source(0.0)
-    with pytest.raises(
-        ModelError, match=r"next to no row .* that 'a' is at most 'b'; correct the constraints"
-    ) as given:
+    with pytest.raises(ModelError, match=r"next to no row .* that 'a' is at most 'b'; correct the constraints"):
         draw_lawful(source, n_rows, below())
-    assert not str(given.value).endswith(".")
     assert sum(source.asked) <= ENOUGH + max(10 * n_rows, ENOUGH)
-
-
-def test_the_sentence_names_the_constraint_that_is_hardest() -> None:
-    constraints = [
-        {"kind": "inequality", "low": "b", "high": "a"},
-        {"kind": "formula", "column": "c", "expression": "a * 1000"},
-    ]
-    columns = {**NUMBERS["columns"], "c": {"kind": "integer", "bounds": [0, 10]}}
-    schema = build_schema({**NUMBERS, "columns": columns, "constraints": constraints})
-    with pytest.raises(ModelError, match=r"that 'c' is a \* 1000 within its bounds"):
-        draw_lawful(Source(0.5), 10, schema)
-
-
-def test_structural_zeros_spare_most_of_the_rejected_rows(table: pd.DataFrame, schema: Schema) -> None:
-    discretizer = Discretizer.by_schema(schema)
-    codes = discretizer.encode(table)
-    measurements = [
-        Measurement((name,), np.bincount(codes[:, i], minlength=size).astype(np.float64), 1.0)
-        for i, (name, size) in enumerate(discretizer.sizes.items())
-    ]
-
-    def rejected(zeros: tuple[Factor, ...]) -> int:
-        model = estimate(discretizer.sizes, measurements, zeros=zeros, n_iterations=50)
-        rng = np.random.default_rng(0)
-
-        def draw(n: int) -> pd.DataFrame:
-            return discretizer.decode(sample(model, n, rng), rng)
-
-        return int(draw_lawful(draw, 1000, schema).attrs[REJECTED])
-
-    zeros = structural_zeros(schema, discretizer)
-    assert [factor.attributes for factor in zeros] == [("education", "education-num"), ("start", "end")]
-    assert rejected(zeros) < 0.2 * rejected(())
 
 
 NOON = dt.datetime(2020, 3, 1, 12)
@@ -302,15 +225,15 @@ def listable(draw: st.DrawFn) -> dict[str, Any]:
 def merged(discretizer: Discretizer, seed: int) -> Discretizer:
     """Codes of random stretches of cells; some categories, or all, in `other`."""
     rng = np.random.default_rng(seed)
-    made = []
+    attributes = []
     for attribute in discretizer.attributes:
         n = attribute.n_cells - 2
         share = rng.choice([0.0, 0.3, 1.0])
         groups = np.cumsum(rng.random(n) < share)
         if attribute.edges is None:
             groups = np.where(rng.random(n) < rng.choice([0.0, 0.4]), -1, np.arange(n))
-        made.append(regroup(attribute, groups))
-    return Discretizer(tuple(made))
+        attributes.append(regroup(attribute, groups))
+    return Discretizer(tuple(attributes))
 
 
 def values_of(attribute: Attribute) -> pd.Series:
@@ -333,30 +256,30 @@ def values_of(attribute: Attribute) -> pd.Series:
     return column.values(counts, missing)
 
 
-def open_by_force(schema: Schema, of: list[Attribute]) -> np.ndarray:
+def open_by_force(schema: Schema, attributes: list[Attribute]) -> np.ndarray:
     """Tuples of codes of some row, among all rows there can be, that keeps the schema's one constraint."""
-    columns = [values_of(attribute) for attribute in of]
+    columns = [values_of(attribute) for attribute in attributes]
     every = np.array(list(itertools.product(*(range(len(column)) for column in columns))))
     rows = pd.DataFrame(
         {
             a.name: column.take(every[:, i]).reset_index(drop=True)
-            for i, (a, column) in enumerate(zip(of, columns, strict=True))
+            for i, (a, column) in enumerate(zip(attributes, columns, strict=True))
         }
     )
     constraint = schema.constraints[0]
-    if len(of) < len(constraint.columns):
+    if len(attributes) < len(constraint.columns):
         kept = rows[[_in_part(row, rows.columns, constraint) for row in rows.astype(object).itertuples(index=False)]]
     else:
         kept = rows[~broken(rows, constraint, schema.columns)]
-    made = np.zeros([attribute.size for attribute in of], dtype=bool)
-    made[tuple(attribute.codes(kept[attribute.name]) for attribute in of)] = True
-    return made
+    is_open = np.zeros([attribute.size for attribute in attributes], dtype=bool)
+    is_open[tuple(attribute.codes(kept[attribute.name]) for attribute in attributes)] = True
+    return is_open
 
 
 def _in_part(row: Sequence[Any], names: Iterable[str], constraint: Any) -> bool:
     """Whether a row of some of the columns is a part of a listed combination, or holds a missing value."""
-    places = [constraint.columns.index(name) for name in names]
-    parts = {tuple(combination[place] for place in places) for combination in constraint.combinations}
+    indices = [constraint.columns.index(name) for name in names]
+    parts = {tuple(combination[index] for index in indices) for combination in constraint.combinations}
     return any(pd.isna(value) for value in row) or tuple(row) in parts
 
 
@@ -375,15 +298,15 @@ def found(schema: Schema, discretizer: Discretizer) -> np.ndarray | None:
 def check(schema: Schema, seed: int) -> None:
     discretizer = merged(Discretizer.by_schema(schema), seed)
     attributes = {attribute.name: attribute for attribute in discretizer.attributes}
-    of = [attributes[name] for name in schema.constraints[0].columns if name in attributes]
-    expected, zeros = open_by_force(schema, of), found(schema, discretizer)
+    own = [attributes[name] for name in schema.constraints[0].columns if name in attributes]
+    expected, zeros = open_by_force(schema, own), found(schema, discretizer)
     # Rounding gives some grids a cell that no value falls into: what it says is of no account.
-    reached = np.ix_(*(np.unique(attribute.codes(values_of(attribute))) for attribute in of))
+    reached = np.ix_(*(np.unique(attribute.codes(values_of(attribute))) for attribute in own))
     if zeros is None:
         assert expected[reached].all() or not expected.any()
     else:
         np.testing.assert_array_equal(zeros[reached], expected[reached])
-        assert not any(zeros.take(attribute.impossible, axis).any() for axis, attribute in enumerate(of))
+        assert not any(zeros.take(attribute.impossible, axis).any() for axis, attribute in enumerate(own))
 
 
 @given(
@@ -414,55 +337,6 @@ def test_codes_of_combinations_are_open_exactly_where_a_listed_one_or_a_missing_
     check(build_schema({"status": "declared", "columns": columns, "constraints": [constraint]}), seed)
 
 
-def test_no_lawful_row_of_continuous_columns_falls_on_a_zero_and_cells_apart_are_zero() -> None:
-    bounds = {"kind": "real", "bounds": [0.0, 1.0]}
-    constraint = {"kind": "inequality", "low": "a", "high": "b", "strict": True}
-    schema = build_schema({"status": "declared", "columns": {"a": bounds, "b": bounds}, "constraints": [constraint]})
-    discretizer = Discretizer.by_schema(schema)
-    zeros = found(schema, discretizer)
-    assert zeros is not None
-    drawn = discretizer.decode(np.random.default_rng(0).integers(0, 256, (20_000, 2)), np.random.default_rng(1))
-    lawful = drawn[(drawn["a"] < drawn["b"]).to_numpy()]
-    assert zeros[tuple(discretizer.encode(lawful).T)].all()
-    below = np.tril(np.ones((256, 256), dtype=bool), -1)
-    assert not zeros[:256, :256][below].any()
-
-
-def test_a_code_that_no_value_may_have_is_closed_and_a_missing_value_opens_everything_else() -> None:
-    columns = {"a": {"kind": "integer", "bounds": [0, 3], "missing": True}, "b": {"kind": "integer", "bounds": [0, 3]}}
-    constraint = {"kind": "inequality", "low": "a", "high": "b"}
-    schema = build_schema({"status": "declared", "columns": columns, "constraints": [constraint]})
-    zeros = found(schema, Discretizer.by_schema(schema))
-    assert zeros is not None
-    assert zeros[MISSING, :4].all()
-    assert not zeros[:, [OTHER, MISSING]].any()
-    assert not zeros[OTHER].any()
-
-
-def test_formulas_and_constraints_on_their_columns_have_no_zeros() -> None:
-    number = {"kind": "integer", "bounds": [0, 3]}
-    constraints = [
-        {"kind": "formula", "column": "c", "expression": "a + b"},
-        {"kind": "inequality", "low": "b", "high": "c"},
-    ]
-    columns = {"a": number, "b": number, "c": number}
-    schema = build_schema({"status": "declared", "columns": columns, "constraints": constraints})
-    assert structural_zeros(schema, Discretizer.by_schema(schema)) == ()
-
-
-def test_a_table_too_large_to_hold_and_a_constraint_that_leaves_nothing_have_no_zeros(monkeypatch: Any) -> None:
-    columns = {"a": {"kind": "integer", "bounds": [5, 9]}, "b": {"kind": "integer", "bounds": [0, 6]}}
-    constraint = {"kind": "inequality", "low": "a", "high": "b"}
-    content = {"status": "declared", "columns": columns, "constraints": [constraint]}
-    schema = build_schema(content)
-    assert found(schema, Discretizer.by_schema(schema)) is not None
-    monkeypatch.setattr(module, "MOST_CELLS", 7 * 9 - 1)
-    assert found(schema, Discretizer.by_schema(schema)) is None
-    monkeypatch.undo()
-    never = build_schema({**content, "columns": {**columns, "b": {"kind": "integer", "bounds": [0, 4]}}})
-    assert found(never, Discretizer.by_schema(never)) is None
-
-
 def chained(n_columns: int) -> Schema:
     """Numbers of which each is at most the next."""
     names = [f"c{index}" for index in range(n_columns)]
@@ -488,7 +362,7 @@ def test_pairs_that_would_close_too_large_a_loop_with_the_zeros_are_not_measured
 def test_constraints_that_no_row_can_keep_are_refused_before_anything_is_chosen() -> None:
     columns = {name: {"kind": "boolean"} for name in ("a", "b", "c")}
     listed = [(["a", "b"], [[True, True]]), (["a", "c"], [[False, True]])]
-    constraints = [{"kind": "fixed_combinations", "columns": of, "combinations": rows} for of, rows in listed]
+    constraints = [{"kind": "fixed_combinations", "columns": names, "combinations": rows} for names, rows in listed]
     schema = build_schema({"status": "declared", "n_units": 10_000, "columns": columns, "constraints": constraints})
     # Both values are frequent, so that no noise merges them into one code, which would keep both constraints.
     train = pd.DataFrame({name: np.arange(10_000) % 2 == 0 for name in columns})

@@ -5,9 +5,11 @@ asks may differ by the one unit alone, for no less noise than is stated. Then bo
 Each fault in the table below must show, whatever epsilon is.
 """
 
+import json
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +19,17 @@ import pandas as pd
 import pytest
 
 from synth import extras
+from synth.domain.counts import CoarseCounts, SpooledTable
 from synth.dp import budget, mechanisms
-from synth.dp.events import StabilityEvent
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent, StabilityEvent
+from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import columns, private_fit, training_data
 from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
+from synth.generators.models import marginal_model
 from synth.generators.mst import Mst
 from synth.generators.neural_generator import PrivateNetwork
 from synth.generators.wrapper import compose
@@ -89,7 +95,7 @@ def schema_of(unit: str, *, asks: bool = False) -> Schema:
         columns["age"] |= {"measure_spikes": False}
         columns |= {"word": {"kind": "categorical", "categories": ["u", "v"], "missing": True}}
         columns |= {"pay": {"kind": "real", "bounds": [0, 1e6]}}
-    content: dict[str, Any] = {"status": "declared", "n_units": 500, "columns": columns}
+    content: dict[str, Any] = {"status": "declared", "n_units": 500, "target": "word", "columns": columns}
     if unit != "row":
         content |= {"columns": {"who": {"kind": "identifier", "bounds": [0, 99]}, **columns}}
         content |= {"entity": "who", "max_rows_per_unit": 1 if asks else K[unit]} | (
@@ -103,7 +109,9 @@ def units_of(rows: PrivateRows) -> Counter[Any]:
     owners = np.arange(len(rows.encoded.codes)) if rows.entities is None else rows.entities
     assert (owners >= 0).all()
     codes = rows.encoded.codes.tolist()
-    return Counter(tuple(sorted(map(tuple, (codes[i] for i in np.flatnonzero(owners == one))))) for one in {*owners})
+    return Counter(
+        tuple(sorted(map(tuple, (codes[i] for i in np.flatnonzero(owners == first))))) for first in {*owners}
+    )
 
 
 class Fit:
@@ -114,8 +122,7 @@ class Fit:
     rounding = 1e-9
 
     def __init__(self, generator: PrivateGenerator, rows: Any, schema: Schema, earlier: "Fit | None" = None) -> None:
-        schedule = generator.schedule(schema) if earlier is None else earlier.budget.schedule
-        assert schedule is not None
+        schedule = _scheduled(generator, schema.model_dump_json(), columns.domain_events)
         self.budget = Pinned(schedule, None if earlier is None else earlier.budget)
         self.units = Counter[Any]()
 
@@ -139,14 +146,22 @@ class Fit:
         return self.budget.differences(other.budget)
 
 
+@cache
+def _scheduled(generator: PrivateGenerator, schema: str, _: Any) -> Schedule:
+    schedule = generator.schedule(build_schema(json.loads(schema)))
+    assert schedule is not None
+    return schedule
+
+
 def told_by(model: Any) -> Any:
     """All that a model tells, of the answers that are pinned here: its files, size and rows."""
     if model is None:
         return None
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marginal_model, "FITTED_ROWS", 100)
         model.save(Path(folder) / "model")
         files = {path.name: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
-    rows = model.sample(9, seed=1)
+        rows = model.sample(9, seed=1)
     return files, str(model.statement), model.default_rows, rows.dtypes.to_dict(), rows.to_csv()
 
 
@@ -162,23 +177,24 @@ def one_unit_less_moves_what_is_paid_for(
         pytest.skip("its rows are drawn independently")
     names = conform(frame, schema, outside="clamp")["who"] if schema.entity else pd.Series(range(len(frame)))
     whole = watched(generator, in_chunks(frame, schema, None), schema)
+    told = told_by(whole.model)
     busy, other = (names[0], names[5]) if schema.entity else (9, 0)
     nobody = [(None, 7)] if schema.entity else []
     cases = [(names.iloc[-1], None)] if last else [(busy, 1), (other, 7), (busy, None), *nobody]
     for gone, size in cases:
         kept = names.notna() if gone is None else ~names.eq(gone).fillna(False).astype(bool)
         fit = watched(generator, in_chunks(frame[kept].reset_index(drop=True), schema, size), schema, whole)
-        assert told_by(fit.model) == told_by(whole.model)
         assert max(whole.differences(fit), default=0.0) <= (0.0 if gone is None else 1.0 + watched.rounding)
+        assert told_by(fit.model) == told
         assert not fit.units - whole.units and (whole.units - fit.units).total() <= int(gone is not None)
 
 
 def small(name: str) -> PrivateGenerator:
     if name == "pategan":
         pytest.importorskip("torch")
-    made = registry.generator(name, epsilon=9.0, **SMALL.get(name, {}))
-    assert isinstance(made, PrivateGenerator)
-    return made
+    fitted_model = registry.generator(name, epsilon=9.0, **SMALL.get(name, {}))
+    assert isinstance(fitted_model, PrivateGenerator)
+    return fitted_model
 
 
 # Five fits each, of which one takes about half a second.
@@ -193,7 +209,8 @@ def test_one_unit_less_moves_every_answer_of_a_fit_by_what_is_paid_for(name: str
 _release, _choose, _named = mechanisms.release, mechanisms.select, mechanisms.name_stable
 _score, _class_scores, _measure = Mst._score, ClassSearch.scores, private_fit.measure_domain
 _positions, _values, _sizes = TrainingTable.place_counts, TrainingTable.value_counts, TrainingTable.rows_per_entity
-_domain_events = columns.domain_events
+_domain_events, _counted, _each = columns.domain_events, SpooledTable._counted, CoarseCounts.each
+_released = Budget.release
 
 
 def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
@@ -209,6 +226,27 @@ def _exact_values(counts: Any, event: StabilityEvent, noise: Any) -> Any:
 
 def _of_one_row(schema: Schema, rho: float, delta: float) -> Any:
     return _domain_events(schema.model_copy(update={"max_rows_per_unit": 1}), rho, delta)
+
+
+def _with_sigma(sigma_of: Any) -> Any:
+    """Releases of pairs with other noise than the event has that pays for them."""
+
+    def release(self: Budget, exact: np.ndarray, event: GaussianEvent) -> np.ndarray:
+        if not event.what.startswith("pairs"):
+            return _released(self, exact, event)
+        noisy = self._charge_then_draw(event, lambda: self._noise.gaussian(exact.astype(int), sigma_of(self, event)))
+        return np.asarray(noisy)
+
+    return release
+
+
+def _of_the_heaviest(self: Budget, _: GaussianEvent) -> float:
+    return min(e.sigma for e in self.schedule.events if isinstance(e, GaussianEvent) and e.what.startswith("pairs"))
+
+
+def _made_up_to_n_units(self: SpooledTable, cliques: Any) -> list[np.ndarray]:
+    """Shares of the table in place of counts."""
+    return [np.rint(counts * (500 / max(counts.sum(), 1))).astype(np.int64) for counts in _counted(self, cliques)]
 
 
 Fault = tuple[Any, str, Any, str, str]
@@ -238,6 +276,48 @@ FAULTS: dict[str, Fault] = {
     ),
     "scores of marginals that move twice as far": (
         ClassSearch, "scores", lambda self, *args: 2 * _class_scores(self, *args), "latent_class", "row",
+    ),
+    "scores doubled at the stated scale": (
+        budget, "select", lambda scores, most, event, noise: _choose(2 * scores, most, event, noise), "mst", "row",
+    ),
+    "scores squared": (
+        budget, "select", lambda scores, most, event, noise: _choose(scores**2, most, event, noise), "mst", "row",
+    ),
+    "a choice that forgets the rows of an entity": (
+        budget, "select", lambda scores, most, event, noise: _choose(scores, 1.0, event, noise), "mst", "entity",
+    ),
+    "choices with half the noise": (
+        budget, "select", lambda scores, most, event, noise: noise.noisy_max(scores, most / event.epsilon),
+        "mst", "row",
+    ),
+    "half the noise": (
+        budget, "release", lambda exact, event, noise: noise.gaussian(exact, event.sigma / 2), "independent", "row",
+    ),
+    "marginals of pairs counted twice": (
+        budget, "release",
+        lambda exact, event, noise: _release(exact * (1 + event.what.startswith("two-way")), event, noise),
+        "mst", "row",
+    ),
+    "rows counted twice": (
+        SpooledTable, "_counted", lambda self, cliques: [2 * counts for counts in _counted(self, cliques)],
+        "mst", "row",
+    ),
+    "counts made up to the public number": (SpooledTable, "_counted", _made_up_to_n_units, "mst", "row"),
+    "scores as shares of the rows": (
+        ClassSearch, "scores", lambda self, *args: _class_scores(self, *args) * 500 / max(self.counts[0].sum(), 1),
+        "latent_class", "row",
+    ),
+    "pairs of classes counted twice": (
+        CoarseCounts, "each", lambda self, cliques: (2 * counts for counts in _each(self, cliques)),
+        "latent_class", "row",
+    ),
+    "pairs with half the noise": (
+        Budget, "release", _with_sigma(lambda _, event: event.sigma / 2), "latent_class", "row",
+    ),
+    "all pairs at the noise of the heaviest": (Budget, "release", _with_sigma(_of_the_heaviest), "latent_class", "row"),
+    "choices of classes that forget the rows of an entity": (
+        budget, "select", lambda scores, most, event, noise: _choose(scores, 1.0, event, noise), "latent_class",
+        "entity",
     ),
     "rows of an entity without a bound": (
         private_fit, "bound_contributions", lambda rows, schema, **_: rows, "independent", "entity",

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -41,7 +40,6 @@ class Arn(AutoregressiveGenerator):
     """
 
     name: ClassVar[str] = "arn"
-    resumes: ClassVar[bool] = False
     order: Literal["fixed", "any"] = Field(
         default="any", description="any: columns are drawn given any others; fixed: faster."
     )
@@ -63,7 +61,7 @@ class Arn(AutoregressiveGenerator):
 
             device_of(self.device)
 
-    def _learn(self, learned: LearnedRows, seed: int, progress: Progress, place: Path | None) -> "ArnDistribution":
+    def _learn(self, learned: LearnedRows, seed: int, progress: Progress) -> "ArnDistribution":
         from synth.neural.training import device_of
         from understudy.extras.arn.training import ArnSpec, fit_network
 

@@ -128,7 +128,7 @@ class WithHistories(Wrapper):
             model = self._by_counts(self.base, start(self, train, counted, budget, progress, seed))
         else:
             self.check(schema)
-            model = self._column_by_column(self.base, train, counted, seed, progress, place)
+            model = self._column_by_column(self.base, train, counted, seed, progress)
         return model if counted is schema else model.under(schema)
 
     def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> HistoryModel:
@@ -158,9 +158,7 @@ class WithHistories(Wrapper):
             self.parameters(),
         )  # fmt: skip
 
-    def _column_by_column(
-        self, base: Any, train: Any, schema: Schema, seed: int, progress: Progress, place: Path | None
-    ) -> HistoryModel:
+    def _column_by_column(self, base: Any, train: Any, schema: Schema, seed: int, progress: Progress) -> HistoryModel:
         """The same by a generator that learns columns one after another, without an epsilon."""
         table, schema = as_it_is(train, schema)
         if len(table) == 0:
@@ -175,8 +173,7 @@ class WithHistories(Wrapper):
                 progress(f"{name} rows: {label}", None if share is None else (share + (name == LATER)) / 2)
 
             rows, seen = observed(rows)
-            apart = None if place is None else place / name
-            return base.fitted(rows, seen, None, rng, tell, apart, known=known, pairs=layout.pairs(name)), rows
+            return base.fitted(rows, seen, None, rng, tell, known=known, pairs=layout.pairs(name)), rows
 
         (first, _), later, chances = fitted(FIRST, first_rows, ()), None, {}
         if len(later_rows):
