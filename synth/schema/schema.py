@@ -42,7 +42,7 @@ class Schema(Frozen):
         default=None,
         description="Name under which a ledger keeps the budget of all versions and extracts of the table.",
     )
-    n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: a public number.")
+    n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: public, never counted.")
     max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")
     target: str | None = Field(default=None, description="Column that a model would predict.")
     task: TaskKind | None = Field(
