@@ -13,7 +13,7 @@ from synth.domain.discretizer import Discretizer
 from synth.infer.amounts import read_amounts
 from synth.infer.parts import form_of
 from synth.schema import build_schema
-from synth.schema.kinds import DateColumn, DurationColumn, IntegerColumn
+from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.base import Part
 from synth.table.conforming import conform
 from synth.table.restore_dtypes import texts
@@ -33,14 +33,10 @@ def _european(value: float) -> str:
         ([f"${v:,.2f}" for v in _SIZES], "$#,##0.00", (), ()),
         ([f"(${-v:,.2f})" if v < 0 else f"${v:,.2f}" for v in _SIGNED], "$#,##0.00;($#,##0.00)", (), ()),
         ([f"{v:.2f}-" if v > 3000 else f"{v:.2f}" for v in _SIZES], "0.00;0.00-", (), ()),
-        ([f"{v:+.1f}%" for v in _SIGNED], "+0.0%;-0.0%", (), ()),
         ([f"{v:.1f}%".replace(".", ",") for v in _SIGNED], "0,0%", (), ()),
         ([f"{_european(v)} €" for v in _SIZES], "#.##0,00 €", (), ()),
-        ([_european(v)[:-3] for v in _SIZES], "#.##0", (), ()),
         ([f"{v:,.2f}".replace(",", "'") for v in _SIZES], "#'##0.00", (), ()),
-        ([f"{int(v):,}" for v in _SIZES], "#,##0", (), ()),
         ([f"{int(v)} kg" for v in _SIZES], "0 kg", (), ()),
-        ([f"{round(v, 1):g} °C" for v in _SIGNED], "0.# °C", (), ()),
         ([f"{v / 1e6:.1f}M" if v > 1e6 else f"{v / 1e3:.0f}k" for v in _SIZES * 100], "0.0,,M;0,k;0", (), ()),
         (["<0.01" if v < 900 else f"{v / 1e4:.2f}" for v in _SIZES], "0.00", ("<0.01",), ()),
         (["trace", "<5", ">100", *map(str, range(5, 100))], None, ("trace", "<5"), (">100",)),
@@ -61,13 +57,9 @@ def test_numbers_are_read_and_written_back_in_their_own_form(
         [f"${v:,.2f}" for v in _SIZES] + ["ask Jane Roe 555-1234"],  # a note of one row
         [f"{n:05d}" for n in _PAIRS[:, 0]],  # zip codes
         [f"{a % 9}.{b % 9}.{a % 7}" for a, b in _PAIRS],  # versions
-        [f"v{a}.{b}" for a, b in _PAIRS],
-        [f"INV-{a}" for a, _ in _PAIRS],
         [f"555-{a}" for a, _ in _PAIRS],
         [f"{'EIJV'[b % 4]}{a}" for a, b in _PAIRS],  # diagnoses
-        [f"{a}{'A' * int(a % 9 == 0)}" for a, _ in _PAIRS],  # houses
         [f"2020-{a % 12 + 1:02d}-{b % 28 + 1:02d}" for a, b in _PAIRS],
-        [f"10.{a}.{b}.1" for a, b in _PAIRS],
     ],
 )
 def test_codes_and_names_are_no_numbers(texts: list[str]) -> None:
@@ -175,25 +167,16 @@ def test_values_beside_the_line_leave_no_gap_and_come_back() -> None:
     ("fields", "words"),
     [
         ({"below": [5]}, "must ascend, and lie beyond"),
-        ({"above": [12, 11]}, "must ascend, and lie beyond"),
         ({"above": [12, 12]}, "name each value once"),
         ({"measure": True, "above": [99]}, "has no above"),
-        ({"above": [1e300]}, "exceed 64 bits"),
         ({"part": {"column": "c", "form": "{{}}", "place": 0}}, "no other brace"),
         ({"part": {"column": "c", "form": "{}/{}", "place": 2}}, "of which place is one"),
         ({"format": "EUR"}, "has no digits"),
-        ({"format": "0;0;0;0"}, "more than three sections"),
     ],
 )
 def test_values_beside_and_formats_are_checked(fields: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         IntegerColumn(bounds=(0, 10), **fields)
-
-
-@pytest.mark.parametrize("fields", [{"above": ["9999-12-31", "never"]}, {"below": ["unknown", "0001-01-01"]}])
-def test_nothing_lies_beyond_the_calendar(fields: dict) -> None:
-    with pytest.raises(ValueError, match="no day before 0001-01-01 or after 9999-12-31"):
-        DateColumn(bounds=(dt.date(2020, 1, 1), dt.date(2021, 1, 1)), **fields)
 
 
 @pytest.mark.parametrize(
@@ -208,12 +191,6 @@ def test_nothing_lies_beyond_the_calendar(fields: dict) -> None:
 )
 def test_the_values_of_a_cell_stand_between_its_marks(form: str, cell: str, values: list[str]) -> None:
     assert [Part(column="c", form=form, place=place).read(cell) for place in range(len(values))] == values
-
-
-def test_a_long_gap_in_a_duration_is_read_at_once() -> None:
-    column = DurationColumn(bounds=(0, 10**6), format="[%-d d] [%-H h] [%-M m] [%-S s]")
-    assert column.parse(" " * 5_000 + "x") is None
-    assert column.parse("1 d,   2 s") == 86_402
 
 
 def test_decimals_that_a_file_writes_stay() -> None:

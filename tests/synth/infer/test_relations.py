@@ -9,7 +9,7 @@ import pytest
 
 import synth
 from synth.infer import infer_schema
-from synth.infer.relations import Relation, find_exact, left_of, with_modeled
+from synth.infer.relations import Relation, find_exact, left_of
 from synth.schema import Schema
 from synth.table import conform
 
@@ -94,7 +94,7 @@ def test_what_is_left_is_zero_where_a_relation_is_kept_and_missing_where_it_says
     assert (days == 86_400).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_independent_columns_have_no_relations(seed: int) -> None:
     rng, n = np.random.default_rng(seed), 600
     kinds: list[Callable[[], Any]] = [
@@ -167,13 +167,6 @@ def test_the_target_is_computed_by_sums_of_three_and_the_order_never() -> None:
     rows = accounts()
     rows["since"] = (rows["day"] - pd.Timestamp("2022-01-01")).dt.days
     assert "day" not in computed(infer_schema(rows, entity="account", order="day"))
-
-
-def test_a_declared_schema_that_models_nothing_is_completed_without_laws() -> None:
-    rows = stays()
-    schema = infer_schema(rows, constraints=False)
-    completed = with_modeled(conform(rows, schema), schema, len(rows))
-    assert not completed.constraints and completed.columns["discharged"].modeled is not None
 
 
 def fees(n: int = 1_500, seed: int = 0) -> pd.DataFrame:

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.infer.look import look
 from synth.schema import Schema, build_schema
-from synth.schema.kinds import CategoricalColumn
 from synth.table import conform, read_table
 
 
@@ -181,22 +180,6 @@ def test_a_text_that_goes_on_after_a_nul_is_no_other_text() -> None:
     assert seen.cells[seen.codes].tolist() == ["a\0x", "a", "b"]
 
 
-HIDDEN = ["y\0z", "\0", "\ud800", "a\udfff"]
-FORMS: dict[str, Any] = {
-    "objects": as_objects,
-    "what pandas infers": pd.Series,
-    "categories": lambda values: as_categories(values),
-    "text of pandas": lambda values: pd.Series(values, dtype="string[python]"),
-}
-
-
-def as_categories(values: list[Any]) -> pd.Series:
-    levels = list({(type(value), value): value for value in values if value is not None}.values())
-    number = {(type(level), level): code for code, level in enumerate(levels)}
-    codes = [-1 if value is None else number[type(value), value] for value in values]
-    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(levels, dtype=object)))
-
-
 def taking_out_a_row_moves_no_other(values: list[Any], schema: Schema, make: Any) -> None:
     whole = make(values)
     expected = cells(whole, schema)
@@ -204,33 +187,6 @@ def taking_out_a_row_moves_no_other(values: list[Any], schema: Schema, make: Any
         rest = expected[:row] + expected[row + 1 :]
         assert cells(whole.drop(row), schema) == rest, row
         assert cells(make(values[:row] + values[row + 1 :]), schema) == rest, row
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize("other", ["unknown", None, "", "x\0", 5, 1.5, True, b"x"], ids=repr)
-def test_a_listed_text_that_nobody_reads_moves_no_row_in_a_schema_that_was_never_checked(
-    form: str, hidden: str, other: Any
-) -> None:
-    column = CategoricalColumn.model_construct(categories=("x", hidden, "b"), missing=True)
-    schema = schema_of("text").model_copy(update={"columns": {"x": column}})
-    values = ["x", hidden, "x", "b", other, hidden, None]
-    if form == "text of pandas":
-        values = [value if isinstance(value, str) else None for value in values]
-        if not all(value is None or value.isascii() for value in values):
-            pytest.skip("pandas writes no half surrogate pair into such a column")
-    taking_out_a_row_moves_no_other(values, schema, FORMS[form])
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("name", "base"), CASES)
-@pytest.mark.parametrize("form", ["objects", "what pandas infers"])
-def test_taking_out_any_row_moves_no_other(name: str, base: int, form: str) -> None:
-    values = BASES[name][1][base]
-    known = ["none", "nan", "text", "fraction", "true", "huge", "decimal", "date", "time", "stamp", "surrogate"]
-    taking_out_a_row_moves_no_other([*values, *(HOSTILE[label] for label in known)], schema_of(name), FORMS[form])
-    for label in ("none", "nan", "fraction", "true", "huge"):
-        taking_out_a_row_moves_no_other([*values, HOSTILE[label]], schema_of(name), FORMS[form])
 
 
 @pytest.mark.parametrize("name", ["integer", "real", "text", "codes", "boolean"])
@@ -253,13 +209,6 @@ def test_neither_does_a_dtype_that_pandas_chooses_because_of_it(name: str, base:
     for label in ("none", "nan", "NaT", "fraction", "true", "text", "complex", "real complex", "stamp", "aware"):
         inferred = pd.Series([*values, HOSTILE[label]])
         assert cells(inferred, schema)[:-1] == expected, label
-
-
-def test_a_level_of_a_category_dtype_says_nothing_about_the_others() -> None:
-    schema = schema_of("text")
-    whole = pd.Series(pd.Categorical([1, 2, 1], categories=[1, 2]))
-    wider = pd.Series(pd.Categorical([1, 2, 1, 1.5], categories=[1, 2, 1.5]))
-    assert cells(wider, schema)[:-1] == cells(whole, schema)
 
 
 @pytest.mark.parametrize("name", [None, "A17", 1.5, 10**30, "", float("nan"), Spiteful()], ids=range(7))
@@ -286,27 +235,10 @@ def wide(name: str) -> Schema:
     return build_schema({"status": "declared", "columns": {"x": column}})
 
 
-EVERY_FOURTH = [
-    values if place % 4 == 0 else pytest.param(values, marks=pytest.mark.slow)
-    for place, values in enumerate(values for _, bases in BASES.values() for values in bases)
-]
-
-
 def readings(given: Any, schema: Schema) -> list[str]:
     """The canonical values of a clamped column, to the last digit."""
     values = conform(pd.DataFrame({"x": given}), schema, outside="clamp")["x"]
     return ["missing" if pd.isna(value) else repr(value) for value in values]
-
-
-@pytest.mark.parametrize("name", WIDE)
-@pytest.mark.parametrize("base", EVERY_FOURTH, ids=str)
-def test_columns_to_measure_are_read_one_cell_at_a_time_too(name: str, base: list[Any]) -> None:
-    schema = wide(name)
-    expected = readings(as_objects(base), schema)
-    assert readings(pd.Series(base), schema) == expected
-    for label, hostile in {**HOSTILE, **continued(base)}.items():
-        assert readings(as_objects([*base, hostile]), schema)[:-1] == expected, label
-        assert readings(as_objects([hostile, *base]), schema)[1:] == expected, label
 
 
 @dataclass(frozen=True)
@@ -366,13 +298,3 @@ def test_no_cell_of_arrow_stops_the_reading_or_changes_another(label: str, index
         pyarrow.parquet.write_table(pa.table({"x": column}), tmp_path / "x.parquet")
         read = read_table(tmp_path / "x.parquet", schema, outside="clamp")["x"]
         assert ["missing" if pd.isna(value) else repr(value) for value in read][:1] == alone
-
-
-def test_a_day_beyond_the_calendar_goes_to_the_nearest_bound_or_is_missing() -> None:
-    column = pa.array([2**31 - 1, -(2**31), TODAY], type=pa.int32()).cast(pa.date32())
-    clamped = conform(
-        pd.DataFrame({"x": pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column])))}),
-        schema_of("date"),
-        outside="clamp",
-    )["x"]
-    assert clamped.isna().tolist() == [True, True, False]
