@@ -15,8 +15,7 @@ IRREGULAR, ROUGH, UNRELATED = 0.9, 0.35, 0.5
 """Limits of codes. They fill no more of their range. Their frequencies differ by this and chance from those beside them
 (median of the logarithms), and the rank correlation with those is no higher."""
 ROUGHEST, MOST_UNRELATED = 0.7, 0.25  # the same of codes that fill their range
-HEAPED = 4.0
-"""Standard errors from which on multiples of a step are more frequent than other values."""
+HEAPED = 4.0  # standard errors from which on multiples of a step are more frequent than other values
 
 MOST_LEVELS = 24  # distinct whole numbers that are levels at most: the hours of a day are
 ROWS_A_LEVEL, LEAST_ROWS = 10, 50  # rows of each level on average at least, and of the column

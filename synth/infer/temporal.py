@@ -65,7 +65,7 @@ _YEARS = (1900, 2100)  # of digits that are days; 9999 says that there is no end
 
 def propose(about: ColumnFacts) -> Column | None:
     """A column of days or times; `None` where it is none."""
-    form = about.given.form
+    form = about.raw.form
     if form == "time":
         return of_stamps(about)
     if form == "mixed":
@@ -233,7 +233,7 @@ def _ends(about: ColumnFacts, line: np.ndarray) -> tuple[dt.datetime, dt.datetim
 def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
     """Fields that columns of all kinds have; whole numbers that Python holds as objects stay such numbers."""
     common: dict[str, Any] = about.common(default, text=text)
-    if about.given.form in ("integer", "real") and common.get("dtype") in ("object", "str"):
+    if about.raw.form in ("integer", "real") and common.get("dtype") in ("object", "str"):
         common["dtype"] = "Int64" if about.missing else "int64"
     return common
 
@@ -241,7 +241,7 @@ def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
 def of_stamps(about: ColumnFacts) -> Column:
     """A column of a datetime dtype: of days where every time is midnight and there is no zone, or one with a name."""
     wall = line = about.present.astype("datetime64[us]").astype(np.int64)
-    zone = None if about.given.zone is None else str(about.given.zone)
+    zone = None if about.raw.zone is None else str(about.raw.zone)
     if zone is not None and zone not in zoneinfo.available_timezones():
         zone = "mixed"
     if zone not in (None, "UTC", "mixed"):

@@ -76,7 +76,6 @@ def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
 
 
 def _digits(cells: pa.Array, column: Column) -> pa.Array:
-    """Numbers as the texts that the column reads."""
     if pa.types.is_floating(cells.type):
         cells = pa.array(cells.to_numpy(zero_copy_only=False).astype(np.float64), from_pandas=True)  # NaN is missing
         whole = cells.cast(pa.int64(), safe=False).cast(pa.string())
@@ -125,11 +124,11 @@ def _coded_texts(cells: pa.Array) -> Any:
     if not is_text(cells.type.value_type if coded else cells.type):
         return None
     try:
-        made = cells if coded else cells.dictionary_encode()
-        made.dictionary.validate(full=True)
+        coded_cells = cells if coded else cells.dictionary_encode()
+        coded_cells.dictionary.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    return pa.DictionaryArray.from_arrays(made.indices.cast(pa.int32()), made.dictionary)
+    return pa.DictionaryArray.from_arrays(coded_cells.indices.cast(pa.int32()), coded_cells.dictionary)
 
 
 def to_objects(cells: pa.Array) -> np.ndarray:
@@ -394,7 +393,6 @@ def _moment(cell: Any) -> str | dt.datetime | None:
 
 
 def _of_stamp(stamp: np.datetime64) -> dt.datetime | None:
-    """The year comes first: pandas and numpy overflow, or crash, on times of far years."""
     if np.isnat(stamp) or not dt.MINYEAR <= int(stamp.astype("datetime64[Y]").astype(np.int64)) + 1970 <= dt.MAXYEAR:
         return None
     moment: dt.datetime = stamp.astype("datetime64[us]").item()

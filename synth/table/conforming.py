@@ -82,7 +82,6 @@ def readable(source: Any, schema: Schema) -> pd.DataFrame:
 
 
 def refuse(broken: Iterable[Violation]) -> None:
-    """Refuse a table for the first violation."""
     for violation in broken:
         raise TableError(str(violation))
 

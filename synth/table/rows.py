@@ -84,7 +84,6 @@ class Rows:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[Chunk], schema: Schema, folder: Path | None = None) -> Self:
-        """The rows of chunks, which are read once."""
         spool = Spool(folder)
         stored = tuple(_StoredChunk.of(chunk, spool) for chunk in chunks)
         if not stored:
@@ -108,7 +107,6 @@ class Rows:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of what does not fit into memory; `None`: that of the system's temporary files."""
         return self.stored[0].spool.folder
 
     def __len__(self) -> int:
@@ -127,7 +125,6 @@ class Rows:
         return (chunk.frame(self.schema, names or self.schema.kept) for chunk in self.chunks(*names))
 
     def frame(self, *names: str) -> pd.DataFrame:
-        """All rows in memory."""
         return pd.concat(self.frames(*names), ignore_index=True)
 
     def where(self, flags: np.ndarray) -> Self:

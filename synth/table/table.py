@@ -122,7 +122,6 @@ class Table:
         return concat_chunks(list(self.chunks(schema, clamp=clamp)), schema)
 
     def frame(self) -> pd.DataFrame:
-        """All rows as pandas holds them, before any schema says what they stand for."""
         if self.whole is not None:
             return in_numpy(self.whole)
         batches = [batch for part in self.parts for batch in part()]
@@ -173,7 +172,6 @@ def _apply_to_part(apply: Callable[[Iterator[Batch]], Any], part: Part) -> Any:
 
 
 def _joined(arrays: Sequence[Any], kind: pa.DataType | None) -> pd.Series:
-    """Raw pieces of a column as one of pandas."""
     if not arrays:
         return pd.Series([], dtype=object)
     if not all(isinstance(array, pa.Array) for array in arrays):

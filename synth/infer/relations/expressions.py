@@ -21,9 +21,9 @@ class Term:
     unit: Unit | None = None
 
 
-def multiplied(one: Term, other: Term) -> Term:
-    text = f"{_wrap(one.text)} * {_wrap(other.text)}"
-    return Term(text, one.names + other.names, one.values * other.values, one.unit or other.unit)
+def multiplied(first: Term, other: Term) -> Term:
+    text = f"{_wrap(first.text)} * {_wrap(other.text)}"
+    return Term(text, first.names + other.names, first.values * other.values, first.unit or other.unit)
 
 
 Terms = Sequence[tuple[float, Term]]  # with weights in a sum, with exponents in a product

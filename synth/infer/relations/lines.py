@@ -87,12 +87,12 @@ class Lines:
     def n_all_units(self) -> int:
         return len(np.unique(self.units))
 
-    def comparable(self, one: str, other: str) -> bool:
+    def comparable(self, first: str, other: str) -> bool:
         """True of two numbers, and of two times on one line: both with a zone or without, or a day beside UTC."""
-        if self.is_time(one) != self.is_time(other):
+        if self.is_time(first) != self.is_time(other):
             return False
-        zones = [self.column(name).zone for name in (one, other)]
-        has_days = any(self.column(name).is_date for name in (one, other))
+        zones = [self.column(name).zone for name in (first, other)]
+        has_days = any(self.column(name).is_date for name in (first, other))
         return (zones[0] is None) == (zones[1] is None) or (has_days and set(zones) == {None, "UTC"})
 
     def column(self, name: str) -> Column:
