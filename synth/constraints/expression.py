@@ -127,10 +127,7 @@ def evaluate(
 
 
 def _evaluate(
-    expression: Expression,
-    values: Mapping[str, np.ndarray],
-    before: Mapping[str, np.ndarray] | None,
-    micros: int,
+    expression: Expression, values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray] | None, micros: int
 ) -> np.ndarray:
     function = expression.function
     if function in (CONSTANT, COLUMN):

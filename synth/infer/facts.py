@@ -132,13 +132,7 @@ class ColumnFacts:
 
 
 def facts_of(
-    name: str,
-    series: pd.Series,
-    raw: RawColumn,
-    *,
-    from_text: bool = False,
-    all_text: bool = False,
-    role: Role = None,
+    name: str, series: pd.Series, raw: RawColumn, *, from_text: bool = False, all_text: bool = False, role: Role = None
 ) -> ColumnFacts:
     """The facts about one column. `series`: *Sensitive*. As the caller has it."""
     dtype: str | None = str(series.dtype)

@@ -216,13 +216,7 @@ def customers(locale: str, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({name: [make() for _ in range(N_P)] for name, make in made.items()} | {"age": ages.astype(str)})
 
 
-@pytest.mark.parametrize(
-    "locale",
-    [
-        "de_DE",
-        "fr_FR",
-    ],
-)
+@pytest.mark.parametrize("locale", ["de_DE", "fr_FR"])
 def test_a_table_of_customers_is_told_with_its_locale(locale: str) -> None:
     table = customers(locale)
     schema = infer_schema(table)
@@ -347,11 +341,7 @@ def test_long_runs_of_spaces_take_no_time() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "first", "expected"),
-    [
-        ("int32", 2 * 10**9, "int64"),
-        ("int64", 9 * 10**18, "int64"),
-        ("float64", 10**11, "float64"),
-    ],
+    [("int32", 2 * 10**9, "int64"), ("int64", 9 * 10**18, "int64"), ("float64", 10**11, "float64")],
 )
 def test_a_dtype_is_proposed_that_holds_what_is_made_anew(dtype: str, first: int, expected: str) -> None:
     column = column_of("account_number", list(np.arange(first, first + 8 * N_P, 8, dtype=np.int64).astype(dtype)))

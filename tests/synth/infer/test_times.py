@@ -108,14 +108,7 @@ def test_typed_times_come_back_in_their_dtype_and_from_parquet(values: pd.Series
     pd.testing.assert_frame_equal(conform(synth.read_table(tmp_path / "x.parquet"), schema), canonical)
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        np.arange(N) % 47 * 50 + 50,
-        np.arange(N) % 90 + 1930,
-        np.arange(N) + 20_200_101,
-    ],
-)
+@pytest.mark.parametrize("numbers", [np.arange(N) % 47 * 50 + 50, np.arange(N) % 90 + 1930, np.arange(N) + 20_200_101])
 def test_amounts_years_and_counters_are_no_times(numbers: np.ndarray) -> None:
     assert infer_schema(pd.DataFrame({"x": numbers})).columns["x"].kind in ("integer", "categorical", "identifier")
 
