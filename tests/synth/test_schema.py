@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import Field, ValidationError
 
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.domain import Discretizer
@@ -21,7 +20,6 @@ from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema, schema_json, to_toml, write_schema
 from synth.table import conform, violations
-from synth.validation import Frozen, sentence
 
 EXAMPLE = {
     "status": "declared",
@@ -337,25 +335,6 @@ def test_every_column_and_the_table_get_one_sentence() -> None:
         ({"sensitive": ["age"]}, "sensitive=['age'] are the columns that attackers want to learn"),
     ):
         assert clause in " ".join(text for name, text in assertions(_schema(**content)) if name == "table")
-
-
-class Settings(Frozen):
-    share: float = Field(default=0.2, lt=1)
-    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ({"share": 1}, "share=1: input should be less than 1; choose a smaller number"),
-        ({"seeds": []}, "seeds=[]: list should have at least 1 item, not 0; write more, or leave the key out"),
-        ({"share": "half"}, "write a number without quotes"),
-    ],
-)
-def test_a_value_that_is_out_of_place_comes_with_a_remedy(content: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        Settings.model_validate(content)
-    assert said in sentence(error.value, Settings)
 
 
 KINDS: dict[str, dict[str, Any]] = {

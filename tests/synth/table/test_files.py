@@ -347,24 +347,6 @@ def test_a_name_that_no_reader_takes_whole_is_in_no_schema_and_no_table(name: st
         infer_schema(pd.DataFrame({name: [1, 2]}))
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_traps_survive_inference_and_every_file_form(suffix: str, tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "zip": ["02134", "00501", "02134", "99999"] * 5,
-            "text": ["NA", "None", "null", None] * 5,
-            "big": pd.Series([2**53 + 1, 2**62, -(2**53) - 1, 7] * 5),
-            "flag": pd.Series([True, None, False, True] * 5, dtype="boolean"),
-            "old": pd.Series(np.array(["1066-10-14", "2999-01-01", "1492-10-12", None] * 5, dtype="datetime64[us]")),
-            "zero": [-0.0, 0.0, 0.5, 1.5] * 5,
-        }
-    )
-    schema = infer_schema(frame)
-    back = present(_back(frame, schema, tmp_path / f"t{suffix}"), schema)
-    pd.testing.assert_frame_equal(back, frame)
-    assert np.signbit(back["zero"]).tolist() == np.signbit(frame["zero"]).tolist()
-
-
 def test_a_declared_text_for_missing_values_is_written(tmp_path: Path) -> None:
     columns = {"a": {"kind": "integer", "bounds": [0, 9], "missing": True}}
     schema = build_schema({"status": "declared", "missing_values": ["?"], "columns": columns})
