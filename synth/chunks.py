@@ -31,7 +31,7 @@ def permuted(places: Numbers, room: int, key: int) -> Numbers:
     """
     high = math.isqrt(room - 1) + 1 if room > 1 else 1
     low = -(-room // high)
-    keys = _mixed(np.arange(ROUNDS, dtype=np.uint64) + np.uint64(key))
+    keys = mix(np.arange(ROUNDS, dtype=np.uint64) + np.uint64(key) + ODD)
     result = _walked(places, np.uint64(high), np.uint64(low), keys)
     outside = np.flatnonzero(result >= room)
     while len(outside):
@@ -44,17 +44,22 @@ def _walked(numbers: Numbers, high: np.uint64, low: np.uint64, keys: Numbers) ->
     """A permutation of the numbers below `high * low`."""
     left, right = np.divmod(numbers, low)
     for round_number in range(0, ROUNDS, 2):
-        left = (left + _mixed(right + keys[round_number]) % high) % high
-        right = (right + _mixed(left + keys[round_number + 1]) % low) % low
+        left = (left + mix(right + keys[round_number] + ODD) % high) % high
+        right = (right + mix(left + keys[round_number + 1] + ODD) % low) % low
     return left * low + right
 
 
-def _mixed(numbers: Numbers) -> Numbers:
-    """A hash of 64 bits of each number. Source: Steele, Lea and Flood 2014, SplitMix64."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(numbers: Numbers) -> Numbers:
+    """Numbers that look random, different ones for different numbers; shape as they have.
+
+    Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators" (SplitMix64).
+    """
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
 
 
 class Seen(Protocol):
@@ -111,7 +116,7 @@ class Part:
         if order == "consecutive":
             return numbers
         if order == "rising" and (share := room // max(self.n_table, start + n)):
-            return numbers * np.uint64(share) + _mixed(numbers + np.uint64(self._key(name))) % np.uint64(share)
+            return numbers * np.uint64(share) + mix(numbers + np.uint64(self._key(name)) + ODD) % np.uint64(share)
         return permuted(numbers, room, self._key(name))
 
     def among(self, name: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -32,6 +32,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from synth.chunks import ODD
+from synth.chunks import mix as mix
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 from synth.table.chunk import Chunk
@@ -81,17 +83,6 @@ def content_keys(table: Table, schema: Schema) -> np.ndarray:
 
 
 ABSENT = np.uint64(0)  # the hash of a missing cell
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-
-
-def mix(numbers: np.ndarray) -> np.ndarray:
-    """Numbers that look random, different ones for different numbers; shape as given, uint64.
-
-    Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators" (SplitMix64).
-    """
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(numbers ^ (numbers >> np.uint64(31)))
 
 
 def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
@@ -101,7 +92,7 @@ def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
     """
     hashes = np.zeros(rows.n if isinstance(rows, Chunk) else len(rows), dtype=np.uint64)
     for name in sorted(schema.learned):
-        hashes = mix(hashes * _ODD + cell_hashes(rows, name, schema))
+        hashes = mix(hashes * ODD + cell_hashes(rows, name, schema))
     return hashes
 
 
@@ -137,7 +128,7 @@ def _hashed(cells: pd.Series, column: Any) -> np.ndarray:
     if ruler.n_digits == 1:
         places = np.rint(places * ruler.factor)
     bits = (places + 0.0).view(np.uint64)  # of zeros one
-    return np.asarray(np.where(np.isnan(places), ABSENT, mix(bits ^ _ODD)))
+    return np.asarray(np.where(np.isnan(places), ABSENT, mix(bits ^ ODD)))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,12 @@ from synth.table.arrow import dtype_of
 Role = Literal["target", "entity"] | None
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def snake(name: str) -> str:
+    return _CAMEL.sub("_", name).lower()
+
+
 _IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn)$")
 _COUNTER = re.compile(
     r"(^|[^a-z])(no|nr|num|number|nbr|index|ref|order|invoice|ticket|case|encounter|row|seq|record|id)$"
@@ -108,11 +114,11 @@ class ColumnFacts:
 
     @cached_property
     def named_identifier(self) -> bool:
-        return _IDENTIFIER.search(_CAMEL.sub("_", self.name).lower()) is not None
+        return _IDENTIFIER.search(snake(self.name)) is not None
 
     @property
     def named_counter(self) -> bool:
-        return _COUNTER.search(_CAMEL.sub("_", self.name).lower()) is not None
+        return _COUNTER.search(snake(self.name)) is not None
 
     @property
     def names_rows(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from synth.identifiers import ALPHABETS
-from synth.infer.facts import ColumnFacts
+from synth.infer.facts import ColumnFacts, snake
 from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
 from synth.personal.formats import (
     as_text,
@@ -29,7 +29,6 @@ from synth.personal.formats import (
 from synth.schema.kinds import Column, PersonalColumn
 from synth.schema.kinds.number import exactly_up_to
 
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NUMBER_OF = r"(_?(no|nr|nbr|num|number|nummer|numero))"
 WORDS: Mapping[str, str] = {
     "email": r"(e_?mail|mail)(_?(addr(ess)?|adresse))?|courriel|correo",
@@ -59,8 +58,7 @@ def named_personal(name: str) -> str | None:
     >>> named_personal("Patient First Name"), named_personal("e-mail"), named_personal("mileage")
     ('first_name', 'email', None)
     """
-    split = _CAMEL.sub("_", name).replace("ß", "ss")
-    plain = unicodedata.normalize("NFKD", split).encode("ascii", "ignore").decode().lower()
+    plain = unicodedata.normalize("NFKD", snake(name).replace("ß", "ss")).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
     return next((what for what, pattern in _NAMES_OF_COLUMNS.items() if pattern.search(plain)), None)
 

@@ -1,4 +1,4 @@
-"""What is found between columns and rows: relations and orders that were planted, whatever breaks them in a few rows."""
+"""What is found between columns and rows: relations and orders that were planted, whatever breaks them in a few."""
 
 from collections.abc import Callable
 from pathlib import Path
