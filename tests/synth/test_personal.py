@@ -83,13 +83,13 @@ def drawn(what: str, n: int = 200, seed: int = 0, **more: Any) -> list[str]:
 
 
 def speakers(what: str, locales: list[str]) -> list[PersonalColumn]:
-    found = []
+    columns = []
     for locale in locales:
         try:
-            found.append(column(what, locale=locale))
+            columns.append(column(what, locale=locale))
         except ValidationError:
             continue
-    return found
+    return columns
 
 
 @pytest.mark.parametrize("what", PERSONAL_KINDS)
@@ -100,18 +100,18 @@ def test_the_same_seed_gives_the_same_values_and_another_seed_others(what: str) 
 
 @pytest.mark.parametrize("what", PERSONAL_KINDS)
 def test_values_have_the_form_that_validity_asks_for(what: str) -> None:
-    for made in speakers(what, ["en_US", "en_GB", "de_DE", "fr_FR", "ja_JP", "ru_RU"]):
-        values = generate(made, 50, np.random.default_rng(0))
-        assert not ill_formed(pd.Series(values), made).any(), (made.locale, values[:3])
+    for spoken in speakers(what, ["en_US", "en_GB", "de_DE", "fr_FR", "ja_JP", "ru_RU"]):
+        values = generate(spoken, 50, np.random.default_rng(0))
+        assert not ill_formed(pd.Series(values), spoken).any(), (spoken.locale, values[:3])
         assert not any("\n" in value for value in values)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", PERSONAL_KINDS)
 def test_values_have_their_form_in_every_locale(what: str) -> None:
-    for made in speakers(what, AVAILABLE_LOCALES):
-        values = generate(made, 50, np.random.default_rng(0))
-        assert not ill_formed(pd.Series(values), made).any(), (made.locale, values[:3])
+    for spoken in speakers(what, AVAILABLE_LOCALES):
+        values = generate(spoken, 50, np.random.default_rng(0))
+        assert not ill_formed(pd.Series(values), spoken).any(), (spoken.locale, values[:3])
 
 
 def test_mails_go_to_domains_that_nobody_has() -> None:

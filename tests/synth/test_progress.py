@@ -37,9 +37,9 @@ class Notebook:
 
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
-    made = Notebook()
-    monkeypatch.setitem(sys.modules, "IPython", made)  # type: ignore[arg-type]
-    yield made
+    display = Notebook()
+    monkeypatch.setitem(sys.modules, "IPython", display)  # type: ignore[arg-type]
+    yield display
 
 
 @pytest.fixture(scope="module")

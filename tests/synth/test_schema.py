@@ -10,15 +10,16 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.domain import Discretizer
 from synth.errors import SchemaError
 from synth.observed import observe
+from synth.parsing import GivenFile
 from synth.schema import Schema, build_schema
-from synth.schema_file import read_schema, schema_json, to_toml, write_schema
+from synth.schema_file import read_schema, schema_json, schema_of, to_toml
 from synth.table import conform, violations
 
 EXAMPLE = {
@@ -87,12 +88,11 @@ COLUMNS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None)
 @given(columns=st.dictionaries(LISTED, COLUMNS, min_size=1, max_size=5))
-def test_a_schema_is_read_as_it_was_written(columns: dict, tmp_path: Path) -> None:
+def test_a_schema_is_read_as_it_was_written(columns: dict) -> None:
     schema = build_schema({"status": "inferred", "columns": columns})
-    write_schema(schema, tmp_path / "s.toml")
-    back = read_schema(tmp_path / "s.toml")
+    back = schema_of(GivenFile(Path("s.toml"), to_toml(schema).encode()))
     assert back == schema
     assert list(back.columns) == list(schema.columns)
 
@@ -176,8 +176,8 @@ def test_a_text_that_nobody_reads_is_no_public_value(key: str, text: str) -> Non
 )
 def test_bounds_to_measure_reach_as_far_as_kind_and_dtype_do(column: dict[str, Any], bounds: tuple[Any, Any]) -> None:
     schema = build_schema({"status": "declared", "columns": {"x": {**column, "measure": True}}})
-    made: Any = schema.columns["x"]
-    assert made.bounds == bounds
+    measured: Any = schema.columns["x"]
+    assert measured.bounds == bounds
 
 
 def _plain(content: Any) -> Any:
@@ -302,23 +302,23 @@ def test_frequent_values_to_measure_replace_those_that_were_read_off_the_table()
 
 def test_what_is_measured_is_not_asserted() -> None:
     declared = declare_schema(_schema(), dataset="towns", measure=["age", "wage", "city", "day"])
-    said = assertions(declared)
-    assert dict(said)["age"] == (
+    clauses = assertions(declared)
+    assert dict(clauses)["age"] == (
         "bounds are not asserted: a private fit measures them under its budget; public is only that every value is a "
         "whole number, never missing"
     )
-    assert "a number with at most 2 decimals, may be missing" in dict(said)["wage"]
-    assert dict(said)["city"].startswith("categories are not asserted")
-    assert "c0" not in dict(said)["city"]
-    assert dict(said)["day"].endswith("every value is a day, never missing")
-    assert any("dataset='towns' names this table" in text for subject, text in said if subject == "table")
+    assert "a number with at most 2 decimals, may be missing" in dict(clauses)["wage"]
+    assert dict(clauses)["city"].startswith("categories are not asserted")
+    assert "c0" not in dict(clauses)["city"]
+    assert dict(clauses)["day"].endswith("every value is a day, never missing")
+    assert any("dataset='towns' names this table" in text for subject, text in clauses if subject == "table")
     outer = build_schema({"status": "declared", "columns": {"age": {**DECLARED_COLUMNS["age"], "measure": True}}})
     assert "a whole number from 17 to 90, never missing" in assertions(outer)[0][1]
 
 
 def test_every_column_and_the_table_get_one_sentence() -> None:
-    said = dict(assertions(_schema())[: len(DECLARED_COLUMNS)])
-    assert list(said) == list(DECLARED_COLUMNS)
+    told = dict(assertions(_schema())[: len(DECLARED_COLUMNS)])
+    assert list(told) == list(DECLARED_COLUMNS)
     clauses = {
         "age": "every value is a whole number from 17 to 90, never missing, and these limits are public knowledge, "
         "not read off this table",
@@ -326,7 +326,7 @@ def test_every_column_and_the_table_get_one_sentence() -> None:
         "none": "every value is missing", "day": "a day from 2000-01-01 to 2020-12-31", "id": "never learned",
         "note": "left out",
     }  # fmt: skip
-    assert all(clause in said[name] for name, clause in clauses.items())
+    assert all(clause in told[name] for name, clause in clauses.items())
     for content, clause in (
         ({}, "private fits will refuse until it is"),
         ({"n_units": 500}, "at most n_units=500 units"),
@@ -433,9 +433,9 @@ HISTORIES: dict[str, Any] = {
 def test_declaring_asserts_the_order_of_rows_and_tells_what_was_read_off() -> None:
     schema = build_schema(HISTORIES)
     declared = declare_schema(schema)
-    said = [text for name, text in assertions(declared) if name == "table"]
-    assert [text for text in said if "follow each other by order='day', and this is public knowledge" in text]
-    assert [text for text in said if "nondecreasing_in_entity=['age'] never fall along the order" in text]
+    texts = [text for name, text in assertions(declared) if name == "table"]
+    assert [text for text in texts if "follow each other by order='day', and this is public knowledge" in text]
+    assert [text for text in texts if "nondecreasing_in_entity=['age'] never fall along the order" in text]
     told = {text for name, text in unconfirmed(schema, declared) if name is None}
     assert {"order may have been read off the table", "nondecreasing_in_entity may have been read off the table"} < told
 

@@ -34,7 +34,7 @@ TABLES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         [],
     ),
-    "german_credit": ({"months_loan_duration": "integer log", "installment_rate": "levels"}, []),
+    "german_credit": ({"months_loan_duration": "integer linear", "installment_rate": "levels"}, []),
     "hmeq": ({"LOAN": "integer log", "BAD": "levels", "DEBTINC": "real linear"}, []),
     # People in a waiting list are 3%, and `days` is one unit and `time` any: 1% of shuffled rows would break it.
     "hotel_bookings": (

@@ -190,7 +190,7 @@ def test_values_beside_and_formats_are_checked(fields: dict, words: str) -> None
     ],
 )
 def test_the_values_of_a_cell_stand_between_its_marks(form: str, cell: str, values: list[str]) -> None:
-    assert [Part(column="c", form=form, place=place).read(cell) for place in range(len(values))] == values
+    assert [Part(column="c", form=form, place=rank).read(cell) for rank in range(len(values))] == values
 
 
 def test_decimals_that_a_file_writes_stay() -> None:

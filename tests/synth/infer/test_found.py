@@ -206,13 +206,15 @@ def personal(schema: Schema, name: str) -> PersonalColumn:
 def customers(locale: str, seed: int = 0) -> pd.DataFrame:
     fake = Faker(locale)
     fake.seed_instance(seed)
-    made = {
+    makers = {
         "client": fake.name, "First Name": fake.first_name, "surname": fake.last_name, "contact": fake.email,
         "Telephone": fake.phone_number, "account": fake.iban, "payment": fake.credit_card_number,
         "address": fake.address, "note": lambda: fake.text(120),
     }  # fmt: skip
     ages = np.random.default_rng(seed).integers(18, 90, N_P)
-    return pd.DataFrame({name: [make() for _ in range(N_P)] for name, make in made.items()} | {"age": ages.astype(str)})
+    return pd.DataFrame(
+        {name: [make() for _ in range(N_P)] for name, make in makers.items()} | {"age": ages.astype(str)}
+    )
 
 
 @pytest.mark.parametrize("locale", ["de_DE", "fr_FR"])

@@ -221,7 +221,7 @@ CELLS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> None:
     cells = data.draw(st.sampled_from(CELLS)) | data.draw(st.sampled_from(CELLS))

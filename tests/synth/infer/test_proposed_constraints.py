@@ -166,7 +166,7 @@ def stays(rng: np.random.Generator) -> Columns:
 
 
 @pytest.mark.parametrize(
-    ("made", "law"),
+    ("make", "law"),
     [
         (part, "'recovered' is at most 'claimed'"),
         (prices, "'salePrice' is at most 'ListPrice'"),
@@ -174,8 +174,8 @@ def stays(rng: np.random.Generator) -> Columns:
         (stays, "'admission' is at most 'discharge'"),
     ],
 )
-def test_true_orders_are_found(made: Callable[[np.random.Generator], Columns], law: str) -> None:
-    rows = pd.DataFrame(made(np.random.default_rng(0)))
+def test_true_orders_are_found(make: Callable[[np.random.Generator], Columns], law: str) -> None:
+    rows = pd.DataFrame(make(np.random.default_rng(0)))
     assert said(infer_schema(rows, constraints=True)) == [law]
 
 
@@ -199,11 +199,11 @@ def twins_of_tails(rng: np.random.Generator) -> Columns:
     return {"north": (common + rng.normal(0, 1, 2_000)).round(1), "south": (common + rng.normal(7, 1, 2_000)).round(1)}
 
 
-@pytest.mark.parametrize("made", [apart, codes, units, twins_of_tails])
+@pytest.mark.parametrize("make", [apart, codes, units, twins_of_tails])
 def test_numbers_that_lie_apart_or_are_of_two_units_keep_no_order(
-    made: Callable[[np.random.Generator], Columns],
+    make: Callable[[np.random.Generator], Columns],
 ) -> None:
-    rows = pd.DataFrame(made(np.random.default_rng(0)))
+    rows = pd.DataFrame(make(np.random.default_rng(0)))
     low, high = rows.columns
     assert (rows[low] <= rows[high]).all()
     assert (np.sort(rows[low]) > np.random.default_rng(1).permutation(rows[high])).mean() > 0.1

@@ -57,8 +57,8 @@ def sorted_terms(expression: str) -> list[str]:
 
 
 def keeps(schema: Schema, planted: dict[str, str]) -> list[str]:
-    found = computed(schema)
-    return [name for name, text in planted.items() if sorted_terms(found.get(name, "")) == sorted_terms(text)]
+    laws = computed(schema)
+    return [name for name, text in planted.items() if sorted_terms(laws.get(name, "")) == sorted_terms(text)]
 
 
 def test_sums_products_shares_and_spans_of_times_are_laws_where_every_row_keeps_them() -> None:
@@ -147,11 +147,11 @@ def accounts(n: int = 150, seed: int = 0) -> pd.DataFrame:
 
 
 def test_running_sums_and_values_of_the_row_before_are_found_within_an_entity() -> None:
-    found = computed(infer_schema(accounts().drop(columns="turnover"), entity="account", order="day"))
-    assert sorted_terms(found["balance"]) == ["amount", "before(balance)"]
+    laws = computed(infer_schema(accounts().drop(columns="turnover"), entity="account", order="day"))
+    assert sorted_terms(laws["balance"]) == ["amount", "before(balance)"]
     sums = computed(infer_schema(accounts().drop(columns="balance"), entity="account", order="day"))
     assert sums["turnover"] == "either(before(turnover), 0) + amount"
-    assert found["last amount"] == "before(amount)"
+    assert laws["last amount"] == "before(amount)"
 
 
 def test_a_value_that_is_another_one_in_some_rows_is_that_or_has_its_own() -> None:
@@ -236,9 +236,9 @@ def test_ages_and_tenures_up_to_one_day_are_found(by_birthday: bool) -> None:
     age = years if by_birthday else (day - birth).days // 365.25
     rows = pd.DataFrame({"birth": birth, "hire": hire, "age": age.astype(int)})
     rows["tenure"] = ((day - hire).days / 365.25).to_numpy().round(1)
-    found = computed(infer_schema(rows))
-    assert found["age"].startswith("floor((199") and found["age"].endswith(" - birth) / 365.25)")
-    assert found["tenure"] == "(19904 - hire) / 365.25"
+    laws = computed(infer_schema(rows))
+    assert laws["age"].startswith("floor((199") and laws["age"].endswith(" - birth) / 365.25)")
+    assert laws["tenure"] == "(19904 - hire) / 365.25"
 
 
 @pytest.mark.parametrize("generator", ["trees", "mst"])

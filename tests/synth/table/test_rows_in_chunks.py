@@ -141,7 +141,7 @@ def visits(seed: int = 0) -> pd.DataFrame:
 Chunked = Callable[[pd.DataFrame, Schema], Rows]
 
 
-@pytest.fixture(params=[(1, "file"), (7, "memory")], ids=str)
+@pytest.fixture(params=[(5, "file"), (11, "memory")], ids=str)
 def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Chunked:
     """The rows of a frame in chunks of some size, in memory or in a file."""
     size, where = request.param
@@ -169,8 +169,8 @@ def test_rows_are_those_that_conform_gives(chunked: Chunked, tmp_path: Path) -> 
     assert again.frame()["whole"].dropna().isin([0, 1, 2]).all()
     groups = np.arange(N_EVERY) % 11 - 1
     parts = [part.frame("who")["who"].tolist() for part in rows.together(groups, 12)]
-    held = [{groups[int(name[1:])] for name in part} for part in parts]
-    assert [group for some in held for group in sorted(some)] == list(range(10)) and len(parts) > 3
+    owners = [{groups[int(name[1:])] for name in part} for part in parts]
+    assert [group for some in owners for group in sorted(some)] == list(range(10)) and len(parts) > 3
     assert sorted(itertools.chain.from_iterable(parts)) == [f"P{row:04d}" for row in range(N_EVERY) if groups[row] >= 0]
 
 
@@ -222,8 +222,8 @@ def test_the_same_numbers_are_released(name: str, chunked: Chunked, monkeypatch:
     make, schema = FITS[name]
     asked, statement, sample = released(make(), schema, name)
     monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 20)
-    again, said, drawn = released(chunked(make(), schema), schema, name)
-    assert again == asked and said == statement
+    again, stated, drawn = released(chunked(make(), schema), schema, name)
+    assert again == asked and stated == statement
     pd.testing.assert_frame_equal(drawn, sample)
 
 
@@ -278,10 +278,10 @@ def test_first_and_later_rows_are_the_same(order: str, chunked: Chunked, monkeyp
         bounded = TrainingTable(bound_contributions(rows, schema, in_order=True))
         return [
             {
-                **counts_of(part, of),
-                "cells": [n.tolist() for n in part.cell_counts(Discretizer.by_schema(of).attributes)],
+                **counts_of(part, part_schema),
+                "cells": [n.tolist() for n in part.cell_counts(Discretizer.by_schema(part_schema).attributes)],
             }
-            for part, of in zip(
+            for part, part_schema in zip(
                 taken_apart(bounded, layout, checked=False), (layout.first_rows, layout.later_rows), strict=True
             )
         ]

@@ -145,10 +145,10 @@ def cells(series: pd.Series, schema: Schema) -> list[int]:
 
 
 def as_objects(values: list[Any]) -> pd.Series:
-    made = np.empty(len(values), dtype=object)
+    result = np.empty(len(values), dtype=object)
     for index, value in enumerate(values):
-        made[index] = value
-    return pd.Series(made, dtype=object)
+        result[index] = value
+    return pd.Series(result, dtype=object)
 
 
 @pytest.mark.parametrize(("name", "base"), CASES)
@@ -231,9 +231,9 @@ def wide(name: str) -> Schema:
     return build_schema({"status": "declared", "columns": {"x": column}})
 
 
-def readings(given: Any, schema: Schema) -> list[str]:
+def readings(column: Any, schema: Schema) -> list[str]:
     """The canonical values of a clamped column, to the last digit."""
-    values = conform(pd.DataFrame({"x": given}), schema, outside="clamp")["x"]
+    values = conform(pd.DataFrame({"x": column}), schema, outside="clamp")["x"]
     return ["missing" if pd.isna(value) else repr(value) for value in values]
 
 
@@ -253,7 +253,7 @@ CELLS = PLAIN | st.datetimes() | st.datetimes(timezones=st.timezones()) | st.bui
 def test_every_cell_reads_as_it_does_in_a_table_of_its_own(name: str, row: list[Any]) -> None:
     schema = wide(name)
     rows = [HOSTILE[cell.label] if isinstance(cell, Named) else cell for cell in row]
-    assert readings(as_objects(rows), schema) == [readings(as_objects([one]), schema)[0] for one in rows]
+    assert readings(as_objects(rows), schema) == [readings(as_objects([single]), schema)[0] for single in rows]
 
 
 def _arrow(kind: Any, width: Any, *counts: int) -> Any:
@@ -282,13 +282,15 @@ ARROW = {
 }
 
 
-@pytest.mark.parametrize(("label", "index"), [(label, i) for label, made in ARROW.items() for i in range(len(made))])
+@pytest.mark.parametrize(
+    ("label", "index"), [(label, i) for label, arrays in ARROW.items() for i in range(len(arrays))]
+)
 def test_no_cell_of_arrow_stops_the_reading_or_changes_another(label: str, index: int, tmp_path: Path) -> None:
     column = ARROW[label][index]
     for schema in [*map(schema_of, BASES), *map(wide, WIDE)]:
         alone = readings(pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column[:1]]))), schema)
-        given = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column])))
-        assert readings(given, schema)[:1] == alone
+        series = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([column])))
+        assert readings(series, schema)[:1] == alone
         if label == "seconds":  # which no Parquet file holds
             continue
         pyarrow.parquet.write_table(pa.table({"x": column}), tmp_path / "x.parquet")

@@ -94,9 +94,9 @@ def test_a_cell_that_does_not_fit_is_refused(column: dict[str, Any], values: lis
     ],
 )
 def test_clamping_never_refuses_a_value(column: dict[str, Any], values: list, expected: list) -> None:
-    made = conform(_frame(*values).assign(extra=1), _schema(column), outside="clamp")
-    assert made.columns.tolist() == ["x"]
-    assert [None if pd.isna(v) else v for v in made["x"]] == expected
+    clamped = conform(_frame(*values).assign(extra=1), _schema(column), outside="clamp")
+    assert clamped.columns.tolist() == ["x"]
+    assert [None if pd.isna(v) else v for v in clamped["x"]] == expected
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_clamping_never_refuses_a_value(column: dict[str, Any], values: list, ex
 def test_the_share_of_clamped_cells_counts_what_was_replaced(
     column: dict[str, Any], values: list, share: float | None
 ) -> None:
-    made, shares = clamp(_frame(*values), _schema(column))
+    clamped, shares = clamp(_frame(*values), _schema(column))
     assert shares == ({} if share is None else {"x": share})
-    pd.testing.assert_frame_equal(made, conform(_frame(*values), _schema(column), outside="clamp"))
+    pd.testing.assert_frame_equal(clamped, conform(_frame(*values), _schema(column), outside="clamp"))
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_whole_numbers_come_in_any_dtype(series: pd.Series) -> None:
     frame = pd.DataFrame({"x": series})
     frame.index = pd.Index(["a", "a", "b"])
     before = frame.copy(deep=True)
-    made = conform(frame, _schema(AGE))
-    pd.testing.assert_frame_equal(made, pd.DataFrame({"x": pd.array(AGES, dtype="Int64")}))
-    made.loc[0, "x"] = 77
+    result = conform(frame, _schema(AGE))
+    pd.testing.assert_frame_equal(result, pd.DataFrame({"x": pd.array(AGES, dtype="Int64")}))
+    result.loc[0, "x"] = 77
     pd.testing.assert_frame_equal(frame, before)
 
 
@@ -338,9 +338,9 @@ def test_reading_a_csv_file_leaves_no_threads_that_a_process_ends_under(tmp_path
     assert int(ended.stdout) <= 1, "one thread of input and output, and none of a pool"
 
 
-@pytest.mark.parametrize("said", [b"", b"[", b'{"index_columns": [[], null, "a"]}'])
-def test_only_what_pandas_numbered_is_taken_for_row_numbers(said: bytes, tmp_path: Path) -> None:
-    table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": said} if said else None)
+@pytest.mark.parametrize("written", [b"", b"[", b'{"index_columns": [[], null, "a"]}'])
+def test_only_what_pandas_numbered_is_taken_for_row_numbers(written: bytes, tmp_path: Path) -> None:
+    table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": written} if written else None)
     pa.parquet.write_table(table, tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").columns.tolist() == ["__index_level_0__", "a"]
     numbered = table.replace_schema_metadata({b"pandas": json.dumps({"index_columns": ["__index_level_0__"]}).encode()})
