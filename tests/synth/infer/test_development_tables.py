@@ -27,13 +27,6 @@ TABLES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         ["'neighbourhood' and 'neighbourhood_group' take one of 221 listed combinations"],
     ),
-    "credit_default": (
-        {
-            "LIMIT_BAL": "integer linear", "SEX": "codes", "EDUCATION": "levels", "MARRIAGE": "codes",
-            "PAY_0": "levels", "BILL_AMT1": "integer log", "default payment": "levels",
-        },
-        [],
-    ),
     "german_credit": ({"months_loan_duration": "integer linear", "installment_rate": "levels"}, []),
     "hmeq": ({"LOAN": "integer log", "BAD": "levels", "DEBTINC": "real linear"}, []),
     # People in a waiting list are 3%, and `days` is one unit and `time` any: 1% of shuffled rows would break it.
@@ -53,8 +46,7 @@ TABLES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         ["'sqft_living' is sqft_above + sqft_basement"],
     ),
-    # A code is not at most a weight, and three children in a family of eight are rare, not unlawful: 2018 has some.
-    "nist_ma2018": ({}, [AREAS, "'INDP' and 'INDP_CAT' take one of 227 listed combinations"]),
+    # A code is not at most a weight, and three children in a family of eight are rare, not unlawful.
     "nist_ma2019": (
         {"INDP": "codes", "MSP": "levels", "AGEP": "integer linear", "PINCP_DECILE": "levels"},
         [AREAS, "'INDP' and 'INDP_CAT' take one of 232 listed combinations"],
@@ -87,7 +79,7 @@ def test_columns_and_rules_of_the_development_tables_are_what_they_are(shared_ta
 
 
 def test_a_table_with_an_entity_is_proposed_as_such(shared_table: Any) -> None:
-    schema = infer_schema(read_table(shared_table("diabetes_hospital.csv.gz")), constraints=False)
+    schema = infer_schema(read_table(shared_table("diabetes_hospital.csv.gz")).head(20_000), constraints=False)
     kinds = {n: described(schema.columns[n]) for n in ("encounter_id", "patient_nbr", "discharge_disposition_id")}
     assert kinds == {"encounter_id": "identifier", "patient_nbr": "identifier", "discharge_disposition_id": "codes"}
     assert schema.entity == "patient_nbr"

@@ -141,7 +141,7 @@ def visits(seed: int = 0) -> pd.DataFrame:
 Chunked = Callable[[pd.DataFrame, Schema], Rows]
 
 
-@pytest.fixture(params=[(5, "file"), (11, "memory")], ids=str)
+@pytest.fixture(params=[(5, "file")], ids=str)
 def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Chunked:
     """The rows of a frame in chunks of some size, in memory or in a file."""
     size, where = request.param
@@ -150,6 +150,7 @@ def chunked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp
     return lambda frame, schema: in_chunks(frame, schema, size, tmp_path)
 
 
+@pytest.mark.parametrize("chunked", [(5, "file"), (11, "memory")], indirect=True)
 def test_rows_are_those_that_conform_gives(chunked: Chunked, tmp_path: Path) -> None:
     frame = every_kind()
     clamped, rows = conform(frame, EVERY_KIND, outside="clamp"), chunked(frame, EVERY_KIND)

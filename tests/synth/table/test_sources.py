@@ -150,7 +150,7 @@ def known() -> tuple[pd.DataFrame, Schema, pd.DataFrame]:
     """A frame, its schema, and a sample of its model."""
     frame = visits()
     schema = infer_schema(frame)
-    return frame, schema, synth.fit(frame, schema, "mst", seed=3).sample(40, seed=4)
+    return frame, schema, synth.fit(frame, schema, "independent", seed=3).sample(40, seed=4)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -162,7 +162,7 @@ def test_a_table_has_one_schema_and_one_model_wherever_it_comes_from(
     table = Table.of(source)  # a reader is read once
     assert infer_schema(table) == schema
     pd.testing.assert_frame_equal(conform(table, schema), conform(frame, schema))
-    again = synth.fit(table, schema, "mst", seed=3).sample(40, seed=4)
+    again = synth.fit(table, schema, "independent", seed=3).sample(40, seed=4)
     kind = {"polars": "polars", "Arrow dtypes": "pandas", "Arrow": "pyarrow"}.get(name)
     assert kind is None or type(again).__module__.split(".")[0] == kind
     if not isinstance(again, pd.DataFrame):
