@@ -38,12 +38,8 @@ def cast(
     cells: Any, column: Column, missing_texts: Iterable[str] = (), *, clamp: bool = True
 ) -> tuple[pa.Array, np.ndarray]:
     """The cells in canonical form, and the bits of the faults of each, shape (n,), uint16. *Sensitive*.
-
-    Args:
-        cells: an Arrow array of any type, or Python objects as a NumPy array.
-        column: declared.
-        missing_texts: texts that stand for a missing value, beside the empty one.
-        clamp: bring what does not fit to the nearest bound, and an unlisted category of a measured list to missing.
+    `cells`: an Arrow array of any type, or Python objects as a NumPy array.
+    `clamp`: bring what does not fit to the nearest bound, and an unlisted category of a measured list to missing.
     """
     missing_texts = frozenset({"", *missing_texts})
     if not isinstance(cells, np.ndarray):

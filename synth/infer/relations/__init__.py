@@ -58,10 +58,8 @@ class Relations:
 
 
 def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations:
-    """What holds between the columns of a table. `frame`: *Sensitive*. Conforming to the schema.
-
-    Args:
-        laws: propose constraints, too; else what they would say is modeled.
+    """What holds between the columns of a table; without `laws`, what these would say is modeled.
+    `frame`: *Sensitive*. Conforming to the schema.
 
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]

@@ -36,22 +36,14 @@ FEW_TIMES = 100  # different times, such as the first days of months: parts woul
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """How a column is easiest to predict.
+    """How a column is easiest to predict."""
 
-    Attributes:
-        candidate: what is taken away first; one without terms: nothing.
-        share: of the complete rows, that the expression gives exactly.
-        covered: share of the rows with a value, that the expression gives exactly.
-        gain: bits a row that are saved.
-        alone: rows that the expression does not give exactly have their value apart.
-    """
-
-    candidate: Candidate
-    share: float = 0.0
-    covered: float = 0.0
-    gain: float = 0.0
+    candidate: Candidate  # what is taken away first; one without terms: nothing
+    share: float = 0.0  # of the complete rows, that the expression gives exactly
+    covered: float = 0.0  # the same of the rows with a value
+    gain: float = 0.0  # bits a row that are saved
     parts: bool = False
-    alone: bool = False
+    alone: bool = False  # rows that the expression does not give exactly have their value apart
 
     @property
     def column(self) -> str:

@@ -24,17 +24,12 @@ MONDAY = 4 * DAY  # the first one after 1970 began, in seconds
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """*Sensitive*. Columns that have positions: numbers, categories that stand for some, times in seconds since 1970.
-
-    Attributes:
-        rows: the sampled rows, in a random order, shape (n,).
-        codes: categories of the sampled rows, -1 where missing, by name.
-    """
+    """*Sensitive*. Columns with positions: numbers, categories that stand for some, times in seconds since 1970."""
 
     schema: Schema
     positions: dict[str, np.ndarray]
-    rows: np.ndarray
-    codes: dict[str, np.ndarray]
+    rows: np.ndarray  # that are sampled, in a random order, shape (n,)
+    codes: dict[str, np.ndarray]  # categories of the sampled rows, -1 where missing
     units: np.ndarray
     previous: np.ndarray | None
 

@@ -25,18 +25,13 @@ LEAST_NEAR, LEAST_VALUES = 0.05, 10
 
 @dataclass(frozen=True)
 class Order:
-    """An order that all rows keep, where neither value is missing.
-
-    Attributes:
-        is_law: chance explains it badly enough for a constraint.
-        broken: the share of shuffled rows in which the lower column is above the higher one.
-    """
+    """An order that all rows keep, where neither value is missing."""
 
     low: str
     high: str
     by_day: bool
-    is_law: bool
-    broken: float
+    is_law: bool  # chance explains it badly enough for a constraint
+    broken: float  # the share of shuffled rows in which the lower column is above the higher one
 
     def inequality(self) -> Inequality:
         reason = f"every row keeps it, and about {percent(self.broken)} of rows with shuffled columns would not"

@@ -38,21 +38,6 @@ def drawn(values: Any, shares: Any) -> np.ndarray:
     return RNG.choice(np.asarray(values), N, p=shares / shares.sum())
 
 
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        (RNG.integers(0, 2, N), "levels"),
-        (RNG.integers(0, 24, N), "levels"),
-        (np.minimum(RNG.poisson(0.3, N), 4), "levels"),
-        (np.append(RNG.poisson(0.6, N - 3), [19, 21, 23]), "integer"),  # a long range, of which most is empty
-        (np.append(RNG.integers(0, 6, N - 2), [6, 7]), "integer"),  # a tail: two rows beyond all others
-        (RNG.integers(0, 5, 40), "integer"),  # too few rows to say
-    ],
-)
-def test_few_whole_numbers_that_repeat_are_levels_in_order(values: np.ndarray, kind: str) -> None:
-    assert kind_of(proposed(values)) == kind
-
-
 def codes() -> np.ndarray:
     """Numbers of shops: some of a few hundred, each as frequent as it is."""
     known = np.sort(RNG.choice(np.arange(1, 700), 220, replace=False))

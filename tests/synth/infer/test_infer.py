@@ -170,21 +170,6 @@ def test_any_column_is_proposed_as_entity_or_target_or_refused_in_a_sentence(cas
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"),
-    [
-        (RNG.normal(50, 10, N).round(), "linear"),
-        (np.exp(RNG.normal(8, 1.5, N)).round(2), "log"),
-        (np.where(RNG.random(N) < 0.9, 0, RNG.integers(1, 99999, N)), "log"),
-        (RNG.standard_cauchy(N), "log"),
-        (np.zeros(N), "linear"),
-    ],
-)
-def test_heavy_tails_are_resolved_on_a_logarithmic_scale(values: np.ndarray, scale: str) -> None:
-    column = _column(values)
-    assert getattr(column, "scale", None) == scale
-
-
-@pytest.mark.parametrize(
     ("frame", "rule"),
     [
         (pd.DataFrame({"x": [1, "a", 2.5]}), "mixes"),

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import subprocess
 import sys
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -172,21 +171,8 @@ def test_a_dtype_that_cannot_hold_the_schema_is_refused(dtype: str, fits: bool) 
 AGES = [20, 21, 20]
 
 
-@pytest.mark.parametrize(
-    "series",
-    [
-        pd.Series(AGES, dtype="int8"),
-        pd.Series(AGES, dtype="Int64"),
-        pd.Series(AGES, dtype="category"),
-        pd.Series(AGES, dtype="double[pyarrow]"),
-        pd.Series(["20", "21", "20.0"]),
-        pd.Series(["20", "21", "20"], dtype="string[pyarrow]"),
-        pd.Series([Decimal(20), 21.0, np.int8(20)], dtype=object),
-        pd.Series(AGES, dtype=pd.SparseDtype("int64", 20)),
-        pd.Series(AGES, dtype="float16"),
-    ],
-)
-def test_whole_numbers_come_in_any_dtype(series: pd.Series) -> None:
+@pytest.mark.parametrize("series", [pd.Series(AGES, dtype=pd.SparseDtype("int64", 20)), pd.Series(AGES, dtype="int8")])
+def test_a_table_that_conforms_is_another_whose_changes_stay_its_own(series: pd.Series) -> None:
     frame = pd.DataFrame({"x": series})
     frame.index = pd.Index(["a", "a", "b"])
     before = frame.copy(deep=True)
