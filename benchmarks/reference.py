@@ -24,8 +24,6 @@ from understudy.json_schemas import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BETTER = {"lower": "lower", "higher": "higher", "none": "it only describes"}
-SHARED = ("missing", "drop", "dtype", "part", "modeled", "kind")
-"""Keys that every kind of column has."""
 MOST_REPEATED = 3  # parameters that two generators share and that are written out for both
 Json = Mapping[str, Any]
 
@@ -165,35 +163,40 @@ def _limits(of: Json) -> str:
 
 
 def kinds() -> str:
-    """Kinds of columns, each with its own keys."""
-    found = _kinds()
-    rows = (
-        (f"`{kind}`", _plain(of["description"].partition("\n\n")[0]), ", ".join(f"`{key}`" for key in _own(of)))
-        for kind, of in found.items()
-    )
-    return table(("kind", "holds", "keys of its own"), rows)
+    """Kinds of columns."""
+    rows = ((f"`{kind}`", _plain(fields["description"].partition("\n\n")[0])) for kind, fields in _kinds().items())
+    return table(("kind", "holds"), rows)
 
 
 def column_keys() -> str:
     """Every key of a column once, with the kinds that have it."""
     found = _kinds()
     owners: dict[tuple[str, str], list[str]] = {}
-    values: dict[tuple[str, str], list[str]] = {}
+    values: dict[tuple[str, str], set[str]] = {}
     for kind, of in found.items():
         for key, one in of["properties"].items():
             if key != "kind":
                 same = key, one.get("description", "")
                 owners.setdefault(same, []).append(kind)
-                values.setdefault(same, []).append(value(one))
+                values.setdefault(same, set()).add(value(one))
     rows = (
-        (f"`{key}`", said, " or ".join(dict.fromkeys(values[key, said])), _owners(of, len(found)))
+        (
+            f"`{key}`",
+            said,
+            *(values[key, said] if len(values[key, said]) == 1 else ["by kind"]),
+            _owners(of, len(found)),
+        )
         for (key, said), of in owners.items()
     )
     return table(("key", "meaning", "value", "of"), rows)
 
 
 def _owners(found: list[str], n_all: int) -> str:
-    return "all" if len(found) == n_all else ", ".join(f"`{name}`" for name in found)
+    if len(found) == n_all:
+        return "all"
+    numbers = ["integer", "real", "weight"]
+    rest = found[3:] if found[:3] == numbers else found
+    return ", ".join((["numbers"] if rest != found else []) + [f"`{name}`" for name in rest])
 
 
 OF_TEXTS = """Every generator but `local` and `pategan` takes it, for columns of free text: `text = "lm"`, or a table of
@@ -219,7 +222,9 @@ def parameters() -> str:
             title = f"`{name}`" if kind is plain else f"`{name}` with epsilon"
             parts.append(f"## {title}\n\n{told}{_keys(rest, ()) if rest else 'It has no others.'}")
             shown[title] = fields
-    takers = ", ".join(f"`{name}`" for name in names() if "epsilon" in generator_class(name).with_epsilon().model_fields)
+    takers = ", ".join(
+        f"`{name}`" for name in names() if "epsilon" in generator_class(name).with_epsilon().model_fields
+    )
     of_texts = LanguageModel.model_json_schema()["properties"]
     parts.insert(0, f"## With an epsilon\n\n{takers} take these:\n\n{_keys(claim, ())}")
     parts.append(f"## The option `text`\n\n{OF_TEXTS}\n\n{_keys(of_texts, ())}")
@@ -232,10 +237,6 @@ def _kinds() -> dict[str, Json]:
     order = [one["$ref"] for one in schema["properties"]["columns"]["additionalProperties"]["oneOf"]]
     named = sorted(mapping, key=lambda kind: order.index(mapping[kind]))
     return {kind: schema["$defs"][mapping[kind].rpartition("/")[2]] for kind in named}
-
-
-def _own(of: Json) -> list[str]:
-    return [key for key in of["properties"] if key not in SHARED]
 
 
 def _sections() -> dict[str, Json]:

@@ -67,5 +67,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, also those not yet imported."""
     return list(__all__)

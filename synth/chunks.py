@@ -31,45 +31,50 @@ def permuted(places: Numbers, room: int, key: int) -> Numbers:
     """
     high = math.isqrt(room - 1) + 1 if room > 1 else 1
     low = -(-room // high)
-    keys = _mixed(np.arange(ROUNDS, dtype=np.uint64) + np.uint64(key))
-    found = _walked(places, np.uint64(high), np.uint64(low), keys)
-    outside = np.flatnonzero(found >= room)
+    keys = mix(np.arange(ROUNDS, dtype=np.uint64) + np.uint64(key) + ODD)
+    result = _walked(places, np.uint64(high), np.uint64(low), keys)
+    outside = np.flatnonzero(result >= room)
     while len(outside):
-        found[outside] = _walked(found[outside], np.uint64(high), np.uint64(low), keys)
-        outside = outside[found[outside] >= room]
-    return found
+        result[outside] = _walked(result[outside], np.uint64(high), np.uint64(low), keys)
+        outside = outside[result[outside] >= room]
+    return result
 
 
 def _walked(numbers: Numbers, high: np.uint64, low: np.uint64, keys: Numbers) -> Numbers:
     """A permutation of the numbers below `high * low`."""
     left, right = np.divmod(numbers, low)
-    for place in range(0, ROUNDS, 2):
-        left = (left + _mixed(right + keys[place]) % high) % high
-        right = (right + _mixed(left + keys[place + 1]) % low) % low
+    for round_number in range(0, ROUNDS, 2):
+        left = (left + mix(right + keys[round_number] + ODD) % high) % high
+        right = (right + mix(left + keys[round_number + 1] + ODD) % low) % low
     return left * low + right
 
 
-def _mixed(numbers: Numbers) -> Numbers:
-    """A hash of 64 bits of each number. Source: Steele, Lea and Flood 2014, SplitMix64."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(numbers: Numbers) -> Numbers:
+    """Numbers that look random, different ones for different numbers; shape as they have.
+
+    Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators" (SplitMix64).
+    """
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
 
 
 class Seen(Protocol):
     """Memory of the parts before, in places where nothing may repeat: numbers in an order, or hashes of 64 bits."""
 
-    def taken(self, place: str) -> int:
+    def taken(self, name: str) -> int:
         """The count of numbers that the parts before have taken."""
 
-    def take(self, place: str, n: int) -> None:
+    def take(self, name: str, n: int) -> None:
         """Note how many numbers this part and those before it have taken, for those after it."""
 
-    def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def among(self, name: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Flags of the values that a part before holds; shape (n,)."""
 
-    def add(self, place: str, hashes: NDArray[np.uint64]) -> None:
+    def add(self, name: str, hashes: NDArray[np.uint64]) -> None:
         """Note values of this part, for those after it."""
 
 
@@ -92,7 +97,7 @@ class Part:
         """True if the table has no other part."""
         return self.n_rows == self.n_table
 
-    def numbers(self, place: str, n: int, room: int, order: Order = "shuffled") -> NDArray[np.uint64] | None:
+    def numbers(self, name: str, n: int, room: int, order: Order = "shuffled") -> NDArray[np.uint64] | None:
         """Distinct numbers that no other part has, shape (n,); `None` where the parts before have left too few.
 
         The numbers below `room` are shuffled, and each part takes the next of them. Or they rise from part to part:
@@ -102,27 +107,27 @@ class Part:
         >>> sorted(whole.numbers("id", 4, 4).tolist()), whole.numbers("id", 5, 4)
         ([0, 1, 2, 3], None)
         """
-        start = 0 if self.seen is None else self.seen.taken(place)
+        start = 0 if self.seen is None else self.seen.taken(name)
         if n > room - start:
             return None
         if self.seen is not None:
-            self.seen.take(place, start + n)
+            self.seen.take(name, start + n)
         numbers = np.arange(start, start + n, dtype=np.uint64)
         if order == "consecutive":
             return numbers
         if order == "rising" and (share := room // max(self.n_table, start + n)):
-            return numbers * np.uint64(share) + _mixed(numbers + np.uint64(self._key(place))) % np.uint64(share)
-        return permuted(numbers, room, self._key(place))
+            return numbers * np.uint64(share) + mix(numbers + np.uint64(self._key(name)) + ODD) % np.uint64(share)
+        return permuted(numbers, room, self._key(name))
 
-    def among(self, place: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def among(self, name: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Flags of the values that a part before holds; shape (n,)."""
-        return np.zeros(len(hashes), dtype=bool) if self.seen is None else self.seen.among(place, hashes)
+        return np.zeros(len(hashes), dtype=bool) if self.seen is None else self.seen.among(name, hashes)
 
-    def add(self, place: str, hashes: NDArray[np.uint64]) -> None:
+    def add(self, name: str, hashes: NDArray[np.uint64]) -> None:
         """Note values for the parts after this one."""
         if self.seen is not None:
-            self.seen.add(place, hashes)
+            self.seen.add(name, hashes)
 
-    def _key(self, place: str) -> int:
-        digest = hashlib.blake2b(f"{self.seed}\0{place}".encode(errors="surrogatepass"), digest_size=8).digest()
+    def _key(self, name: str) -> int:
+        digest = hashlib.blake2b(f"{self.seed}\0{name}".encode(errors="surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little")

@@ -1,6 +1,6 @@
 """From a proposed schema to a declared one, and what the user thereby asserts to be public."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -114,31 +114,29 @@ def measurable(schema: Schema) -> tuple[str, ...]:
 
 def _asserted(schema: Schema, measure: Collection[str]) -> tuple[Constraint, ...]:
     """The constraints, proposals among them: no longer such, and without those that name values of what is measured."""
+
+    def values_named(constraint: Constraint) -> tuple[str, ...]:
+        if isinstance(constraint, FixedCombinations):
+            return constraint.columns
+        return (constraint.column,) if isinstance(constraint, Formula | Steps) else ()
+
     return tuple(
         constraint.model_copy(update={"proposed": None})
         for constraint in schema.constraints
-        if constraint.proposed is None or set(measure).isdisjoint(_values_named(constraint))
+        if constraint.proposed is None or set(measure).isdisjoint(values_named(constraint))
     )
-
-
-def _values_named(constraint: Constraint) -> tuple[str, ...]:
-    """Columns that cannot be measured beside the constraint: it lists their values, or computes them."""
-    if isinstance(constraint, FixedCombinations):
-        return constraint.columns
-    return (constraint.column,) if isinstance(constraint, Formula | Steps) else ()
 
 
 def _to_measure(schema: Schema, name: str) -> Any:
     """The column without what was read off a table; one that is measured already as it is."""
     _check_kept(schema, name, "measure")
     column = schema.columns[name]
-    if not column.domain is not None:
+    if column.domain is None:
         raise SchemaError(f"measure={name!r} is of kind {column.kind}, which has nothing to measure; do not name it")
     return column.to_measure()
 
 
 def _to_measure_spikes(schema: Schema, columns: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The column without the frequent values that were read off a table."""
     _check_kept(schema, name, "measure_spikes")
     if not schema.columns[name].is_number:
         raise SchemaError(
@@ -175,39 +173,29 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
     """Limits that a declaration asserts though they may have been read off a table."""
     if proposed.status == "declared":
         return []
-    found: list[tuple[str | None, str]] = [
+    warnings: list[tuple[str | None, str]] = [
         (name, f"{limit} may have been read off the table: {told}")
         for name, column in declared.columns.items()
         if not (column.drop or column.is_measured)
         for limit, told in column.read_off()
     ]
     if declared.entity is not None:
-        found += [(None, f"{key} may have been read off the table") for key in _of_entities(proposed, declared)]
-    found += [
+        keys = ("constant_in_entity", "order", "nondecreasing_in_entity")
+        values = {key: getattr(declared, key) for key in keys if getattr(declared, key)}
+        taken = [key for key, value in values.items() if key == keys[0] or value == getattr(proposed, key)]
+        warnings += [(None, f"{key} may have been read off the table") for key in ("max_rows_per_unit", *taken)]
+    warnings += [
         (name, "how it is modeled may have been read off the table: its limits and pairs may be one unit's own")
         for name, modeled in modeled_in(proposed).items()
         if modeled.proposed is not None and name in modeled_in(declared)
     ]
     kept = set(map(str, declared.constraints))
-    found += [
-        (None, f"`infer` proposed from the table that {constraint}, and nobody has confirmed that{_told(constraint)}")
-        for constraint in proposed.constraints
-        if constraint.proposed is not None and str(constraint) in kept
-    ]
-    return found
-
-
-def _told(constraint: Constraint) -> str:
-    return "; the rarest may be one unit's own" if isinstance(constraint, FixedCombinations) else ""
-
-
-def _of_entities(proposed: Schema, declared: Schema) -> Iterator[str]:
-    """Keys about an entity's rows that a declaration takes over as they were proposed."""
-    yield "max_rows_per_unit"
-    for key in ("constant_in_entity", "order", "nondecreasing_in_entity"):
-        value = getattr(declared, key)
-        if value and (key == "constant_in_entity" or value == getattr(proposed, key)):
-            yield key
+    for constraint in proposed.constraints:
+        if constraint.proposed is not None and str(constraint) in kept:
+            rarest = "; the rarest may be one unit's own" if isinstance(constraint, FixedCombinations) else ""
+            text = f"`infer` proposed from the table that {constraint}, and nobody has confirmed that{rarest}"
+            warnings.append((None, text))
+    return warnings
 
 
 def _of_constraint(constraint: Constraint) -> str:

@@ -21,6 +21,7 @@ is an internal error, exit code 4.
 
 import difflib
 from collections.abc import Iterable
+from typing import NoReturn
 
 
 class UnderstudyError(Exception):
@@ -69,6 +70,14 @@ class TableNote(UserWarning):
 
 class MissingExtra(UnderstudyError, ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
+
+
+def raise_alone(error: Exception) -> NoReturn:
+    """Raise an error without the one that led to it, whose text may be a cell or a password."""
+    try:
+        raise error from None
+    finally:
+        error.__context__ = None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -41,8 +41,8 @@ def entries(kind: str) -> Mapping[str, str]:
 @cache
 def load(kind: str) -> Mapping[str, Any]:
     """The objects of a kind by name, imported now."""
-    made = {}
+    missing = {}
     for name, where in entries(kind).items():
         module, _, attribute = where.partition(":")
-        made[name] = getattr(importlib.import_module(module), attribute)
-    return MappingProxyType(made)
+        missing[name] = getattr(importlib.import_module(module), attribute)
+    return MappingProxyType(missing)

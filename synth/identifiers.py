@@ -22,7 +22,7 @@ ALPHABETS = {
 
 
 def generate(
-    column: IdentifierColumn, n: int, rng: np.random.Generator, part: Part | None = None, place: str = ""
+    column: IdentifierColumn, n: int, rng: np.random.Generator, part: Part | None = None, name: str = ""
 ) -> np.ndarray:
     """Distinct identifiers, shape (n,): int64 for a column with bounds, else an object array of texts.
 
@@ -30,7 +30,7 @@ def generate(
     ['P-79', 'P-69', 'P-37']
     """
     part = Part.whole(n, rng) if part is None else part
-    numbers = part.numbers(place, n, room_of(column), column.dealt)
+    numbers = part.numbers(name, n, room_of(column), column.dealt)
     if numbers is None:
         raise _too_few(column)
     return named(column, numbers, rng)
@@ -103,12 +103,12 @@ def named(column: IdentifierColumn, numbers: np.ndarray, rng: np.random.Generato
     alphabets = positions(column.template or "")
     told = _told(column.template or "")
     characters = np.empty((len(numbers), len(alphabets)), dtype=np.uint32)
-    for place, alphabet in enumerate(alphabets):
-        if place < len(told):
-            numbers, digits = np.divmod(numbers, np.uint64(told[place]))
+    for position, alphabet in enumerate(alphabets):
+        if position < len(told):
+            numbers, digits = np.divmod(numbers, np.uint64(told[position]))
         else:
             digits = rng.integers(len(alphabet), size=len(numbers), dtype=np.uint64)
-        characters[:, place] = np.array([ord(character) for character in alphabet], dtype=np.uint32)[digits]
+        characters[:, position] = np.array([ord(character) for character in alphabet], dtype=np.uint32)[digits]
     return _texts(characters)
 
 
@@ -123,7 +123,6 @@ def _told(template: str) -> tuple[int, ...]:
 
 
 def _texts(characters: np.ndarray) -> np.ndarray:
-    """Texts of as many characters each, shape (n,), of code points, shape (n, width)."""
     n, width = characters.shape
     if width == 0 or not characters[:, -1].all():  # NumPy takes a NUL at a text's end for no part of it
         return np.array(["".join(map(chr, row)) for row in characters.tolist()], dtype=object)

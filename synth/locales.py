@@ -65,9 +65,9 @@ def check_spoken(personal: str, locale: str) -> None:
     provider = _PROVIDERS.get(personal)
     if provider is None:
         return
-    found = str(_language(provider, locale))
+    language = str(_language(provider, locale))
     # Names go with the language: Australian ones are English. Addresses and telephones go with the country.
-    same = found == locale or (provider == "person" and found[:3] == f"{locale[:2]}_")
+    same = language == locale or (provider == "person" and language[:3] == f"{locale[:2]}_")
     if not same or (personal == "phone" and not hasattr(_provider(provider, locale), "phone_number")):
         raise ValueError(
             f"locale={locale!r} has no values for personal={personal!r} in Faker; declare another locale of the "
@@ -114,10 +114,10 @@ def iban_country(locale: str) -> str | None:
 
 def _language(provider: str, locale: str) -> str | None:
     """The locale from which Faker takes a provider where it is asked for another."""
-    found: str | None = _provider(provider, locale).__lang__
-    return found
+    language: str | None = _provider(provider, locale).__lang__
+    return language
 
 
 def _provider(name: str, locale: str) -> Any:
     providers: Any = faker(locale).factories[0].get_providers()
-    return next(found for found in providers if found.__provider__ == f"faker.providers.{name}")
+    return next(provider for provider in providers if provider.__provider__ == f"faker.providers.{name}")

@@ -90,8 +90,8 @@ class Unfinished:
     @property
     def state(self) -> dict[str, Any]:
         """The identity of this work; empty where it is nobody's."""
-        found: dict[str, Any] = read_state(self.folder / _STATE, {})
-        return found
+        state: dict[str, Any] = read_state(self.folder / _STATE, {})
+        return state
 
     def write_state(self, content: Mapping[str, Any]) -> None:
         """Replace the state; it is on the disk when this returns."""

@@ -34,19 +34,19 @@ class GivenFile:
 
 def read_given(path: Path, what: str, error: type[BadInput]) -> GivenFile:
     """A file as it is now."""
-    place = f"path={str(path)!r}"
+    shown = f"path={str(path)!r}"
     try:
         content = _content(path)
     except FileNotFoundError:
-        raise error(f"the {what} cannot be read: there {be(what)} no {what} at {place}; check the name") from None
+        raise error(f"the {what} cannot be read: there {be(what)} no {what} at {shown}; check the name") from None
     except IsADirectoryError:
-        raise error(f"the {what} cannot be read: {place} is a folder; name a file in it") from None
+        raise error(f"the {what} cannot be read: {shown} is a folder; name a file in it") from None
     except ValueError:  # a NUL character
-        raise error(f"the {what} cannot be read: {place} is no path; check the name") from None
+        raise error(f"the {what} cannot be read: {shown} is no path; check the name") from None
     except OSError as refusal:
-        raise error(f"the {what} cannot be read: {place} ({refusal.strerror}); pass a file that can") from None
+        raise error(f"the {what} cannot be read: {shown} ({refusal.strerror}); pass a file that can") from None
     if content is None:
-        raise error(f"the {what} must be a file on a disk: {place} is a pipe or a device; save it as a file")
+        raise error(f"the {what} must be a file on a disk: {shown} is a pipe or a device; save it as a file")
     return GivenFile(path, content)
 
 
@@ -99,7 +99,7 @@ def plain_toml(text: str) -> dict[str, Any]:
     {'n': 1000.0}
     """
     try:
-        content = tomllib.loads(text, parse_float=_toml_float)
+        content = tomllib.loads(text, parse_float=_float)
     except tomllib.TOMLDecodeError:
         raise
     except RecursionError:
@@ -119,47 +119,36 @@ def plain_json(content: bytes | str) -> Any:
     """
     text = content.decode("utf-8") if isinstance(content, bytes) else content
     try:
-        found = json.loads(
-            text, object_pairs_hook=_once, parse_constant=_no_number, parse_int=_json_int, parse_float=_json_float
+        parsed = json.loads(
+            text,
+            object_pairs_hook=_once,
+            parse_constant=lambda constant: _Unfit(f"{constant} is no number"),
+            parse_int=_json_int,
+            parse_float=_float,
         )
     except RecursionError:
         raise NotPlain(_TOO_DEEP) from None
-    _check(found)
-    if "\\ud" in text.lower() and not can_be_written(found):
-        raise NotPlain("a text holds half a surrogate pair")
-    return found
-
-
-def can_be_written(content: Any) -> bool:
-    """True if all texts are whole characters: JSON may hold halves of a surrogate pair, which no file can."""
-    try:
-        json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    _check(parsed)
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(parsed, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # which no file can hold
+            raise NotPlain("a text holds half a surrogate pair") from None
+    return parsed
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         raise NotPlain("a key stands twice in one object")
-    return made
-
-
-def _no_number(constant: str) -> _Unfit:
-    return _Unfit(f"{constant} is no number")
+    return result
 
 
 def _json_int(digits: str) -> int | _Unfit:
     return int(digits) if len(digits) <= len(str(-_MOST)) else _Unfit(_TOO_LARGE)
 
 
-def _json_float(digits: str) -> float | _Unfit:
-    value = float(digits)
-    return value if math.isfinite(value) else _Unfit(_TOO_LARGE)
-
-
-def _toml_float(digits: str) -> float | _Unfit:
+def _float(digits: str) -> float | _Unfit:
     value = float(digits)
     return value if digits.endswith("inf") or not math.isinf(value) else _Unfit(_TOO_LARGE)
 
@@ -172,20 +161,20 @@ def _check(content: Any) -> None:
     level, depth = [("", content)], 0
     while level:
         depth += 1
-        if depth > DEEPEST and any(isinstance(one, dict | list) for _, one in level):
+        if depth > DEEPEST and any(isinstance(value, dict | list) for _, value in level):
             raise NotPlain(_TOO_DEEP)
-        level = [below for key, one in level for below in _below(key, one)]
+        level = [below for key, value in level for below in _below(key, value)]
 
 
-def _below(key: str, one: Any) -> "list[tuple[str, Any]]":
+def _below(key: str, inner: Any) -> "list[tuple[str, Any]]":
     """The values directly within a value that have to be looked at, each with the nearest key."""
-    if isinstance(one, dict):
-        return [(name, value) for name, value in one.items() if not isinstance(value, str | float)]
-    if isinstance(one, list):
-        return [(key, value) for value in one if not isinstance(value, str | float)]
-    if isinstance(one, _Unfit):
-        raise _unfit(key, one.why)
-    if isinstance(one, int) and not -_MOST <= one < _MOST:
+    if isinstance(inner, dict):
+        return [(name, value) for name, value in inner.items() if not isinstance(value, str | float)]
+    if isinstance(inner, list):
+        return [(key, value) for value in inner if not isinstance(value, str | float)]
+    if isinstance(inner, _Unfit):
+        raise _unfit(key, inner.why)
+    if isinstance(inner, int) and not -_MOST <= inner < _MOST:
         raise _unfit(key, _TOO_LARGE)
     return []
 

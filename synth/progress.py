@@ -10,8 +10,7 @@ from typing import Any
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the share done in [0, 1], or `None` where the share is unknown."""
 
-EVERY_S = 0.2
-"""Seconds between changes of a bar while it says the same; a new label is shown at once."""
+EVERY_S = 0.2  # seconds between changes of a bar while it says the same; a new label is shown at once
 
 
 def quiet(label: str, share: float | None) -> None:

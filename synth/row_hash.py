@@ -32,6 +32,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from synth.chunks import ODD
+from synth.chunks import mix as mix
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 from synth.table.chunk import Chunk
@@ -39,11 +41,9 @@ from synth.table.rows import Rows
 
 Table = pd.DataFrame | Rows
 
-BASE = 2.0**52
-"""Whole numbers below it are counted exactly in float64, and so are their halves."""
+BASE = 2.0**52  # whole numbers below it are counted exactly in float64, and so are their halves
 MISSING, BETWEEN, DIGITS = b"-", b"|", 16
-_LEAST_EXPONENT = -900
-"""Places are not magnified further, however narrow the bounds: float64 ends there."""
+_LEAST_EXPONENT = -900  # places are not magnified further, however narrow the bounds: float64 ends there
 
 
 @dataclass(frozen=True)
@@ -76,29 +76,13 @@ def frames_of(table: Table, *names: str) -> Iterator[pd.DataFrame]:
 
 
 def content_keys(table: Table, schema: Schema) -> np.ndarray:
-    """A key for each row, equal for rows that agree in all learned columns; shape (len(table),), uint64.
-
-    Args:
-        table: *Sensitive*. In canonical form; the order of its columns does not matter.
-    """
+    """A key for each row, equal for rows that agree in all learned columns; shape (len(table),), uint64."""
     names = sorted(schema.learned)
     parts = (_digests(_rows(frame, names, schema, _texts)) for frame in frames_of(table, *names))
     return np.concatenate([words[:, 0] for words in parts])
 
 
-ABSENT = np.uint64(0)
-"""The hash of a missing cell."""
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-
-
-def mix(numbers: np.ndarray) -> np.ndarray:
-    """Numbers that look random, different ones for different numbers; shape as given, uint64.
-
-    Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators" (SplitMix64).
-    """
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(numbers ^ (numbers >> np.uint64(31)))
+ABSENT = np.uint64(0)  # the hash of a missing cell
 
 
 def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
@@ -108,7 +92,7 @@ def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
     """
     hashes = np.zeros(rows.n if isinstance(rows, Chunk) else len(rows), dtype=np.uint64)
     for name in sorted(schema.learned):
-        hashes = mix(hashes * _ODD + cell_hashes(rows, name, schema))
+        hashes = mix(hashes * ODD + cell_hashes(rows, name, schema))
     return hashes
 
 
@@ -144,7 +128,7 @@ def _hashed(cells: pd.Series, column: Any) -> np.ndarray:
     if ruler.n_digits == 1:
         places = np.rint(places * ruler.factor)
     bits = (places + 0.0).view(np.uint64)  # of zeros one
-    return np.asarray(np.where(np.isnan(places), ABSENT, mix(bits ^ _ODD)))
+    return np.asarray(np.where(np.isnan(places), ABSENT, mix(bits ^ ODD)))
 
 
 @dataclass(frozen=True)
@@ -160,9 +144,6 @@ def content_sums(table: Table, schema: Schema) -> ContentSums:
 
     Two cells are equal as two learned cells of a key are; where categories are to be measured, where their values are;
     and in identifiers, personal data and text where their texts are, to the last blank.
-
-    Args:
-        table: *Sensitive*. In canonical form.
     """
     names, sums, n_rows = sorted(schema.kept), np.zeros(4, dtype=np.uint64), 0
     for frame in frames_of(table, *names):
@@ -174,11 +155,7 @@ def content_sums(table: Table, schema: Schema) -> ContentSums:
 
 
 def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
-    """A name for each row, from what it holds and its turn among rows that hold the same; some rows at a time.
-
-    Args:
-        table: *Sensitive*. In canonical form; neither the order of its rows nor that of its columns matters.
-    """
+    """A name for each row, from what it holds and its turn among rows that hold the same; some rows at a time."""
     names, start = sorted(schema.kept), 0
     # Turns are counted among equal texts. Somebody may find two texts of one MD5, but not of a digest with a key that
     # is drawn here and forgotten.
@@ -193,11 +170,7 @@ def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
 
 
 def entity_codes(table: Table, schema: Schema) -> np.ndarray:
-    """A number for the entity of each row, from 0 in the order of first appearance, -1 where it has none; shape (n,).
-
-    Args:
-        table: *Sensitive*. In canonical form.
-    """
+    """A number for the entity of each row, in the order of first appearance, -1 where it has none; shape (n,)."""
     entity = str(schema.entity)
 
     def digests(frame: pd.DataFrame, key: bytes) -> np.ndarray:
@@ -218,9 +191,6 @@ def seeded_order(table: Table, schema: Schema, seed: int) -> np.ndarray:
 
     Its first k are a sample of k rows without replacement. Rows that are equal in all learned columns are told apart by
     their entities and free texts, so that units and texts come out alike, too.
-
-    Args:
-        table: *Sensitive*. In canonical form.
     """
     names = [name for name in (schema.entity, *schema.texts) if name is not None]
     keys = content_keys(table, schema)
@@ -230,11 +200,7 @@ def seeded_order(table: Table, schema: Schema, seed: int) -> np.ndarray:
 def drawn_order(keys: np.ndarray, seed: int, *ties: np.ndarray) -> np.ndarray:
     """Positions of the rows in a seeded random order; its first k are a sample of k rows without replacement.
 
-    Args:
-        keys: equal for equal rows, shape (n,), uint64. Equal rows are told apart by their count, so they are drawn
-            independently of each other.
-        ties: in what order equal rows are counted, the first to sort by first, shape (n,) each; without any: as they
-            stand.
+    Rows of equal keys are told apart by their count, in the order of `ties`, else as they stand.
     """
     order = np.lexsort((*reversed(ties), keys)) if ties else np.argsort(keys, kind="stable")
     ranked = keys[order]
@@ -245,9 +211,6 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
     """Flags of all rows of entities that are drawn by their names, `limit` rows at most; shape (n,).
 
     An entity of more rows is passed over.
-
-    Args:
-        table: *Sensitive*. In canonical form.
     """
     codes, salt = entity_codes(table, schema), draw_salt(seed)
     named = _text_digests(table, str(schema.entity), salt)
@@ -262,28 +225,17 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
     return np.asarray(drawn[codes])
 
 
-def is_spelled(column: Any) -> bool:
-    """True if cells of a column stand for themselves, as texts, rather than for places or members of a list."""
-    return not column.is_learned or (column.is_categorical and column.is_measured)
-
-
 def tickets(keys: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
-    """The ticket of each row as a number, shape (n,), uint64.
-
-    Args:
-        keys: of the rows, shape (n,), uint64.
-        counts: how many equal rows come before each, shape (n,).
-    """
-    salt, found = draw_salt(seed).encode(), np.empty(len(keys), dtype=np.uint64)
+    """The ticket of each row as a number, shape (n,), uint64, by its key and the count of equal rows before it."""
+    salt, hashes = draw_salt(seed).encode(), np.empty(len(keys), dtype=np.uint64)
     for at in range(0, len(keys), _AT_ONCE):
         names = keys[at : at + _AT_ONCE].astype(">u8").tobytes().hex().encode()
         named = zip(range(0, len(names), DIGITS), counts[at : at + _AT_ONCE].tolist(), strict=True)
-        found[at : at + _AT_ONCE] = _digests([b"%s%s:%d" % (salt, names[i : i + DIGITS], n) for i, n in named])[:, 0]
-    return found
+        hashes[at : at + _AT_ONCE] = _digests([b"%s%s:%d" % (salt, names[i : i + DIGITS], n) for i, n in named])[:, 0]
+    return hashes
 
 
-_AT_ONCE = 1 << 18
-"""Tickets that are written out at a time."""
+_AT_ONCE = 1 << 18  # tickets that are written out at a time
 
 
 def _digests(texts: list[bytes]) -> np.ndarray:
@@ -334,9 +286,9 @@ def turns(keys: np.ndarray) -> np.ndarray:
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]][: len(keys)])
-    found = np.empty(len(keys), dtype=np.int64)
-    found[order] = np.arange(len(keys)) - np.repeat(first, np.diff(np.r_[first, len(keys)]))
-    return found
+    result = np.empty(len(keys), dtype=np.int64)
+    result[order] = np.arange(len(keys)) - np.repeat(first, np.diff(np.r_[first, len(keys)]))
+    return result
 
 
 def _rows(
@@ -350,7 +302,7 @@ def _rows(
 
 
 def _kept_texts(series: pd.Series, column: Any) -> list[pa.Array]:
-    if not is_spelled(column):
+    if column.is_learned and not (column.is_categorical and column.is_measured):
         return _texts(series, column)
     codes, distinct = pd.factorize(series)
     # Its length before each text, so that no two rows run together alike.

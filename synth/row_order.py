@@ -64,13 +64,13 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     if schema.entity is None:
         raise SchemaError("histories are of entities, and the schema names none; name the entity column")
     numbers = pd.factorize(table[schema.entity])[0]
-    held = np.flatnonzero(numbers >= 0)
+    chosen = np.flatnonzero(numbers >= 0)
     names = [name for name in schema.kept if name != schema.entity and name in table]
-    rows = table.iloc[held]
-    keys = [row_keys(rows, names), *reversed(_ranks(rows, schema)), numbers[held]]
+    rows = table.iloc[chosen]
+    keys = [row_keys(rows, names), *reversed(_ranks(rows, schema)), numbers[chosen]]
     order = np.lexsort(keys)
-    owners = numbers[held][order]
-    return Histories(held[order], np.flatnonzero(np.diff(owners, prepend=-1)))
+    owners = numbers[chosen][order]
+    return Histories(chosen[order], np.flatnonzero(np.diff(owners, prepend=-1)))
 
 
 def broken_in(table: pd.DataFrame, constraint: Constraint, schema: Schema) -> NDArray[np.bool_]:

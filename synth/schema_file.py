@@ -38,9 +38,9 @@ def read_schema(path: str | Path) -> Schema:
     return schema_of(read_given(Path(path), "schema", SchemaError))
 
 
-def schema_of(given: GivenFile) -> Schema:
+def schema_of(file: GivenFile) -> Schema:
     """The schema in a TOML file that was read."""
-    content = parse_toml(given, "schema", SchemaError)
+    content = parse_toml(file, "schema", SchemaError)
     read_off = content.pop(READ_OFF, None) is not None  # a table in files of earlier versions
     try:
         schema = build_schema(content)
@@ -50,7 +50,7 @@ def schema_of(given: GivenFile) -> Schema:
                 'status = "inferred" and pass the file to `understudy schema declare`'
             )
     except SchemaError as error:
-        raise SchemaError(f"{error} (path={str(given.path)!r})") from None
+        raise SchemaError(f"{error} (path={str(file.path)!r})") from None
     return schema
 
 
@@ -133,8 +133,8 @@ def _scalar(value: Any) -> str:
 
 def schema_json() -> dict[str, Any]:
     """The JSON Schema of a schema file, for editors and checkers."""
-    made = Schema.model_json_schema()
-    for definition in made["$defs"].values():
+    schema = Schema.model_json_schema()
+    for definition in schema["$defs"].values():
         definition.setdefault("required", [])
         if "kind" not in definition["required"]:
             definition["required"].insert(0, "kind")
@@ -143,13 +143,13 @@ def schema_json() -> dict[str, Any]:
         if "measure_spikes" in definition["properties"]:
             both = {"measure_spikes": {"const": True}, "spikes": {"minItems": 1}}
             definition["not"] = {"properties": both, "required": list(both)}
-    made["properties"][READ_OFF] = {"description": "Limits were read off a table; a declared schema has no such key."}
+    schema["properties"][READ_OFF] = {"description": "Limits were read off a table; a declared schema has no such key."}
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "understudy schema",
         "description": "What is public about one table: columns, kinds, bounds, categories, keys and the privacy unit.",
     }
-    return {**made, **head}
+    return {**schema, **head}
 
 
 def _measure_instead(definition: dict[str, Any]) -> None:

@@ -21,8 +21,7 @@ from synth.schema import Schema
 from synth.table import Table as Source
 from synth.table.rows import Rows
 
-MIN_SIDE_ROWS = 40
-"""Rows that either side needs, so that the evaluation's intervals mean something."""
+MIN_SIDE_ROWS = 40  # rows that either side needs, so that the evaluation's intervals mean something
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,32 +76,21 @@ def split_table(
         TableError: the table does not fit the schema (where nothing private is asked for), or too few rows are on one
             side; nothing was split.
     """
-    check_share(holdout_share)
+    if not 0.0 < holdout_share < 1.0:
+        raise JobError(f"holdout_share={holdout_share} must lie between 0 and 1; 0.2 is customary")
     source = table if isinstance(table, Rows) else Source.of(table)
     rows = Rows.of(source, schema, outside="clamp" if private else "refuse", folder=folder)
     inside = _keyed(rows, schema, holdout_share, seed) if private else _drawn(rows, schema, holdout_share, seed)
     train, holdout = rows.where(~inside), rows.where(inside)
-    if not any_size:
-        refuse_small_sides(len(train), len(holdout), holdout_share)
-    n_twins = int(twins(holdout, train, schema.learned).sum())
-    if isinstance(source, Rows) or not hasattr(table, "__len__") or isinstance(table, str):
-        return Split(train, holdout, n_twins, private, inside)
-    return Split(source.back(train.frame()), source.back(holdout.frame()), n_twins, private, inside)
-
-
-def check_share(holdout_share: float) -> None:
-    """Refuse a share of the holdout that no split has."""
-    if not 0.0 < holdout_share < 1.0:
-        raise JobError(f"holdout_share={holdout_share} must lie between 0 and 1; 0.2 is customary")
-
-
-def refuse_small_sides(n_train: int, n_holdout: int, holdout_share: float) -> None:
-    """Refuse sides on which an evaluation would mean nothing."""
-    if min(n_train, n_holdout) < MIN_SIDE_ROWS:
+    if not any_size and min(len(train), len(holdout)) < MIN_SIDE_ROWS:
         raise TableError(
             f"train and holdout need at least {MIN_SIDE_ROWS} rows each, which this table does not give at "
             f"holdout_share={holdout_share}; use a larger table or a share nearer to 0.5"
         )
+    n_twins = int(twins(holdout, train, schema.learned).sum())
+    if isinstance(source, Rows) or not hasattr(table, "__len__") or isinstance(table, str):
+        return Split(train, holdout, n_twins, private, inside)
+    return Split(source.back(train.frame()), source.back(holdout.frame()), n_twins, private, inside)
 
 
 def halves(frame: pd.DataFrame, schema: Schema, *, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -138,12 +126,6 @@ def _hashable(column: pd.Series) -> pd.Series:
     return column
 
 
-def unit_column(schema: Schema) -> str | None:
-    """The column whose text names the unit that goes to one side as a whole; `None` where its content names a row."""
-    named = (name for name in schema.kept if schema.columns[name].is_identifier)
-    return schema.entity or next((name for name in named if not schema.columns[name].missing), None)
-
-
 def side_salt(seed: int) -> str:
     """The salt of a split: it stands before a unit's name in the text whose MD5 decides on its side."""
     return f"understudy.split {seed}\n"
@@ -169,8 +151,9 @@ def _keyed(rows: Rows, schema: Schema, share: float, seed: int) -> np.ndarray:
         digests = (hashlib.md5(f"{salt}{unit}".encode(), usedforsecurity=False).hexdigest() for unit in units)
         return np.array([digest < bound for digest in digests], dtype=bool)
 
-    name = unit_column(schema)
-    if name is None:
+    named = (name for name in schema.kept if schema.columns[name].is_identifier)
+    name = schema.entity or next((name for name in named if not schema.columns[name].missing), None)
+    if name is None:  # what a row holds is its name
         return np.concatenate([inside(names) for names in row_names(rows, schema)])
     sides = []
     for frame in rows.frames(name):

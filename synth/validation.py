@@ -85,20 +85,20 @@ def read_toml(path: Path, what: str, error: type[BadInput]) -> dict[str, Any]:
     return parse_toml(read_given(path, what, error), what, error)
 
 
-def parse_toml(given: GivenFile, what: str, error: type[BadInput]) -> dict[str, Any]:
+def parse_toml(file: GivenFile, what: str, error: type[BadInput]) -> dict[str, Any]:
     """The content of a TOML file that was read."""
-    place, none = f"path={str(given.path)!r}", f"the {what} {be(what)} not TOML"
+    shown, none = f"path={str(file.path)!r}", f"the {what} {be(what)} not TOML"
     try:
         # As files of text are read: TOML itself takes no lone carriage return.
-        text = given.content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        text = file.content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         return plain_toml(text)
     except UnicodeDecodeError:
-        raise error(f"{none}, which is UTF-8 text: {place}; save it as UTF-8") from None
+        raise error(f"{none}, which is UTF-8 text: {shown}; save it as UTF-8") from None
     except NotPlain as fault:
-        raise error(f"the {what} cannot be used: {place}: {fault}; correct it there") from None
+        raise error(f"the {what} cannot be used: {shown}: {fault}; correct it there") from None
     except tomllib.TOMLDecodeError as fault:
         message = str(fault)
-        raise error(f"{none}: {place}: {message[:1].lower()}{message[1:]}; correct it there") from None
+        raise error(f"{none}: {shown}: {message[:1].lower()}{message[1:]}; correct it there") from None
 
 
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
@@ -133,11 +133,11 @@ def _in_words(message: str) -> str:
     >>> _in_words("Tuple should have at least 1 item after validation, not 0")
     'list should have at least 1 item, not 0'
     """
-    said = message[:1].lower() + message[1:]
+    text = message[:1].lower() + message[1:]
     words = {"tuple": "list", "dictionary": "table", "string": "text", " after validation": ""}
     for theirs, ours in words.items():
-        said = said.replace(theirs, ours)
-    return said.partition(" or instance of")[0]
+        text = text.replace(theirs, ours)
+    return text.partition(" or instance of")[0]
 
 
 def _unknown_tag(where: str, context: Mapping[str, Any]) -> str:

@@ -8,15 +8,6 @@ from synth.constraints.dependencies import Dependency, combinations_of_held, dep
 from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique, check
 
 __all__ = [
-    "Constraint",
-    "Dependency",
-    "FixedCombinations",
-    "Formula",
-    "Inequality",
-    "Steps",
-    "Unique",
-    "check",
-    "combinations_of_held",
-    "dependencies",
-    "equivalents",
-]
+    "Constraint", "Dependency", "FixedCombinations", "Formula", "Inequality", "Steps", "Unique", "check",
+    "combinations_of_held", "dependencies", "equivalents",
+]  # fmt: skip

@@ -40,9 +40,9 @@ def equivalents(
         if is_open and len(names & set(constant)) != 1 and len(set(each.mapping.values())) == len(each.mapping):
             links.setdefault(each.determinant, []).append(each)
     dependents: dict[str, Dependency] = {}
-    for held in sorted(links, key=lambda name: _rank(name, columns[name], first)):
-        if held not in dependents:
-            dependents |= _reached(held, links)
+    for determinant in sorted(links, key=lambda name: _rank(name, columns[name], first)):
+        if determinant not in dependents:
+            dependents |= _reached(determinant, links)
     return dependents
 
 
@@ -53,9 +53,9 @@ def dependencies(constraints: Sequence[Constraint], computed: Mapping[str, Depen
     """
     waiting: dict[tuple[str, str], Dependency] = {}
     for each in _listed(constraints):
-        one = _held(each, computed)
-        if one.determinant != one.dependent and (one.dependent, one.determinant) not in waiting:
-            waiting.setdefault((one.determinant, one.dependent), one)
+        rule = _held(each, computed)
+        if rule.determinant != rule.dependent and (rule.dependent, rule.determinant) not in waiting:
+            waiting.setdefault((rule.determinant, rule.dependent), rule)
     placed = []
     while waiting:
         unknown = {dependent for _, dependent in waiting}
@@ -74,8 +74,8 @@ def combinations_of_held(
     kept = set()
     for combination in constraint.combinations:
         row: dict[str, set[Value | None]] = {name: set() for name in names}
-        for name, held, value in zip(constraint.columns, replaced, combination, strict=True):
-            row[held].add(inverse[name].get(value) if name in inverse else value)
+        for name, determinant, value in zip(constraint.columns, replaced, combination, strict=True):
+            row[determinant].add(inverse[name].get(value) if name in inverse else value)
         values = [next(iter(known)) for known in row.values() if len(known) == 1]
         if len(values) == len(names) and None not in values:
             kept.add(tuple(value for value in values if value is not None))
@@ -95,13 +95,13 @@ def _rank(name: str, column: Any, first: Sequence[str]) -> tuple[int, bool, bool
     return first.index(name) if name in first else len(first), not column.is_ordered, not column.is_categorical
 
 
-def _reached(held: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, Dependency]:
+def _reached(determinant: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, Dependency]:
     """Columns that a column determines along links that hold both ways."""
     ends: dict[str, Dependency] = {}
-    waiting = list(links[held])
+    waiting = list(links[determinant])
     while waiting:
         each = waiting.pop(0)
-        if each.dependent != held and each.dependent not in ends:
+        if each.dependent != determinant and each.dependent not in ends:
             ends[each.dependent] = each
             waiting += [_composed(each, further) for further in links.get(each.dependent, ())]
     return ends

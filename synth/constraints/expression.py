@@ -25,8 +25,7 @@ import numpy as np
 
 from synth.errors import nearest
 
-MAX_LENGTH, MAX_NESTING = 500, 20
-"""Characters of an expression and parentheses or signs within each other at most."""
+MAX_LENGTH, MAX_NESTING = 500, 20  # characters of an expression and parentheses or signs within each other at most
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`"
     r"|(?P<symbol>[-+*/(),]))"
@@ -128,10 +127,7 @@ def evaluate(
 
 
 def _evaluate(
-    expression: Expression,
-    values: Mapping[str, np.ndarray],
-    before: Mapping[str, np.ndarray] | None,
-    micros: int,
+    expression: Expression, values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray] | None, micros: int
 ) -> np.ndarray:
     function = expression.function
     if function in (CONSTANT, COLUMN):
@@ -231,23 +227,23 @@ class _Reading:
         self._next()
 
     def sum(self, depth: int) -> Expression:
-        made = self._product(depth)
+        result = self._product(depth)
         while self.value in ("+", "-") and self.kind == "symbol":
-            made = Expression(self._taken(), (made, self._product(depth)))
-        return made
+            result = Expression(self._taken(), (result, self._product(depth)))
+        return result
 
     def unexpected(self, wanted: str) -> ValueError:
-        found = "its end" if self.kind == "end" else f"{self.text[self.start : self.start + 10]!r}"
+        token = "its end" if self.kind == "end" else f"{self.text[self.start : self.start + 10]!r}"
         return ValueError(
-            f"expression={self.text!r} has {found} where {wanted} should be; write sums and products of columns and "
+            f"expression={self.text!r} has {token} where {wanted} should be; write sums and products of columns and "
             "numbers, with names that are no plain words in backticks"
         )
 
     def _product(self, depth: int) -> Expression:
-        made = self._signed(depth)
+        result = self._signed(depth)
         while self.value in ("*", "/") and self.kind == "symbol":
-            made = Expression(self._taken(), (made, self._signed(depth)))
-        return made
+            result = Expression(self._taken(), (result, self._signed(depth)))
+        return result
 
     def _signed(self, depth: int) -> Expression:
         if depth > MAX_NESTING:
@@ -258,11 +254,11 @@ class _Reading:
             return Expression(self._taken(), (Expression(CONSTANT), self._signed(depth + 1)))
         if self.kind == "symbol" and self.value == "(":
             self._next()
-            made = self.sum(depth + 1)
+            result = self.sum(depth + 1)
             if (self.kind, self.value) != ("symbol", ")"):
                 raise self.unexpected("an operator (+ - * /) or a closing parenthesis")
             self._next()
-            return made
+            return result
         if self.kind == "number":
             number = float(self.value)
             if not math.isfinite(number):
@@ -303,9 +299,9 @@ class _Reading:
         if self.start == len(self.text):
             self.kind, self.value = "end", ""
             return
-        found = _TOKEN.match(self.text, self.end)
-        if found is None:
+        match = _TOKEN.match(self.text, self.end)
+        if match is None:
             self.kind, self.value = "unknown", ""
             return
-        self.end, self.kind = found.end(), str(found.lastgroup)
-        self.value = found[self.kind].replace("``", "`") if self.kind == "quoted" else found[self.kind]
+        self.end, self.kind = match.end(), str(match.lastgroup)
+        self.value = match[self.kind].replace("``", "`") if self.kind == "quoted" else match[self.kind]

@@ -85,23 +85,23 @@ class FixedCombinations(_Constraint):
     @field_validator("combinations", mode="before")
     @classmethod
     def _plain(cls, combinations: Any) -> Any:
-        for place, combination in enumerate(combinations if isinstance(combinations, list | tuple) else ()):
+        for position, combination in enumerate(combinations if isinstance(combinations, list | tuple) else ()):
             if not isinstance(combination, list | tuple):
-                raise ValueError(f'combination {place} is no list; write one such as [["a", 1], ["b", 2]]')
+                raise ValueError(f'combination {position} is no list; write one such as [["a", 1], ["b", 2]]')
             if not all(isinstance(value, bool | int | float | str) for value in combination):
                 raise ValueError(
-                    f"combination {place} holds a value that is no text, number, true or false; only these can "
+                    f"combination {position} holds a value that is no text, number, true or false; only these can "
                     "be listed"
                 )
-            require_plain(f"combination {place}", combination)
+            require_plain(f"combination {position}", combination)
         return combinations
 
     @model_validator(mode="after")
     def _one_value_each(self) -> Self:
-        for place, combination in enumerate(self.combinations):
+        for position, combination in enumerate(self.combinations):
             if len(combination) != len(self.columns):
                 raise ValueError(
-                    f"combination {place} has {len(combination)} values for {len(self.columns)} columns; give each "
+                    f"combination {position} has {len(combination)} values for {len(self.columns)} columns; give each "
                     "column one"
                 )
         typed = {tuple((type(value), value) for value in combination) for combination in self.combinations}
@@ -115,14 +115,14 @@ class FixedCombinations(_Constraint):
 
         Reals determine nothing: what is drawn of them is not among those listed.
         """
-        found: dict[tuple[str, str], Mapping[Value, Value]] = {}
+        result: dict[tuple[str, str], Mapping[Value, Value]] = {}
         by_column = dict(zip(self.columns, zip(*self.combinations, strict=True), strict=True))
         for pair in itertools.permutations(self.columns, 2):
             together = set(zip(by_column[pair[0]], by_column[pair[1]], strict=True))
             values = dict(together)
             if len(values) == len(together) and not any(isinstance(value, float) for value in values):
-                found[pair] = values
-        return found
+                result[pair] = values
+        return result
 
     def __str__(self) -> str:
         together = " and ".join(map(repr, self.columns))
@@ -214,7 +214,6 @@ class Steps(_Constraint):
         return self
 
     def allowed(self, levels: Sequence[Value]) -> list[tuple[Value, Value]]:
-        """The pairs of values that may follow each other."""
         pairs = itertools.product(levels, levels)
         ruled = {*self.never}
         return [
@@ -235,7 +234,7 @@ Columns = Mapping[str, Any]  # of a schema; this package comes before it
 
 def check(constraints: Sequence[Constraint], columns: Columns) -> None:
     """Refuse constraints that the columns do not allow."""
-    for place, constraint in enumerate(constraints):
+    for position, constraint in enumerate(constraints):
         try:
             _check_names(constraint, columns)
             if isinstance(constraint, Inequality):
@@ -247,7 +246,7 @@ def check(constraints: Sequence[Constraint], columns: Columns) -> None:
             elif isinstance(constraint, Steps):
                 _check_steps(constraint, columns[constraint.column])
         except ValueError as error:
-            raise ValueError(f"constraints.{place}: {error}") from None
+            raise ValueError(f"constraints.{position}: {error}") from None
     computed = [constraint.column for constraint in constraints if isinstance(constraint, Formula)]
     twice = next((name for name in computed if computed.count(name) > 1), None)
     if twice is not None:
@@ -322,11 +321,11 @@ def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None
                 "measure = true, or the constraint"
             )
         how = " (a real has a point, as in 1.0)" if column.is_number and not column.is_whole else ""
-        for place, combination in enumerate(constraint.combinations):
+        for position, combination in enumerate(constraint.combinations):
             if not column.allows(combination[index]):
                 raise ValueError(
-                    f"combination {place} has {combination[index]!r}, which column={name!r} cannot hold; correct the "
-                    f"combination{how}, or the column's declaration"
+                    f"combination {position} has {combination[index]!r}, which column={name!r} cannot hold; correct "
+                    f"the combination{how}, or the column's declaration"
                 )
 
 

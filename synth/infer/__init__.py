@@ -143,7 +143,6 @@ def _with_proposals(
     histories: bool,
     constraints: bool,
 ) -> Schema:
-    """The schema with the histories and the constraints that its rows show."""
     if not (histories or constraints):
         return schema
     # Few levels in order may be counts, and other whole numbers may number the rows of each entity.

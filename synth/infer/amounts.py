@@ -56,7 +56,6 @@ class Amounts(NamedTuple):
 
     @property
     def fields(self) -> dict[str, object]:
-        """Of a column of such numbers."""
         plain = self.form.is_plain and not self.form.plain[0].least
         return {"format": None if plain else str(self.form), "below": self.below, "above": self.above}
 
@@ -68,8 +67,8 @@ def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
     >>> read_amounts({"$4,000.00": 3, "($12.50)": 1, "$7.00": 1}).fields["format"]
     '$#,##0.00;($#,##0.00)'
     """
-    found = ((text, _ONE.fullmatch(text)) for text in counts if len(text) <= LONGEST)
-    pieces = {text: _Piece(*known.groups()) for text, known in found if known is not None}
+    matches = ((text, _ONE.fullmatch(text)) for text in counts if len(text) <= LONGEST)
+    pieces = {text: _Piece(*known.groups()) for text, known in matches if known is not None}
     cores = Counter[tuple[str, str]]()
     for text, piece in pieces.items():
         cores[piece.core] += counts[text]
@@ -108,7 +107,6 @@ def _are_limits(odd: Sequence[str], counts: Mapping[str, int]) -> bool:
 
 
 def _side(text: str) -> tuple[int, float]:
-    """Below the numbers or above them, and in what order."""
     number, bare = re.search(r"\d+(?:[.,]\d+)?", text), text.strip()
     side = 1 if bare[:1] in (">", "\u2265") or bare.endswith("+") else 0 if bare[:1] in ("<", "\u2264") else -1
     return side, float(number[0].replace(",", ".")) if number else 0.0
@@ -140,7 +138,6 @@ def _may_precede(before: str) -> bool:
 
 
 def _strict(mark: str, point: str, lakh: bool) -> re.Pattern[str]:
-    """Digits in that form, none of them a leading zero."""
     m, p = re.escape(mark), re.escape(point)
     grouped = rf"[1-9]\d?(?:{m}\d\d)*{m}\d{{3}}|[1-9]\d{{0,2}}" if lakh else rf"[1-9]\d{{0,2}}(?:{m}\d{{3}})*"
     return re.compile(rf"(?:0|{grouped if mark else '[1-9][0-9]*'})(?:{p}\d+)?|{p}\d+", re.ASCII)
@@ -166,7 +163,6 @@ def has_point_thousands(texts: Sequence[str]) -> bool:
 def _form(
     pieces: Mapping[str, _Piece], counts: Mapping[str, int], marks: tuple[str, str, bool], after: str
 ) -> tuple[NumberFormat, dict[str, Decimal]]:
-    """The format of most texts, and the number of each."""
     (mark, point, lakh), numbers = marks, dict[str, Decimal]()
     around, n_decimals = dict[tuple[int, int], Counter[tuple[str, str]]](), dict[int, list[int]]()
     for text, piece in pieces.items():

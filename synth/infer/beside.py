@@ -50,7 +50,7 @@ def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bo
 def of_times(column: Any, about: ColumnFacts) -> Any:
     """A column of days or times, those beside the line apart from all others."""
     codes, cells = pd.factorize(about.per_row)
-    if about.given.form == "time":
+    if about.raw.form == "time":
         line = cells.astype("datetime64[us]").astype(np.int64)
     else:
         line = column.instants(as_series(cast(as_objects(cells), column)[0], column)).astype(np.int64)

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from synth.infer.facts import snake
 from synth.schema.kinds.base import NEARLY_ALL
 
 MOST_CODES = 2_000  # more distinct whole numbers than this are no codes
@@ -15,8 +16,7 @@ IRREGULAR, ROUGH, UNRELATED = 0.9, 0.35, 0.5
 """Limits of codes. They fill no more of their range. Their frequencies differ by this and chance from those beside them
 (median of the logarithms), and the rank correlation with those is no higher."""
 ROUGHEST, MOST_UNRELATED = 0.7, 0.25  # the same of codes that fill their range
-HEAPED = 4.0
-"""Standard errors from which on multiples of a step are more frequent than other values."""
+HEAPED = 4.0  # standard errors from which on multiples of a step are more frequent than other values
 
 MOST_LEVELS = 24  # distinct whole numbers that are levels at most: the hours of a day are
 ROWS_A_LEVEL, LEAST_ROWS = 10, 50  # rows of each level on average at least, and of the column
@@ -27,7 +27,6 @@ FEWEST_AT_END, SHARE_AT_END = 3, 1e-4
 """Two values at one end with fewer rows each, as a number and as a share, are the tail of a longer line."""
 
 _WORDS = re.compile(r"[a-z]+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CODES = frozenset({
     "agency", "agent", "airport", "bank", "branch", "brand", "carrier", "cat", "category", "cd", "city", "cluster",
     "code", "company", "county", "cpt", "department", "dept", "district", "div", "division", "fips", "icd", "indp",
@@ -59,16 +58,12 @@ def named_code(name: str) -> bool:
     >>> named_code("zipcode"), named_code("storeNbr"), named_code("n_type"), named_code("store_visits")
     (True, True, False, False)
     """
-    words = _words(name)
+    words = _WORDS.findall(snake(name))
     if not words or words[0] in _COUNTED:
         return False
     while len(words) > 1 and words[-1] in _NUMBERED:
         words = words[:-1]
     return words[-1] in _CODES or (len(words) == 1 and words[0] in _ALONE)
-
-
-def _words(name: str) -> list[str]:
-    return _WORDS.findall(_CAMEL.sub("_", name).lower())
 
 
 def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
@@ -101,7 +96,7 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
     often = counts.sum() / len(distinct)
     if named_code(name):
         return bool(len(distinct) <= MOST_CODES and often >= OFTEN / 2)
-    words = _words(name)
+    words = _WORDS.findall(snake(name))
     is_amount = bool(words) and (words[0] in _COUNTED or not _AMOUNTS.isdisjoint(words))
     if is_amount or len(distinct) > MOST_CODES or often < OFTEN or len(distinct) < FEWEST_CODES:
         return False

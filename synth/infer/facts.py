@@ -16,6 +16,12 @@ from synth.table.arrow import dtype_of
 Role = Literal["target", "entity"] | None
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def snake(name: str) -> str:
+    return _CAMEL.sub("_", name).lower()
+
+
 _IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn)$")
 _COUNTER = re.compile(
     r"(^|[^a-z])(no|nr|num|number|nbr|index|ref|order|invoice|ticket|case|encounter|row|seq|record|id)$"
@@ -28,10 +34,10 @@ _WEIGHT = re.compile(
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column and what can be said of it without deciding on a kind. `given`: *Sensitive*. Its cells."""
+    """A column and what can be said of it without deciding on a kind. `raw`: *Sensitive*. Its cells."""
 
     name: str
-    given: RawColumn
+    raw: RawColumn
     dtype: str | None
     ordered: bool
     from_text: bool
@@ -41,36 +47,36 @@ class ColumnFacts:
     @cached_property
     def codes(self) -> np.ndarray:
         """The number of each row's value among the distinct ones, -1 where missing."""
-        if self.given.codes is not None:
-            return np.where(self.given.missing_rows, -1, self.given.codes)
-        if self.given.form == "mixed":
-            texts = [f"{type(cell).__name__} {cell}" for cell in self.given.cells]
+        if self.raw.codes is not None:
+            return np.where(self.raw.missing_rows, -1, self.raw.codes)
+        if self.raw.form == "mixed":
+            texts = [f"{type(cell).__name__} {cell}" for cell in self.raw.cells]
             codes = pd.factorize(np.array(texts, dtype=object))[0]
         else:
-            codes = pd.factorize(self.given.cells)[0]
-        return np.where(self.given.missing, -1, codes)
+            codes = pd.factorize(self.raw.cells)[0]
+        return np.where(self.raw.missing, -1, codes)
 
     @cached_property
     def present(self) -> Any:
         """The values that are not missing: distinct ones where they are text or categories."""
-        if self.given.codes is None or self.categories_declared:
-            return self.given.cells[~self.given.missing]
-        used = np.zeros(len(self.given.cells), dtype=bool)
+        if self.raw.codes is None or self.categories_declared:
+            return self.raw.cells[~self.raw.missing]
+        used = np.zeros(len(self.raw.cells), dtype=bool)
         used[self.codes[self.codes >= 0]] = True
-        return self.given.cells[used]
+        return self.raw.cells[used]
 
     @cached_property
     def per_row(self) -> Any:
         """The value of every row that has one."""
-        if self.given.codes is None:
+        if self.raw.codes is None:
             return self.present
-        return self.given.cells[self.codes[self.codes >= 0]]
+        return self.raw.cells[self.codes[self.codes >= 0]]
 
     @cached_property
     def digits(self) -> tuple[list[str], str] | None:
         """The different values as up to 14 digits each, and what follows these (".0"); `None` if there are others."""
         tail = ""
-        if self.given.form == "text":
+        if self.raw.form == "text":
             tail = ".0" if all(text.endswith(".0") for text in self.present) else ""
             texts = [str(text).removesuffix(tail) for text in self.present]
         elif self.role == "entity" or not np.array_equal(np.rint(np.clip(self.present, 0, 1e14)), self.present):
@@ -82,7 +88,7 @@ class ColumnFacts:
     @cached_property
     def numbers_per_row(self) -> np.ndarray:
         """For every row that has a value, its number among the different ones."""
-        values = self.present if self.given.codes is None else self.codes[self.codes >= 0]
+        values = self.present if self.raw.codes is None else self.codes[self.codes >= 0]
         return np.asarray(np.unique(values, return_inverse=True)[1])
 
     @property
@@ -92,12 +98,10 @@ class ColumnFacts:
 
     @cached_property
     def n_present(self) -> int:
-        """Rows that have a value."""
         return int((self.codes >= 0).sum())
 
     @cached_property
     def n_distinct(self) -> int:
-        """Different values among them."""
         return len(np.unique(self.codes[self.codes >= 0]))
 
     @property
@@ -106,18 +110,15 @@ class ColumnFacts:
 
     @property
     def unique(self) -> bool:
-        """True if no value comes twice."""
         return self.n_distinct == self.n_present
 
     @cached_property
     def named_identifier(self) -> bool:
-        """True if the name says that the column identifies something."""
-        return _IDENTIFIER.search(_CAMEL.sub("_", self.name).lower()) is not None
+        return _IDENTIFIER.search(snake(self.name)) is not None
 
     @property
     def named_counter(self) -> bool:
-        """True if the name is one that numbers go by which are given out one after the other."""
-        return _COUNTER.search(_CAMEL.sub("_", self.name).lower()) is not None
+        return _COUNTER.search(snake(self.name)) is not None
 
     @property
     def names_rows(self) -> bool:
@@ -126,11 +127,9 @@ class ColumnFacts:
 
     @property
     def named_weight(self) -> bool:
-        """True if the name is one that survey weights go by."""
         return _WEIGHT.match(self.name.lower()) is not None
 
     def common(self, default: str, *, text: bool = False) -> dict[str, Any]:
-        """Fields that columns of all kinds have."""
         fields: dict[str, Any] = {"missing": self.missing}
         dtype = "str" if text and self.dtype == "object" else self.dtype
         if dtype is not None and dtype != default:
@@ -139,31 +138,25 @@ class ColumnFacts:
 
 
 def facts_of(
-    name: str,
-    series: pd.Series,
-    given: RawColumn,
-    *,
-    from_text: bool = False,
-    all_text: bool = False,
-    role: Role = None,
+    name: str, series: pd.Series, raw: RawColumn, *, from_text: bool = False, all_text: bool = False, role: Role = None
 ) -> ColumnFacts:
     """The facts about one column. `series`: *Sensitive*. As the caller has it."""
     dtype: str | None = str(series.dtype)
-    if dtype == "object" and given.form == "mixed":
-        dtype = _of_decimals(given) or dtype
-    if dtype == "object" and given.form == "text":
+    if dtype == "object" and raw.form == "mixed":
+        dtype = _of_decimals(raw) or dtype
+    if dtype == "object" and raw.form == "text":
         dtype = None if all_text else "str" if from_text else dtype
     try:
         dtype_of(str(dtype))
     except (TypeError, ValueError, NotImplementedError):
         dtype = None
     ordered = isinstance(series.dtype, pd.CategoricalDtype) and bool(series.dtype.ordered)
-    return ColumnFacts(name, given, dtype, ordered, from_text, role)
+    return ColumnFacts(name, raw, dtype, ordered, from_text, role)
 
 
-def _of_decimals(given: RawColumn) -> str | None:
+def _of_decimals(raw: RawColumn) -> str | None:
     """The dtype of Python's decimals, with room for 21 digits before the point; `None` where it does not hold them."""
-    cells = given.cells[~given.missing]
+    cells = raw.cells[~raw.missing]
     if not len(cells) or not all(type(cell) is Decimal and cell.is_finite() and cell.adjusted() < 20 for cell in cells):
         return None
     decimals = max(0, *(-int(cell.as_tuple().exponent) for cell in cells))

@@ -46,7 +46,7 @@ LEAST_VALUES = 2  # different values beside such a text that say what a column h
 
 
 def missing_texts_of(
-    looked: Mapping[str, RawColumn], said: Collection[str], readable: Collection[str], roles: Collection[str]
+    looked: Mapping[str, RawColumn], listed: Collection[str], readable: Collection[str], roles: Collection[str]
 ) -> tuple[str, ...]:
     """Texts of a table that stand for a missing value, most frequent first; the empty one where there is nothing.
 
@@ -55,54 +55,50 @@ def missing_texts_of(
     or of the entity, and these hold texts.
     `looked`: *Sensitive*. Every column, by name.
     """
-    if isinstance(said, str):
-        raise SchemaError(f"missing_values={said!r} must be a list of texts; write [{said!r}]")
-    used = {name: _used(given) for name, given in looked.items() if given.form == "text"}
-    found, values = set[str](), set[str]()
+    if isinstance(listed, str):
+        raise SchemaError(f"missing_values={listed!r} must be a list of texts; write [{listed!r}]")
+    used = {name: _used(raw) for name, raw in looked.items() if raw.form == "text"}
+    missing, values = set[str](), set[str]()
     for name, texts in used.items():
-        words = {text for text in texts if text.strip().lower() in MISSING_TEXTS or text in said}
+        words = {text for text in texts if text.strip().lower() in MISSING_TEXTS or text in listed}
         if name in readable and words and _tells(sorted(texts - words)):
-            found |= words
+            missing |= words
         elif name in roles:
             values |= words
-    tokens = (found - values) | set(said)
+    tokens = (missing - values) | set(listed)
     counts = Counter[str]()
-    for given in looked.values():
-        if given.form == "text":
-            counts.update({text: n for text, n in _counts(given).items() if text in tokens})
-        counts[""] += int(given.missing_rows.sum())
+    for raw in looked.values():
+        if raw.form == "text":
+            counts.update({text: n for text, n in _counts(raw).items() if text in tokens})
+        counts[""] += int(raw.missing_rows.sum())
     if not tokens:
         return ("",)
-    known = [text for text in (*sorted(tokens), "") if counts[text] or text in said]
+    known = [text for text in (*sorted(tokens), "") if counts[text] or text in listed]
     return tuple(sorted(dict.fromkeys(known), key=lambda text: -counts[text]))
 
 
-def texts_of_mixed(given: RawColumn) -> np.ndarray | None:
-    """The texts of numbers and odd texts in a column of objects, as spreadsheets have them; `None` where it is none."""
-    if given.form != "mixed" or not any(isinstance(cell, str) for cell in given.cells):
+def texts_of_mixed(raw: RawColumn) -> np.ndarray | None:
+    if raw.form != "mixed" or not any(isinstance(cell, str) for cell in raw.cells):
         return None
-    shown = [None if gone else cell_text(c, _NUMBER) for c, gone in zip(given.cells, given.missing_rows, strict=True)]
+    shown = [None if gone else cell_text(c, _NUMBER) for c, gone in zip(raw.cells, raw.missing_rows, strict=True)]
     counts = Counter(text for text in shown if text is not None and text.strip().lower() not in MISSING_TEXTS)
     return as_objects(shown) if counts and read_amounts(counts) is not None else None
 
 
-def numbers_beside(given: RawColumn, tokens: Collection[str]) -> bool:
-    """True if a column of texts holds numbers and texts that stand for a missing value."""
-    if given.form != "text":
+def numbers_beside(raw: RawColumn, tokens: Collection[str]) -> bool:
+    if raw.form != "text":
         return False
-    texts = _used(given)
+    texts = _used(raw)
     others = sorted(texts - {*tokens})
     return 0 < len(others) < len(texts) and numeric.are_numbers(others)
 
 
-def without(given: RawColumn, tokens: Collection[str]) -> RawColumn:
-    """A column of texts in which those that stand for a missing value are missing."""
-    absent = np.fromiter((text in tokens for text in given.cells), dtype=bool, count=len(given.cells))
-    return replace(given, missing=given.missing | absent)
+def without(raw: RawColumn, tokens: Collection[str]) -> RawColumn:
+    absent = np.fromiter((text in tokens for text in raw.cells), dtype=bool, count=len(raw.cells))
+    return replace(raw, missing=raw.missing | absent)
 
 
 def _tells(texts: list[str]) -> bool:
-    """True if texts are all numbers, or all times."""
     if len(texts) < LEAST_VALUES:
         return False
     return (
@@ -112,22 +108,21 @@ def _tells(texts: list[str]) -> bool:
     )
 
 
-def _counts(given: RawColumn) -> Counter[str]:
-    codes = np.arange(len(given.cells)) if given.codes is None else given.codes
-    n_rows: list[int] = np.bincount(codes[codes >= 0], minlength=len(given.cells)).tolist()
+def _counts(raw: RawColumn) -> Counter[str]:
+    codes = np.arange(len(raw.cells)) if raw.codes is None else raw.codes
+    n_rows: list[int] = np.bincount(codes[codes >= 0], minlength=len(raw.cells)).tolist()
     counts: Counter[str] = Counter()
-    for text, n in zip(given.cells.tolist(), n_rows, strict=True):
+    for text, n in zip(raw.cells.tolist(), n_rows, strict=True):
         counts[text] += n
     return counts
 
 
-def _used(given: RawColumn) -> set[str]:
-    return {text for text, n in _counts(given).items() if n and text}
+def _used(raw: RawColumn) -> set[str]:
+    return {text for text, n in _counts(raw).items() if n and text}
 
 
 def is_long_list(column: Column, about: ColumnFacts) -> bool:
-    """True of categories that are many, for the rows that there are."""
-    return column.is_categorical and about.given.form == "text" and about.role is None and not _few(about)
+    return column.is_categorical and about.raw.form == "text" and about.role is None and not _few(about)
 
 
 _ALPHABETS = ("#", "A", "a", "x", "X")
@@ -167,7 +162,6 @@ TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
 def propose(about: ColumnFacts) -> Column:
-    """The proposed kind of a column, with its bounds or categories."""
     if about.role == "entity":
         return _entity(about)
     if about.n_present == 0:
@@ -175,17 +169,17 @@ def propose(about: ColumnFacts) -> Column:
     if about.names_rows and about.n_present > 1:
         return IdentifierColumn(drop=True, **about.common("object"))
     own = (kind.propose(about) for kind in KINDS.values())
-    found: Column | None = next((column for column in own if column is not None), None)
-    if found is None and about.role is None:
-        found = personal.propose(about, few=_few(about))
-    if found is not None:
-        return found
+    proposed: Column | None = next((column for column in own if column is not None), None)
+    if proposed is None and about.role is None:
+        proposed = personal.propose(about, few=_few(about))
+    if proposed is not None:
+        return proposed
     column = _listed(about) if about.categories_declared else _of_form(about)
     return beside.of_times(column, about) if column.is_time else column
 
 
 def _of_form(about: ColumnFacts) -> Column:
-    form = about.given.form
+    form = about.raw.form
     if form == "boolean":
         return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
     if form == "text":
@@ -195,8 +189,7 @@ def _of_form(about: ColumnFacts) -> Column:
 
 
 def _listed(about: ColumnFacts) -> Column:
-    """A column whose dtype lists its categories."""
-    form = about.given.form
+    form = about.raw.form
     if form in ("text", "integer"):
         return categorical(about, about.present.tolist(), ordered=about.ordered)
     if form == "boolean":
@@ -282,7 +275,6 @@ def _of_plain_text(about: ColumnFacts) -> Column:
 
 
 def _few(about: ColumnFacts) -> bool:
-    """True if so few texts repeat themselves that they are categories."""
     distinct, rows = about.n_distinct, about.n_present
     return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
 
@@ -325,8 +317,7 @@ def _entity(about: ColumnFacts) -> Column:
 
 
 def _identifier(about: ColumnFacts) -> Column | None:
-    """Whole numbers that are told apart as they are held, or texts."""
-    form = about.given.form
+    form = about.raw.form
     values = numeric.numbers_of(about) if form in ("text", "integer", "real") else None
     if (
         values is not None
@@ -349,7 +340,6 @@ _FALSE = ("0", "n", "no", "f", "false", "off", "-", "none")  # texts that say no
 
 
 def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) -> None:
-    """Refuse kinds that there are not, and kinds of columns that there are not."""
     for name, kind in kinds.items():
         if name not in names:
             raise SchemaError(f"kinds names column={name!r}, which the table does not have; {nearest(name, names)}")
@@ -363,7 +353,6 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
 
 
 def as_kind(about: ColumnFacts, kind: str) -> Column:
-    """The column as one of the kind that was chosen for it."""
     reason, remedy = _WHY.get(kind, ("its values have not the form of that kind", "convert it"))
     if about.n_present == 0 and kind not in ("categorical", "text"):
         column, reason, remedy = None, "it holds no value", 'choose kind="categorical"'
@@ -397,7 +386,7 @@ _WHY = {
 
 def _kept_length(about: ColumnFacts) -> int:
     """Characters that 99% of the texts have at most, to the next twenty: the longest text is nobody's business."""
-    lengths = [len(str(text)) for text in about.given.cells] or [0]
+    lengths = [len(str(text)) for text in about.raw.cells] or [0]
     return int(np.clip(20 * np.ceil(np.quantile(lengths, 0.99) / 20), 20, 20_000))
 
 
@@ -409,16 +398,16 @@ def _of_numbers(about: ColumnFacts, make: Callable[[ColumnFacts, np.ndarray], Co
 def _categorical(about: ColumnFacts) -> Column | None:
     if about.n_present == 0:
         return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
-    values = None if about.given.form == "mixed" else numeric.numbers_of(about)
-    if values is None or (about.given.form == "text" and values.dtype.kind == "f"):
-        return categorical(about, sorted(about.present), ordered=about.ordered) if about.given.form == "text" else None
+    values = None if about.raw.form == "mixed" else numeric.numbers_of(about)
+    if values is None or (about.raw.form == "text" and values.dtype.kind == "f"):
+        return categorical(about, sorted(about.present), ordered=about.ordered) if about.raw.form == "text" else None
     distinct, counts = np.unique(values, return_counts=True)
     ordered = are_levels(distinct, counts) and not named_code(about.name)
     return numeric.levels(about, values, ordered=ordered) if values.dtype.kind == "i" else None
 
 
 def _boolean(about: ColumnFacts) -> Column | None:
-    form, fields = about.given.form, about.common("boolean" if about.missing else "bool")
+    form, fields = about.raw.form, about.common("boolean" if about.missing else "bool")
     if form == "text":
         texts = sorted(sorted(about.present), key=lambda text: text.strip().lower() not in _FALSE)
         return BooleanColumn(tokens=tuple(texts), **fields) if len(texts) == 2 else None
@@ -432,7 +421,7 @@ def _datetime(about: ColumnFacts) -> Column | None:
     if column is None or not column.is_date:
         return column
     bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
-    form = column.format if about.given.form == "text" else None
+    form = column.format if about.raw.form == "text" else None
     return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
 
 

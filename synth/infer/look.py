@@ -34,7 +34,6 @@ class RawColumn:
 
     @property
     def missing_rows(self) -> np.ndarray:
-        """Flags of the missing rows, boolean."""
         return self.missing if self.codes is None else np.asarray(np.append(self.missing, True)[self.codes], dtype=bool)
 
 

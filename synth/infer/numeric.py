@@ -19,24 +19,17 @@ from synth.table.decode import INFINITY, rounded
 
 MAX_DECIMALS = 12
 EXACT_FLOAT = 2**53  # up to here every whole number is a float64
-FEW_CODES = 64
-"""So many distinct whole numbers of a column named like an identifier are codes of categories."""
+FEW_CODES = 64  # so many distinct whole numbers of a column named like an identifier are codes of categories
 MANY_ROWS = 1_000  # in so many rows, whole numbers that never repeat identify them
-ZERO_SHARE = 0.1
-"""From this share on, zeros of a column of reals are a spike that needs a place of its own."""
-FINE_STEPS = 256
-"""Up to so many steps between its bounds, a column is resolved in full on a linear scale."""
+ZERO_SHARE = 0.1  # from this share on, zeros of a column of reals are a spike that needs a place of its own
+FINE_STEPS = 256  # up to so many steps between its bounds, a column is resolved in full on a linear scale
 ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
-BEYOND_CHANCE = 0.1
-"""Share of the values that are on a step and not by chance, from which on the column has it."""
+BEYOND_CHANCE = 0.1  # share of the values that are on a step and not by chance, from which on the column has it
 EXPLAINED, ALWAYS = 0.02, 0.999
 """Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
-LEAST_STEPPED, FEWEST_STEPS = 100, 10
-"""Values that a step is told from at least, and different ones among them."""
-FEW_VALUES = 40
-"""Up to so many distinct values, each in several rows, are all there are: every one is a spike."""
-SPIKE_SHARE, LEAST_SPIKE = 0.005, 30
-"""Share of the rows, and rows, from which on a value is a spike."""
+LEAST_STEPPED, FEWEST_STEPS = 100, 10  # values that a step is told from at least, and different ones among them
+FEW_VALUES = 40  # up to so many distinct values, each in several rows, are all there are: every one is a spike
+SPIKE_SHARE, LEAST_SPIKE = 0.005, 30  # share of the rows, and rows, from which on a value is a spike
 
 # A leading zero or plus sign makes a code, not a number; so does an exponent without a sign ("12E4").
 _LONGEST = 400
@@ -82,10 +75,10 @@ def numbers_of(about: ColumnFacts) -> np.ndarray | None:
     *Sensitive*.
     """
     values: Any = about.per_row
-    if about.given.form == "text":
+    if about.raw.form == "text":
         read = of_texts(about.present, about.name) if about.from_text else None
         return None if read is None else np.asarray(read[about.numbers_per_row])
-    if about.given.form == "mixed":
+    if about.raw.form == "mixed":
         if not all(isinstance(cell, int | float | Decimal) for cell in values):
             return None
         values = np.array([float(cell) for cell in values])
@@ -97,7 +90,6 @@ def numbers_of(about: ColumnFacts) -> np.ndarray | None:
 
 
 def check_finite(name: str, values: np.ndarray) -> None:
-    """Refuse numbers that are infinite, or too far apart."""
     if np.isinf(values).any():
         raise _infinite(name)
     if not math.isfinite(float(values.max()) - float(values.min())):
@@ -120,23 +112,21 @@ def propose(about: ColumnFacts, values: np.ndarray) -> Column:
 
 
 def real(about: ColumnFacts, values: np.ndarray) -> RealColumn:
-    """A column of numbers with a fraction. Args are those of `propose`."""
     common = about.common("float64")
     apart, values = _beside(about, values)
     return RealColumn(**_fraction(about, values), **apart, **common)
 
 
 def weight(about: ColumnFacts, values: np.ndarray) -> WeightColumn:
-    """A column of survey weights. Args are those of `propose`."""
     whole = values.dtype.kind != "f"
     return WeightColumn(**_fraction(about, values), **about.common(_int64(about) if whole else "float64"))
 
 
 def _fraction(about: ColumnFacts, values: np.ndarray) -> dict[str, Any]:
     values = values.astype(np.float64)
-    decimals = decimals_of(values, about.given.digits)
+    decimals = decimals_of(values, about.raw.digits)
     if decimals is not None:
-        values, _ = rounded(values, decimals, about.given.digits)
+        values, _ = rounded(values, decimals, about.raw.digits)
     habits = habits_of(values, None if decimals is None else 10.0**-decimals)
     scale = scale_of(values, _spacing(habits, 10.0 ** -(MAX_DECIMALS if decimals is None else decimals)))
     return {"bounds": (float(values.min()), float(values.max())), "decimals": decimals, "scale": scale, **habits}
@@ -164,13 +154,11 @@ def _whole(about: ColumnFacts, values: np.ndarray) -> Column:
 
 
 def levels(about: ColumnFacts, values: np.ndarray, *, ordered: bool) -> CategoricalColumn:
-    """Categories that are whole numbers, int64, in their order. Args are those of `propose`."""
     known = tuple(np.unique(values).tolist())
     return CategoricalColumn(categories=known, ordered=ordered, **about.common(_int64(about)))
 
 
 def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
-    """Identifiers that are whole numbers, int64. Args are those of `propose`."""
     low, high = int(values.min()), int(values.max())
     # Wide enough to draw ten times as many anew where the dtype has room for them.
     wide, dtype = max(high, low + 10 ** len(str(10 * len(about.codes)))), about.dtype or "int64"
@@ -180,7 +168,6 @@ def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
 
 
 def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
-    """A column of whole numbers, int64. Args are those of `propose`."""
     apart, values = _beside(about, values)
     bounds, reals = (int(values.min()), int(values.max())), values.astype(np.float64)
     habits = habits_of(reals, 1.0)
@@ -281,14 +268,14 @@ def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...
 
 def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
     """Steps, finest first, without those that the ones around them explain."""
-    place = 1
-    while place < len(ladder) - 1:
-        (finer, of_finer), (size, share), (coarser, of_coarser) = ladder[place - 1 : place + 2]
+    step = 1
+    while step < len(ladder) - 1:
+        (finer, of_finer), (size, share), (coarser, of_coarser) = ladder[step - 1 : step + 2]
         by_chance = (finer / size - finer / coarser) / (1 - finer / coarser)
         if share < of_coarser + (of_finer - of_coarser) * by_chance + EXPLAINED:
-            del ladder[place]
+            del ladder[step]
         else:
-            place += 1
+            step += 1
     return ladder
 
 

@@ -45,11 +45,11 @@ def split_columns(
             columns[name] = frame[name]
             continue
         n = form.count("{}")
-        for place in range(n):
-            own = name if n == 1 else f"{name}, {place + 1}"
+        for position in range(n):
+            own = name if n == 1 else f"{name}, {position + 1}"
             while own in columns or (own in frame.columns and own != name):
                 own += "'"
-            parts[own] = Part(column=name, form=form, place=place)
+            parts[own] = Part(column=name, form=form, place=position)
             cells = frame[name].to_numpy(dtype=object)
             columns[own] = pd.Series(pieces_of(cells, parts[own], tokens), index=frame.index, dtype=object)
     return (pd.DataFrame(columns, copy=False) if parts else frame), parts
@@ -109,9 +109,9 @@ def _checked(literals: tuple[str, ...], numbers: Sequence[tuple[str, ...]]) -> s
     named = bool(literals[0].strip()) and not any(literal.strip() for literal in inner)  # POINT (30.1 10.2)
     if not named and not all(_BETWEEN.fullmatch(literal) for literal in inner):
         return None
-    ranges = [place for place, literal in enumerate(inner) if "-" in literal or "–" in literal]
+    ranges = [position for position, literal in enumerate(inner) if "-" in literal or "–" in literal]
     sizes = [[float(number.replace(",", "")) for number in row] for row in numbers] if ranges else []
-    if any(row[place] > row[place + 1] for row in sizes for place in ranges):
+    if any(row[position] > row[position + 1] for row in sizes for position in ranges):
         return None
     columns = list(zip(*numbers, strict=True))
     pieces = ["{}" if len(set(column)) > 1 else column[0] for column in columns]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from synth.identifiers import ALPHABETS
-from synth.infer.facts import ColumnFacts
+from synth.infer.facts import ColumnFacts, snake
 from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
 from synth.personal.formats import (
     as_text,
@@ -29,7 +29,6 @@ from synth.personal.formats import (
 from synth.schema.kinds import Column, PersonalColumn
 from synth.schema.kinds.number import exactly_up_to
 
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NUMBER_OF = r"(_?(no|nr|nbr|num|number|nummer|numero))"
 WORDS: Mapping[str, str] = {
     "email": r"(e_?mail|mail)(_?(addr(ess)?|adresse))?|courriel|correo",
@@ -59,8 +58,7 @@ def named_personal(name: str) -> str | None:
     >>> named_personal("Patient First Name"), named_personal("e-mail"), named_personal("mileage")
     ('first_name', 'email', None)
     """
-    split = _CAMEL.sub("_", name).replace("ß", "ss")
-    plain = unicodedata.normalize("NFKD", split).encode("ascii", "ignore").decode().lower()
+    plain = unicodedata.normalize("NFKD", snake(name).replace("ß", "ss")).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
     return next((what for what, pattern in _NAMES_OF_COLUMNS.items() if pattern.search(plain)), None)
 
@@ -106,7 +104,6 @@ def locale_of(personal: str, texts: Sequence[str]) -> str | None:
 
 
 def spoken(personal: str, locale: str) -> bool:
-    """True if Faker has such values of the locale."""
     try:
         check_spoken(personal, locale)
     except ValueError:
@@ -142,8 +139,8 @@ def _country_locale(text: str) -> str | None:
     return next((locale for locale in _IBAN_LOCALES if locale.endswith(country) and iban_country(locale)), None)
 
 
-def _most_common(found: Iterable[str | None]) -> str | None:
-    counts = Counter(locale for locale in found if locale is not None)
+def _most_common(values: Iterable[str | None]) -> str | None:
+    counts = Counter(locale for locale in values if locale is not None)
     return max(counts, key=lambda locale: (counts[locale], locale)) if counts else None
 
 
@@ -152,8 +149,7 @@ NUMBERS_OF_PEOPLE = ("iban", "card_number", "account_number", "national_id")
 LOOKED_AT = 2_000  # so many distinct values of a column are looked at
 NAMED, UNNAMED = 0.5, 0.9
 """Share of values that must have the form, where the column's name says so, and where it does not."""
-KNOWN = 0.3
-"""Share of values that hold a first name of some locale, where a name may be of a person or of a thing."""
+KNOWN = 0.3  # share of values that hold a first name of some locale, where a name may be of a person or of a thing
 LEAST = 5  # with fewer distinct values, the form alone says nothing
 
 _BARE = ("name", "nombre", "nome")  # names of columns that say nothing of whose name it is
@@ -182,10 +178,10 @@ class _Seen:
 
 def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
     """The column as one of personal data, in the locale that its own values speak for; `None` where it is none."""
-    if about.given.form not in ("text", "integer", "real") or about.n_present == 0:
+    if about.raw.form not in ("text", "integer", "real") or about.n_present == 0:
         return None
     seen = _Seen(_distinct(about.present), named_personal(about.name), few, bare=about.name.lower() in _BARE)
-    if about.given.form != "text" and seen.share(str.isdigit) < NAMED:
+    if about.raw.form != "text" and seen.share(str.isdigit) < NAMED:
         return None  # negative numbers and fractions name nobody
     what = _what(seen)
     return None if what is None else _column(what, seen, about)
@@ -227,7 +223,7 @@ def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 def names_owner(column: Column, about: ColumnFacts) -> bool:
     """True of numbers of people that have two rows or more each, as in a list of payments."""
-    repeats = about.given.form in ("text", "integer") and about.n_distinct <= about.n_present / 2
+    repeats = about.raw.form in ("text", "integer") and about.n_distinct <= about.n_present / 2
     return repeats and column.is_personal and column.personal in NUMBERS_OF_PEOPLE
 
 
@@ -293,11 +289,11 @@ def _column(what: str, seen: _Seen, about: ColumnFacts) -> PersonalColumn:
         fields["locale"] = locale
     elif what == "iban":
         return PersonalColumn(**fields, drop=True)  # Faker writes none of that country
-    if about.given.form != "text" and fields.get("dtype") is None:
+    if about.raw.form != "text" and fields.get("dtype") is None:
         fields["dtype"] = "Int64" if about.missing else "int64"
     if what in ("phone", "postcode", "card_number", "account_number", "national_id"):
         fields |= _template(what, seen, fields)
-    if about.given.form != "text":
+    if about.raw.form != "text":
         fields |= _wide(fields, about.missing)
     if what == "text":
         # A coarse middle of the lengths: the longest text is nobody's business.

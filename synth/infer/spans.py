@@ -36,7 +36,7 @@ _FEW, _ROWS_A_VALUE = 12, 10  # so few different texts, in so many rows each, ar
 
 def propose(about: ColumnFacts) -> Column | None:
     """A column of times of day or durations; `None` where it is none."""
-    form = about.given.form
+    form = about.raw.form
     if form == "text":
         return of_texts(about) or of_digits(about)
     return of_objects(about) if form == "mixed" else of_digits(about) if form in ("integer", "real") else None
@@ -60,7 +60,7 @@ def of_digits(about: ColumnFacts) -> Column | None:
     texts, tail = about.digits or ([""], "")
     if not all(0 < len(text) < 7 for text in texts):
         return None
-    bare = "-" if {len(text) for text in texts} not in ({4}, {6}) or about.given.form != "text" else ""
+    bare = "-" if {len(text) for text in texts} not in ({4}, {6}) or about.raw.form != "text" else ""
     numbers = np.unique(np.array(texts, dtype=np.int64))
     for form, most, seconds in (("H%M", 2400, 1), ("H%M%S", 240000, 100)):
         minutes = numbers // seconds
@@ -130,12 +130,12 @@ def _column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str
     if precision in ("ms", "us") and "f" not in form:
         form += ".%f"
     counts = line // MICROSECONDS[precision]
-    if about.given.form != "mixed":
+    if about.raw.form != "mixed":
         counts = counts[about.numbers_per_row]
     is_clock = line.min() >= 0 and line.max() <= DAY and re.match("%-?[HI](:|%M)", form)
     kind: type[SpanColumn] = ClockColumn if is_clock else DurationColumn
     fields: dict[str, Any] = dict(numeric.integer(about, counts)) | {"format": form, "precision": precision}
-    fields |= {"dtype": about.common("", text=about.given.form == "text").get("dtype")}
-    if about.given.form in ("integer", "real") and fields["dtype"] in (None, "object"):
+    fields |= {"dtype": about.common("", text=about.raw.form == "text").get("dtype")}
+    if about.raw.form in ("integer", "real") and fields["dtype"] in (None, "object"):
         fields["dtype"] = "Int64" if about.missing else "int64"
     return kind(**{key: value for key, value in fields.items() if key in kind.model_fields and key != "kind"})

@@ -14,7 +14,7 @@ from synth.errors import TableError
 from synth.infer.facts import ColumnFacts
 from synth.schema.kinds import Column, DateColumn, DatetimeColumn
 from synth.schema.kinds.date import every_of
-from synth.schema.kinds.moments import DAY, MICROSECONDS
+from synth.schema.kinds.moments import DAY, EPOCH, MICROSECONDS, write_as
 from synth.table import datetime_codec
 from synth.table.faults import Fault
 
@@ -36,6 +36,7 @@ _CLOCKS = (
 )  # fmt: skip
 _MIDNIGHT = {"H": "00", "I": "12", "M": "00", "S": "00", "p": "AM"}
 _LONGEST = 40
+_RUN = re.compile("[0-9]+|[a-zA-Z]+")
 _NAMES = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _LIKELY = re.compile(
     rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d|(\d{{4}}[-/.M]\d\d|\d\d[-/.]\d{{4}})$|(\d{{1,2}}[-/ ]?|\d{{4}}[- ]){_NAMES}|"
@@ -65,7 +66,7 @@ _YEARS = (1900, 2100)  # of digits that are days; 9999 says that there is no end
 
 def propose(about: ColumnFacts) -> Column | None:
     """A column of days or times; `None` where it is none."""
-    form = about.given.form
+    form = about.raw.form
     if form == "time":
         return of_stamps(about)
     if form == "mixed":
@@ -129,7 +130,7 @@ def _read_bare(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | N
         is_alike = len({moment.tzinfo is None for moment in moments}) == 1
         return (moments, None) if len(moments) == len(texts) and is_alike else None
     form = None
-    for candidate in _forms():
+    for candidate in _forms().get(_outline(texts[0]), ()):
         parsed = None if _parsed(texts[:1], candidate) is None else _parsed(texts, candidate)
         if parsed is not None and form is not None and parsed != moments:
             return None  # several forms, which differ in what the texts stand for
@@ -151,12 +152,21 @@ def _iso_form(texts: Sequence[str]) -> str | None:
     return f"%Y-%m-%d{first[1]}%H:%M{seconds}{zone}"
 
 
+def _outline(text: str) -> str:
+    """A text with its runs of digits, and those of letters, as one each."""
+    return _RUN.sub(lambda run: "0" if run[0][0].isdigit() else "a", text)
+
+
 @cache
-def _forms() -> tuple[str, ...]:
+def _forms() -> dict[str, list[str]]:
+    """All forms, by the outline of their texts: `strptime` compiles each anew, and there are thousands."""
     days = [*_DAYS, *(form.replace("%m", "%-m").replace("%d", "%-d") for form in _DAYS if form != "%Y%m%d")]
     clocks = [*_CLOCKS, *(clock.replace("%H", "%-H").replace("%I", "%-I") for clock in _CLOCKS if clock != "%H%M%S")]
     timed = (f"{day}{joint}{clock}" for day in days for joint in _JOINTS for clock in clocks)
-    return tuple(dict.fromkeys([*days, *_MONTHS, *timed]))
+    forms: dict[str, list[str]] = {}
+    for form in dict.fromkeys([*days, *_MONTHS, *timed]):
+        forms.setdefault(_outline(write_as(form, EPOCH)), []).append(form)
+    return forms
 
 
 def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
@@ -233,7 +243,7 @@ def _ends(about: ColumnFacts, line: np.ndarray) -> tuple[dt.datetime, dt.datetim
 def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
     """Fields that columns of all kinds have; whole numbers that Python holds as objects stay such numbers."""
     common: dict[str, Any] = about.common(default, text=text)
-    if about.given.form in ("integer", "real") and common.get("dtype") in ("object", "str"):
+    if about.raw.form in ("integer", "real") and common.get("dtype") in ("object", "str"):
         common["dtype"] = "Int64" if about.missing else "int64"
     return common
 
@@ -241,7 +251,7 @@ def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
 def of_stamps(about: ColumnFacts) -> Column:
     """A column of a datetime dtype: of days where every time is midnight and there is no zone, or one with a name."""
     wall = line = about.present.astype("datetime64[us]").astype(np.int64)
-    zone = None if about.given.zone is None else str(about.given.zone)
+    zone = None if about.raw.zone is None else str(about.raw.zone)
     if zone is not None and zone not in zoneinfo.available_timezones():
         zone = "mixed"
     if zone not in (None, "UTC", "mixed"):

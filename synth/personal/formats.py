@@ -75,8 +75,7 @@ _URL = re.compile(r"(https?://|www\.)[^\s/]+\.[^\s/]+/\S+", re.IGNORECASE)
 _PHONE = re.compile(r"(?P<number>[+(]*\d[\d ()+.,/–-]*+)(\s*+(x|ext\.?|poste)\s*\d{1,6})?", re.IGNORECASE)
 _BREAKS = ("Cc", "Zl", "Zp")
 """Line breaks and controls. Joiners, which some scripts write words with, are none."""
-PHONE_DIGITS = (5, 17)
-"""Digits of a telephone number, least and most: 15 (ITU-T E.164), and two for the way abroad."""
+PHONE_DIGITS = (5, 17)  # digits of a telephone number, least and most: 15 (ITU-T E.164), and two for the way abroad
 
 
 def is_email(text: str) -> bool:

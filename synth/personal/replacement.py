@@ -40,7 +40,7 @@ def card_numbers(template: str, numbers: np.ndarray) -> np.ndarray:
     """
     tests, n_free = _card_digits(template)
     which, inside = np.divmod(numbers, np.uint64(10**n_free))
-    powers = np.array([10**place for place in reversed(range(n_free))], dtype=np.uint64)
+    powers = np.array([10**exponent for exponent in reversed(range(n_free))], dtype=np.uint64)
     free = (inside[:, np.newaxis] // powers % np.uint64(10)).astype(np.int64)
     digits = np.concatenate([tests[which], free], axis=1)
     digits = np.concatenate([digits, luhn_digits(digits)[:, np.newaxis]], axis=1)
@@ -83,7 +83,7 @@ _MAX_ROUNDS = 20
 
 
 def generate(
-    column: PersonalColumn, n: int, rng: np.random.Generator, part: Part | None = None, place: str = ""
+    column: PersonalColumn, n: int, rng: np.random.Generator, part: Part | None = None, name: str = ""
 ) -> np.ndarray:
     """Values in the column's form and locale, shape (n,), texts as objects, `None` where missing.
 
@@ -91,7 +91,7 @@ def generate(
     ['+1 (311) 555-0115', '+1 (879) 555-0162']
     """
     part = Part.whole(n, rng) if part is None else part
-    values = _distinct(column, n, rng, part, place) if column.unique else _draw(column, n, rng)
+    values = _distinct(column, n, rng, part, name) if column.unique else _draw(column, n, rng)
     if column.missing_share:
         values[rng.random(n) < column.missing_share] = None
     return values
@@ -114,13 +114,13 @@ def capacity(column: PersonalColumn) -> int | None:
     return sum(identifiers.capacity(IdentifierColumn(template=t)) for t in templates) if templates else None
 
 
-def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, place: str) -> np.ndarray:
+def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, name: str) -> np.ndarray:
     rooms = _rooms(column)
     if rooms:
-        numbers = part.numbers(place, n, sum(rooms))
+        numbers = part.numbers(name, n, sum(rooms))
         values = None if numbers is None else _numbered(column, numbers, rng)
     else:
-        values = _remembered(column, n, rng, part, place)
+        values = _remembered(column, n, rng, part, name)
     if values is None:
         raise _too_few(column)
     return values
@@ -155,16 +155,16 @@ def _numbered(column: PersonalColumn, numbers: np.ndarray, rng: np.random.Genera
     return values
 
 
-def _remembered(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, place: str) -> np.ndarray | None:
+def _remembered(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, name: str) -> np.ndarray | None:
     """Values that neither this part nor one before holds twice; `None` where there are too few."""
-    made: dict[str, None] = {}
+    remembered: dict[str, None] = {}
     for _ in range(_MAX_ROUNDS):
-        drawn = _draw(column, max(n - len(made), 16) * 5 // 4, rng)
-        made.update(dict.fromkeys(drawn[~part.among(place, _hashes(drawn))].tolist()))
-        if len(made) >= n:
+        drawn = _draw(column, max(n - len(remembered), 16) * 5 // 4, rng)
+        remembered.update(dict.fromkeys(drawn[~part.among(name, _hashes(drawn))].tolist()))
+        if len(remembered) >= n:
             values = np.empty(n, dtype=object)
-            values[:] = list(made)[:n]
-            part.add(place, _hashes(values))
+            values[:] = list(remembered)[:n]
+            part.add(name, _hashes(values))
             return values
     return None
 

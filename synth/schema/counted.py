@@ -195,13 +195,13 @@ def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
         line = operand.span if operand.is_line else [*(numbers_of(operand.levels) or {}).values()]
         scale = operand.per_position / unit if operand.is_time else 1.0
         bounds[name] = min(line) * scale, max(line) * scale
-    found: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
-    if not np.isfinite(found).all():
+    ends: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
+    if not np.isfinite(ends).all():
         raise ValueError(
             f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "
             "of what is left in modeled.column"
         )
-    return found * unit / column.per_position if column.is_time else found
+    return ends * unit / column.per_position if column.is_time else ends
 
 
 def check_modeled(schema: "Schema") -> None:
@@ -269,8 +269,8 @@ def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":
     whole = schema.model_copy(update={"columns": columns | modeled})
     for name, left in whole.counted.columns.items():
         if name in modeled and left != of_counted.columns[name]:
-            held = modeled_in(schema)[name].model_copy(update={"column": of_counted.columns[name]})
-            modeled[name] = modeled[name].model_copy(update={"modeled": held})
+            remodeled = modeled_in(schema)[name].model_copy(update={"column": of_counted.columns[name]})
+            modeled[name] = modeled[name].model_copy(update={"modeled": remodeled})
     return whole.model_copy(update={"columns": columns | modeled})
 
 

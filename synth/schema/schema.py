@@ -42,7 +42,7 @@ class Schema(Frozen):
         default=None,
         description="Name under which a ledger keeps the budget of all versions and extracts of the table.",
     )
-    n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: a public number.")
+    n_units: int | None = Field(default=None, ge=1, description="Slots for units of privacy: public, never counted.")
     max_rows_per_unit: int = Field(default=1, ge=1, description="Rows of one entity that a private fit uses at most.")
     target: str | None = Field(default=None, description="Column that a model would predict.")
     task: TaskKind | None = Field(
@@ -109,7 +109,7 @@ class Schema(Frozen):
         roles = [("target", self.target), ("entity", self.entity), ("order", self.order)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
-        roles += [("parties", name) for held in self.parties for name in held]
+        roles += [("parties", name) for names in self.parties for name in names]
         if not all(self.parties):
             raise ValueError("a set in parties is empty; name the columns that the party holds, or leave it out")
         for role, name in roles:
@@ -179,28 +179,28 @@ class Schema(Frozen):
 
     def _check_keys(self) -> None:
         within = list[int]()
-        for place, key in enumerate(self.constraints):
+        for position, key in enumerate(self.constraints):
             if key.proposed is not None and self.status == "declared":
                 raise ValueError(
-                    f"constraints.{place} is a proposal, and a declared schema holds none; take its key proposed out, "
-                    "which asserts the constraint, or the constraint as a whole"
+                    f"constraints.{position} is a proposal, and a declared schema holds none; take its key proposed "
+                    "out, which asserts the constraint, or the constraint as a whole"
                 )
             if isinstance(key, Steps) and self.order is None:
                 raise ValueError(
-                    f"constraints.{place}: steps are from row to row, and the schema names no order; name it"
+                    f"constraints.{position}: steps are from row to row, and the schema names no order; name it"
                 )
             if not isinstance(key, Unique):
                 continue
-            within += [place] * (self.entity in key.columns)
+            within += [position] * (self.entity in key.columns)
             for name in key.columns:
                 if self.columns[name].is_identifier and name != self.entity:
                     raise ValueError(
-                        f"constraints.{place}: column={name!r} is of kind identifier, which never repeats by itself; "
-                        "take it out of the key"
+                        f"constraints.{position}: column={name!r} is of kind identifier, which never repeats by "
+                        "itself; take it out of the key"
                     )
             if key.columns == (self.entity,):
                 raise ValueError(
-                    f"constraints.{place}: an entity may have several rows, so that column={self.entity!r} repeats; "
+                    f"constraints.{position}: an entity may have several rows, so that column={self.entity!r} repeats; "
                     "name the columns that tell its rows apart, too"
                 )
         if len(within) > 1:

@@ -320,7 +320,6 @@ def _refuse_expanding(file: Any, limits: SizeLimits, shown: str) -> None:
 
 
 def _column_number(letters: bytes) -> int:
-    """The number of a column: 1 for A, 27 for AA."""
     number = 0
     for letter in letters:
         number = 26 * number + letter - 64

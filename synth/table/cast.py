@@ -38,12 +38,8 @@ def cast(
     cells: Any, column: Column, missing_texts: Iterable[str] = (), *, clamp: bool = True
 ) -> tuple[pa.Array, np.ndarray]:
     """The cells in canonical form, and the bits of the faults of each, shape (n,), uint16. *Sensitive*.
-
-    Args:
-        cells: an Arrow array of any type, or Python objects as a NumPy array.
-        column: declared.
-        missing_texts: texts that stand for a missing value, beside the empty one.
-        clamp: bring what does not fit to the nearest bound, and an unlisted category of a measured list to missing.
+    `cells`: an Arrow array of any type, or Python objects as a NumPy array.
+    `clamp`: bring what does not fit to the nearest bound, and an unlisted category of a measured list to missing.
     """
     missing_texts = frozenset({"", *missing_texts})
     if not isinstance(cells, np.ndarray):
@@ -76,7 +72,6 @@ def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
 
 
 def _digits(cells: pa.Array, column: Column) -> pa.Array:
-    """Numbers as the texts that the column reads."""
     if pa.types.is_floating(cells.type):
         cells = pa.array(cells.to_numpy(zero_copy_only=False).astype(np.float64), from_pandas=True)  # NaN is missing
         whole = cells.cast(pa.int64(), safe=False).cast(pa.string())
@@ -125,11 +120,11 @@ def _coded_texts(cells: pa.Array) -> Any:
     if not is_text(cells.type.value_type if coded else cells.type):
         return None
     try:
-        made = cells if coded else cells.dictionary_encode()
-        made.dictionary.validate(full=True)
+        coded_cells = cells if coded else cells.dictionary_encode()
+        coded_cells.dictionary.validate(full=True)
     except pa.ArrowInvalid:
         return None
-    return pa.DictionaryArray.from_arrays(made.indices.cast(pa.int32()), made.dictionary)
+    return pa.DictionaryArray.from_arrays(coded_cells.indices.cast(pa.int32()), coded_cells.dictionary)
 
 
 def to_objects(cells: pa.Array) -> np.ndarray:
@@ -394,7 +389,6 @@ def _moment(cell: Any) -> str | dt.datetime | None:
 
 
 def _of_stamp(stamp: np.datetime64) -> dt.datetime | None:
-    """The year comes first: pandas and numpy overflow, or crash, on times of far years."""
     if np.isnat(stamp) or not dt.MINYEAR <= int(stamp.astype("datetime64[Y]").astype(np.int64)) + 1970 <= dt.MAXYEAR:
         return None
     moment: dt.datetime = stamp.astype("datetime64[us]").item()

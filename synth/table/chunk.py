@@ -42,13 +42,11 @@ class Chunk:
         return Chunk({name: array.filter(mask) for name, array in self.columns.items()}, faults, n)
 
     def take(self, positions: np.ndarray) -> "Chunk":
-        """The rows at some positions, in their order."""
         where, n = pa.array(positions), len(positions)
         faults = {name: bits[positions] if bits.any() else fitting(n) for name, bits in self.faults.items()}
         return Chunk({name: array.take(where) for name, array in self.columns.items()}, faults, n)
 
     def frame(self, schema: Schema, names: Sequence[str] | None = None) -> pd.DataFrame:
-        """The rows as `conform` gives them."""
         names = list(self.columns if names is None else names)
         # No column shares memory with another table, so that none needs to be copied into a block.
         columns = {name: as_series(self.columns[name], schema.columns[name]) for name in names}
@@ -64,7 +62,6 @@ class Chunk:
         return np.asarray(np.append(distinct, attribute.n_cells - 1)[codes])
 
     def codes(self, discretizer: Any) -> np.ndarray:
-        """The codes of all attributes; shape (n, d), int16."""
         return np.column_stack([a.group[self.cells(a)].astype(np.int16) for a in discretizer.attributes])
 
 

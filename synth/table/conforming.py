@@ -33,13 +33,9 @@ class Violation:
 
 
 def conform(source: Any, schema: Schema, *, outside: Outside = "refuse", part: bool = False) -> pd.DataFrame:
-    """The table in the canonical form of its schema: kept columns, in order, each in its kind's dtype.
-
-    Args:
-        source: *Sensitive*. All that `Table.of` takes; it is not changed. Columns that the schema drops may be absent.
-        schema: what is public about it.
-        outside: "refuse" a table that does not fit, or "clamp" its cells to the nearest bound.
-        part: the rows are some of a table, which may lack or have by chance what the whole does not.
+    """The table in the canonical form of its schema: kept columns, in order, each in its kind's dtype. *Sensitive*.
+    `outside`: "refuse" a table that does not fit, or "clamp" its cells to the nearest bound.
+    `part`: the rows are some of a table, which may lack or have by chance what the whole does not.
     """
     if outside == "clamp":
         return clamp(source, schema)[0]
@@ -82,7 +78,6 @@ def readable(source: Any, schema: Schema) -> pd.DataFrame:
 
 
 def refuse(broken: Iterable[Violation]) -> None:
-    """Refuse a table for the first violation."""
     for violation in broken:
         raise TableError(str(violation))
 

@@ -3,10 +3,8 @@
 A backend's message may hold a cell that could not be read, a query, or a password. So each ends in one sentence.
 """
 
-import importlib
 import logging
 import sqlite3
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from synth.errors import MissingExtra, PlaceError, TableError
+from synth.errors import MissingExtra, PlaceError, TableError, UnderstudyError, raise_alone
 from synth.table.arrow import as_objects
 from synth.table.files import Files
 from synth.table.text_files import ROWS, Batch
@@ -48,7 +46,6 @@ class Address:
 
     @property
     def path(self) -> str:
-        """The file of a database that is one."""
         return self.url.partition("://")[2]
 
 
@@ -170,17 +167,7 @@ def _patient(url: str) -> str:
     return f"{start}?{urlencode(_PATIENCE | dict(parse_qsl(query)), quote_via=quote)}"
 
 
-_ERRORS = (
-    "duckdb:Error", "psycopg:Error", "pyspark.errors:PySparkException", "py4j.protocol:Py4JError",
-    "ibis.common.exceptions:IbisError", "ibis.common.exceptions:TableNotFound",
-    "sqlglot.errors:SqlglotError", "pyarrow:ArrowException", "sqlite3:Error", "MySQLdb:Error", "pyodbc:Error",
-    "oracledb:Error", "trino.exceptions:Error", "snowflake.connector.errors:Error",
-    "google.api_core.exceptions:GoogleAPIError", "clickhouse_connect.driver.exceptions:ClickHouseError",
-    "builtins:ConnectionRefusedError", "builtins:ConnectionResetError",
-)  # fmt: skip
-"""The roots of what drivers raise, by module; looked up among those that are loaded."""
-_AGAIN = "then start again: nothing was written"
-"""Endings of reasons that are of the server and not of the table: another start may go well."""
+_AGAIN = "then start again: nothing was written"  # of the server and not of the table: another start may go well
 _NO_TABLE = (
     "there is no such table; check the name after # in the address: what stands before its first dot is read as the "
     "name of a schema"
@@ -203,78 +190,42 @@ _NAMED = {
     "IOException": f"the file cannot be read, or another process has it open to write; check it, {_AGAIN}",
     "Py4JNetworkError": _LOST,
 }
-_LOGGERS = ("psycopg", "py4j")
+_quiet = threading.local()
+logging.getLogger("psycopg").addFilter(lambda record: not getattr(_quiet, "on", False))  # it logs who connects
 
 
 @contextmanager
 def told(shown: str) -> Iterator[None]:
-    """A block whose backend's errors end in one sentence, and in which drivers log nothing of who connects."""
-    reason = None
-    try:
-        with silent():
-            yield
-    except _roots() as error:
-        reason = _reason(error)
-    except RuntimeError as error:
-        if str(error) != "Query interrupted":  # DuckDB's error of Ctrl-C
-            raise
-        raise KeyboardInterrupt from None
-    if reason is None:
-        return
-    kind = PlaceError if _AGAIN in reason else TableError
-    refused = kind(f"the table at {shown!r} cannot be read: {reason}")
-    try:
-        raise refused from None
-    finally:
-        # A block's own error is the context of what is raised at its end, and its text may be a cell.
-        refused.__context__ = None
-
-
-_lock, _n_silent, _levels = threading.Lock(), [0], dict[str, int]()
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """A block in which drivers log nothing. Blocks may overlap; with the last one the levels are as they were."""
-    with _lock:
-        _n_silent[0] += 1
-        if _n_silent[0] == 1:
-            _levels.update({name: logging.getLogger(name).level for name in _LOGGERS})
-            for name in _LOGGERS:
-                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    """A block whose backend's errors end in one sentence: whatever a driver says may quote a cell or a password."""
+    _quiet.on = True
     try:
         yield
+        return
+    except (UnderstudyError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - of any driver
+        if str(error) == "Query interrupted":  # DuckDB's error of Ctrl-C
+            raise KeyboardInterrupt from None
+        reason = _reason(error)
     finally:
-        with _lock:
-            _n_silent[0] -= 1
-            for name, level in _levels.items() if not _n_silent[0] else ():
-                logging.getLogger(name).setLevel(level)
+        _quiet.on = False
+    kind = PlaceError if _AGAIN in reason else TableError
+    raise_alone(kind(f"the table at {shown!r} cannot be read: {reason}"))
 
 
-def _roots() -> tuple[type[BaseException], ...]:
-    named = (root.split(":") for root in _ERRORS)
-    return tuple(getattr(importlib.import_module(module), name) for module, name in named if module in sys.modules)
-
-
-def _reason(error: BaseException) -> str:
-    kind = type(error).__name__
+def _reason(error: Exception) -> str:
+    kind, text = type(error).__name__, str(error)
     if type(error).__module__.split(".")[0] == "psycopg":
         return _of_a_server(error)
     if isinstance(error, ConnectionError):
         return _LOST
     if isinstance(error, sqlite3.Error):
-        return _of_sqlite(error)
+        known = {"no such table": _NO_TABLE, "locked": _NAMED["IOException"]}
+        if isinstance(error, sqlite3.OperationalError):
+            known[""] = "SQLite refused the query; check the table or view there"
+        return next((r for part, r in known.items() if part in text), "it is no SQLite database, or is damaged; export "
+                    "it anew")  # fmt: skip
     return _NAMED.get(kind, f"the backend refused it ({kind}); check the table there")
-
-
-def _of_sqlite(error: sqlite3.Error) -> str:
-    if "no such table" in str(error):
-        return _NO_TABLE
-    if "locked" in str(error):
-        return _NAMED["IOException"]
-    if isinstance(error, sqlite3.OperationalError):
-        return "SQLite refused the query; check the table or view there"
-    return "it is no SQLite database, or is damaged; export it anew"
 
 
 def _of_a_server(error: BaseException) -> str:

@@ -66,7 +66,6 @@ def iso(text: str) -> dt.datetime | None:
 
 
 def plain(value: Any) -> dt.datetime | Fault:
-    """A Python object as a datetime, or what is wrong with it."""
     if isinstance(value, pd.Timestamp):
         return Fault.PRECISION if value.nanosecond else value.to_pydatetime()
     if isinstance(value, dt.datetime):
@@ -103,11 +102,11 @@ def in_zone(moment: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 def with_offsets(utc: np.ndarray, ahead: np.ndarray, absent: np.ndarray) -> np.ndarray:
     """Datetimes that each keep their own offset, shape (n,), object with `None` where absent."""
     wall = (utc + ahead).astype("datetime64[us]").tolist()
-    made = np.empty(len(utc), dtype=object)
+    moments = np.empty(len(utc), dtype=object)
     for index, (moment, shift) in enumerate(zip(wall, ahead.tolist(), strict=True)):
         if not absent[index] and isinstance(moment, dt.datetime):
-            made[index] = moment.replace(tzinfo=_offset(shift))
-    return made
+            moments[index] = moment.replace(tzinfo=_offset(shift))
+    return moments
 
 
 @cache
@@ -116,7 +115,6 @@ def _offset(ahead: int) -> dt.timezone:
 
 
 def texts(series: pd.Series, column: Column) -> list[str | None]:
-    """The text form of a canonical column, `None` where missing."""
     write = writer(column)
     if column.is_date and column.timezone is not None:
         series = column.in_zone(series)
@@ -124,7 +122,6 @@ def texts(series: pd.Series, column: Column) -> list[str | None]:
 
 
 def pythonic(series: pd.Series) -> list[dt.datetime | None]:
-    """A canonical column of days or times as Python datetimes, `None` where missing."""
     if series.dtype == object:
         return list(series)
     if isinstance(series.dtype, pd.DatetimeTZDtype):
@@ -136,7 +133,6 @@ def pythonic(series: pd.Series) -> list[dt.datetime | None]:
 
 
 def writer(column: Column) -> Callable[[dt.datetime], str]:
-    """The writer of one moment of the column as text."""
     if column.is_date and column.format == "%Y-%m-%d":
         return lambda moment: moment.date().isoformat()
     if column.format is None:

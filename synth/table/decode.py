@@ -178,7 +178,6 @@ def _reals(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
 
 
 def _real(text: str) -> float | Fault:
-    """A text as a float; the sign of a zero stays."""
     return float(text) if NUMBER.fullmatch(text) or INFINITY.fullmatch(text) else Fault.NUMBER
 
 
@@ -255,7 +254,6 @@ def _booleans(cells: Cells, column: Column) -> tuple[Any, Faults]:
 
 
 def _texts(cells: Cells, column: Column, clamp: bool) -> tuple[Any, Faults]:
-    """Cells as texts; of what is not learned, none can be at fault."""
     values = cells.raw.copy()
     values[cells.missing] = None
     faults: Faults = {}

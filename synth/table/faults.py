@@ -1,17 +1,13 @@
 """Faults of cells: what may be wrong with one, as a bit of a number, and in words that tell no value."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-from synth.schema.kinds import Column
-
 
 class Fault(StrEnum):
-    """A kind of fault in a cell."""
-
     NUMBER = "number"
     FRACTION = "fraction"
     INFINITE = "infinite"
@@ -39,7 +35,6 @@ GUESSED = (Fault.BOUNDS, Fault.CATEGORY, Fault.MISSING, Fault.PRECISION, Fault.F
 
 
 def bits_of(faults: Iterable[Fault]) -> np.uint16:
-    """The sum of the bits of some faults."""
     return np.uint16(sum(int(BIT[fault]) for fault in faults))
 
 
@@ -47,26 +42,13 @@ CLAMPED_BITS = bits_of(CLAMPED)
 
 
 def faults_in(bits: np.ndarray) -> list[Fault]:
-    """The faults that any of the cells has."""
     total = np.bitwise_or.reduce(bits) if len(bits) else np.uint16(0)
     return [fault for fault in Fault if total & BIT[fault]]
 
 
-def words(fault: Fault, column: Column, *, declared: bool) -> tuple[str, str]:
-    """The rule that a fault breaks and the remedy; neither tells a value."""
-    rule, remedy = _PLAIN[fault] if fault in _PLAIN else _TELLING[fault](column)
-    return rule, _OF_LIMITS if declared and fault in _LIMITS else remedy
-
-
 _OR_MISSING = "correct them, or list their text in missing_values where it stands for missing"
-
-_LIMITS = (Fault.BOUNDS, Fault.CATEGORY)
-_OF_LIMITS = (
-    'correct the table or let it be clamped (outside = "clamp" in the [table] of a job, --clamp of a command); '
-    "the limits of a declared schema are public, so they must not be set by looking at the table"
-)
-
-_PLAIN: dict[Fault, tuple[str, str]] = {
+_WORDS: dict[Fault, tuple[str, str]] = {
+    Fault.NUMBER: ("mixes in values that are not numbers, which kind={column.kind!r} needs", _OR_MISSING),
     Fault.FRACTION: (
         "holds numbers with a fraction, which kind='integer' excludes",
         "declare the column as kind='real'",
@@ -76,7 +58,12 @@ _PLAIN: dict[Fault, tuple[str, str]] = {
         "holds values that are not text, or text with a NUL character or half a surrogate pair",
         "convert or correct them",
     ),
+    Fault.BOOLEAN: ("holds values that are neither of tokens={tokens}", _OR_MISSING),
+    Fault.TIME: ("holds values that are no {column.kind} of format={form!r}", _OR_MISSING),
     Fault.CLOCK: ("holds times of day, which kind='date' excludes", "declare the column as kind='datetime'"),
+    Fault.ZONE: ("holds times with a zone where none is declared", 'set timezone to an IANA name or to "mixed"'),
+    Fault.PRECISION: ("holds numbers with more digits than decimals={column.decimals}", "raise decimals in the schema"),
+    Fault.BOUNDS: ("holds values outside bounds=[{low}, {high}]", "correct them or widen the bounds in the schema"),
     Fault.CATEGORY: ("holds values outside its categories", "correct them or add them to categories in the schema"),
     Fault.MISSING: (
         "holds missing values, which missing=false excludes",
@@ -87,42 +74,22 @@ _PLAIN: dict[Fault, tuple[str, str]] = {
         "name it as the entity in the schema, give every row its own, or set drop = true",
     ),
 }
+_TOO_FINE = "holds times finer than precision={column.precision!r}", "set a finer precision in the schema"
+_NO_OFFSET = "holds times without an offset, which timezone='mixed' needs", "write every time with its offset"
+_OF_LIMITS = (
+    'correct the table or let it be clamped (outside = "clamp" in the [table] of a job, --clamp of a command); '
+    "the limits of a declared schema are public, so they must not be set by looking at the table"
+)
 
 
-def _bounds(column: Any) -> tuple[str, str]:
-    low, high = column.bounds
-    return f"holds values outside bounds=[{low}, {high}]", "correct them or widen the bounds in the schema"
-
-
-def _precision(column: Any) -> tuple[str, str]:
-    if column.is_time:
-        return f"holds times finer than precision={column.precision!r}", "set a finer precision in the schema"
-    return f"holds numbers with more digits than decimals={column.decimals}", "raise decimals in the schema"
-
-
-def _zone(column: Any) -> tuple[str, str]:
-    if column.kind == "date" or column.timezone is None:
-        return "holds times with a zone where none is declared", 'set timezone to an IANA name or to "mixed"'
-    return "holds times without an offset, which timezone='mixed' needs", "write every time with its offset"
-
-
-def _time(column: Any) -> tuple[str, str]:
-    return f"holds values that are no {column.kind} of format={column.format or 'ISO 8601'!r}", _OR_MISSING
-
-
-def _boolean(column: Any) -> tuple[str, str]:
-    return f"holds values that are neither of tokens={list(column.tokens)}", _OR_MISSING
-
-
-def _number(column: Any) -> tuple[str, str]:
-    return f"mixes in values that are not numbers, which kind={column.kind!r} needs", _OR_MISSING
-
-
-_TELLING: dict[Fault, Callable[[Any], tuple[str, str]]] = {
-    Fault.BOUNDS: _bounds,
-    Fault.PRECISION: _precision,
-    Fault.ZONE: _zone,
-    Fault.TIME: _time,
-    Fault.BOOLEAN: _boolean,
-    Fault.NUMBER: _number,
-}
+def words(fault: Fault, column: Any, *, declared: bool) -> tuple[str, str]:
+    """The rule that a fault breaks and the remedy; neither tells a value."""
+    rule, remedy = _WORDS[fault]
+    if fault is Fault.PRECISION and column.is_time:
+        rule, remedy = _TOO_FINE
+    if fault is Fault.ZONE and column.kind != "date" and column.timezone is not None:
+        rule, remedy = _NO_OFFSET
+    low, high = getattr(column, "bounds", None) or ("", "")
+    form, tokens = getattr(column, "format", None) or "ISO 8601", list(getattr(column, "tokens", ()))
+    rule = rule.format(column=column, low=low, high=high, form=form, tokens=tokens)
+    return rule, _OF_LIMITS if declared and fault in (Fault.BOUNDS, Fault.CATEGORY) else remedy

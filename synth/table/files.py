@@ -85,7 +85,6 @@ def _suffix(path: Path) -> str | None:
 
 
 def check_suffix(path: Path, suffixes: Sequence[str] = SUFFIXES) -> str:
-    """The suffix that says how to read or write a table."""
     suffix = _suffix(path)
     if suffix not in suffixes:
         raise TableError(f"a table must be a file of {', '.join(suffixes)}: path={str(path)!r} is none; convert it")
@@ -118,7 +117,6 @@ def _open(path: Path, limits: SizeLimits) -> Files:
 
 
 def _untyped(path: Path, suffix: str, limits: SizeLimits) -> tuple[list[str], Part, tuple[str, ...]]:
-    """Names, rows and notes of a file whose columns have no types."""
     if suffix == ".jsonl":
         names = text_files.json_names(path, limits)
         return names, partial(text_files.read_json_lines, path, names, limits), ()

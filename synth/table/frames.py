@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.errors import TableError, UnderstudyError
+from synth.errors import TableError, UnderstudyError, raise_alone
 from synth.table.arrow import as_frame_column, as_one
 from synth.table.text_files import ROWS, Batch
 
@@ -63,14 +63,12 @@ def worked_out() -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - of any library, or of the steps that a user gave it
         kind = type(error).__name__
-    refused = TableError(
-        f"a table that is not worked out yet cannot be: its own library refused it ({kind}), for a reason that may "
-        "hold a cell and is not shown; collect or compute it first, and read what the library says"
+    raise_alone(
+        TableError(
+            f"a table that is not worked out yet cannot be: its own library refused it ({kind}), for a reason that may "
+            "hold a cell and is not shown; collect or compute it first, and read what the library says"
+        )
     )
-    try:
-        raise refused from None
-    finally:
-        refused.__context__ = None  # the library's error
 
 
 def in_numpy(frame: pd.DataFrame) -> pd.DataFrame:
@@ -103,7 +101,6 @@ def _as_kind(array: Any, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def as_they_are(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows as pandas has them."""
     return rows
 
 

@@ -44,7 +44,6 @@ class SizeLimits:
         )
 
     def refuse_over(self, what: str, n: int, shown: str) -> None:
-        """Refuse a table that is too large."""
         limit = {"bytes": self.n_bytes, "rows": self.n_rows, "columns": self.n_columns}[what]
         if n <= limit:
             return

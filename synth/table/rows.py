@@ -60,11 +60,8 @@ class Rows:
         cls, source: Any, schema: Schema, *, outside: Outside = "clamp", folder: Path | None = None, other: bool = False
     ) -> Self:
         """The rows of anything that `Table.of` takes, or of rows that were read under another schema.
-
-        Args:
-            outside: what is done where a cell does not fit: it is clamped, or the table is refused.
-            folder: for what does not fit into memory; `None`: that of the system's temporary files.
-            other: the rows are others than those a schema was proposed from: what that guessed refuses none of them.
+        `outside`: where a cell does not fit, it is clamped, or the table refused.
+        `other`: the rows are others than those a schema was proposed from: what that guessed refuses none of them.
         """
         allowed = GUESSED if other and schema.status == "inferred" else ()
         if isinstance(source, cls) and source._is_under(schema):
@@ -84,7 +81,6 @@ class Rows:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[Chunk], schema: Schema, folder: Path | None = None) -> Self:
-        """The rows of chunks, which are read once."""
         spool = Spool(folder)
         stored = tuple(_StoredChunk.of(chunk, spool) for chunk in chunks)
         if not stored:
@@ -108,7 +104,6 @@ class Rows:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of what does not fit into memory; `None`: that of the system's temporary files."""
         return self.stored[0].spool.folder
 
     def __len__(self) -> int:
@@ -127,7 +122,6 @@ class Rows:
         return (chunk.frame(self.schema, names or self.schema.kept) for chunk in self.chunks(*names))
 
     def frame(self, *names: str) -> pd.DataFrame:
-        """All rows in memory."""
         return pd.concat(self.frames(*names), ignore_index=True)
 
     def where(self, flags: np.ndarray) -> Self:
@@ -154,9 +148,7 @@ class Rows:
 
     def together(self, groups: np.ndarray, n_rows: int) -> Iterator["Rows"]:
         """The rows in parts of whole groups, in the order of their numbers, of about `n_rows` rows each.
-
-        Args:
-            groups: the number of each row's group, from 0 on, shape (len(self),); rows of -1 are left out.
+        `groups`: the number of each row's group, from 0 on, shape (len(self),); rows of -1 are left out.
         """
         sizes = np.bincount(groups[groups >= 0], minlength=1)
         parts = np.append((np.cumsum(sizes) - sizes) // n_rows, -1)[groups]

@@ -21,8 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from synth.errors import OutputError
 
-MOST_IN_MEMORY = 1 << 25
-"""Bytes up to which arrays are kept in memory."""
+MOST_IN_MEMORY = 1 << 25  # bytes up to which arrays are kept in memory
 _WRITTEN_BYTES = 1 << 24
 
 
@@ -37,7 +36,6 @@ class Spool:
         self._n_bytes = 0
 
     def add(self, array: pa.Array) -> int:
-        """Put an array away, and get its number."""
         if self._file is None:
             self._arrays.append(array)
             self._n_bytes += array.nbytes + (array.dictionary.nbytes if isinstance(array, pa.DictionaryArray) else 0)
@@ -53,7 +51,6 @@ class Spool:
         return len(self._places) - 1
 
     def read(self, number: int) -> pa.Array:
-        """The array of a number."""
         if self._file is None:
             return self._arrays[number]
         # Read, not mapped: pages of a mapped file count as the memory of the process.
@@ -89,8 +86,7 @@ class Disk:
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
 
-TEMPORARY = Disk()
-"""Where the system's temporary files are."""
+TEMPORARY = Disk()  # where the system's temporary files are
 
 
 def _folder(folder: Path | None) -> Path:
@@ -102,13 +98,11 @@ def _folder(folder: Path | None) -> Path:
 
 
 def nameless_file(folder: Path) -> Any:
-    """A new file without a name, unbuffered."""
     with _told(folder):
         return tempfile.TemporaryFile(dir=folder, buffering=0)
 
 
 def write(file: Any, block: NDArray[np.uint8], folder: Path) -> None:
-    """Write all of a block."""
     with _told(folder):
         while len(block):
             block = block[file.write(block.data) :]

@@ -51,16 +51,8 @@ class Table:
 
     @classmethod
     def of(cls, source: Any, *, limits: SizeLimits = IN_PARTS, named: bool = True) -> Self:
-        """The table that a source is.
-
-        Args:
-            source: a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask; a dict of columns; the path of a
-                file, of a folder or a pattern of files; the address of a table in a database.
-            limits: how large files may be.
-            named: refuse columns whose names do not tell which is which.
-
-        Raises:
-            TableError: it is none of these, or cannot be read.
+        """The table that a source is: a frame of any library, a dict of columns, a path, an address of a database.
+        `named`: refuse columns whose names do not tell which is which.
         """
         if isinstance(source, cls):
             return source
@@ -122,7 +114,6 @@ class Table:
         return concat_chunks(list(self.chunks(schema, clamp=clamp)), schema)
 
     def frame(self) -> pd.DataFrame:
-        """All rows as pandas holds them, before any schema says what they stand for."""
         if self.whole is not None:
             return in_numpy(self.whole)
         batches = [batch for part in self.parts for batch in part()]
@@ -135,12 +126,7 @@ class Table:
         return frame
 
     def map(self, function: Callable[[Iterator[Chunk]], Result], schema: Schema) -> list[Result]:
-        """The function's result for each part of the rows, worked out where these are.
-
-        Args:
-            function: of chunks; where parts are read elsewhere, it must be one that can be pickled.
-            schema: what is public about the rows.
-        """
+        """The function's result for each part of the rows, worked out where these are: pickled if that is elsewhere."""
         apply = partial(_apply, function, schema)
         return [apply(part()) for part in self.parts] if self.distributed is None else self.distributed(apply)
 
@@ -173,7 +159,6 @@ def _apply_to_part(apply: Callable[[Iterator[Batch]], Any], part: Part) -> Any:
 
 
 def _joined(arrays: Sequence[Any], kind: pa.DataType | None) -> pd.Series:
-    """Raw pieces of a column as one of pandas."""
     if not arrays:
         return pd.Series([], dtype=object)
     if not all(isinstance(array, pa.Array) for array in arrays):

@@ -56,7 +56,6 @@ class TextStream:
                 raise TableError(f"a CSV file must be text: {shown} is a {kind} file {how}; convert it")
 
     def read(self, n: int) -> bytes:
-        """The next bytes, at most so many; none at the end."""
         block = self._take(n)
         if b"\0" in block:
             raise _holds_nul(self.shown)
@@ -66,7 +65,6 @@ class TextStream:
         return block
 
     def read_line(self) -> bytes:
-        """The first line, without its end; blank where it is."""
         block = b""
         while more := self.read(1 << 16):
             block += more
@@ -108,7 +106,6 @@ def open_text(path: Path, limits: SizeLimits) -> Iterator[TextStream]:
 
 
 def csv_names(path: Path, limits: SizeLimits, delimiter: str = ",") -> list[str]:
-    """The names in the header; leading columns may have none, as row names of pandas and R have."""
     with open_text(path, limits) as stream:
         names = parse_header(stream.read_line(), stream.shown, delimiter)
     limits.refuse_over("columns", len(names), f"path={str(path)!r}")

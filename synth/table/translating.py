@@ -75,7 +75,6 @@ class TranslatedTable:
             yield chunk
 
     def columns(self, names: Sequence[str]) -> pd.DataFrame:
-        """Some columns of all rows, as they came."""
         frames = [pd.DataFrame({name: raw(batch[name]) for name in names}) for batch, _ in self._batches()]
         return pd.concat(frames, ignore_index=True)
 
@@ -84,7 +83,6 @@ class TranslatedTable:
 
 
 def raw(cells: Any) -> pd.Series:
-    """The cells of a batch as they came."""
     return pd.Series(cells, dtype=object) if isinstance(cells, np.ndarray) else as_frame_column(cells)
 
 
@@ -110,7 +108,6 @@ def _translate(columns: Mapping[str, pd.Series], schema: Schema) -> tuple[dict[s
 
 
 def in_words(counted: Mapping[str, int]) -> str:
-    """What was translated in one column."""
     return ", ".join(f"{kind}: {n:,}" for kind, n in counted.items())
 
 
@@ -130,18 +127,18 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
     sound = ~_at_fault(pd.Series(texts, dtype=object), column, missing_texts)
     lawful = {text for text, is_sound in zip(texts, sound, strict=True) if is_sound}
     chosen = {key: next((form for form in some if form[1] in lawful), None) for key, some in forms.items()}
-    made = cells.copy()
+    result = cells.copy()
     for index in np.flatnonzero(wrong):
         form = chosen[type(cells[index]), cells[index]]
         if form is not None:
             counted[form[0]] += 1
-            made[index] = form[1]
+            result[index] = form[1]
     if counted and not column.is_time:
         # Beside texts, what stands for itself in a typed column has to be text, too.
         for index in np.flatnonzero(~wrong):
             if not isinstance(cells[index], str):
-                made[index] = cell_text(cells[index], column)
-    return made, counted
+                result[index] = cell_text(cells[index], column)
+    return result, counted
 
 
 def _at_fault(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray:

@@ -18,7 +18,7 @@ class HeightColumn(IntegerColumn):
     @classmethod
     def propose(cls, about: Any) -> Any:
         column = cls(bounds=(0, 60_000_000))
-        if about.given.form != "text" or any(column.parse(text) is None for text in about.present):
+        if about.raw.form != "text" or any(column.parse(text) is None for text in about.present):
             return None
         inches = [column.parse(text) for text in about.present]
         return cls(bounds=(min(inches), max(inches)), **about.common("object"))

@@ -13,8 +13,8 @@ def constant(
 ) -> Evidence:
     """So many rows that know codes, and ranks within them, by place; of a refined column the middle unless told."""
     rows = np.zeros((n, len(discretizer.attributes)), dtype=np.int32, order="F")
-    for place, code in codes.items():
-        rows[:, place] = code
-    known = {place: 0.5 for place in codes if discretizer.attributes[place].is_refined} | dict(ranks or {})
-    coded = CodedRows(rows, {place: np.full(n, rank) for place, rank in known.items()}, np.zeros(n))
+    for position, code in codes.items():
+        rows[:, position] = code
+    known = {position: 0.5 for position in codes if discretizer.attributes[position].is_refined} | dict(ranks or {})
+    coded = CodedRows(rows, {position: np.full(n, rank) for position, rank in known.items()}, np.zeros(n))
     return Evidence(coded, frozenset(codes))

@@ -52,9 +52,9 @@ class Server:
 
 
 def _binaries() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     on_path = shutil.which("initdb")
-    return found[-1].parent if found else Path(on_path).resolve().parent if on_path else None
+    return installed[-1].parent if installed else Path(on_path).resolve().parent if on_path else None
 
 
 def _user() -> str | None:
@@ -77,8 +77,8 @@ def _free_port() -> int:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A server for this session; skipped, with the reason, where PostgreSQL or psycopg is not installed."""
-    with running() as one:
-        yield one
+    with running() as server:
+        yield server
 
 
 @contextmanager
@@ -97,18 +97,8 @@ def running() -> Iterator[Server]:
         if server.user is not None:
             shutil.chown(folder, server.user)
             shutil.chown(secret, server.user)
-        server.command(
-            bin / "initdb",
-            "-D",
-            folder / "data",
-            "-U",
-            "keeper",
-            "-A",
-            "scram-sha-256",
-            f"--pwfile={secret}",
-            "-E",
-            "UTF8",
-        )
+        options = f"-D {folder}/data -U keeper -A scram-sha-256 --pwfile={secret} -E UTF8"
+        server.command(bin / "initdb", *options.split())
         server.control("start")
         try:
             yield server

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import synth
-from synth.progress import EVERY_S, quiet, shown
+from synth.progress import quiet, shown
 
 
 class Notebook:
@@ -37,9 +37,9 @@ class Notebook:
 
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
-    made = Notebook()
-    monkeypatch.setitem(sys.modules, "IPython", made)  # type: ignore[arg-type]
-    yield made
+    display = Notebook()
+    monkeypatch.setitem(sys.modules, "IPython", display)  # type: ignore[arg-type]
+    yield display
 
 
 @pytest.fixture(scope="module")
@@ -70,15 +70,6 @@ def test_the_bar_is_gone_after_an_error_and_its_label_is_text(notebook: Notebook
         raise ValueError("broken")
     assert "&lt;b&gt;" in notebook.new[0]["text/html"]
     assert notebook.changes[-1]["text/html"] == ""
-
-
-def test_every_label_is_shown_and_the_same_one_not_more_often_than_the_eye_sees(notebook: Notebook) -> None:
-    with shown(None) as tell:
-        for share in range(1000):
-            tell("first", share / 1000)
-        tell("second", None)
-    assert len(notebook.changes) < 5 + 1 / EVERY_S
-    assert "second" in notebook.changes[-2]["text/plain"]
 
 
 def test_a_script_shows_nothing(capfd: pytest.CaptureFixture[str], table: pd.DataFrame) -> None:

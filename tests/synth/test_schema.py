@@ -10,18 +10,17 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import Field, ValidationError
 
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.domain import Discretizer
-from synth.errors import OutputError, SchemaError
+from synth.errors import SchemaError
 from synth.observed import observe
+from synth.parsing import GivenFile
 from synth.schema import Schema, build_schema
-from synth.schema_file import read_schema, schema_json, to_toml, write_schema
+from synth.schema_file import read_schema, schema_json, schema_of, to_toml
 from synth.table import conform, violations
-from synth.validation import Frozen, sentence
 
 EXAMPLE = {
     "status": "declared",
@@ -89,12 +88,11 @@ COLUMNS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None)
 @given(columns=st.dictionaries(LISTED, COLUMNS, min_size=1, max_size=5))
-def test_a_schema_is_read_as_it_was_written(columns: dict, tmp_path: Path) -> None:
+def test_a_schema_is_read_as_it_was_written(columns: dict) -> None:
     schema = build_schema({"status": "inferred", "columns": columns})
-    write_schema(schema, tmp_path / "s.toml")
-    back = read_schema(tmp_path / "s.toml")
+    back = schema_of(GivenFile(Path("s.toml"), to_toml(schema).encode()))
     assert back == schema
     assert list(back.columns) == list(schema.columns)
 
@@ -109,61 +107,43 @@ def test_the_text_of_a_schema_file_is_readable() -> None:
     assert build_schema(tomllib.loads(text)) == build_schema(EXAMPLE)
 
 
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("", "'status' is missing"),
-        ("status = 'declared'\n", "'columns' is missing"),
-        ("status = 'declared'\n[columns]\n", "at least one column"),
-        ("status = declared\n", "is not TOML"),
-        (DECLARED + "[columns.age\n", "line 2"),
-        ("format = 2\nstatus = 'declared'\n", "format=1, not format=2; upgrade"),
-        ("format = 'x'\nstatus = 'declared'\n", "not format='x'"),
-        (DECLARED + "taget = 'age'\n[columns.age]\nkind = 'text'\n", "unknown key 'taget'; did you mean 'target'?"),
-        (DECLARED + "[columns.age]\nkind = 'integr'\n", "unknown kind='integr'; did you mean 'integer'?"),
-        (DECLARED + "[columns.age]\nbounds = [0, 1]\n", "'kind' is missing"),
-        (DECLARED + "[columns.age]\nkind = 'integer'\nbound = [0, 1]\n", "'columns.age.bound'; did you mean 'bounds'?"),
-        (DECLARED + "[columns.age]\nkind = 'integer'\nbounds = [1, 0]\n", "reversed"),
-        (DECLARED + "[columns.age]\nkind = 'integer'\n", "'columns.age.bounds' is missing; add it, or set measure"),
-        (DECLARED + "[columns.a]\nkind = 'categorical'\n", "'columns.a.categories' is missing; add it, or set measure"),
-        (
-            DECLARED + "[columns.age]\nkind = 'integer'\nmeasure = true\nbins = [0, 9]\n",
-            "columns.age: a column to measure",
-        ),
-        (DECLARED + "[columns.age]\nkind = 'integer'\nmeasure = true\nbounds = [1, 0]\n", "reversed"),
-        (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\ncategories = ['x']\n", "are not listed"),
-        (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\nordered = true\n", "no known order"),
-        (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\ndtype = 'int8'\n", "set whole_numbers = true"),
-        (
-            DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = [1]\nwhole_numbers = true\n",
-            "a list says by itself",
-        ),
-        (DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure = true\n", "unknown key 'columns.a.measure'"),
-        (
-            DECLARED + "[columns.a]\nkind = 'integer'\nbounds = [0, 9]\nmeasure_spikes = true\nspikes = [1]\n",
-            "columns.a: spikes to measure are not listed; leave out the list, or measure_spikes = true",
-        ),
-        (DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure_spikes = true\n", "unknown key 'columns.a.measure_spikes'"),
-        (DECLARED + "dataset = ''\n[columns.a]\nkind = 'text'\n", "dataset=''"),
-        (DECLARED + "dataset = ' a'\n[columns.a]\nkind = 'text'\n", "spaces at its ends"),
-        (DECLARED + 'dataset = "a\\tb"\n[columns.a]\nkind = "text"\n', "do not print"),
-        (DECLARED + f"dataset = '{'a' * 101}'\n[columns.a]\nkind = 'text'\n", "at most 100 characters"),
-        (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
-        (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
-        (DECLARED + "[columns.a]\nkind = 'boolean'\ntokens = ['x', 'x']\n", "tokens are equal"),
-        ("status = 'declared'\nn_units = 0\n[columns.a]\nkind = 'text'\n", "n_units=0"),
-    ],
-)
-def test_a_faulty_schema_file_gets_one_sentence(text: str, rule: str, tmp_path: Path) -> None:
+REFUSALS = [
+    ("", "'status' is missing"),
+    (DECLARED, "'columns' is missing"),
+    (DECLARED + "[columns.age\n", "line 2"),
+    ("format = 2\n" + DECLARED, "format=1, not format=2; upgrade"),
+    (DECLARED + "taget = 'age'\n[columns.age]\nkind = 'text'\n", "unknown key 'taget'; did you mean 'target'?"),
+    (DECLARED + "[columns.age]\nkind = 'integr'\n", "unknown kind='integr'; did you mean 'integer'?"),
+    (DECLARED + "[columns.age]\nkind = 'integer'\nbound = [0, 1]\n", "'columns.age.bound'; did you mean 'bounds'?"),
+    (DECLARED + "[columns.age]\nkind = 'integer'\nbounds = [1, 0]\n", "reversed"),
+    (DECLARED + "[columns.age]\nkind = 'integer'\n", "'columns.age.bounds' is missing; add it, or set measure"),
+    (DECLARED + "[columns.a]\nkind = 'integer'\nmeasure = true\nbins = [0, 9]\n", "columns.a: a column to measure"),
+    (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\ncategories = ['x']\n", "are not listed"),
+    (DECLARED + "[columns.a]\nkind = 'categorical'\nmeasure = true\nordered = true\n", "no known order"),
+    (DECLARED + "[columns.a]\nkind = 'boolean'\nmeasure = true\n", "unknown key 'columns.a.measure'"),
+    (
+        DECLARED + "[columns.a]\nkind = 'integer'\nbounds = [0, 9]\nmeasure_spikes = true\nspikes = [1]\n",
+        "columns.a: spikes to measure are not listed; leave out the list, or measure_spikes = true",
+    ),
+    (DECLARED + "dataset = ' a'\n[columns.a]\nkind = 'text'\n", "spaces at its ends"),
+    (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', 1]\n", "mix texts and whole numbers"),
+    (DECLARED + "[columns.a]\nkind = 'categorical'\ncategories = ['x', '']\n", "stands for a missing value"),
+    (DECLARED + "[columns.a]\nkind = 'identifier'\nbounds = [0, 18446744073709551616]\n", "a number is too large"),
+    (DECLARED + "n_units = 0\n[columns.a]\nkind = 'text'\n", "n_units=0"),
+]
+
+
+@pytest.mark.parametrize(("text", "clause"), REFUSALS)
+def test_a_faulty_schema_file_gets_one_sentence(text: str, clause: str, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)
     with pytest.raises(SchemaError) as caught:
         read_schema(path)
-    assert rule in str(caught.value)
+    assert clause in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["\0", "y\0z", "\ud800", "a\udfff", "\0" * 200])
+@pytest.mark.parametrize("text", ["y\0z", "a\udfff", "\0" * 200])
 @pytest.mark.parametrize("key", ["categories", "tokens", "missing_values"])
 def test_a_text_that_nobody_reads_is_no_public_value(key: str, text: str) -> None:
     column: dict[str, Any] = {"kind": "boolean", "tokens": ["no", text]} if key == "tokens" else {"kind": "categorical"}
@@ -180,37 +160,14 @@ def test_a_text_that_nobody_reads_is_no_public_value(key: str, text: str) -> Non
     assert len(str(no.value)) < 300
 
 
-def test_a_domain_that_nobody_wrote_is_not_written_either() -> None:
-    columns = {
-        "age": {"kind": "integer", "measure": True},
-        "wage": {"kind": "real", "measure": True, "measure_spikes": True, "bounds": [0, 1e6]},
-        "town": {"kind": "categorical", "measure": True},
-        "day": {"kind": "datetime", "measure": True, "timezone": "Europe/Paris", "precision": "h"},
-    }
-    schema = build_schema({"status": "declared", "dataset": "towns", "columns": columns})
-    content = tomllib.loads(to_toml(schema))
-    assert content["dataset"] == "towns"
-    assert [set(column) & {"bounds", "categories"} for column in content["columns"].values()] == [
-        set(), {"bounds"}, set(), set()
-    ]  # fmt: skip
-    assert schema.measured == ("age", "wage", "town", "day")
-    assert schema.spikes_measured == ("wage",)
-    assert build_schema(content) == schema
-    jsonschema.validate(_plain(content), schema_json())
-    assert Schema.model_validate(schema.model_dump(mode="json")) == schema
-
-
 @pytest.mark.parametrize(
     ("column", "bounds"),
     [
         ({"kind": "integer"}, (-(2**63), 2**63 - 1)),
-        ({"kind": "integer", "dtype": "UInt8"}, (0, 255)),
         ({"kind": "integer", "dtype": "uint64[pyarrow]"}, (0, 2**63 - 1)),
-        ({"kind": "real"}, (-1e15, 1e15)),
         ({"kind": "date"}, (dt.date(1, 1, 1), dt.date(9999, 12, 31))),
         ({"kind": "date", "dtype": "datetime64[ns]"}, (dt.date(1677, 9, 23), dt.date(2262, 4, 10))),
         ({"kind": "datetime", "timezone": "UTC"}, (dt.datetime(1677, 9, 23), dt.datetime(9999, 12, 30, 23, 59, 59))),
-        ({"kind": "datetime"}, (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59))),
         (
             {"kind": "datetime", "timezone": "mixed", "precision": "h"},
             (dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30, 23)),
@@ -219,25 +176,8 @@ def test_a_domain_that_nobody_wrote_is_not_written_either() -> None:
 )
 def test_bounds_to_measure_reach_as_far_as_kind_and_dtype_do(column: dict[str, Any], bounds: tuple[Any, Any]) -> None:
     schema = build_schema({"status": "declared", "columns": {"x": {**column, "measure": True}}})
-    made: Any = schema.columns["x"]
-    assert made.bounds == bounds
-
-
-def test_a_dropped_column_is_not_measured() -> None:
-    columns = {"a": {"kind": "integer", "measure": True, "drop": True}, "b": {"kind": "boolean"}}
-    assert build_schema({"status": "declared", "columns": columns}).measured == ()
-
-
-def test_places_without_a_schema_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="no schema at"):
-        read_schema(tmp_path / "absent.toml")
-    with pytest.raises(SchemaError, match="is a folder"):
-        read_schema(tmp_path)
-    (tmp_path / "s.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SchemaError, match="UTF-8"):
-        read_schema(tmp_path / "s.toml")
-    with pytest.raises(OutputError, match=r"s\.toml"):
-        write_schema(build_schema(EXAMPLE), tmp_path / "s.toml" / "s.toml")
+    measured: Any = schema.columns["x"]
+    assert measured.bounds == bounds
 
 
 def _plain(content: Any) -> Any:
@@ -255,15 +195,10 @@ def test_the_json_schema_accepts_what_the_reader_accepts() -> None:
     "change",
     [
         {"status": "guessed"},
-        {"taget": "age"},
         {"columns": {"a": {"kind": "integr", "bounds": [0, 1]}}},
         {"columns": {"a": {"bounds": [0, 1]}}},
         {"columns": {"a": {"kind": "integer", "bound": [0, 1]}}},
-        {"columns": {"a": {"kind": "integer", "bounds": [0]}}},
         {"columns": {"a": {"kind": "integer"}}},
-        {"columns": {"a": {"kind": "integer", "measure": False}}},
-        {"columns": {"a": {"kind": "categorical"}}},
-        {"columns": {"a": {"kind": "boolean", "measure": True}}},
         {"columns": {"a": {"kind": "date", "measure": True, "measure_spikes": True}}},
         {"columns": {"a": {"kind": "real", "bounds": [0, 1], "measure_spikes": True, "spikes": [0.5]}}},
         {"columns": {"a": {"kind": "categorical", "categories": ["x", 1]}}},
@@ -275,10 +210,6 @@ def test_the_json_schema_refuses_what_the_reader_refuses(change: dict) -> None:
         jsonschema.validate(content, schema_json())
     with pytest.raises(SchemaError):
         build_schema(content)
-
-
-def test_the_schema_is_equal_whatever_order_its_keys_have() -> None:
-    assert build_schema(dict(reversed(EXAMPLE.items()))) == Schema.model_validate(EXAMPLE)
 
 
 DECLARED_COLUMNS = {
@@ -297,24 +228,11 @@ def _schema(**table: Any) -> Schema:
     return build_schema({"status": "inferred", "columns": DECLARED_COLUMNS, **table})
 
 
-def test_a_declared_schema_says_so_and_changes_nothing_else() -> None:
-    declared = declare_schema(_schema(target="age"), n_units=500)
-    assert (declared.status, declared.n_units, declared.target) == ("declared", 500, "age")
-    assert declared.columns == _schema().columns
-    assert declare_schema(declared) == declared
-
-
 def test_kept_free_text_is_refused() -> None:
     with pytest.raises(SchemaError, match="column='note' is of kind text; set learn = true"):
         declare_schema(
             build_schema({"status": "inferred", "columns": {"note": {"kind": "text"}, "age": DECLARED_COLUMNS["age"]}})
         )
-
-
-@pytest.mark.parametrize("n_units", [0, -5, 2.5, "many", True, float("nan")])
-def test_n_units_must_be_a_whole_number_above_zero(n_units: Any) -> None:
-    with pytest.raises(SchemaError, match="n_units="):
-        declare_schema(_schema(), n_units=n_units)
 
 
 def test_measured_columns_keep_nothing_that_was_read_off_the_table() -> None:
@@ -348,26 +266,17 @@ def test_measured_columns_keep_nothing_that_was_read_off_the_table() -> None:
     assert build_schema(tomllib.loads(to_toml(declared))) == declared
 
 
-def test_outer_limits_of_a_column_that_is_measured_already_stay() -> None:
-    columns = {"age": {"kind": "integer", "bounds": [0, 150], "measure": True}}
-    schema = build_schema({"status": "inferred", "columns": columns})
-    assert declare_schema(schema, measure=["age"]).columns == schema.columns
-
-
 @pytest.mark.parametrize(
     ("key", "name", "rule"),
     [
         ("measure", "agee", "'agee' is not a column; did you mean 'age'?"),
         ("measure", "flag", "'flag' is of kind boolean, which has nothing to measure"),
         ("measure", "id", "'id' is of kind identifier"),
-        ("measure", "note", "'note' is dropped"),
-        ("measure_spikes", "agee", "'agee' is not a column; did you mean 'age'?"),
         (
             "measure_spikes",
             "flag",
             "'flag' is of kind boolean; frequent values are measured of integer, real and weight",
         ),
-        ("measure_spikes", "note", "'note' is dropped"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(key: str, name: str, rule: str) -> None:
@@ -391,83 +300,41 @@ def test_frequent_values_to_measure_replace_those_that_were_read_off_the_table()
     )
 
 
-def test_a_faulty_dataset_is_refused() -> None:
-    with pytest.raises(SchemaError, match="dataset"):
-        declare_schema(_schema(), dataset="a\nb")
-
-
 def test_what_is_measured_is_not_asserted() -> None:
     declared = declare_schema(_schema(), dataset="towns", measure=["age", "wage", "city", "day"])
-    said = assertions(declared)
-    assert dict(said)["age"] == (
+    clauses = assertions(declared)
+    assert dict(clauses)["age"] == (
         "bounds are not asserted: a private fit measures them under its budget; public is only that every value is a "
         "whole number, never missing"
     )
-    assert "a number with at most 2 decimals, may be missing" in dict(said)["wage"]
-    assert dict(said)["city"].startswith("categories are not asserted")
-    assert "c0" not in dict(said)["city"]
-    assert dict(said)["day"].endswith("every value is a day, never missing")
-    assert any("dataset='towns' names this table" in text for subject, text in said if subject == "table")
-    pay = {"kind": "real", "bounds": [0, 9], "format": "$#,##0;($#,##0)", "measure": True}
-    told = assertions(build_schema({"status": "declared", "columns": {"pay": pay}, "missing_values": ["", "n/a"]}))
-    assert told[0][1].endswith("never missing; format='$#,##0;($#,##0)': how it is written is public, too")
-    assert any("missing_values=['n/a'] are texts" in text for _, text in told)
+    assert "a number with at most 2 decimals, may be missing" in dict(clauses)["wage"]
+    assert dict(clauses)["city"].startswith("categories are not asserted")
+    assert "c0" not in dict(clauses)["city"]
+    assert dict(clauses)["day"].endswith("every value is a day, never missing")
+    assert any("dataset='towns' names this table" in text for subject, text in clauses if subject == "table")
     outer = build_schema({"status": "declared", "columns": {"age": {**DECLARED_COLUMNS["age"], "measure": True}}})
     assert "a whole number from 17 to 90, never missing" in assertions(outer)[0][1]
 
 
-def test_every_column_gets_one_sentence() -> None:
-    said = dict(assertions(_schema())[: len(DECLARED_COLUMNS)])
-    assert list(said) == list(DECLARED_COLUMNS)
-    assert said["age"] == (
-        "every value is a whole number from 17 to 90, never missing, and these limits are public knowledge, "
-        "not read off this table"
-    )
-    assert "at most 2 decimals from 0.0 to 100.0, may be missing" in said["wage"]
-    assert "12 categories ('c0'" in said["city"]
-    assert "and 4 more" in said["city"]
-    assert "every value is missing" in said["none"]
-    assert "a day from 2000-01-01 to 2020-12-31" in said["day"]
-    assert "never learned" in said["id"]
-    assert "left out" in said["note"]
-
-
-def test_the_table_gets_its_sentences() -> None:
-    def table(schema: Schema) -> str:
-        return " ".join(text for subject, text in assertions(schema) if subject == "table")
-
-    assert "private fits will refuse until it is" in table(_schema())
-    assert "at most n_units=500 units" in table(_schema(n_units=500))
-    assert "no person or other unit has more than one row" in table(_schema())
-    assert "max_rows_per_unit=4" in table(_schema(entity="id", max_rows_per_unit=4))
-    assert "target='age'" in table(_schema(target="age"))
-    assert "sensitive=['age'] are the columns that attackers want to learn" in table(_schema(sensitive=["age"]))
-    assert "quasi_identifiers=['age'] are the columns" in table(_schema(quasi_identifiers=["age"]))
-    assert "sensitive" not in table(_schema())
-
-
-class Settings(Frozen):
-    share: float = Field(default=0.2, lt=1)
-    name: str = Field(default="a", min_length=1)
-    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
-    often: bool = False
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ({"share": 1}, "share=1: input should be less than 1; choose a smaller number"),
-        ({"name": ""}, "name='': text should have at least 1 character; write more, or leave the key out"),
-        ({"seeds": []}, "seeds=[]: list should have at least 1 item, not 0; write more, or leave the key out"),
-        ({"seeds": 3}, "seeds=3: input should be a valid list; write a list, as [1, 2]"),
-        ({"often": "at times"}, "write true or false"),
-        ({"share": "half"}, "write a number without quotes"),
-    ],
-)
-def test_a_value_that_is_out_of_place_comes_with_a_remedy(content: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        Settings.model_validate(content)
-    assert said in sentence(error.value, Settings)
+def test_every_column_and_the_table_get_one_sentence() -> None:
+    told = dict(assertions(_schema())[: len(DECLARED_COLUMNS)])
+    assert list(told) == list(DECLARED_COLUMNS)
+    clauses = {
+        "age": "every value is a whole number from 17 to 90, never missing, and these limits are public knowledge, "
+        "not read off this table",
+        "wage": "at most 2 decimals from 0.0 to 100.0, may be missing", "city": "12 categories ('c0'",
+        "none": "every value is missing", "day": "a day from 2000-01-01 to 2020-12-31", "id": "never learned",
+        "note": "left out",
+    }  # fmt: skip
+    assert all(clause in told[name] for name, clause in clauses.items())
+    for content, clause in (
+        ({}, "private fits will refuse until it is"),
+        ({"n_units": 500}, "at most n_units=500 units"),
+        ({}, "no person or other unit has more than one row"),
+        ({"entity": "id", "max_rows_per_unit": 4}, "max_rows_per_unit=4"),
+        ({"sensitive": ["age"]}, "sensitive=['age'] are the columns that attackers want to learn"),
+    ):
+        assert clause in " ".join(text for name, text in assertions(_schema(**content)) if name == "table")
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -531,32 +398,17 @@ def test_what_comes_out_is_a_schema_that_the_table_fits() -> None:
     schema = to_measure()
     rows = conform(table(), schema)
     seen = observe(schema, rows)
-    assert Schema.model_validate(seen.model_dump(mode="json")) == seen
     assert violations(rows, seen) == []
     pd.testing.assert_frame_equal(conform(table(), seen), rows)
-    pd.testing.assert_frame_equal(conform(table(), seen, outside="clamp"), rows)
-
-
-def test_a_schema_with_nothing_to_measure_comes_back_itself() -> None:
-    schema = build_schema({"status": "declared", "columns": {"ill": {"kind": "boolean"}}})
-    assert observe(schema, pd.DataFrame({"ill": [True]})) is schema
 
 
 @pytest.mark.parametrize("rows", [0, 4])
-@pytest.mark.parametrize("outer", [False, True])
-def test_columns_without_a_value_still_get_a_domain_with_codes(rows: int, outer: bool) -> None:
+def test_columns_without_a_value_still_get_a_domain_with_codes(rows: int) -> None:
     schema = to_measure()
-    if outer:
-        limits: dict[str, Any] = {
-            "whole": (5, 9), "real": (-9.0, -5.0), "day": (dt.date(2000, 1, 1), dt.date(2001, 1, 1))
-        }  # fmt: skip
-        narrowed = {name: schema.columns[name].model_copy(update={"bounds": ends}) for name, ends in limits.items()}
-        schema = schema.model_copy(update={"columns": {**schema.columns, **narrowed}})
     empty = conform(
         pd.DataFrame({name: [None] * rows for name in schema.columns}, dtype=object), schema, outside="clamp"
     )
     seen = observe(schema, empty)
-    assert Schema.model_validate(seen.model_dump(mode="json")) == seen
     for discretizer in (Discretizer.by_schema(seen), Discretizer.by_quantiles(seen, empty)):
         rng = np.random.default_rng(0)
         codes = np.column_stack([rng.integers(0, size, 50) for size in discretizer.sizes.values()])
@@ -581,9 +433,9 @@ HISTORIES: dict[str, Any] = {
 def test_declaring_asserts_the_order_of_rows_and_tells_what_was_read_off() -> None:
     schema = build_schema(HISTORIES)
     declared = declare_schema(schema)
-    said = [text for name, text in assertions(declared) if name == "table"]
-    assert [text for text in said if "follow each other by order='day', and this is public knowledge" in text]
-    assert [text for text in said if "nondecreasing_in_entity=['age'] never fall along the order" in text]
+    texts = [text for name, text in assertions(declared) if name == "table"]
+    assert [text for text in texts if "follow each other by order='day', and this is public knowledge" in text]
+    assert [text for text in texts if "nondecreasing_in_entity=['age'] never fall along the order" in text]
     told = {text for name, text in unconfirmed(schema, declared) if name is None}
     assert {"order may have been read off the table", "nondecreasing_in_entity may have been read off the table"} < told
 
@@ -599,12 +451,3 @@ def test_an_order_that_is_declared_replaces_the_proposed_one_and_what_went_along
     assert declare_schema(schema, order="day").nondecreasing_in_entity == ("age",)
     with pytest.raises(SchemaError, match="order='day' never falls by itself"):
         declare_schema(schema, nondecreasing=["day"])
-
-
-def test_the_order_is_learned_where_another_column_could_compute_it() -> None:
-    listed = [[1, 5], [2, 7], [3, 9]]
-    rule = {"kind": "fixed_combinations", "columns": ["visit", "wave"], "combinations": listed}
-    columns = {**HISTORIES["columns"], "wave": {"kind": "integer", "bounds": [5, 9]}}
-    for order in ("visit", "wave"):
-        content = {**HISTORIES, "order": order, "columns": columns, "constraints": [rule]}
-        assert order in build_schema(content).modeled

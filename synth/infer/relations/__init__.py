@@ -58,10 +58,8 @@ class Relations:
 
 
 def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations:
-    """What holds between the columns of a table. `frame`: *Sensitive*. Conforming to the schema.
-
-    Args:
-        laws: propose constraints, too; else what they would say is modeled.
+    """What holds between the columns of a table; without `laws`, what these would say is modeled.
+    `frame`: *Sensitive*. Conforming to the schema.
 
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]
@@ -77,7 +75,9 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     formulas = [law for each in choice.exact.values() if laws and (law := _law(frame, each, schema)) is not None]
     computed |= {formula.column for formula in formulas}
     copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
-    implied = {pair for law in formulas for one in law.operands for pair in ((law.column, one), (one, law.column))}
+    implied = {
+        pair for law in formulas for operand in law.operands for pair in ((law.column, operand), (operand, law.column))
+    }
     free = [name for name in schema.learned if name not in computed]
     listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
     listed += combinations(frame, schema, free, lines.units) if laws else []
@@ -87,8 +87,8 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     # What never falls in an entity is drawn as such, unless `infer` has it computed; what is listed is held so.
     apart = {*schema.nondecreasing_in_entity, *(name for rule in listed for name in rule.columns)} - computed
     rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
-    held = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
-    modeled = {each.column: _modeled(each, lines) for each in held}
+    relations = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
+    modeled = {each.column: _modeled(each, lines) for each in relations}
     modeled |= usual_categories(frame, lines, [name for name in free if name not in modeled], listed)
     if not laws:
         return Relations((), modeled)
@@ -131,8 +131,8 @@ def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
     exact = _choose(lines, ()).exact.values()
     relations = [Relation(e.column, e.candidate.expression, e.candidate.unit, _share(e, lines)) for e in exact]
     listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
-    said = usual_categories(frame, lines, schema.modeled, listed)
-    usual = [Relation(n, e.expression or written(str(e.by)), e.unit, 1.0, e) for n, e in said.items()]
+    categories = usual_categories(frame, lines, schema.modeled, listed)
+    usual = [Relation(n, e.expression or written(str(e.by)), e.unit, 1.0, e) for n, e in categories.items()]
     return (*sorted(relations, key=lambda each: -each.share), *usual)
 
 
@@ -207,5 +207,5 @@ def _number(values: np.ndarray, column: Any) -> Any:
     whole = column is not None and (column.is_time or column.is_whole)
     series = pd.Series(values.astype(np.int64) if whole else values)
     about = facts_of("left", series, look(series))
-    made = integer(about, series.to_numpy()) if whole else real(about, series.to_numpy())
-    return made.model_copy(update={"dtype": None})
+    proposed = integer(about, series.to_numpy()) if whole else real(about, series.to_numpy())
+    return proposed.model_copy(update={"dtype": None})

@@ -168,25 +168,25 @@ class Search:
     @cached_property
     def _views(self) -> list[tuple[Term, int]]:
         """Parts of times and spans of two; and how many values they may have, 0 where they are not cut off."""
-        lines, made = self.lines, list[tuple[str, tuple[str, ...], Unit, int]]()
+        lines, forms = self.lines, list[tuple[str, tuple[str, ...], Unit, int]]()
         for time in self.times:
             if lines.column(time).zone in (None, "UTC"):
                 text = written(time)
-                made += [(f"{part}({text})", (time,), "day", most) for part, most in PARTS.items()]
-                made.append((f"day({text}) - date(year({text}), month({text}), 1) + 1", (time,), "day", 31))
-                made += [(week.format(text, f"year({text})"), (time,), "week", 53) for week in WEEKS]
+                forms += [(f"{part}({text})", (time,), "day", most) for part, most in PARTS.items()]
+                forms.append((f"day({text}) - date(year({text}), month({text}), 1) + 1", (time,), "day", 31))
+                forms += [(week.format(text, f"year({text})"), (time,), "week", 53) for week in WEEKS]
         for term in self._dated:
-            made.append((f"weekday({term.text})", term.names, "day", 7))
-            made += [(week.format(term.text, written(term.names[0])), term.names, "week", 53) for week in WEEKS]
+            forms.append((f"weekday({term.text})", term.names, "day", 7))
+            forms += [(week.format(term.text, written(term.names[0])), term.names, "week", 53) for week in WEEKS]
         for pair in itertools.permutations(self.times, 2):
             if lines.comparable(*pair):
                 end, start = map(written, pair)
-                made += [(f"{end} - {start}", pair, unit, 0) for unit in SECONDS]
-                made += [(f"floor({end} - {start})", pair, unit, MOST_VALUES) for unit in SECONDS]
-                made.append((f"day({end}) - day({start})", pair, "day", MOST_VALUES))
-                made.append((f"floor(({end} - {start}) / {YEAR})", pair, "day", MOST_VALUES))
-        values = [lines.evaluate(text, unit, rows=lines.rows) for text, _, unit, _ in made]
-        return [(Term(t, names, v, unit), most) for (t, names, unit, most), v in zip(made, values, strict=True)]
+                forms += [(f"{end} - {start}", pair, unit, 0) for unit in SECONDS]
+                forms += [(f"floor({end} - {start})", pair, unit, MOST_VALUES) for unit in SECONDS]
+                forms.append((f"day({end}) - day({start})", pair, "day", MOST_VALUES))
+                forms.append((f"floor(({end} - {start}) / {YEAR})", pair, "day", MOST_VALUES))
+        values = [lines.evaluate(text, unit, rows=lines.rows) for text, _, unit, _ in forms]
+        return [(Term(t, names, v, unit), most) for (t, names, unit, most), v in zip(forms, values, strict=True)]
 
     @cached_property
     def _dated(self) -> list[Term]:
@@ -197,14 +197,14 @@ class Search:
             [n for n, (first, last) in ends.items() if low <= first and least <= last <= high]
             for low, least, high in ((1900, 1900, 2100), (1, 12, 12), (1, 28, 31))
         )
-        made = []
+        results = []
         for parts in itertools.product(years, months, days):
             text = f"date({', '.join(map(written, parts))})"
             values = self.lines.evaluate(text, "day", rows=self.lines.rows) * DAY
             known = np.all([np.isfinite(whole[n].values) for n in parts], axis=0)
             if self.varied[parts[2]] >= LEAST_DAYS and known.any() and np.isfinite(values[known]).all():
-                made.append(Term(text, parts, values))
-        return made[:MOST_SPANS]
+                results.append(Term(text, parts, values))
+        return results[:MOST_SPANS]
 
     # --- numbers -----------------------------------------------------------------------------------------------------
 
@@ -379,7 +379,7 @@ class Search:
 
 
 def _overlap(terms: Sequence[Term]) -> np.ndarray:
-    return np.array([[not set(one.names).isdisjoint(other.names) for other in terms] for one in terms])
+    return np.array([[not set(term.names).isdisjoint(other.names) for other in terms] for term in terms])
 
 
 def _fill(x: np.ndarray) -> np.ndarray:

@@ -36,22 +36,14 @@ FEW_TIMES = 100  # different times, such as the first days of months: parts woul
 
 @dataclass(frozen=True, eq=False)
 class Representation:
-    """How a column is easiest to predict.
+    """How a column is easiest to predict."""
 
-    Attributes:
-        candidate: what is taken away first; one without terms: nothing.
-        share: of the complete rows, that the expression gives exactly.
-        covered: share of the rows with a value, that the expression gives exactly.
-        gain: bits a row that are saved.
-        alone: rows that the expression does not give exactly have their value apart.
-    """
-
-    candidate: Candidate
-    share: float = 0.0
-    covered: float = 0.0
-    gain: float = 0.0
+    candidate: Candidate  # what is taken away first; one without terms: nothing
+    share: float = 0.0  # of the complete rows, that the expression gives exactly
+    covered: float = 0.0  # the same of the rows with a value
+    gain: float = 0.0  # bits a row that are saved
     parts: bool = False
-    alone: bool = False
+    alone: bool = False  # rows that the expression does not give exactly have their value apart
 
     @property
     def column(self) -> str:
@@ -168,17 +160,17 @@ class Choice:
         groups: defaultdict[tuple[frozenset[str], bool], list[Representation]] = defaultdict(list)
         for each in self._exact.values():
             groups[each.candidate.about, each.candidate.looks_back].append(each)
-        share = {of: (max(round(e.covered, 2) for e in group), -len(of[0])) for of, group in groups.items()}
+        share = {key: (max(round(e.covered, 2) for e in group), -len(key[0])) for key, group in groups.items()}
         beam: list[tuple[float, dict[str, Representation]]] = [(0.0, {})]
-        for of in sorted(groups, key=lambda of: (-share[of][0], len(of[0]), sorted(of[0]), of[1])):
+        for key in sorted(groups, key=lambda key: (-share[key][0], len(key[0]), sorted(key[0]), key[1])):
             # Of two equations of which one holds the columns of the other, that which holds in more rows.
-            rivals = (other for other in groups if other[1] == of[1] and (of[0] < other[0] or other[0] < of[0]))
-            if any(share[other] > share[of] for other in rivals):
+            rivals = (other for other in groups if other[1] == key[1] and (key[0] < other[0] or other[0] < key[0]))
+            if any(share[other] > share[key] for other in rivals):
                 continue
-            worth = {each.candidate.key: self._worth(each) for each in groups[of]}
+            worth = {each.candidate.key: self._worth(each) for each in groups[key]}
             reached = list(beam)
             for total, taken in beam:
-                for each in groups[of]:
+                for each in groups[key]:
                     if each.column not in taken and self.is_allowed(each.candidate, taken):
                         reached.append((total + worth[each.candidate.key], {**taken, each.column: each}))
             beam = sorted(reached, key=lambda each: -each[0])[:BEAM]
@@ -186,14 +178,14 @@ class Choice:
 
     def _worth(self, each: Representation) -> float:
         """Bits that an expression saves; more for results, and if others of its columns are then shorter, too."""
-        name, candidate, place = each.column, each.candidate, list(self.lines.schema.columns)
+        name, candidate, names = each.column, each.candidate, list(self.lines.schema.columns)
         rest = candidate.operands & {*self.lines.computable} if len(candidate.operands) == 2 else ()
         gains = [gain for n in rest for gain, parents in self.gains(n) if parents <= candidate.operands]
         # A whole comes before its shares.
         result = 0.0 if gains else RESULT * candidate.is_result * (len(candidate.terms) - 1)
         # Of equal ones, the shortest, the last column, the first operands.
-        operands = sum(place.index(n) for n in candidate.operands) / len(candidate.operands)
-        order = (place.index(name) - 0.1 * operands) / len(place) - 10 * candidate.expression.count(" ")
+        operands = sum(names.index(n) for n in candidate.operands) / len(candidate.operands)
+        order = (names.index(name) - 0.1 * operands) / len(names) - 10 * candidate.expression.count(" ")
         return round(each.gain, 1) + result + max(gains, default=0.0) + 1e-3 * order
 
     def _gains(self, name: str) -> list[tuple[float, frozenset[str]]]:

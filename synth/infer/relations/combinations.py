@@ -26,8 +26,7 @@ LEAST_BROKEN = 0.1
 """Share of shuffled rows that would hold a combination that never occurs, where one column tells the other."""
 MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
 """That share, and the share of combinations that occur, where neither tells the other."""
-MOST_UNSEEN = 1e-3
-"""Share of further rows that may hold a combination not seen yet: what was seen once estimates it."""
+MOST_UNSEEN = 1e-3  # share of further rows that may hold a combination not seen yet: what was seen once estimates it
 MOST_ALONE = 0.01
 """That share where one column tells the other: a value seen once says nothing of that, and nothing against it."""
 EXPECTED = 5.0
@@ -36,8 +35,7 @@ PARTS_OF_TIMES = ("month({})", "weekday({})", "hour({})", "12 * year({0}) + mont
 FEW_ROWS = 10
 """Rows with a combination, below which others like it may not have come up: a household answers alike many times."""
 FIRST_ROWS = 2_000  # rows that are looked at before all of them
-LEAST_ROWS_EACH = 5
-"""Rows for each value of a telling column, and for each combination there could be, on average."""
+LEAST_ROWS_EACH = 5  # rows for each value of a telling column, and for each combination there could be, on average
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,9 @@ def _pair(
         sparse = codes_only and n_listed <= MOST_OCCURRING * counts.size
         if n_listed == 0 or n_listed > MOST_LISTED or not (any(tells) or sparse):
             return None
-    found = _weighed(names, counts, tells, sparse)
-    if found is None or units.max() + 1 == len(units):
-        return found
+    result = _weighed(names, counts, tells, sparse)
+    if result is None or units.max() + 1 == len(units):
+        return result
     return _weighed(names, _of_units(first, second, counts, units), tells, sparse)
 
 
@@ -206,7 +204,7 @@ def usual_categories(
     known = {pair for rule in listed for pair in rule.determined}
     codes = {name: coded(table[name]) for name in among if schema.columns[name].is_categorical}
     codes = {name: each for name, each in codes.items() if 2 <= len(each[1]) <= MOST_VALUES}
-    follows = {name for one, name in known if (name, one) not in known}
+    follows = {name for dependent, name in known if (name, dependent) not in known}
     views = _parts_of_times(lines)
     sources = {**codes, **{text: each for text, (_, each) in views.items()}}
     ranked = []
@@ -262,10 +260,8 @@ def _value(cell: Any) -> Any:
     return cell.item() if hasattr(cell, "item") else cell
 
 
-FIRST_ROWS_OF_KEYS = 2_000
-"""Rows that are looked at first; then four times as many, until they are all."""
-MOST_ENTITIES = 0.8
-"""Share of entities that may hold one value of their key, for drawn rows to be dealt to them."""
+FIRST_ROWS_OF_KEYS = 2_000  # rows that are looked at first; then four times as many, until they are all
+MOST_ENTITIES = 0.8  # share of entities that may hold one value of their key, for drawn rows to be dealt to them
 
 
 def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Unique]:
@@ -288,8 +284,8 @@ def keys(table: pd.DataFrame, schema: Schema, among: Sequence[str]) -> list[Uniq
     most = MOST_ENTITIES * (0 if schema.entity is None else int(codes[schema.entity].max()) + 1)
     dealt = (pair for pair in pairs if schema.entity in pair and np.bincount(codes[pair[1]]).max() <= most)
     within = sorted(dealt, key=lambda pair: -likely[pair])
-    found = [*single, *within[:1], *(pair for pair in pairs if schema.entity not in pair)]
-    return [Unique(columns=columns, proposed=_REASON) for columns in found]
+    keys = [*single, *within[:1], *(pair for pair in pairs if schema.entity not in pair)]
+    return [Unique(columns=columns, proposed=_REASON) for columns in keys]
 
 
 _REASON = "no row repeats another, and by chance many would"

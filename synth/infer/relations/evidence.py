@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-ENOUGH = 30.0
-"""Rows (or pairs of rows) that would break a rule by chance where a table that keeps it says something."""
+ENOUGH = 30.0  # rows (or pairs of rows) that would break a rule by chance where a table that keeps it says something
 
 
 def percent(share: float) -> str:

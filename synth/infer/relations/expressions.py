@@ -21,9 +21,9 @@ class Term:
     unit: Unit | None = None
 
 
-def multiplied(one: Term, other: Term) -> Term:
-    text = f"{_wrap(one.text)} * {_wrap(other.text)}"
-    return Term(text, one.names + other.names, one.values * other.values, one.unit or other.unit)
+def multiplied(first: Term, other: Term) -> Term:
+    text = f"{_wrap(first.text)} * {_wrap(other.text)}"
+    return Term(text, first.names + other.names, first.values * other.values, first.unit or other.unit)
 
 
 Terms = Sequence[tuple[float, Term]]  # with weights in a sum, with exponents in a product
@@ -31,24 +31,17 @@ Terms = Sequence[tuple[float, Term]]  # with weights in a sum, with exponents in
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """*Sensitive*. An expression that may give a column, and its values in the sampled rows: times in seconds.
-
-    Attributes:
-        is_product: of its terms, rather than a sum.
-        is_ratio: the column is looked at as a multiple of it.
-        is_result: a sum of summands or a product of factors, rather than a part of one.
-        is_view: a part of a time, or another one cut off: close to the column only if it gives it exactly.
-    """
+    """*Sensitive*. An expression that may give a column, and its values in the sampled rows: times in seconds."""
 
     column: str
     expression: str
     values: np.ndarray
     terms: tuple[tuple[float, Term], ...] = ()
     unit: Unit | None = None
-    is_product: bool = False
-    is_ratio: bool = False
-    is_result: bool = False
-    is_view: bool = False
+    is_product: bool = False  # of its terms, rather than a sum
+    is_ratio: bool = False  # the column is looked at as a multiple of it
+    is_result: bool = False  # a sum of summands or a product of factors, rather than a part of one
+    is_view: bool = False  # a part of a time, or another one cut off: close only where it gives the column exactly
 
     @property
     def operands(self) -> frozenset[str]:

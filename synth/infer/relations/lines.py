@@ -24,17 +24,12 @@ MONDAY = 4 * DAY  # the first one after 1970 began, in seconds
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """*Sensitive*. Columns that have positions: numbers, categories that stand for some, times in seconds since 1970.
-
-    Attributes:
-        rows: the sampled rows, in a random order, shape (n,).
-        codes: categories of the sampled rows, -1 where missing, by name.
-    """
+    """*Sensitive*. Columns with positions: numbers, categories that stand for some, times in seconds since 1970."""
 
     schema: Schema
     positions: dict[str, np.ndarray]
-    rows: np.ndarray
-    codes: dict[str, np.ndarray]
+    rows: np.ndarray  # that are sampled, in a random order, shape (n,)
+    codes: dict[str, np.ndarray]  # categories of the sampled rows, -1 where missing
     units: np.ndarray
     previous: np.ndarray | None
 
@@ -87,12 +82,12 @@ class Lines:
     def n_all_units(self) -> int:
         return len(np.unique(self.units))
 
-    def comparable(self, one: str, other: str) -> bool:
+    def comparable(self, first: str, other: str) -> bool:
         """True of two numbers, and of two times on one line: both with a zone or without, or a day beside UTC."""
-        if self.is_time(one) != self.is_time(other):
+        if self.is_time(first) != self.is_time(other):
             return False
-        zones = [self.column(name).zone for name in (one, other)]
-        has_days = any(self.column(name).is_date for name in (one, other))
+        zones = [self.column(name).zone for name in (first, other)]
+        has_days = any(self.column(name).is_date for name in (first, other))
         return (zones[0] is None) == (zones[1] is None) or (has_days and set(zones) == {None, "UTC"})
 
     def column(self, name: str) -> Column:

@@ -16,8 +16,7 @@ from synth.domain.constraint_checks import compares_days
 from synth.infer.relations.evidence import ENOUGH, percent
 from synth.infer.relations.lines import DAY, Lines
 
-LEAST_BROKEN = 0.1
-"""Share of shuffled rows that would break an inequality: below it, the bounds nearly say it already."""
+LEAST_BROKEN = 0.1  # share of shuffled rows that would break an inequality: below it, the bounds nearly say it already
 NEAR, NEAR_OF_SPREAD = 0.1, 0.02
 """Distance that is near: as a share of the higher of two amounts; else of the spread of both columns."""
 LEAST_NEAR, LEAST_VALUES = 0.05, 10
@@ -26,18 +25,13 @@ LEAST_NEAR, LEAST_VALUES = 0.05, 10
 
 @dataclass(frozen=True)
 class Order:
-    """An order that all rows keep, where neither value is missing.
-
-    Attributes:
-        is_law: chance explains it badly enough for a constraint.
-        broken: the share of shuffled rows in which the lower column is above the higher one.
-    """
+    """An order that all rows keep, where neither value is missing."""
 
     low: str
     high: str
     by_day: bool
-    is_law: bool
-    broken: float
+    is_law: bool  # chance explains it badly enough for a constraint
+    broken: float  # the share of shuffled rows in which the lower column is above the higher one
 
     def inequality(self) -> Inequality:
         reason = f"every row keeps it, and about {percent(self.broken)} of rows with shuffled columns would not"
@@ -70,16 +64,16 @@ def _order(lines: Lines, low: str, high: str) -> Order | None:
     for by_day in (of_days, *([True] if lines.is_time(low) and _days_beside_times(lines, low, high) else [])):
         # On the sample first: most pairs go either way.
         for rows in (lines.rows, slice(None)):
-            one, other = (lines.positions[name][rows] for name in (low, high))
+            low_line, high_line = (lines.positions[name][rows] for name in (low, high))
             if by_day:
-                one, other = np.floor(one / DAY), np.floor(other / DAY)
-            if np.any(one > other):  # false where either is missing
+                low_line, high_line = np.floor(low_line / DAY), np.floor(high_line / DAY)
+            if np.any(low_line > high_line):  # false where either is missing
                 break
         else:
-            both = ~(np.isnan(one) | np.isnan(other))
-            if not both.any() or np.array_equal(one[both], other[both]):
+            both = ~(np.isnan(low_line) | np.isnan(high_line))
+            if not both.any() or np.array_equal(low_line[both], high_line[both]):
                 return None
-            return _weighed(lines, low, high, one[both], other[both], by_day and not of_days)
+            return _weighed(lines, low, high, low_line[both], high_line[both], by_day and not of_days)
     return None
 
 
@@ -92,16 +86,18 @@ def _days_beside_times(lines: Lines, low: str, high: str) -> bool:
     return days[0] != days[1]
 
 
-def _weighed(lines: Lines, low: str, high: str, one: np.ndarray, other: np.ndarray, by_day: bool) -> Order | None:
-    broken = float(np.searchsorted(np.sort(other), one, side="left").mean()) / len(one)
-    n_units = len(one) * lines.n_all_units / max(len(lines.units), 1)
+def _weighed(
+    lines: Lines, low: str, high: str, low_line: np.ndarray, high_line: np.ndarray, by_day: bool
+) -> Order | None:
+    broken = float(np.searchsorted(np.sort(high_line), low_line, side="left").mean()) / len(low_line)
+    n_units = len(low_line) * lines.n_all_units / max(len(lines.units), 1)
     if broken < max(LEAST_BROKEN, ENOUGH / n_units):
         return None
     # Times are all of one unit, and what precedes what is hardly ever chance.
     is_law = lines.is_time(low) or (
         lines.step(low) == lines.step(high)
-        and min(len(np.unique(one)), len(np.unique(other))) >= LEAST_VALUES
-        and _near(one, other) >= max(LEAST_NEAR, ENOUGH / n_units)
+        and min(len(np.unique(low_line)), len(np.unique(high_line))) >= LEAST_VALUES
+        and _near(low_line, high_line) >= max(LEAST_NEAR, ENOUGH / n_units)
     )
     return Order(low, high, by_day, is_law, broken)
 
@@ -127,8 +123,8 @@ def _follows(low: str, high: str, arrows: Collection[tuple[str, str]], missing: 
     reached, waiting = {low}, [low]
     while waiting:
         at = waiting.pop()
-        for one, other in arrows:
-            if one != at or other in reached or (one, other) == (low, high):
+        for first, other in arrows:
+            if first != at or other in reached or (first, other) == (low, high):
                 continue
             if other == high:
                 return True

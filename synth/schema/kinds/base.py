@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 TaskKind = Literal["classification", "regression"]  # of the models that predict a target
 NOT_READ_OFF = "public knowledge, not read off this table"
-NEARLY_ALL = 0.9
-"""Share of the values on a step from which on every cell of a grid holds one of its multiples."""
+NEARLY_ALL = 0.9  # share of the values on a step from which on every cell of a grid holds one of its multiples
 _READ_OFF = frozenset({
     "bounds", "bins", "scale", "steps", "step_shares", "spikes", "below", "above", "categories", "ordered", "modeled",
     "every",
@@ -277,7 +276,7 @@ class LineColumn(MeasurableColumn):
     @property
     def ends(self) -> tuple[float, float]:
         """The least and the greatest position that there may be: of the bounds, or of the values beside them."""
-        places = [*self.span, *(place for place, _ in self.beside.values())]
+        places = [*self.span, *(position for position, _ in self.beside.values())]
         return min(places), max(places)
 
     @property
@@ -288,11 +287,11 @@ class LineColumn(MeasurableColumn):
         """
         places = dict[Any, tuple[float, Any]]()
         for values, start, sign in ((self.below[::-1], 0, -1), (self.above, 1, 1)) if self.below or self.above else ():
-            place = line = self.span[start]
+            position = line = self.span[start]
             for value in values:
-                place, line = self._next(place, sign), self._next(line, sign)
+                position, line = self._next(position, sign), self._next(line, sign)
                 line = line if isinstance(value, str) else self.position(value)
-                places[value] = place, self.value_at(line)
+                places[value] = position, self.value_at(line)
         return places
 
     def _next(self, position: float, sign: int) -> float:
@@ -317,9 +316,9 @@ class LineColumn(MeasurableColumn):
     def positions(self, series: Any) -> np.ndarray:
         """The position of each value of a canonical column, without gaps; shape (n,), NaN where missing."""
         line = self.line(series)
-        moved = [(line == self.position(known), place) for place, known in self.beside.values()]
-        for at, place in moved:
-            line[at] = place
+        moved = [(line == self.position(known), position) for position, known in self.beside.values()]
+        for at, position in moved:
+            line[at] = position
         return line
 
     def ordinary(self, series: Any) -> np.ndarray:
@@ -337,8 +336,8 @@ class LineColumn(MeasurableColumn):
 
     def put_beside(self, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """Values within the bounds, those whose drawn position is beside them as the values there; shape (n,)."""
-        for place, known in self.beside.values():
-            values[counts == (place if self.unit is None else round(place / self.unit))] = known
+        for position, known in self.beside.values():
+            values[counts == (position if self.unit is None else round(position / self.unit))] = known
         return values
 
     def order_keys(self, series: Any) -> np.ndarray:

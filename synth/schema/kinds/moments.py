@@ -27,7 +27,7 @@ def read_as(form: str) -> str:
     >>> read_as("%-d.%-m.%Y"), read_as("%H:%M:%S.%3f%:z"), read_as("%S%.f")
     ('%d.%m.%Y', '%H:%M:%S.%f%z', '%S')
     """
-    return _DIRECTIVE.sub(lambda found: "" if found[1].startswith(".") else f"%{found[2]}", form)
+    return _DIRECTIVE.sub(lambda match: "" if match[1].startswith(".") else f"%{match[2]}", form)
 
 
 def is_bare_number(form: str | None) -> bool:
@@ -55,7 +55,7 @@ def write_as(form: str, moment: dt.datetime) -> str:
     """
     if is_bare_number(form):
         return write_as(form.replace("-", ""), moment).lstrip("0")
-    return moment.strftime(_DIRECTIVE.sub(lambda found: _part(found[1], found[2], moment), form))
+    return moment.strftime(_DIRECTIVE.sub(lambda match: _part(match[1], match[2], moment), form))
 
 
 def _part(flag: str, letter: str, moment: dt.datetime) -> str:
@@ -161,8 +161,8 @@ class TimeColumn(LineColumn):
 
         low, high = (np.datetime64(bound, "us").astype(np.int64) for bound in self.bounds)
         stamps = np.clip(counts * self.micros, low, high).astype("datetime64[us]")
-        for place, known in self.beside.values():
-            stamps[counts == round(place / self.unit)] = np.datetime64(known, "us")
+        for position, known in self.beside.values():
+            stamps[counts == round(position / self.unit)] = np.datetime64(known, "us")
         stamps[missing] = np.datetime64("NaT", "us")
         return pd.Series(stamps)
 

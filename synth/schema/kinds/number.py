@@ -28,10 +28,10 @@ _MEASURE_SPIKES = "The frequent values are not public: a private fit measures th
 def whole_numbers_of(dtype: object) -> tuple[int, int] | None:
     """The least and the greatest whole number of an integer dtype, within 64 bits; `None` for any other dtype."""
     try:
-        held = np.iinfo(str(dtype).lower().removesuffix("[pyarrow]"))
+        limits = np.iinfo(str(dtype).lower().removesuffix("[pyarrow]"))
     except (TypeError, ValueError, SyntaxError):  # no dtype of numpy
         return None
-    return int(held.min), min(int(held.max), INT64[1])
+    return int(limits.min), min(int(limits.max), INT64[1])
 
 
 def exactly_up_to(dtype: str) -> float:
@@ -109,7 +109,10 @@ class NumericColumn(LineColumn):
         )
         ladder = (*self.steps, unit or 1.0)
         yield (
-            any(not _is_multiple(one, of) or one <= of * (1 + 1e-9) for one, of in itertools.pairwise(ladder)),
+            any(
+                not _is_multiple(step, finer) or step <= finer * (1 + 1e-9)
+                for step, finer in itertools.pairwise(ladder)
+            ),
             f"steps={list(self.steps)} must be coarser than the column's precision, coarsest first, and each a "
             "multiple of the next and of that precision; leave out those that are not",
         )

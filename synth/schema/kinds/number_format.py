@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
-GROUPS = ",.'’ \u00a0\u202f"
-"""Marks between thousands."""
+GROUPS = ",.'’ \u00a0\u202f"  # marks between thousands
 _SECTION = re.compile(
     rf"(?P<before>[^#0]*)(?P<whole>#(?P<mark>[{GROUPS}])(?P<lakh>##(?P=mark))?##0|[#0])"
     r"(?:(?P<point>[.,])(?P<least>0*)(?P<most>\#*)(?<![.,]))?(?P<scale>,{0,4})(?P<after>[^#0]*)"

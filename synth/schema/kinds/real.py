@@ -9,8 +9,7 @@ from pydantic import Field
 from synth.schema.kinds.base import TaskKind
 from synth.schema.kinds.number import BOUNDS, NumericColumn
 
-WIDEST_REAL = (-1e15, 1e15)
-"""Bounds of a real of which nothing is public: float64 still tells its tenths apart."""
+WIDEST_REAL = (-1e15, 1e15)  # bounds of a real of which nothing is public: float64 still tells its tenths apart
 
 
 class FractionColumn(NumericColumn):

@@ -112,8 +112,8 @@ class SpanColumn(WholeColumn):
 def _rebased(values: Any, n_digits: int, base: int, other: int) -> Any:
     """Numbers of some digits of one base as those of the same digits of another; the first may exceed the base."""
     total = values // base ** (n_digits - 1)
-    for place in reversed(range(n_digits - 1)):
-        total = total * other + values // base**place % base
+    for position in reversed(range(n_digits - 1)):
+        total = total * other + values // base**position % base
     return total
 
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import synth
-from synth.constraints import FixedCombinations, Unique
-from synth.constraints.expression import MAX_LENGTH, MAX_NESTING, evaluate, names, parse
+from synth.constraints import Unique
+from synth.constraints.expression import MAX_LENGTH, evaluate, names, parse
 from synth.declare import assertions, declare_schema, measurable
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import broken, repeated
@@ -79,32 +79,17 @@ def inequality(low: str, high: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("constraint", "words"),
     [
-        ("text", ["constraints.0", "a table of TOML"]),
-        ({"low": "age", "high": "net"}, ["constraints.0", "'kind' is missing"]),
         ({**ORDERED, "kind": "unequal"}, ["unknown kind='unequal'", "inequality"]),
-        ({**ORDERED, "strickt": True}, ["unknown key 'constraints.0.strickt'", "'strict'"]),
-        ({"kind": "inequality", "low": "age"}, ["'constraints.0.high' is missing"]),
         (inequality("age", "age"), ["one column='age'", "name two"]),
-        (inequality("age", "nett"), ["'nett' is not a column", "did you mean 'net'"]),
         (inequality("age", "grade"), ["'grade'", "no order"]),
         (inequality("age", "from"), ["a number and a time", "like with like"]),
         (inequality("from", "paris"), ["zone", "timezone"]),
-        ({**inequality("age", "net"), "by_day": True}, ["by_day=true compares times", "'age' is of kind"]),
         ({**inequality("paris", "tokyo"), "by_day": True}, ["'paris' has timezone='Europe/Paris'", "leave by_day out"]),
-        (inequality("age", "id"), ["'id'", "kind identifier"]),
-        (inequality("age", "text"), ["'text' is dropped", "keep the column"]),
-        (combinations(columns=["grade"]), ["constraints.0.columns", "at least 2"]),
-        (combinations(columns=["grade", "grade", "ill"]), ["columns repeat"]),
         (combinations(combinations=[]), ["constraints.0.combinations", "at least 1"]),
-        (combinations(combinations=["one"]), ["combination 0 is no list"]),
-        (combinations(combinations=[["one", 1]]), ["combination 0 has 2 values for 3 columns"]),
         (combinations(combinations=[["one", 1, True], ["one", 1, True]]), ["combinations repeat"]),
-        (combinations(combinations=[["one", 1, True], ["two", [1], True]]), ["combination 1", "no text, number"]),
-        (combinations(combinations=[["three", 1, True]]), ["combination 0 has 'three'", "'grade' cannot hold"]),
         (combinations(combinations=[["one", 101, True]]), ["combination 0 has 101", "'age' cannot hold"]),
         (combinations(combinations=[["one", True, True]]), ["combination 0 has True", "'age' cannot hold"]),
         (combinations(combinations=[["one", 1, True], ["a\0b", 1, True]]), ["combination 1 holds", r"'a\x00b'", "NUL"]),
-        (combinations(combinations=[["\ud800", 1, True]]), ["combination 0 holds", r"'\ud800'", "surrogate"]),
         (combinations(combinations=[["one", 1, 1]]), ["combination 0 has 1", "'ill' cannot hold"]),
         (combinations(columns=["grade", "net", "ill"]), ["'net' cannot hold", "as in 1.0"]),
         (
@@ -112,8 +97,6 @@ def inequality(low: str, high: str) -> dict[str, Any]:
             ["'net' is of kind real", "no other column says"],
         ),
         (combinations(columns=["town", "age", "ill"]), ["'town' is to be measured", "measure = true"]),
-        (formula("age + "), ["constraints.0.expression", "its end"]),
-        (formula("7"), ["names no column"]),
         (formula("age + aeg"), ["'aeg' is not a column", "'age'"]),
         (formula("age + ill"), ["'ill' is of kind boolean", "integer, real and weight"]),
         (formula("age", "grade"), ["'grade' is of kind categorical"]),
@@ -130,42 +113,15 @@ def test_a_constraint_that_does_not_fit_is_refused_in_one_clear_sentence(constra
     assert "\n" not in message
 
 
-def test_the_message_names_the_constraint_by_its_number() -> None:
-    with pytest.raises(SchemaError, match=r"^constraints\.2: "):
-        constrained(ORDERED, LISTED, inequality("age", "grade"))
-
-
-def test_a_column_has_one_formula_and_formulas_never_run_in_a_circle() -> None:
-    with pytest.raises(SchemaError, match="two formulas"):
-        constrained(COMPUTED, formula("age"))
-    with pytest.raises(SchemaError, match="circle: columns 'net', 'capital-gain'"):
-        constrained(formula("`capital-gain` + age"), formula("net - age", "capital-gain"))
-
-
-def test_a_column_with_a_formula_is_learned_by_evaluation_and_modeled_by_nobody() -> None:
-    made = constrained(COMPUTED)
-    assert "net" in made.learned
-    assert made.modeled == tuple(name for name in made.learned if name != "net")
-    assert constrained().modeled == constrained().learned
-
-
 def test_a_schema_file_carries_constraints_and_fits_its_json_schema() -> None:
-    made = constrained(ORDERED, {**ORDERED, "strict": True}, LISTED, COMPUTED)
-    content = tomllib.loads(to_toml(made))
-    assert build_schema(content) == made
-    assert build_schema(json.loads(made.model_dump_json())) == made
-    assert to_toml(build_schema(content)) == to_toml(made)
+    schema = constrained(ORDERED, {**ORDERED, "strict": True}, LISTED, COMPUTED)
+    content = tomllib.loads(to_toml(schema))
+    assert build_schema(content) == schema
+    assert build_schema(json.loads(schema.model_dump_json())) == schema
+    assert to_toml(build_schema(content)) == to_toml(schema)
     jsonschema.validate(json.loads(json.dumps(content, default=str)), schema_json())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**BARE, "constraints": [{"low": "from", "high": "to"}]}, schema_json())
-
-
-def test_long_lists_of_combinations_stay_readable_and_whole() -> None:
-    rows = [["one" if i % 2 else "two", i, bool(i % 3)] for i in range(100)]
-    made = constrained(combinations(combinations=rows))
-    text = to_toml(made)
-    assert build_schema(tomllib.loads(text)) == made
-    assert max(map(len, text.splitlines())) <= 120
 
 
 def test_declaring_lists_constraints_as_public_assertions() -> None:
@@ -238,51 +194,23 @@ def changed(columns: dict[str, dict[str, Any]] | None = None, **content: Any) ->
     return build_schema({**RANKS, "columns": declared, **content})
 
 
-def test_combinations_say_which_column_determines_which() -> None:
-    both = FixedCombinations(columns=("a", "b", "c"), combinations=(("x", 1, True), ("y", 2, True), ("z", 3, False)))
-    assert set(both.determined) == {("a", "b"), ("b", "a"), ("a", "c"), ("b", "c")}
-    assert both.determined["b", "c"] == {1: True, 2: True, 3: False}
-
-
-def test_columns_that_determine_each_other_are_modeled_once(ranked: Schema) -> None:
-    assert ranked.modeled == ("sector", "job", "level", "pay")
-    assert ranked.equivalents["rank"].determinant == "level"
-
-
 @pytest.mark.parametrize(
     ("content", "modeled"),
     [
         ({"target": "rank"}, ("rank", "sector", "job", "pay")),
-        ({"sensitive": ["rank"]}, ("rank", "sector", "job", "pay")),
         ({"columns": {"level": {"missing": True}}}, ("rank", "sector", "job", "level", "pay")),
-        ({"columns": {"rank": {"missing": True}}}, ("rank", "sector", "job", "level", "pay")),
         (
             {"constraints": [*CONSTRAINTS, {"kind": "formula", "column": "rank", "expression": "pay / 40"}]},
             ("sector", "job", "level", "pay"),
         ),
         ({"constraints": CONSTRAINTS[:1]}, ("rank", "sector", "job", "level", "pay")),
     ],
-    ids=["target", "sensitive", "determinant missing", "dependent missing", "formula", "no constraint"],
+    ids=["target", "determinant missing", "formula", "no constraint"],
 )
 def test_the_column_that_matters_most_is_held_and_one_that_may_be_missing_is(
     content: dict[str, Any], modeled: tuple[str, ...]
 ) -> None:
     assert changed(**content).modeled == modeled
-
-
-def test_of_two_with_levels_the_ordered_one_is_held_and_each_class_has_one_head() -> None:
-    names = {"categories": ["I", "II", "III"]}
-    three = {
-        "kind": "fixed_combinations",
-        "columns": ["level", "roman", "rank"],
-        "combinations": [["low", "I", 1], ["middle", "II", 2], ["high", "III", 3]],
-    }
-    columns = {**RANKS["columns"], "roman": {"kind": "categorical", **names, "ordered": True}}
-    schema = build_schema({**RANKS, "columns": columns, "constraints": [three, CONSTRAINTS[1]]})
-    assert {name: known.determinant for name, known in schema.equivalents.items()} == {
-        "level": "roman",
-        "rank": "roman",
-    }
 
 
 def chained(lists: list[tuple[str, str]], **content: Any) -> Schema:
@@ -302,39 +230,6 @@ def chained(lists: list[tuple[str, str]], **content: Any) -> Schema:
     return build_schema({"status": "declared", "n_units": 2000, "columns": columns, "constraints": listed, **content})
 
 
-def rows_of(schema: Schema, n: int = 2000) -> pd.DataFrame:
-    drawn = np.random.default_rng(0).integers(0, 40, n)
-    sizes = {name: len(column.categories) for name, column in schema.columns.items()}  # type: ignore[union-attr]
-    return pd.DataFrame({name: [f"{name}{i * size // 40}" for i in drawn] for name, size in sizes.items()})
-
-
-@pytest.mark.parametrize("lists", [[("a", "b"), ("b", "c")], [("b", "c"), ("a", "b")]], ids=["in order", "reversed"])
-@pytest.mark.parametrize("name", ["independent", "mst"])
-def test_lists_in_any_order_reject_no_row(name: str, lists: list[tuple[str, str]]) -> None:
-    schema = chained(lists)
-    model = synth.fit(rows_of(schema), schema, name, epsilon=0.3, delta=1e-5, seed=0)
-    assert model.sample(1000, seed=0).attrs[REJECTED] == 0
-
-
-@pytest.mark.parametrize("target", ["a", "b"])
-@pytest.mark.parametrize("name", ["independent", "mst"])
-def test_what_a_computed_column_determines_the_held_one_determines(name: str, target: str) -> None:
-    """a and b are equivalent, and a alone is listed with c: whichever is held, c follows it."""
-    schema = chained([("a", "b"), ("a", "c")], sizes={"b": 40}, target=target)
-    assert schema.modeled == tuple(sorted({target, "c"}))
-    model = synth.fit(rows_of(schema), schema, name, epsilon=0.3, delta=1e-5, seed=0)
-    assert model.sample(1000, seed=0).attrs[REJECTED] == 0
-
-
-@pytest.mark.parametrize("target", ["a", "b", "c"])
-def test_columns_that_are_equivalent_over_two_lists_are_modeled_once(target: str) -> None:
-    schema = chained([("a", "b"), ("b", "c")], sizes={"b": 40, "c": 40}, target=target)
-    assert schema.modeled == (target,)
-    sampled = synth.fit(rows_of(schema), schema, "mst", epsilon=0.3, delta=1e-5, seed=0).sample(500, seed=0)
-    assert sampled.attrs[REJECTED] == 0
-    assert (sampled["a"].str[1:] == sampled["c"].str[1:]).all()
-
-
 def test_zeros_of_a_computed_column_are_those_of_the_held_one() -> None:
     """a is equivalent to b, which is the target; a and c have a list in which neither determines the other."""
     part = [["a0", "c0"], ["a0", "c1"], ["a1", "c1"], ["a2", "c0"], ["a2", "c1"]]
@@ -346,17 +241,14 @@ def test_zeros_of_a_computed_column_are_those_of_the_held_one() -> None:
     assert (factor.log_values[:3, :2] == 0).tolist() == [[True, True], [False, True], [True, True]]
 
 
-def test_what_holds_for_an_entity_does_not_determine_what_does_not() -> None:
-    columns = {**RANKS["columns"], "person": {"kind": "identifier", "template": "P-####"}}
-    content = {**RANKS, "columns": columns, "entity": "person", "max_rows_per_unit": 2}
-    assert "rank" in build_schema({**content, "constant_in_entity": ["level"]}).modeled
-    assert "rank" not in build_schema({**content, "constant_in_entity": ["level", "rank"]}).modeled
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "epsilon"),
-    [("independent", 1.0), ("mst", 1.0), ("mst", None), ("aim", 1.0), ("latent_class", 1.0), ("latent_class", None)],
+    [
+        ("mst", 1.0),
+        ("aim", 1.0),
+        ("latent_class", 1.0),
+    ],
 )
 def test_dependencies_hold_and_hardly_a_row_is_rejected(
     name: str, epsilon: float | None, table: pd.DataFrame, ranked: Schema
@@ -382,8 +274,8 @@ def test_rare_values_keep_what_hangs_on_the_column_that_they_determine(table: pd
 def test_a_computed_column_is_neither_read_nor_paid_for(table: pd.DataFrame, ranked: Schema) -> None:
     """With whatever stands in the computed column the fit is the same, and its statement counts one histogram less."""
     other = table.assign(rank=table["rank"].iloc[::-1].to_numpy())
-    one, two = (synth.fit(frame, ranked, "independent", seed=0).sample(200, seed=1) for frame in (table, other))
-    pd.testing.assert_frame_equal(one, two)
+    first, second = (synth.fit(frame, ranked, "independent", seed=0).sample(200, seed=1) for frame in (table, other))
+    pd.testing.assert_frame_equal(first, second)
     generator = registry.generator("mst", epsilon=1.0)
     assert isinstance(generator, PrivateGenerator)
     columns = {name: column for name, column in RANKS["columns"].items() if name != "rank"}
@@ -410,20 +302,6 @@ def test_a_value_in_no_combination_is_refused_as_a_condition_and_never_drawn(tab
     assert set(model.sample(2000, seed=0)["level"]) <= set(LEVELS)
     with pytest.raises(JobError, match="given='rank' has a value that is in no listed combination"):
         model.sample(5, given={"rank": 7})
-
-
-def test_a_rare_given_value_stands_as_it_was_given(table: pd.DataFrame, ranked: Schema) -> None:
-    model = synth.fit(table, ranked, "mst", epsilon=1.0, delta=1e-5, seed=0)
-    rare = model.sample(30, seed=0, given={"job": "shop20"})
-    assert set(rare["sector"].dropna()) == {"shop"}
-    assert rare.attrs[REJECTED] == 0
-    assert set(model.sample(30, seed=0, given={"sector": "shop"})["job"].dropna().map(SECTORS)) == {"shop"}
-
-
-def test_a_workload_weighs_the_column_that_is_modeled(ranked: Schema) -> None:
-    generator = registry.generator("aim", workload={"rank": 2.0})
-    with pytest.raises(JobError, match="column='rank' is computed from 'level'; weigh that one"):
-        generator.check(ranked)
 
 
 COLUMNS = {"a": 3.0, "b": -0.5, "c": 7.0}
@@ -467,8 +345,8 @@ def test_missing_operands_and_divisors_of_zero_give_missing_values() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "  ", "a b", "a +", "* a", "(a", "a)", "a ** b", "a // b", "a % b", "f(a)", "a.b", "a[0]", "a = b", "`a",
-        "``", "a if b else c", "lambda: a", "__import__('os')", "a; b", "a\x00", "1e999", "1_0", "$a", "a, b",
+        "", "a b", "(a", "a ** b", "f(a)", "a = b",
+ "a if b else c", "__import__('os')", "a\x00", "1e999", "1_0",
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_expression_is_refused_in_one_sentence(text: str) -> None:
@@ -481,12 +359,6 @@ def test_a_text_that_is_no_expression_is_refused_in_one_sentence(text: str) -> N
 def test_an_expression_that_would_exhaust_the_stack_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="second formula"):
         parse(text)
-
-
-def test_the_longest_and_the_deepest_expression_are_computed() -> None:
-    longest = "a" + "+a" * (MAX_LENGTH // 2 - 1)
-    assert value(longest, a=1.0) == MAX_LENGTH // 2
-    assert value("(" * MAX_NESTING + "a" + ")" * MAX_NESTING, a=2.0) == 2.0
 
 
 STORES: dict[str, Any] = {
@@ -508,49 +380,18 @@ def without_copies(*columns: str, **more: Any) -> Schema:
     return build_schema({**STORES, "constraints": [{"kind": "unique", "columns": columns, **more}]})
 
 
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ([], ["constraints.0.columns", "at least 1"]),
-        (["store", "store"], ["columns repeat", "name each once"]),
-        (["stor"], ["'stor' is not a column", "'store'"]),
-        (["id"], ["'id' is of kind identifier", "take it out"]),
-    ],
-)
-def test_a_key_that_cannot_be_is_refused_in_one_clear_sentence(columns: list[str], words: list[str]) -> None:
-    with pytest.raises(SchemaError) as refused:
-        without_copies(*columns)
-    assert all(word in str(refused.value) for word in words), str(refused.value)
-
-
-def test_a_schema_file_carries_keys_and_declaring_asserts_them() -> None:
-    made = without_copies("store", "day")
-    assert build_schema(tomllib.loads(to_toml(made))) == made
-    assert ("table", "'store' and 'day' never repeat together, wherever none of them is missing, and this is public "
-            "knowledge, not read off this table") in assertions(made)  # fmt: skip
-    assert str(without_copies("day").constraints[0]) == "'day' never repeats"
-
-
 def test_all_rows_that_repeat_each_other_break_a_key_and_a_missing_part_is_never_compared() -> None:
     rows = pd.DataFrame({"store": ["a", "b", "a", "a", "b"], "sold": [1.0, 1.0, 1.0, np.nan, np.nan]})
-    made = without_copies("store", "sold")
-    assert broken(rows, made.constraints[0], made.columns).tolist() == [True, False, True, False, False]
+    schema = without_copies("store", "sold")
+    assert broken(rows, schema.constraints[0], schema.columns).tolist() == [True, False, True, False, False]
     unique = Unique(columns=("store", "sold"))
-    assert repeated(rows, unique, made.columns, keep="first").tolist() == [False, False, True, False, False]
-
-
-def test_one_instant_with_two_offsets_repeats() -> None:
-    noon = dt.datetime(2020, 1, 1, 12, tzinfo=dt.UTC)
-    same = noon.astimezone(dt.timezone(dt.timedelta(hours=2)))
-    rows = pd.DataFrame({"at": pd.Series([noon, same, noon + dt.timedelta(hours=1)], dtype=object)})
-    made = without_copies("at")
-    assert broken(rows, made.constraints[0], made.columns).tolist() == [True, True, False]
+    assert repeated(rows, unique, schema.columns, keep="first").tolist() == [False, False, True, False, False]
 
 
 def test_whole_numbers_beyond_float64_are_told_apart() -> None:
-    made = build_schema({"status": "declared", "columns": {"n": {"kind": "integer", "bounds": [0, 2**62]}}})
+    schema = build_schema({"status": "declared", "columns": {"n": {"kind": "integer", "bounds": [0, 2**62]}}})
     rows = pd.DataFrame({"n": pd.array([2**60, 2**60 + 1], dtype="Int64")})
-    assert not broken(rows, Unique(columns=("n",)), made.columns).any()
+    assert not broken(rows, Unique(columns=("n",)), schema.columns).any()
 
 
 def drawer(seed: int = 0, calls: list[int] | None = None) -> Any:
@@ -586,30 +427,9 @@ def test_more_rows_than_there_are_values_are_refused_before_anything_is_drawn() 
     assert calls == []
 
 
-def test_values_that_may_be_missing_need_no_room() -> None:
-    content = {**STORES["columns"], "day": {**STORES["columns"]["day"], "bounds": [1, 2], "missing": True}}
-    made = build_schema({**STORES, "columns": content, "constraints": [{"kind": "unique", "columns": ["day"]}]})
-    table = draw_lawful(lambda n: drawer()(n).assign(day=pd.array([pd.NA] * n, dtype="Int64")), 50, made)
-    assert len(table) == 50
-
-
 def test_a_model_that_draws_too_few_values_ends_in_a_sentence_that_names_the_key() -> None:
     with pytest.raises(ModelError, match="most of them break that 'day' never repeats"):
         draw_lawful(lambda n: drawer()(n).assign(day=pd.array([7] * n, dtype="Int64")), 5, without_copies("day"))
-
-
-def test_a_fitted_generator_keeps_a_key() -> None:
-    made = without_copies("store", "day")
-    train = drawer(1)(200).assign(id=[f"{'AB'[i // 100]}{i % 100:02d}" for i in range(200)])
-    model = registry.generator("independent").fit(train, made, seed=0)
-    table = model.sample(200, seed=1)
-    assert not table.duplicated(["store", "day"]).any()
-    assert not table["id"].duplicated().any()
-
-
-def test_a_declared_schema_holds_no_proposal() -> None:
-    with pytest.raises(SchemaError, match=r"constraints\.0 is a proposal.*take its key proposed out"):
-        without_copies("store", "day", proposed="no row repeats another")
 
 
 def test_declaring_asserts_proposals_and_drops_those_that_tell_values_of_what_is_measured() -> None:

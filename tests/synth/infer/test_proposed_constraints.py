@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,10 @@ import pytest
 
 from synth.declare import declare_schema
 from synth.domain.constraint_checks import broken
-from synth.generators.mst import Mst
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.schema_file import to_toml
-from synth.table import conform, read_table
+from synth.table import conform
 
 
 def sales(n_stores: int = 30, n_days: int = 100, seed: int = 0) -> pd.DataFrame:
@@ -101,18 +99,7 @@ def test_one_row_that_breaks_a_rule_takes_it_away() -> None:
     assert "'net' is price * qty" in left
 
 
-def test_the_target_is_never_computed() -> None:
-    assert not any(
-        text.startswith("'total' is ") for text in said(infer_schema(sales(), target="total", constraints=True))
-    )
-
-
-def test_nothing_is_proposed_where_that_is_asked_for() -> None:
-    assert infer_schema(sales(), constraints=False).constraints == ()
-    assert infer_schema(sales()).constraints == infer_schema(sales(), constraints=True).constraints != ()
-
-
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_columns_that_have_nothing_to_do_with_each_other_show_no_rule(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = 400
@@ -141,65 +128,11 @@ def test_what_bounds_or_constants_imply_is_no_rule(rows: dict[str, Callable[[Any
     assert said(infer_schema(frame, constraints=True)) == []
 
 
-def test_few_rows_show_no_rule() -> None:
-    assert infer_schema(sales(3, 30), constraints=True).constraints == ()
-
-
-def test_inequalities_that_follow_from_two_others_are_left_out() -> None:
-    rng = np.random.default_rng(0)
-    low, *more = np.cumsum(rng.integers(0, 50, (3, 400)), axis=0)
-    frame = pd.DataFrame({"low": low, "middle": more[0], "high": more[1]})
-    assert said(infer_schema(frame, constraints=True)) == ["'low' is at most 'middle'", "'middle' is at most 'high'"]
-
-
 def test_multiples_and_copies_are_formulas() -> None:
     rng = np.random.default_rng(0)
     inches = rng.integers(10, 500, 300)
     frame = pd.DataFrame({"inches": inches, "cm": (inches * 2.54).round(2), "again": inches})
     assert sorted(said(infer_schema(frame, constraints=True))) == ["'again' is inches", "'cm' is 2.54 * inches"]
-
-
-AREAS = "'PUMA' and 'DENSITY' take one of 5 listed combinations"
-
-
-@pytest.mark.parametrize(
-    ("name", "rules"),
-    [
-        ("adult.csv.gz", ["'education' and 'education-num' take one of 16 listed combinations"]),
-        # Reviews a month are of another unit than reviews, and 9% of shuffled rows would not tell a law from luck.
-        ("airbnb_nyc.csv.gz", ["'neighbourhood' and 'neighbourhood_group' take one of 221 listed combinations"]),
-        ("insurance.csv.gz", []),
-        ("credit_default.csv.gz", []),
-        ("hmeq.csv.gz", []),
-        ("german_credit.csv.gz", []),
-        # People in a waiting list are 3%, and `days` is one unit and `time` any: 1% of shuffled rows would break it.
-        (
-            "hotel_bookings.csv.gz",
-            [
-                "'arrival_date_week_number' is floor(date(arrival_date_year, arrival_date_month, "
-                "arrival_date_day_of_month) + 4 / 7) - floor(date(arrival_date_year, 1, 1) + 4 / 7) + 1",
-                "'reservation_status' and 'is_canceled' take one of 3 listed combinations",
-            ],
-        ),
-        ("king_county_housing.csv.gz", ["'sqft_living' is sqft_above + sqft_basement"]),
-        # A code is not at most a weight, and three children in a family of eight are rare, not unlawful: 2018 has some.
-        ("nist_ma2018.csv.gz", [AREAS, "'INDP' and 'INDP_CAT' take one of 227 listed combinations"]),
-        ("nist_ma2019.csv.gz", [AREAS, "'INDP' and 'INDP_CAT' take one of 232 listed combinations"]),
-    ],
-)
-def test_real_tables_show_few_rules_and_true_ones(
-    shared_table: Callable[[str], Path], name: str, rules: list[str]
-) -> None:
-    assert said(infer_schema(read_table(shared_table(name)), constraints=True)) == rules
-
-
-def test_of_thirty_numbers_that_hang_together_few_are_ordered_and_all_rows_keep_that() -> None:
-    from sklearn.datasets import load_breast_cancer
-
-    rows = load_breast_cancer(as_frame=True).frame
-    schema = infer_schema(rows, constraints=True)
-    assert "'mean radius' is at most 'worst radius'" in said(schema)
-    assert len(schema.constraints) <= 4
 
 
 Columns = dict[str, Any]
@@ -233,7 +166,7 @@ def stays(rng: np.random.Generator) -> Columns:
 
 
 @pytest.mark.parametrize(
-    ("made", "law"),
+    ("make", "law"),
     [
         (part, "'recovered' is at most 'claimed'"),
         (prices, "'salePrice' is at most 'ListPrice'"),
@@ -241,8 +174,8 @@ def stays(rng: np.random.Generator) -> Columns:
         (stays, "'admission' is at most 'discharge'"),
     ],
 )
-def test_true_orders_are_found(made: Callable[[np.random.Generator], Columns], law: str) -> None:
-    rows = pd.DataFrame(made(np.random.default_rng(0)))
+def test_true_orders_are_found(make: Callable[[np.random.Generator], Columns], law: str) -> None:
+    rows = pd.DataFrame(make(np.random.default_rng(0)))
     assert said(infer_schema(rows, constraints=True)) == [law]
 
 
@@ -266,11 +199,11 @@ def twins_of_tails(rng: np.random.Generator) -> Columns:
     return {"north": (common + rng.normal(0, 1, 2_000)).round(1), "south": (common + rng.normal(7, 1, 2_000)).round(1)}
 
 
-@pytest.mark.parametrize("made", [apart, codes, units, twins_of_tails])
+@pytest.mark.parametrize("make", [apart, codes, units, twins_of_tails])
 def test_numbers_that_lie_apart_or_are_of_two_units_keep_no_order(
-    made: Callable[[np.random.Generator], Columns],
+    make: Callable[[np.random.Generator], Columns],
 ) -> None:
-    rows = pd.DataFrame(made(np.random.default_rng(0)))
+    rows = pd.DataFrame(make(np.random.default_rng(0)))
     low, high = rows.columns
     assert (rows[low] <= rows[high]).all()
     assert (np.sort(rows[low]) > np.random.default_rng(1).permutation(rows[high])).mean() > 0.1
@@ -291,18 +224,6 @@ def test_a_time_and_a_day_that_is_a_midnight_are_compared_by_day(zone: str | Non
     assert said(infer_schema(texts, constraints=True)) == ["'b' is at most 'o'"]
 
 
-def test_a_sampled_table_keeps_a_proposed_order_of_times_and_days() -> None:
-    rng = np.random.default_rng(0)
-    booked = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 100 * 86_400, 900), unit="s")
-    rows = pd.DataFrame(
-        {"booked": booked, "on": booked.floor("D") + pd.to_timedelta(rng.integers(0, 9, 900), unit="D")}
-    )
-    schema = declare_schema(infer_schema(rows, constraints=True), n_units=900)
-    made = Mst().fit(rows, schema).sample(2_000, seed=0)
-    assert (made["booked"].dt.floor("D") <= made["on"]).all()
-    assert (made["booked"] > made["on"]).any()
-
-
 def test_what_follows_from_a_formula_or_over_columns_that_are_never_missing_is_left_out() -> None:
     rng = np.random.default_rng(0)
     net, tax = rng.integers(1, 500, 900), rng.integers(1, 300, 900)
@@ -316,7 +237,7 @@ def test_what_follows_from_a_formula_or_over_columns_that_are_never_missing_is_l
     assert "'ordered' is at most 'sent'" in said(infer_schema(times, constraints=True))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_combinations_that_are_merely_rare_are_no_rule(seed: int) -> None:
     """Families whose members are a row each: eight are rare, and with three children rarer, but not unlawful."""
     rng, n = np.random.default_rng(seed), 1_500
@@ -334,12 +255,6 @@ def test_combinations_of_which_half_never_occur_though_chance_would_show_them_ar
     allowed = {"basic": ["email"], "plus": ["email", "chat"], "pro": ["chat", "phone"], "team": ["phone", "desk"]}
     rows = pd.DataFrame({"plan": plan, "help": [rng.choice(allowed[name]) for name in plan]})
     assert said(infer_schema(rows, constraints=True)) == ["'plan' and 'help' take one of 7 listed combinations"]
-
-
-def test_columns_of_missing_values_and_one_column_show_nothing() -> None:
-    empty = pd.DataFrame({"a": [None] * 200, "b": range(200)})
-    assert all("'a'" not in text for text in said(infer_schema(empty, constraints=True)))
-    assert said(infer_schema(pd.DataFrame({"b": [1, 2] * 100}), constraints=True)) == []
 
 
 def test_rows_of_one_entity_are_one_piece_of_evidence() -> None:
@@ -372,11 +287,3 @@ def test_no_key_is_proposed_of_values_that_nearly_every_entity_holds_so_that_a_t
     rows = pd.DataFrame({"who": who, "visit": np.concatenate([np.arange(size) for size in sizes])})
     schema = infer_schema(rows.assign(lab=rng.choice(["a", "b"], len(rows))), entity="who", constraints=True)
     assert not schema.constraints
-
-
-def test_columns_of_tiny_numbers_are_no_multiples_of_each_other() -> None:
-    rng = np.random.default_rng(0)
-    rows = pd.DataFrame({name: 1e-12 * rng.random(500) for name in "abc"})
-    assert not infer_schema(rows, constraints=True).constraints
-    found = infer_schema(rows.assign(d=rows["a"] + rows["b"]), constraints=True)
-    assert said(found) == ["'d' is a + b"]

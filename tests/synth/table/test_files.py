@@ -4,9 +4,7 @@ import datetime as dt
 import gzip
 import io
 import itertools
-import json
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,11 +46,7 @@ def bytes_of(content: bytes, name: str = "t.csv") -> Write:
 def bomb(folder: Path) -> Path:
     """64 megabytes of zeros in a few hundred kilobytes."""
     path = folder / "bomb.csv.gz"
-    chunk = b"0" * (1 << 20)
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(b"a\n")
-        for _ in range(64):
-            file.write(chunk)
+    path.write_bytes(gzip.compress(b"a\n" + b"0" * (64 << 20), 1))
     return path
 
 
@@ -136,12 +130,10 @@ def sheet_of(rows: str, parts: dict[str, str | None] | None = None, texts: str =
 
 REFUSED: dict[str, tuple[Write, str]] = {
     "a gzip bomb": (bomb, "bytes once it is uncompressed"),
-    "a CSV file that is too large": (bytes_of(b"a\n" + b"0\n" * (3 << 20)), "bytes once it is uncompressed"),
     "a CSV file of too many rows": (bytes_of(b"a\n" + b"0\n" * 2_000), "may have 1,000 rows"),
     "a Parquet file of too many rows": (parquet_of(pa.table({"a": pa.nulls(5_000, pa.int8())})), "may have 1,000 rows"),
     "a Parquet file of codes": (parquet_of(codes_of_one_long_text()), "bytes once it is uncompressed"),
     "a Parquet file of one long text": (parquet_of(plain_texts_of_one_value()), "bytes once it is uncompressed"),
-    "too many columns": (bytes_of(",".join(f"c{i}" for i in range(60)).encode() + b"\n"), "may have 50 columns"),
     "a million columns": (bytes_of(b",".join(b"c" for _ in range(1_000_000)) + b"\n1\n"), "may have 50 columns"),
     "too many columns of Parquet": (parquet_of(pa.table({f"c{i}": [1] for i in range(60)})), "may have 50 columns"),
     "a Parquet file of texts that repeat the one before": (expanding, "bytes once it is uncompressed"),
@@ -151,49 +143,27 @@ REFUSED: dict[str, tuple[Write, str]] = {
     "Parquet named CSV": (bytes_of(b"PAR1\0\0"), "Parquet file"),
     "a spreadsheet named CSV": (bytes_of(b"PK\x03\x04\x14\0"), "zip (a spreadsheet, perhaps) file"),
     "CSV named Parquet": (bytes_of(b"a,b\n1,2\n", "t.parquet"), "must be whole"),
-    "CSV named gzip": (bytes_of(b"a,b\n1,2\n", "t.csv.gz"), "gzip-compressed"),
     "gzip that is cut short": (
         bytes_of(zipped(b"a\n" + os.urandom(5_000).hex().encode())[:-900], "t.csv.gz"),
         "cut short",
     ),
     "Parquet that is cut short": (bytes_of(b"PAR1" + b"\0" * 40 + b"PAR1", "t.parquet"), "must be whole"),
-    "an empty file": (bytes_of(b""), "is empty"),
-    "an empty Parquet file": (bytes_of(b"", "t.parquet"), "must be whole"),
-    "a header alone": (bytes_of(b"a,b\n"), "at least one row"),
-    "two columns of one name": (bytes_of(b"a,a\n1,2\n"), "two columns of name='a'"),
     "two columns of one name in Parquet": (parquet_of(two_columns_of_one_name()), "two columns of name='a'"),
-    "NUL bytes": (bytes_of(b"a\n1\0\n"), "NUL"),
-    "UTF-16": (bytes_of("a\n1\n".encode("utf-16")), "save it as UTF-8"),
-    "UTF-16 without its mark": (bytes_of("a\n1\n".encode("utf-16-le")), "NUL"),
-    "Latin-1": (bytes_of("a\nK\xf6ln\n".encode("latin-1")), "another encoding"),
     "a lone surrogate": (bytes_of(b"a\n\xed\xa0\x80\n"), "UTF-8"),
     "a pipe": (pipe, "a pipe or a device"),
     "a device": (device, "a pipe or a device"),
     "a folder": (folder_named_like_a_table, "is a folder"),
     "a nested column": (parquet_of(pa.table({"a": [[1]]})), "nested"),
-    "a quote that stays open": (bytes_of(b'a,b\n1,"x\n2,y\n3,z\n'), "quote"),
-    "a quote that stays open at the end": (bytes_of(b'a,b\n1,2\n1,"x'), "quote"),
-    "rows of several lengths": (bytes_of(b"a,b\n1,2\n3\n"), "as many fields"),
-    "no lines of JSON": (bytes_of(b"\n\n", "t.jsonl"), "at least one row"),
     "JSON that is none": (bytes_of(b'{"a": 1}\n{"a": \n', "t.jsonl"), "has a line that is none"),
-    "JSON without names": (bytes_of(b"[1, 2]\n", "t.jsonl"), "has a line that is no object"),
-    "JSON in JSON": (bytes_of(b'{"a": [1]}\n', "t.jsonl"), "itself a list or an object"),
     "deep JSON": (bytes_of(b'{"a": ' + b"[" * 100_000 + b"\n", "t.jsonl"), "has a line that is none"),
     "JSON with a name twice": (bytes_of(b'{"a": 1, "a": 2}\n', "t.jsonl"), "names a column twice"),
     "JSON with a name of its own": (bytes_of(b'{"a": 1}\n{"b": 2}\n', "t.jsonl"), "first line"),
     "JSON with a NUL": (bytes_of(b'{"a": "\\u0000"}\n', "t.jsonl"), "NUL"),
     "JSON with half a surrogate pair": (bytes_of(b'{"a": "\\ud800"}\n', "t.jsonl"), "surrogate"),
-    "JSON in Latin-1": (bytes_of(b'{"a": "\xf6"}\n', "t.jsonl"), "another encoding"),
-    "JSON of too many rows": (bytes_of(b'{"a": 1}\n' * 2_000, "t.jsonl"), "may have 1,000 rows"),
-    "JSON of too many columns": (
-        bytes_of(json.dumps({f"c{i}": 1 for i in range(60)}).encode(), "t.jsonl"),
-        "may have 50 columns",
-    ),
     "a JSON bomb": (bytes_of(zipped(b'{"a": "' + b"x" * (8 << 20) + b'"}\n'), "t.jsonl.gz"), "once it is uncompressed"),
     "CSV named Feather": (bytes_of(b"a,b\n1,2\n", "t.feather"), "must be whole"),
     "Feather that is cut short": (feather_of(pa.table({"a": [1] * 900}), cut=300), "must be whole"),
     "Feather of an index beyond its texts": (pointing_elsewhere, "must be whole"),
-    "a nested column of Feather": (feather_of(pa.table({"a": [[1]]})), "nested"),
     "Feather of too many rows": (feather_of(pa.table({"a": pa.nulls(5_000, pa.int8())})), "may have 1,000 rows"),
     "a Feather bomb": (feather_of(pa.table({"a": ["x" * (1 << 20)] * 8})), "bytes once it is uncompressed"),
     "Feather of codes": (feather_of(codes_of_one_long_text()), "bytes once it is uncompressed"),
@@ -212,11 +182,11 @@ REFUSED: dict[str, tuple[Write, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_file_that_is_no_table_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    write, said = REFUSED[name]
+    write, clause = REFUSED[name]
     with pytest.raises(TableError) as caught:
         read_table(write(tmp_path), limits=SMALL)
     message = str(caught.value)
-    assert said in message
+    assert clause in message
     assert "\n" not in message
     assert len(message) < 400
 
@@ -251,65 +221,6 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
         list(batches)
 
 
-def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
-    path, said = pipe(tmp_path), list[str]()
-
-    def read() -> None:
-        try:
-            read_table(path)
-        except TableError as error:
-            said.append(str(error))
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    thread.join(10)
-    assert len(said) == 1
-
-
-def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
-    bytes_of(b"a\n1\n")(tmp_path)
-    (tmp_path / "link.csv").symlink_to(tmp_path / "t.csv")
-    assert read_table(tmp_path / "link.csv")["a"].tolist() == ["1"]
-
-
-@pytest.mark.parametrize("content", [b"\xef\xbb\xbfa,b\r\n1,2\n3,4\r\n", b"a,b\n1,2\r\n3,4\n", b"a,b\r1,2\r3,4"])
-def test_marks_and_line_ends_of_other_systems_are_read(content: bytes, tmp_path: Path) -> None:
-    found = read_table(bytes_of(content)(tmp_path))
-    assert found.to_numpy().tolist() == [["1", "2"], ["3", "4"]]
-
-
-def test_cells_that_a_spreadsheet_would_run_are_text(tmp_path: Path) -> None:
-    cells = ['=HYPERLINK("http://x";"y")', "+1+1", "-2+3", "@SUM(1)", "\t=1"]
-    path = tmp_path / "t.csv"
-    pd.DataFrame({"a": cells}).to_csv(path, index=False)
-    assert read_table(path)["a"].tolist() == cells
-
-
-NUMBERS = ["1e308", "1e400", "-inf", "inf", "nan", "9" * 400, "0x10", "1_000", "=1+1", "12"]
-DATES = ["99999-01-01", "-0001-01-01", "0000-00-00", "2020-13-45", "+275760-09-13", "2020-01-01"]
-
-
-def test_absurd_numbers_and_dates_are_clamped_or_missing_and_never_fatal() -> None:
-    schema = build_schema(
-        {
-            "format": 1,
-            "status": "declared",
-            "columns": {
-                "n": {"kind": "integer", "bounds": [0, 100]},
-                "r": {"kind": "real", "bounds": [0.0, 1.0], "decimals": 2},
-                "d": {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"]},
-            },
-        }
-    )
-    size = max(len(NUMBERS), len(DATES))
-    texts = {"n": NUMBERS, "r": NUMBERS, "d": DATES}
-    frame = pd.DataFrame({name: [*of, *["1"] * (size - len(of))] for name, of in texts.items()})
-    found = conform(frame, schema, outside="clamp", part=True)
-    assert found["n"].dropna().between(0, 100).all()
-    assert found["r"].dropna().between(0, 1).all()
-    assert len(found) == size
-
-
 def test_a_table_may_need_many_times_what_train_needs_but_not_any_number_of_times() -> None:
     small, large = pd.DataFrame({"a": [1]}), pd.DataFrame({"a": np.zeros(10_000_000, dtype=np.int64)})
     assert SizeLimits.beside(small) == SizeLimits(LEAST_BYTES, LEAST_ROWS, 2_000)
@@ -320,7 +231,7 @@ def test_a_table_may_need_many_times_what_train_needs_but_not_any_number_of_time
 SUFFIXES = [".csv", ".csv.gz", ".parquet"]
 WIDEST = float(np.finfo(np.float64).max) / 2
 """Bounds of either sign whose distance float64 still holds; wider ones are no schema."""
-QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
@@ -341,7 +252,6 @@ def _assert_survives(frame: pd.DataFrame, schema: Schema, folder: Path) -> pd.Da
     canonical = conform(frame, schema)
     for suffix in SUFFIXES:
         pd.testing.assert_frame_equal(_back(canonical, schema, folder / f"t{suffix}"), canonical)
-        pd.testing.assert_frame_equal(_back(present(canonical, schema), schema, folder / f"t{suffix}"), canonical)
     pd.testing.assert_frame_equal(conform(present(canonical, schema), schema), canonical)
     pd.testing.assert_frame_equal(conform(canonical, schema), canonical)
     return canonical
@@ -428,80 +338,29 @@ KINDS: dict[str, tuple[dict, list]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\0", "\ud800"])
-def test_a_name_that_no_reader_takes_whole_is_in_no_schema_and_no_table(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_no_reader_takes_whole_is_in_no_schema_and_no_table(name: str) -> None:
     with pytest.raises(SchemaError, match="no NUL character and no half of a surrogate pair"):
         _schema(**{name: KINDS["whole"][0]})
     with pytest.raises(TableError, match="has a NUL character or half a surrogate pair in column="):
         infer_schema(pd.DataFrame({name: [1, 2]}))
-    if "\0" in name:
-        pq.write_table(pa.table({name: [1, 2]}), tmp_path / "t.parquet")
-        with pytest.raises(TableError, match="has a NUL character"):
-            read_table(tmp_path / "t.parquet")
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_traps_survive_inference_and_every_file_form(suffix: str, tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "zip": ["02134", "00501", "02134", "99999"] * 5,
-            "text": ["NA", "None", "null", None] * 5,
-            "big": pd.Series([2**53 + 1, 2**62, -(2**53) - 1, 7] * 5),
-            "flag": pd.Series([True, None, False, True] * 5, dtype="boolean"),
-            "old": pd.Series(np.array(["1066-10-14", "2999-01-01", "1492-10-12", None] * 5, dtype="datetime64[us]")),
-            "zero": [-0.0, 0.0, 0.5, 1.5] * 5,
-        }
-    )
-    schema = infer_schema(frame)
-    back = present(_back(frame, schema, tmp_path / f"t{suffix}"), schema)
-    pd.testing.assert_frame_equal(back, frame)
-    assert np.signbit(back["zero"]).tolist() == np.signbit(frame["zero"]).tolist()
-
-
-def test_a_development_table_is_written_as_it_was_read(shared_table, tmp_path: Path) -> None:
-    import gzip
-
-    path = shared_table("adult.csv.gz")
-    schema = infer_schema(read_table(path))
-    write_table(read_table(path, schema), tmp_path / "adult.csv", schema)
-    with gzip.open(path) as stream:
-        assert (tmp_path / "adult.csv").read_bytes() == stream.read()
-
-
-def test_an_empty_field_of_a_single_column_is_a_row(tmp_path: Path) -> None:
-    schema = _schema(a={"kind": "categorical", "categories": ["x"], "missing": True})
-    _assert_survives(pd.DataFrame({"a": [None, "x", None]}), schema, tmp_path)
 
 
 def test_a_declared_text_for_missing_values_is_written(tmp_path: Path) -> None:
-    schema = build_schema(
-        {
-            "status": "declared",
-            "missing_values": ["?"],
-            "columns": {"a": {"kind": "integer", "bounds": [0, 9], "missing": True}},
-        }
-    )
+    columns = {"a": {"kind": "integer", "bounds": [0, 9], "missing": True}}
+    schema = build_schema({"status": "declared", "missing_values": ["?"], "columns": columns})
     write_table(pd.DataFrame({"a": ["1", "?", ""]}), tmp_path / "t.csv", schema)
     assert (tmp_path / "t.csv").read_text() == "a\n1\n?\n?\n"
-    assert read_table(tmp_path / "t.csv", schema)["a"].isna().tolist() == [False, True, True]
 
 
 def test_what_was_read_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text('status = "declared"\n[columns.a]\nkind = "boolean"\n')
-    given = read_given(path, "schema", SchemaError)
-    found, sha256 = schema_of(given), given.sha256
+    first = read_given(path, "schema", SchemaError)
+    schema = schema_of(first)
     path.write_text('status = "declared"\n[columns.b]\nkind = "boolean"\n')
-    assert schema_of(given) == found != read_schema(path)
-    assert given.sha256 == sha256
-    assert sha256 != read_given(path, "schema", SchemaError).sha256
-
-
-def test_a_job_at_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "job.toml")
-    for path in (tmp_path / "job.toml", Path("/dev/null")):
-        with pytest.raises(JobError, match="pipe or a device"):
-            read_toml(path, "job", JobError)
+    assert schema_of(first) == schema != read_schema(path)
+    assert first.sha256 != read_given(path, "schema", SchemaError).sha256
 
 
 @pytest.mark.parametrize("name", ["nothing.toml", ".", "a\0b"])
@@ -510,62 +369,28 @@ def test_what_is_no_file_ends_in_one_sentence(name: str, tmp_path: Path) -> None
         read_toml(tmp_path / name, "job", JobError)
 
 
-def test_a_mark_and_line_ends_of_other_systems_are_read(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_bytes(b'\xef\xbb\xbfname = "a"\r\nn = 1\r\n')
-    assert read_toml(tmp_path / "a.toml", "job", JobError) == {"name": "a", "n": 1}
-
-
-def test_a_block_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_block_that_fails_leaves_nothing_new_behind_and_an_older_file_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("old")
     with pytest.raises(RuntimeError), whole_file(tmp_path / "a.csv") as beside:
         beside.write_text("half")
         raise RuntimeError
     with pytest.raises(RuntimeError), whole_folder(tmp_path / "b") as folder:
         (folder / "x").write_text("half")
         raise RuntimeError
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"] and (tmp_path / "a.csv").read_text() == "old"
 
 
-def test_a_file_that_was_there_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
-    target = tmp_path / "a.csv"
-    target.write_text("old")
-    with pytest.raises(RuntimeError), whole_file(target) as beside:
-        beside.write_text("half")
-        raise RuntimeError
-    assert target.read_text() == "old"
-    with whole_file(target) as beside:
-        beside.write_text("new")
-    assert target.read_text() == "new"
-    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
-
-
-def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+def test_places_that_are_taken_or_closed_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("mine")
-    (tmp_path / "file").write_text("mine")
     for name in ("full", "file"):
         with pytest.raises(OutputError, match="must be new"), whole_folder(tmp_path / name):
             pass
     assert (tmp_path / "full" / "x").read_text() == "mine"
-
-
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with whole_folder(tmp_path / "empty") as folder:
-        (folder / "x").write_text("there")
-    assert (tmp_path / "empty" / "x").read_text() == "there"
-
-
-def test_a_place_below_a_file_or_that_is_closed_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="file' is a file"), whole_file(tmp_path / "file" / "no" / "a.csv"):
         pass
     with pytest.raises(OutputError, match="is a folder"), whole_file(tmp_path):
-        pass
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-    if os.access(closed, os.W_OK):
-        pytest.skip("this user may write everywhere")
-    with pytest.raises(OutputError, match="cannot be written"), whole_folder(closed / "out"):
         pass
 
 

@@ -1,12 +1,9 @@
 """Tables: reading, conforming to a schema, and columns to measure."""
 
 import datetime as dt
-import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from synth.errors import TableError, TableNote
-from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
-from synth.table import Table, conform, present, read_table, violations, write_table
+from synth.table import conform, read_table, violations, write_table
 from synth.table.conforming import clamp
 from tests.chunks import faulty
 
@@ -45,43 +41,29 @@ def _frame(*values: Any, dtype: Any = object) -> pd.DataFrame:
     ("column", "values", "rule"),
     [
         (AGE, ["41", "91"], "outside bounds=[17, 90]"),
-        (AGE, [41, 16], "outside bounds=[17, 90]"),
         (AGE, [41, 2**70], "outside bounds=[17, 90]"),
         (AGE, [41, 1e30], "outside bounds=[17, 90]"),
         (AGE, [41, "forty-one"], "not numbers"),
-        (AGE, [41, "41 "], "not numbers"),
         (AGE, [41, "٤١"], "not numbers"),
         (AGE, [41, [41]], "not numbers"),
-        (AGE, [41, True, "x"], "not numbers"),
         (AGE, [41, 41.5], "with a fraction"),
-        (AGE, ["41", "41.5"], "with a fraction"),
-        (AGE, [41, float("inf")], "infinite"),
         (AGE, ["41", "-inf"], "infinite"),
-        (AGE, [41, None], "missing values, which missing=false"),
         (AGE, ["41", ""], "missing values, which missing=false"),
-        (AGE, [None, None], "missing values, which missing=false"),
         (AGE | {"missing": True}, [None, None], "missing values only; set drop = true, or declare it categorical"),
-        (WAGE, [1.5, 101.0], "outside bounds=[0.0, 100.0]"),
-        (WAGE, [1.5, float("-inf")], "infinite"),
         (WAGE, [1.5, 1.555], "more digits than decimals=2"),
         (WAGE, ["1.5", "1,5"], "not numbers"),
         (CITY, ["Ulm", "Köln"], "outside its categories"),
-        (CITY, ["Ulm", 3], "outside its categories"),
         (CODE, [1, 3], "outside its categories"),
         (CODE, ["1", "x"], "not numbers"),
         (FLAG, ["True", "yes"], "neither of tokens=['False', 'True']"),
-        (FLAG, [0, 2], "neither of tokens"),
         (DAY, ["2001-01-01", "2021-01-01"], "outside bounds=[2000-01-01, 2020-12-31]"),
         (DAY, ["2001-01-01", "01.02.2001"], "no date of format='%Y-%m-%d'"),
-        (DAY, ["2001-01-01", "2001-02-30"], "no date of format"),
         (DAY, [dt.datetime(2001, 1, 1, 12)], "times of day"),
-        (DAY, [dt.date(2001, 1, 1), 7], "no date of format"),
         (TIME, ["2001-01-01T10:00:00", "2001"], "no datetime of format='ISO 8601'"),
         (TIME, ["2001-01-01T10:00:00Z"], "with a zone where none is declared"),
         (TIME, ["2001-01-01T10:00:00.5"], "finer than precision='s'"),
         (TIME | {"timezone": "mixed"}, ["2001-01-01T10:00:00"], "without an offset"),
         (ROW, [1, 2, 1], "repeats itself"),
-        (ROW, [1, 10**10], "outside bounds"),
     ],
 )
 def test_a_cell_that_does_not_fit_is_refused(column: dict[str, Any], values: list, rule: str) -> None:
@@ -111,9 +93,9 @@ def test_a_cell_that_does_not_fit_is_refused(column: dict[str, Any], values: lis
     ],
 )
 def test_clamping_never_refuses_a_value(column: dict[str, Any], values: list, expected: list) -> None:
-    made = conform(_frame(*values).assign(extra=1), _schema(column), outside="clamp")
-    assert made.columns.tolist() == ["x"]
-    assert [None if pd.isna(v) else v for v in made["x"]] == expected
+    clamped = conform(_frame(*values).assign(extra=1), _schema(column), outside="clamp")
+    assert clamped.columns.tolist() == ["x"]
+    assert [None if pd.isna(v) else v for v in clamped["x"]] == expected
 
 
 @pytest.mark.parametrize(
@@ -121,23 +103,15 @@ def test_clamping_never_refuses_a_value(column: dict[str, Any], values: list, ex
     [
         (AGE, [16, 41, 2**70, "x", None, 41.6, 17, 90], 3 / 8),
         (WAGE, [-1, 1.555, "inf", 3], 2 / 4),
-        (CITY, ["Ulm", "Paris", None, ""], 1 / 4),
-        (DAY, ["1999-01-01", "2010-01-01", "x", None], 2 / 4),
         (AGE, [None, 17, 90], None),
     ],
 )
 def test_the_share_of_clamped_cells_counts_what_was_replaced(
     column: dict[str, Any], values: list, share: float | None
 ) -> None:
-    made, shares = clamp(_frame(*values), _schema(column))
+    clamped, shares = clamp(_frame(*values), _schema(column))
     assert shares == ({} if share is None else {"x": share})
-    pd.testing.assert_frame_equal(made, conform(_frame(*values), _schema(column), outside="clamp"))
-
-
-def test_clamping_takes_an_empty_table_and_never_a_missing_column() -> None:
-    assert len(conform(_frame(), _schema(AGE), outside="clamp")) == 0
-    with pytest.raises(TableError, match="not in the table"):
-        conform(pd.DataFrame({"y": [1]}), _schema(AGE), outside="clamp")
+    pd.testing.assert_frame_equal(clamped, conform(_frame(*values), _schema(column), outside="clamp"))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +121,6 @@ def test_clamping_takes_an_empty_table_and_never_a_missing_column() -> None:
         (pd.DataFrame({"age": [41], "b": [1]}), "column='b' is in the table and not in the schema; remove it"),
         (pd.DataFrame([[1, 2]], columns=["age", "age"]), "two columns of name='age'"),
         (pd.DataFrame([[1, 2]], columns=["age", 0]), "names that are not text"),
-        (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("age", "b")])), "names that are not text"),
         (pd.DataFrame({"age": []}), "no rows"),
         ([{"age": 1}], "type='list'"),
     ],
@@ -176,16 +149,6 @@ def test_a_constant_column_fits_unless_it_is_the_target() -> None:
         conform(_frame(20, 20), _schema(AGE, target="x"))
 
 
-def test_a_part_of_a_table_may_be_empty_or_constant_by_chance() -> None:
-    assert len(conform(_frame(20, 20), _schema(AGE, target="x"), part=True)) == 2
-    assert conform(_frame(None, None), _schema(AGE | {"missing": True}), part=True)["x"].isna().all()
-
-
-def test_a_column_that_is_always_missing_can_be_declared_so() -> None:
-    made = conform(_frame(None, None), _schema({"kind": "categorical", "categories": [], "missing": True}))
-    assert made["x"].tolist() == [None, None]
-
-
 def test_all_violations_are_listed_and_faulty_rows_are_known() -> None:
     schema = build_schema({"status": "declared", "columns": {"age": AGE, "city": CITY, "gone": AGE}})
     frame = pd.DataFrame({"age": [20, 16, 30, None], "city": ["Ulm", "Ulm", "Rom", "Bonn"], "more": 1})
@@ -208,78 +171,15 @@ def test_a_dtype_that_cannot_hold_the_schema_is_refused(dtype: str, fits: bool) 
 AGES = [20, 21, 20]
 
 
-@pytest.mark.parametrize(
-    "series",
-    [
-        pd.Series(AGES, dtype="int8"),
-        pd.Series(AGES, dtype="uint64"),
-        pd.Series(AGES, dtype="float32"),
-        pd.Series(AGES, dtype="Int64"),
-        pd.Series(AGES, dtype="Float64"),
-        pd.Series(AGES, dtype="category"),
-        pd.Series(AGES, dtype="int32[pyarrow]"),
-        pd.Series(AGES, dtype="double[pyarrow]"),
-        pd.Series(AGES, dtype=object),
-        pd.Series(["20", "21", "20.0"]),
-        pd.Series(["20", "21", "20"], dtype="string"),
-        pd.Series(["20", "21", "20"], dtype="string[pyarrow]"),
-        pd.Series(["20", "21", "20"], dtype="category"),
-        pd.Series([Decimal(20), 21.0, np.int8(20)], dtype=object),
-        pd.Series(AGES, dtype=pd.SparseDtype("int64", 20)),
-        pd.Series(AGES, dtype="float16"),
-    ],
-)
-def test_whole_numbers_come_in_any_dtype(series: pd.Series) -> None:
+@pytest.mark.parametrize("series", [pd.Series(AGES, dtype=pd.SparseDtype("int64", 20)), pd.Series(AGES, dtype="int8")])
+def test_a_table_that_conforms_is_another_whose_changes_stay_its_own(series: pd.Series) -> None:
     frame = pd.DataFrame({"x": series})
     frame.index = pd.Index(["a", "a", "b"])
     before = frame.copy(deep=True)
-    made = conform(frame, _schema(AGE))
-    pd.testing.assert_frame_equal(made, pd.DataFrame({"x": pd.array(AGES, dtype="Int64")}))
-    made.loc[0, "x"] = 77
+    result = conform(frame, _schema(AGE))
+    pd.testing.assert_frame_equal(result, pd.DataFrame({"x": pd.array(AGES, dtype="Int64")}))
+    result.loc[0, "x"] = 77
     pd.testing.assert_frame_equal(frame, before)
-
-
-@pytest.mark.parametrize("form", ["object", "string", "string[pyarrow]", "category"])
-def test_texts_come_in_any_dtype(form: str) -> None:
-    frame = _frame("Ulm", None, "Bonn", dtype=form)
-    made = conform(frame, _schema(CITY | {"missing": True}))
-    pd.testing.assert_frame_equal(made, _frame("Ulm", None, "Bonn"))
-
-
-@pytest.mark.parametrize(
-    "series",
-    [
-        pd.Series(["2001-01-01", None]),
-        pd.Series([dt.date(2001, 1, 1), None]),
-        pd.Series([pd.Timestamp("2001-01-01"), pd.NaT]),
-        pd.Series([pd.Timestamp("2001-01-01"), pd.NaT], dtype=object),
-        pd.Series([np.datetime64("2001-01-01"), None], dtype=object),
-        pd.Series(["2001-01-01", None], dtype="datetime64[s]"),
-        pd.Series([dt.date(2001, 1, 1), None], dtype="date32[day][pyarrow]"),
-        pd.Series(pd.Categorical([pd.Timestamp("2001-01-01"), None])),
-    ],
-)
-def test_days_come_in_any_dtype(series: pd.Series) -> None:
-    made = conform(pd.DataFrame({"x": series}), _schema(DAY | {"missing": True}))
-    expected = np.array(["2001-01-01", None], dtype="datetime64[us]")
-    pd.testing.assert_frame_equal(made, pd.DataFrame({"x": expected}))
-
-
-@pytest.mark.parametrize(("timezone", "unit"), [(None, "s"), (None, "us"), ("Europe/Paris", "s"), ("mixed", "us")])
-def test_times_beyond_all_years_are_refused_and_clamped(timezone: str | None, unit: str) -> None:
-    schema = _schema(TIME | {"timezone": timezone, "precision": "us"})
-    far = pd.Series(np.array([2**61, 10**9], dtype=f"datetime64[{unit}]"))
-    frame = pd.DataFrame(
-        {"x": far if timezone is None else far.clip(upper=pd.Timestamp("9999-01-01")).dt.tz_localize("UTC")}
-    )
-    with pytest.raises(TableError, match="outside bounds"):
-        conform(frame, schema)
-    assert len(conform(frame, schema, outside="clamp")) == 2
-
-
-def test_a_float32_is_read_by_its_digits() -> None:
-    made = conform(_frame(0.1, 12.34, dtype="float32"), _schema(WAGE))
-    assert made["x"].tolist() == [0.1, 12.34]
 
 
 def test_times_of_a_zone_are_taken_from_wall_clocks_and_from_offsets() -> None:
@@ -288,36 +188,6 @@ def test_times_of_a_zone_are_taken_from_wall_clocks_and_from_offsets() -> None:
     assert texts[0] == texts[1]
     naive = conform(_frame(dt.datetime(2001, 7, 1, 14), dtype="datetime64[ns]"), schema)["x"]
     assert naive[0] == texts[0]
-
-
-def test_presented_dtypes_are_the_declared_ones() -> None:
-    columns = {
-        "i": AGE, "i8": AGE | {"dtype": "int8"}, "f": AGE | {"dtype": "float64"}, "c": CITY | {"dtype": "category"},
-        "s": CITY | {"dtype": "string"}, "b": FLAG, "bo": FLAG | {"dtype": "object"}, "d": DAY | {"dtype": "object"},
-        "dt": DAY | {"dtype": "str"}, "ns": DAY | {"dtype": "datetime64[ns]"},
-        "w": {"kind": "weight", "bounds": [0, 9], "decimals": 0},
-    }  # fmt: skip
-    schema = build_schema({"status": "declared", "columns": columns})
-    frame = pd.DataFrame(
-        {
-            "i": [20], "i8": [20], "f": [20], "c": ["Ulm"], "s": ["Ulm"], "b": [True], "bo": [True],
-            "d": ["2001-01-01"], "dt": ["2001-01-01"], "ns": ["2001-01-01"], "w": [3],
-        }
-    )  # fmt: skip
-    shown = present(conform(frame, schema), schema)
-    assert list(shown.dtypes.astype(str)) == [
-        "int64", "int8", "float64", "category", "string", "bool", "object", "object", "object", "datetime64[ns]",
-        "int64",
-    ]  # fmt: skip
-    assert shown["bo"][0] is True
-    assert shown["d"][0] == dt.date(2001, 1, 1)
-    assert shown["dt"][0] == "2001-01-01"
-    assert shown["c"].cat.categories.tolist() == ["Ulm", "Bonn"]
-
-
-def test_a_missing_value_makes_a_presented_dtype_nullable() -> None:
-    schema = _schema(AGE | {"dtype": "int8", "missing": True})
-    assert str(present(conform(_frame(20, None), schema), schema)["x"].dtype) == "Int8"
 
 
 @pytest.mark.parametrize(("column", "value"), [(AGE, 91), (WAGE, 101.0), (DAY, "2021-01-01"), (CITY, "Köln")])
@@ -333,32 +203,13 @@ def test_limits_that_are_public_are_not_to_be_set_by_looking_at_the_table(column
 SECRET = "s3cret-cell"
 
 
-MARKS = [b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf"]
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r", b"\n\n"])
-@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize(("mark", "end"), [(b"", b"\n"), (b"\xef\xbb\xbf", b"\r\n"), (b"\xef\xbb\xbf" * 2, b"\n\n")])
 def test_a_row_below_a_blank_line_is_no_header(mark: bytes, end: bytes, tmp_path: Path) -> None:
     """Else its cells would be told as the names of columns; a mark of byte order is nothing to see either."""
-    content = mark + end + b"s3cret-cell,2\n3,4\n"
-    path = tmp_path / ("t.csv.gz" if mark else "t.csv")
-    path.write_bytes(gzip.compress(content) if mark else content)
-    said = {str(_refused(read, path)) for read in (read_table, Table.of)}
-    assert len(said) == 1
-    assert "begins with a blank one; remove it" in said.pop()
-
-
-@pytest.mark.parametrize("mark", MARKS)
-def test_marks_of_byte_order_are_no_part_of_a_name(mark: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(mark + end + b"s3cret-cell,2\n3,4\n")
+    assert "begins with a blank one; remove it" in _refusal(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_bytes(mark + b'"a",b\n1,2\n')
-    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b"] == list(Table.of(tmp_path / "t.csv").names)
-
-
-def _refused(read: Callable[[Path], Any], path: Path) -> TableError:
-    with pytest.raises(TableError) as caught:
-        read(path)
-    assert SECRET not in str(caught.value)
-    return caught.value
+    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b"]
 
 
 def _refusal(path: Path) -> str:
@@ -375,27 +226,18 @@ def _refusal(path: Path) -> str:
     ("content", "rule"),
     [
         (b"", "is empty"),
-        (b"\n\n", "is empty"),
-        (b"\xef\xbb\xbf", "is empty"),
         (b"a,b\n", "no rows"),
-        (b"a,b", "no rows"),
         (b"a,a\n1,s3cret-cell\n", "two columns of name='a'"),
         (b"a,\ns3cret-cell,2\n", "empty name"),
         (b"a,b\n1,s3cret-cell\n3\n", "as many fields"),
-        (b"a,b\n1,s3cret-cell,3\n", "as many fields"),
         (b"a,b\n1,s3cret-cell\xff\n", "another encoding"),
-        ("a,é\n1,2\n".encode("latin-1"), "another encoding"),
         ("a,b\n1,2\n".encode("utf-16"), "NUL"),
         ("a,b\n1,2\n".encode("utf-16-le"), "NUL"),
         (b"a,b\n1,\x00s3cret-cell\n", "NUL"),
         (b'a,b\n1,"s3cret-cell\n2,3\n', "ends inside"),
-        (b'a,b\n1,"s3cret-cell""\n', "ends inside"),
-        (b'a,"b\n1,2\n', "must be closed in its line"),
-        (b'a,"b\n1,s3cret-cell"\n3,4\n', "must be closed in its line"),
         (b'a,"s3cret-cell\r\n1,2"\r\n3,4\r\n', "must be closed in its line"),
         (b"a;b\n1;s3cret-cell\n", "by commas"),
         (b'"a";"b"\n1;s3cret-cell\n', "by commas"),
-        (b"a\tb\n1\ts3cret-cell\n", "by commas"),
     ],
 )
 def test_a_file_that_is_no_csv_table_is_refused(content: bytes, rule: str, tmp_path: Path) -> None:
@@ -408,11 +250,8 @@ def test_a_file_that_is_no_csv_table_is_refused(content: bytes, rule: str, tmp_p
     ("content", "rows"),
     [
         (b"\xef\xbb\xbfa,b\n1,2\n", [["1", "2"]]),
-        (b"a,b\r\n1,2\r\n", [["1", "2"]]),
-        (b"a,b\n1,2", [["1", "2"]]),
         (b"a,b\n\n1,2\n\n", [["1", "2"]]),
         (b'a,b\n"x\n""y""",\n"",z\n', [['x\n"y"', None], [None, "z"]]),
-        (b'a,b\n1,"x\n"\n', [["1", "x\n"]]),
         (b'a,b\n5" pipe,2\n', [['5" pipe', "2"]]),
         (b"a,b\nNA,None\nnan,null\n", [["NA", "None"], ["nan", "null"]]),
         (b"a,b\n007,9007199254740993\n", [["007", "9007199254740993"]]),
@@ -424,70 +263,6 @@ def test_a_csv_table_is_read_as_text(content: bytes, rows: list, tmp_path: Path)
     frame = read_table(path)
     assert frame.columns.tolist() == ["a", "b"]
     assert frame.to_numpy().tolist() == rows
-
-
-def test_a_long_table_of_quoted_line_breaks_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("a,b\n" + '"x\ny",2\n' * 500_000)
-    frame = read_table(path)
-    assert len(frame) == 500_000
-    assert frame["a"].unique().tolist() == ["x\ny"]
-
-
-def test_places_that_hold_no_table_are_refused(tmp_path: Path) -> None:
-    assert "no table at" in _refusal(tmp_path / "absent.csv")
-    (tmp_path / "folder.csv").mkdir()
-    assert "folder" in _refusal(tmp_path / "folder.csv")
-    (tmp_path / "t.ods").write_bytes(b"x")
-    assert ".parquet" in _refusal(tmp_path / "t.ods")
-
-
-def test_texts_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
-    for text, name, rule in [
-        ("a\0", "t.csv", "NUL"),
-        ("\ud800", "t.csv", "surrogate"),
-        ("\ud800", "t.parquet", "surrogate"),
-    ]:
-        schema = build_schema({"status": "declared", "columns": {"a": {"kind": "text"}}})
-        with pytest.raises(TableError, match=rule):
-            write_table(pd.DataFrame({"a": [text]}), tmp_path / name, schema)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_damaged_gzip_files_are_refused(tmp_path: Path) -> None:
-    whole = gzip.compress(b"a,b\n" + b"1,s3cret-cell\n" * 1000)
-    path = tmp_path / "t.csv.gz"
-    for content, rule in [
-        (whole[:-12], "cut short"),
-        (b"a,b\n1,2\n", "gzip-compressed"),
-        (b"", "is empty"),
-        (whole[:20] + b"\xff" * 8 + whole[28:], "gzip-compressed"),
-    ]:
-        path.write_bytes(content)
-        assert rule in _refusal(path)
-
-
-def test_damaged_parquet_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    pa.parquet.write_table(pa.table({"a": ["s3cret-cell"] * 100}), path)
-    whole = path.read_bytes()
-    middle = whole[:20] + b"\xff" * 20 + whole[40:]
-    for content in (whole[:-10], whole[: len(whole) // 2], b"", b"a,b\n1,2\n", middle):
-        path.write_bytes(content)
-        assert "whole" in _refusal(path)
-
-
-def test_parquet_tables_that_are_none_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
-    for table, rule in [
-        (pa.table({"a": [[1, 2]]}), "nested"),
-        (pa.table({"a": [{"b": 1}]}), "nested"),
-        (pa.table([[1], [2]], names=["a", "a"]), "two columns"),
-        (pa.table({"a": pa.array([], pa.int64())}), "no rows"),
-        (pa.table({}), "no columns"),
-    ]:
-        pa.parquet.write_table(table, path)
-        assert rule in _refusal(path)
 
 
 def test_parquet_columns_keep_what_they_hold(tmp_path: Path) -> None:
@@ -518,12 +293,6 @@ def test_row_numbers_that_pandas_stored_are_left_out_and_named(tmp_path: Path) -
         assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a"]
 
 
-def test_row_names_that_are_texts_are_a_column_that_nobody_loses_sight_of(tmp_path: Path) -> None:
-    pd.DataFrame({"a": [1, 2]}, index=["anna", "otto"]).to_parquet(tmp_path / "t.parquet")
-    assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a", "__index_level_0__"]
-    assert Table.of(tmp_path / "t.parquet").names == ("a", "__index_level_0__")
-
-
 def test_row_names_of_a_csv_file_are_read_under_the_name_that_pandas_gives_them(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2]}, index=["anna", "otto"]).to_csv(tmp_path / "t.csv")
     with pytest.warns(TableNote, match="it is read as 'Unnamed: 0'"):
@@ -531,27 +300,13 @@ def test_row_names_of_a_csv_file_are_read_under_the_name_that_pandas_gives_them(
     assert frame.columns.tolist() == pd.read_csv(tmp_path / "t.csv").columns.tolist() == ["Unnamed: 0", "a"]
 
 
-@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
 def test_texts_of_every_encoding_of_parquet_are_read(encoding: str, tmp_path: Path) -> None:
     table = pa.table({"town": ["Bonn", None, "Bern"], "age": [1, 2, 3]})
     pa.parquet.write_table(
         table, tmp_path / "t.parquet", use_dictionary=False, column_encoding={"town": encoding, "age": "PLAIN"}
     )
     assert read_table(tmp_path / "t.parquet").to_dict("list") == table.to_pydict()
-
-
-def test_decimals_keep_their_type_from_file_to_file(tmp_path: Path) -> None:
-    kinds = {"money": pa.decimal128(10, 2), "count": pa.decimal128(12, 0)}
-    cells = {"money": ["1.10", None, "99999999.99", "7.25"], "count": ["3", "999999999999", "5", "8"]}
-    table = pa.table({n: pa.array([c and Decimal(c) for c in cells[n]], kind) for n, kind in kinds.items()})
-    pa.parquet.write_table(table, tmp_path / "t.parquet")
-    frame = read_table(tmp_path / "t.parquet")
-    schema = infer_schema(frame)
-    assert schema.columns["money"].dtype == str(frame["money"].dtype) == "decimal128(10, 2)[pyarrow]"
-    write_table(present(conform(frame, schema), schema), tmp_path / "again.parquet", schema)
-    assert pa.parquet.read_table(tmp_path / "again.parquet").equals(table)
-    objects = table.to_pandas()  # as Python's decimals
-    assert infer_schema(objects).columns["money"].dtype == "decimal128(38, 2)[pyarrow]"
 
 
 def test_reading_a_csv_file_leaves_no_threads_that_a_process_ends_under(tmp_path: Path) -> None:
@@ -569,11 +324,9 @@ def test_reading_a_csv_file_leaves_no_threads_that_a_process_ends_under(tmp_path
     assert int(ended.stdout) <= 1, "one thread of input and output, and none of a pool"
 
 
-@pytest.mark.parametrize(
-    "said", [b"", b"[", b"[]", b"{}", b'{"index_columns": 1}', b'{"index_columns": [[], null, "a"]}']
-)
-def test_only_what_pandas_numbered_is_taken_for_row_numbers(said: bytes, tmp_path: Path) -> None:
-    table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": said} if said else None)
+@pytest.mark.parametrize("written", [b"", b"[", b'{"index_columns": [[], null, "a"]}'])
+def test_only_what_pandas_numbered_is_taken_for_row_numbers(written: bytes, tmp_path: Path) -> None:
+    table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": written} if written else None)
     pa.parquet.write_table(table, tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").columns.tolist() == ["__index_level_0__", "a"]
     numbered = table.replace_schema_metadata({b"pandas": json.dumps({"index_columns": ["__index_level_0__"]}).encode()})
@@ -598,95 +351,7 @@ def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def measured(kind: str, **fields: Any) -> Schema:
-    return build_schema({"status": "declared", "columns": {"x": {"kind": kind, "measure": True, **fields}}})
-
-
 def frame(*values: Any) -> pd.DataFrame:
     cells = np.empty(len(values), dtype=object)
     cells[:] = values
     return pd.DataFrame({"x": cells})
-
-
-GOOD: dict[str, tuple[Schema, list[Any]]] = {
-    "integer": (measured("integer"), [2**63 - 1, -(2**63), 0, 7]),
-    "small integer": (measured("integer", dtype="int8"), [-128, 127, 0]),
-    "real": (measured("real"), [-1e15, 1e15, 0.1, 1e-300]),
-    "decimals": (measured("real", decimals=2), [-3.25, 10.5, 0.0]),
-    "weight": (measured("weight", decimals=0), [1.0, 10_000_000.0]),
-    "text": (measured("categorical"), ["a", "007", "None", '\u00fc,\n"', " "]),
-    "category": (measured("categorical", dtype="category"), ["b", "a", "b"]),
-    "codes": (measured("categorical", whole_numbers=True), [3, -(2**63), 2**63 - 1]),
-    "code category": (measured("categorical", whole_numbers=True, dtype="category"), [3, 1, 3]),
-    "small codes": (measured("categorical", whole_numbers=True, dtype="uint8"), [0, 255]),
-    "date": (measured("date"), [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(2020, 2, 29)]),
-    "wall": (measured("datetime"), [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59)]),
-    "nanoseconds": (measured("datetime", dtype="datetime64[ns]"), [dt.datetime(1678, 1, 1), dt.datetime(2262, 4, 9)]),
-    "zoned": (
-        measured("datetime", timezone="Asia/Tokyo"),
-        [dt.datetime(1677, 9, 23, tzinfo=dt.UTC), dt.datetime(9999, 12, 30, tzinfo=dt.UTC)],
-    ),
-    "mixed": (
-        measured("datetime", timezone="mixed"),
-        [dt.datetime(2000, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=9)))],
-    ),
-}
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-@pytest.mark.parametrize("name", GOOD)
-def test_anything_of_the_kind_fits_and_comes_back_from_a_file(name: str, suffix: str, tmp_path: Path) -> None:
-    schema, values = GOOD[name]
-    given = frame(*values)
-    assert violations(given, schema) == []
-    assert not faulty(given, schema).any()
-    canonical = conform(given, schema)
-    write_table(canonical, tmp_path / f"x{suffix}", schema)
-    for outside in ("refuse", "clamp"):
-        pd.testing.assert_frame_equal(conform(given, schema, outside=outside), canonical)
-        again = read_table(tmp_path / f"x{suffix}", schema, outside=outside)
-        pd.testing.assert_frame_equal(again, canonical)
-    shown = present(canonical, schema)
-    pd.testing.assert_frame_equal(conform(shown, schema), canonical)
-
-
-@pytest.mark.parametrize(
-    ("schema", "value", "rule"),
-    [
-        (measured("integer", bounds=[0, 9]), 10, r"outside bounds=\[0, 9\]"),
-        (measured("integer", dtype="uint8"), 256, r"outside bounds=\[0, 255\]"),
-        (measured("integer"), 1.5, "fraction"),
-        (measured("real"), 1e16, "outside bounds"),
-        (measured("date", bounds=["2000-01-01", "2001-01-01"]), dt.date(1999, 1, 1), "outside bounds"),
-        (measured("categorical"), [5.5], "not text"),
-        (measured("categorical"), "\ud800", "not text"),
-        (measured("categorical", whole_numbers=True), "x", "not numbers"),
-        (measured("categorical", whole_numbers=True), 1.5, "fraction"),
-        (measured("categorical", whole_numbers=True), 10**30, "outside its categories"),
-        (measured("categorical", whole_numbers=True, dtype="int8"), 200, "outside its categories"),
-    ],
-)
-def test_what_is_not_of_the_kind_or_beyond_its_outer_limits_does_not_fit(schema: Schema, value: Any, rule: str) -> None:
-    plain: Any = "a" if schema.columns["x"].model_dump().get("whole_numbers") is False else 5
-    if schema.columns["x"].kind == "date":
-        plain = dt.date(2000, 5, 5)
-    found = violations(frame(plain, value), schema)
-    assert len(found) == 1
-    assert pd.Series([found[0].rule]).str.contains(rule).all()
-    assert faulty(frame(plain, value), schema).tolist() == [False, True]
-
-
-@pytest.mark.parametrize("value", [10**30, -(10**30), 1.5, "1.5", float("inf"), "x", "\ud800", 200])
-def test_a_code_that_no_code_can_be_becomes_nobodys(value: Any) -> None:
-    schema = measured("categorical", whole_numbers=True, dtype="int8", missing=True)
-    assert conform(frame(3, value), schema, outside="clamp")["x"].isna().tolist() == [False, True]
-
-
-def test_outer_limits_clamp() -> None:
-    schema = measured("integer", bounds=[0, 9])
-    assert conform(frame(-5, 4, 10**30), schema, outside="clamp")["x"].tolist() == [0, 4, 9]
-
-
-def test_a_dtype_that_holds_less_than_the_outer_limits_is_found_out() -> None:
-    schema = measured("integer", bounds=[0, 300], dtype="int8")
-    assert "dtype='int8'" in str(violations(frame(1, 2), schema)[0])

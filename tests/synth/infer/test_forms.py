@@ -1,7 +1,9 @@
-"""Numbers as people write them are learned as numbers, and written back in their own form."""
+"""Numbers and times as people write them are learned as such, and written back in their own form."""
 
 import datetime as dt
+import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +11,15 @@ import pandas as pd
 import pytest
 
 import synth
+from synth import infer_schema
 from synth.domain.discretizer import Discretizer
 from synth.infer.amounts import read_amounts
 from synth.infer.parts import form_of
 from synth.schema import build_schema
-from synth.schema.kinds import DateColumn, DurationColumn, IntegerColumn
+from synth.schema.kinds import ClockColumn, DurationColumn, IntegerColumn
 from synth.schema.kinds.base import Part
-from synth.table.conforming import conform
-from synth.table.restore_dtypes import texts
+from synth.table import conform
+from synth.table.restore_dtypes import present, texts
 
 _RNG = np.random.default_rng(0)
 _SIZES, _SIGNED = _RNG.lognormal(8, 1, 300), _RNG.normal(0, 3000, 300)
@@ -33,14 +36,10 @@ def _european(value: float) -> str:
         ([f"${v:,.2f}" for v in _SIZES], "$#,##0.00", (), ()),
         ([f"(${-v:,.2f})" if v < 0 else f"${v:,.2f}" for v in _SIGNED], "$#,##0.00;($#,##0.00)", (), ()),
         ([f"{v:.2f}-" if v > 3000 else f"{v:.2f}" for v in _SIZES], "0.00;0.00-", (), ()),
-        ([f"{v:+.1f}%" for v in _SIGNED], "+0.0%;-0.0%", (), ()),
         ([f"{v:.1f}%".replace(".", ",") for v in _SIGNED], "0,0%", (), ()),
         ([f"{_european(v)} €" for v in _SIZES], "#.##0,00 €", (), ()),
-        ([_european(v)[:-3] for v in _SIZES], "#.##0", (), ()),
         ([f"{v:,.2f}".replace(",", "'") for v in _SIZES], "#'##0.00", (), ()),
-        ([f"{int(v):,}" for v in _SIZES], "#,##0", (), ()),
         ([f"{int(v)} kg" for v in _SIZES], "0 kg", (), ()),
-        ([f"{round(v, 1):g} °C" for v in _SIGNED], "0.# °C", (), ()),
         ([f"{v / 1e6:.1f}M" if v > 1e6 else f"{v / 1e3:.0f}k" for v in _SIZES * 100], "0.0,,M;0,k;0", (), ()),
         (["<0.01" if v < 900 else f"{v / 1e4:.2f}" for v in _SIZES], "0.00", ("<0.01",), ()),
         (["trace", "<5", ">100", *map(str, range(5, 100))], None, ("trace", "<5"), (">100",)),
@@ -61,13 +60,9 @@ def test_numbers_are_read_and_written_back_in_their_own_form(
         [f"${v:,.2f}" for v in _SIZES] + ["ask Jane Roe 555-1234"],  # a note of one row
         [f"{n:05d}" for n in _PAIRS[:, 0]],  # zip codes
         [f"{a % 9}.{b % 9}.{a % 7}" for a, b in _PAIRS],  # versions
-        [f"v{a}.{b}" for a, b in _PAIRS],
-        [f"INV-{a}" for a, _ in _PAIRS],
         [f"555-{a}" for a, _ in _PAIRS],
         [f"{'EIJV'[b % 4]}{a}" for a, b in _PAIRS],  # diagnoses
-        [f"{a}{'A' * int(a % 9 == 0)}" for a, _ in _PAIRS],  # houses
         [f"2020-{a % 12 + 1:02d}-{b % 28 + 1:02d}" for a, b in _PAIRS],
-        [f"10.{a}.{b}.1" for a, b in _PAIRS],
     ],
 )
 def test_codes_and_names_are_no_numbers(texts: list[str]) -> None:
@@ -98,10 +93,7 @@ def test_limits_beside_numbers_of_more_decimals_or_fewer(odd: list[str], sides: 
     [
         (lambda a, b: f"{a}/{b}", "{}/{}"),
         (lambda a, b: f"[{a}, {a + b})", "[{}, {})"),
-        (lambda a, b: f"${a}K-${a + b}K", "${}K-${}K"),
         (lambda a, b: f"POINT ({a / 7:.4f} -{b / 7:.4f})", "POINT ({} {})"),
-        (lambda a, b: f"{a / 7:.4f}, {b / 7:.4f}", "{}, {}"),
-        (lambda a, b: f"{a % 99}/200", None),  # one number and a unit that never varies
         (lambda a, b: f"{a}-{b}", None),  # no range: the second is smaller now and then
         (lambda a, b: f"{a % 24:02d}:{b % 60:02d}", None),
     ],
@@ -175,25 +167,16 @@ def test_values_beside_the_line_leave_no_gap_and_come_back() -> None:
     ("fields", "words"),
     [
         ({"below": [5]}, "must ascend, and lie beyond"),
-        ({"above": [12, 11]}, "must ascend, and lie beyond"),
         ({"above": [12, 12]}, "name each value once"),
         ({"measure": True, "above": [99]}, "has no above"),
-        ({"above": [1e300]}, "exceed 64 bits"),
         ({"part": {"column": "c", "form": "{{}}", "place": 0}}, "no other brace"),
         ({"part": {"column": "c", "form": "{}/{}", "place": 2}}, "of which place is one"),
         ({"format": "EUR"}, "has no digits"),
-        ({"format": "0;0;0;0"}, "more than three sections"),
     ],
 )
 def test_values_beside_and_formats_are_checked(fields: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         IntegerColumn(bounds=(0, 10), **fields)
-
-
-@pytest.mark.parametrize("fields", [{"above": ["9999-12-31", "never"]}, {"below": ["unknown", "0001-01-01"]}])
-def test_nothing_lies_beyond_the_calendar(fields: dict) -> None:
-    with pytest.raises(ValueError, match="no day before 0001-01-01 or after 9999-12-31"):
-        DateColumn(bounds=(dt.date(2020, 1, 1), dt.date(2021, 1, 1)), **fields)
 
 
 @pytest.mark.parametrize(
@@ -207,13 +190,7 @@ def test_nothing_lies_beyond_the_calendar(fields: dict) -> None:
     ],
 )
 def test_the_values_of_a_cell_stand_between_its_marks(form: str, cell: str, values: list[str]) -> None:
-    assert [Part(column="c", form=form, place=place).read(cell) for place in range(len(values))] == values
-
-
-def test_a_long_gap_in_a_duration_is_read_at_once() -> None:
-    column = DurationColumn(bounds=(0, 10**6), format="[%-d d] [%-H h] [%-M m] [%-S s]")
-    assert column.parse(" " * 5_000 + "x") is None
-    assert column.parse("1 d,   2 s") == 86_402
+    assert [Part(column="c", form=form, place=rank).read(cell) for rank in range(len(values))] == values
 
 
 def test_decimals_that_a_file_writes_stay() -> None:
@@ -224,3 +201,124 @@ def test_decimals_that_a_file_writes_stay() -> None:
     known = conform(frame, schema)
     assert {name: texts(known[name], schema.columns[name]) for name in frame} == frame.to_dict("list")
     assert schema.columns["x"].dtype == "float64"
+
+
+N = 200
+RNG = np.random.default_rng(0)
+STAMPS = pd.Series(pd.Timestamp("2006-01-01") + pd.to_timedelta(RNG.integers(0, 15 * 365 * 86_400_000, N), "ms"))
+DAYS = STAMPS.dt.normalize()
+ROOMY = RNG.lognormal(9.5, 1.2, N).astype(int)  # seconds, some of them more than a day
+
+
+def cut(stamp: pd.Timestamp) -> str:
+    return stamp.strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
+
+
+def hours(seconds: int) -> str:
+    hour, minute = divmod(seconds // 60, 60)
+    return " ".join([f"{hour} h"] * (hour > 0) + [f"{minute} min"] * (minute > 0 or hour == 0))
+
+
+@pytest.mark.parametrize(
+    ("write", "kind", "form"),
+    [
+        (lambda t: t.strftime("%Y-%m-%dT%H:%M:%SZ"), "datetime", "%Y-%m-%dT%H:%M:%SZ"),
+        (lambda t: f"{t.isoformat(timespec='milliseconds')}Z", "datetime", "%Y-%m-%dT%H:%M:%S.%3fZ"),
+        (lambda t: f"{t.floor('s').isoformat()}+01:00", "datetime", "%Y-%m-%dT%H:%M:%S+01:00"),
+        (lambda t: f"{t.floor('s').isoformat()}+05:30", "datetime", "%Y-%m-%dT%H:%M:%S+05:30"),
+        (lambda t: f"{t.floor('s').isoformat(sep=' ')} UTC", "datetime", "%Y-%m-%d %H:%M:%S UTC"),
+        (lambda t: t.isoformat(sep=" ", timespec="milliseconds"), "datetime", "%Y-%m-%d %H:%M:%S.%3f"),
+        (lambda t: f"{t.isoformat(timespec='microseconds')}000", "datetime", "%Y-%m-%dT%H:%M:%S.%9f"),
+        (lambda t: f"{cut(t)}Z", "datetime", "%Y-%m-%dT%H:%M:%S%.fZ"),
+        (lambda t: t.tz_localize("UTC").tz_convert("America/Chicago").isoformat(timespec="seconds"), "datetime", None),
+        (lambda t: t.strftime("%d/%b/%Y:%H:%M:%S +0000"), "datetime", "%d/%b/%Y:%H:%M:%S +0000"),
+        (lambda t: t.normalize().tz_localize("Europe/Berlin").isoformat(), "date", "%Y-%m-%dT00:00:00%:z"),
+        (lambda t: t.strftime("%a %b %d %Y"), "date", "%a %b %d %Y"),
+        (lambda t: t.strftime("%Y%m%d.0"), "date", "%Y%m%d.0"),
+        (lambda t: t.strftime("%Y%m"), "date", "%Y%m"),
+        (lambda t: t.strftime("%Y%m%d%H%M%S"), "datetime", "%Y%m%d%H%M%S"),
+        (lambda t: t.strftime("%y%m%d").lstrip("0"), "date", "%-y%m%d"),
+        (lambda t: t.strftime("%d%m%Y").lstrip("0"), "date", "%-d%m%Y"),
+        (lambda t: t.strftime("%H:%M:%S"), "clock", "%H:%M:%S"),
+        (lambda t: t.strftime("%-I:%M %p"), "clock", "%-I:%M %p"),
+        (lambda t: t.strftime("%H%M"), "clock", "%H%M"),
+        (lambda t: str(int(t.strftime("%H%M"))), "clock", "%-H%M"),
+        (lambda t: f"{int(t.strftime('%H%M'))}.0", "clock", "%-H%M.0"),
+        (lambda t: f"{t.minute}:{t.second:02d}.{t.microsecond // 1000:03d}", "duration", "%-M:%S.%3f"),
+    ],
+)
+def test_times_are_read_and_written_in_their_own_form(write: Callable, kind: str, form: str | None) -> None:
+    _comes_back([write(stamp) for stamp in STAMPS], kind, form)
+
+
+@pytest.mark.parametrize(
+    ("write", "form"),
+    [
+        (lambda s: f"{s // 3600:02d}:{s // 60 % 60:02d}:{s % 60:02d}", "%H:%M:%S"),
+        (hours, "[%-H h] [%-M min]"),
+        (lambda s: f"{s // 3600}h{s // 60 % 60:02d}m", "%-Hh%Mm"),
+        (lambda s: str(pd.Timedelta(s, "s")), "%-d days %H:%M:%S"),
+        (lambda s: str(dt.timedelta(seconds=s)), "[%-d day(s),] %-H:%M:%S"),
+        (lambda s: re.sub(r"(?<=\D)0[HMS]", "", f"PT{s // 3600}H{s // 60 % 60}M{s % 60}S"), "PT[%-HH][%-MM][%-SS]"),
+    ],
+)
+def test_durations_are_read_and_written_in_their_own_form(write: Callable, form: str) -> None:
+    _comes_back([write(int(seconds)) for seconds in ROOMY], "duration", form)
+
+
+def _comes_back(written: list[str], kind: str, form: str | None) -> None:
+    frame = pd.DataFrame({"x": written})
+    schema = infer_schema(frame)
+    column = schema.columns["x"]
+    assert (column.kind, column.format) == (kind, form)
+    assert texts(conform(frame, schema)["x"], column) == written
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        DAYS.dt.strftime("%Y%m%d").astype(int),
+        DAYS.dt.strftime("%Y%m%d").astype(float).where(np.arange(N) % 5 > 0),
+        DAYS.dt.strftime("%Y%m").astype("Int64"),
+        STAMPS.dt.strftime("%H%M").astype("int16"),
+        pd.Series(pd.to_timedelta(ROOMY, "s")).where(np.arange(N) % 5 > 0),
+        STAMPS.dt.time.where(np.arange(N) % 5 > 0, None),
+        DAYS.dt.tz_localize("Europe/Brussels"),
+    ],
+)
+def test_typed_times_come_back_in_their_dtype_and_from_parquet(values: pd.Series, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": values})
+    schema = infer_schema(frame)
+    assert schema.columns["x"].kind in ("date", "clock", "duration")
+    canonical = conform(frame, schema)
+    pd.testing.assert_frame_equal(present(canonical, schema), frame)
+    synth.write_table(canonical, tmp_path / "x.parquet", schema)
+    pd.testing.assert_frame_equal(conform(synth.read_table(tmp_path / "x.parquet"), schema), canonical)
+
+
+@pytest.mark.parametrize("numbers", [np.arange(N) % 47 * 50 + 50, np.arange(N) % 90 + 1930, np.arange(N) + 20_200_101])
+def test_amounts_years_and_counters_are_no_times(numbers: np.ndarray) -> None:
+    assert infer_schema(pd.DataFrame({"x": numbers})).columns["x"].kind in ("integer", "categorical", "identifier")
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "value", "plain"),
+    [
+        (ClockColumn(bounds=(0, 1440), format="%-H%M", precision="min"), "2400", 2400, "24:00"),
+        (ClockColumn(bounds=(0, 1440), format="%-H%M", precision="min"), "105", 105, "1:05:00"),
+        (ClockColumn(bounds=(0, 1440), format="%I:%M %P", precision="min"), "12:05 am", 5, "0:05"),
+        (DurationColumn(bounds=(-99, 99), format="%H:%M", precision="min"), "-01:30", -90, "-1:30"),
+        (
+            DurationColumn(bounds=(0, 99), format="[%-H hour(s)], [%-M minute(s)]", precision="min"),
+            "1 minute",
+            1,
+            "0:01",
+        ),
+        (DurationColumn(bounds=(0, 99), format="PT[%-HH][%-MM]", precision="min"), "PT0M", 0, "0:00:00"),
+    ],
+)
+def test_spans_read_their_own_form_and_that_of_python(column: ClockColumn, text: str, value: int, plain: str) -> None:
+    assert column.parse(text) == column.parse(plain) == value
+    assert (
+        column.write(value) == text and column.canonical(column.plain(value)) == value and column.parse("soon") is None
+    )
