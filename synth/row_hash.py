@@ -32,8 +32,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.chunks import ODD
-from synth.chunks import mix as mix
+from synth.chunks import ODD, mix
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 from synth.table.chunk import Chunk

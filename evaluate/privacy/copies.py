@@ -57,7 +57,8 @@ from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences, fewest_co
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
-from synth.row_hash import cell_hashes, mix
+from synth.chunks import mix
+from synth.row_hash import cell_hashes
 from synth.table.rows import Rows
 
 SMALL = 0.01

@@ -72,7 +72,7 @@ SHORTCUTS: Mapping[str, Any] = {
     "n_iterations": 1, "n_draws": 1_000, "n_classes": 1, "generator_steps": 1, "rounds_kept": 1, "workload": {},
 }  # fmt: skip
 """Parameters that no noise depends on: a fit may be worse in an audit. Made-up tables have no columns to be weighed."""
-WIDTHS = ("generator_widths", "critic_widths", "encoder_widths", "decoder_widths")
+WIDTHS = ("generator_widths", "encoder_widths", "decoder_widths")
 WIDEST = 64  # Of a network's layers in an audit: any network of as many layers is clipped and noised alike
 
 

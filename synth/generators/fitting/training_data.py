@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synth.chunks import mix
 from synth.domain import Attribute, Discretizer, dp_bounds
 from synth.domain.counted_form import to_counted
 from synth.domain.counts import ByEach, SpooledTable, in_batches
@@ -30,7 +31,7 @@ from synth.errors import JobError
 from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
-from synth.row_hash import content_hashes, entity_codes, entity_hashes, mix
+from synth.row_hash import content_hashes, entity_codes, entity_hashes
 from synth.row_order import histories_of, rows_before
 from synth.schema import Schema
 from synth.schema.counted import measured_as
