@@ -54,6 +54,7 @@ MOST_DISTINCT = 200
 """Texts of more distinct values are left out: names and identifiers, of which no generator learns anything."""
 MARKS = {"PASS": "P", "FAIL": "F", "INCONCLUSIVE": "?"}
 """Of a verdict, in results: a mark for each policy, in the order of their names."""
+ALL_FAIL = "FFF"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -244,22 +245,27 @@ def holes(tables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawn_verdicts(tables: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each case; for each table the verdicts of the policies, over all seeds."""
+    """A line for the cases of a kind with equal verdicts; where every policy fails a case, blanks count as failed."""
     yield f"| case | must | {' | '.join(tables)} |"
     yield f"| --- | --- |{' --- |' * len(tables)}"
-    must = {name: of for name, (of, _) in TABLES.items()} | dict.fromkeys(FITTED.values(), "")
-    for case, of in must.items():
+    must = {name: kind for name, (kind, _) in TABLES.items()} | dict.fromkeys(FITTED.values(), "")
+    lines: dict[str, list[str]] = {}
+    for case, kind in must.items():
         cells = []
         for seeds in tables.values():
-            runs = [found[case]["verdicts"] for found in seeds.values() if "verdicts" in found.get(case, {})]
-            cells.append("".join(_worst(marks, of) for marks in zip(*runs, strict=True)))
-        yield f"| {case} | {of} | {' | '.join(cells)} |"
+            runs = [results[case]["verdicts"] for results in seeds.values() if "verdicts" in results.get(case, {})]
+            cells.append("".join(_worst(marks, kind) for marks in zip(*runs, strict=True)))
+        if any(cells):
+            cells = [ALL_FAIL] * len(tables) if set(cells) <= {"", ALL_FAIL} else cells
+            lines.setdefault(f"{kind} | {' | '.join(cells)}", []).append(case)
+    for rest, cases in lines.items():
+        yield f"| {'; '.join(cases)} | {rest} |"
 
 
 def _drawn_ends(tables: Mapping[str, Any]) -> Iterator[str]:
     """A line for each measure: the limits of the policies, and the unfavorable ends of honest rows."""
-    yield f"| measure | {' | '.join(shipped())} | fresh rows, median | worst | of |"
-    yield f"| --- |{' ---: |' * (len(shipped()) + 2)} --- |"
+    yield f"| measure | {' | '.join(shipped())} | fresh rows, worst | of |"
+    yield f"| --- |{' ---: |' * (len(shipped()) + 1)} --- |"
     limits = [{rule.measure: rule.limit for rule in policy.rules if rule.severity == "fail"} for policy in _policies()]
     for measure, higher in _bound().items():
         ends = sorted(
@@ -269,7 +275,7 @@ def _drawn_ends(tables: Mapping[str, Any]) -> Iterator[str]:
         if ends:
             worst, of = ends[0 if higher else -1]
             cells = [f"{of_policy[measure]:g}" if measure in of_policy else "" for of_policy in limits]
-            yield f"| `{measure}` | {' | '.join(cells)} | {ends[len(ends) // 2][0]:.3g} | {worst:.3g} | {of} |"
+            yield f"| `{measure}` | {' | '.join(cells)} | {worst:.3g} | {of} |"
 
 
 def _worst(marks: Sequence[str], must: str) -> str:
