@@ -51,9 +51,22 @@ class Inlined:
 
 
 def inlined(*names: str) -> Inlined:
-    """Files of the templates' folder one after the other, exactly as they are; no template is rendered in them."""
-    folder = files("reports") / "templates"
-    content = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    """Files of the templates' folder one after the other; no template is rendered in them."""
+    return _allowed("\n".join(map(sheet, names)))
+
+
+def page_style(*names: str) -> Inlined:
+    """The colors and styles of every page and drawing, and some more."""
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{\n{sheet('dark.css')}}} }}"
+    colors = f":root {{\n{sheet('light.css')}}}\n{dark}"
+    return _allowed("\n".join([colors, *map(sheet, ("report.css", "drawing.css", *names))]))
+
+
+def sheet(name: str) -> str:
+    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _allowed(content: str) -> Inlined:
     digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
     return Inlined(Markup(content), f"sha256-{digest}")  # noqa: S704 - files of this package, without any data
 
@@ -138,4 +151,4 @@ def render_html(
 def render_document(document: Document) -> str:
     """A composed report as HTML text."""
     page = environment().get_template("report.html.j2")
-    return page.render(doc=document, style=inlined("report.css", "internal.css"), script=inlined("report.js"))
+    return page.render(doc=document, style=page_style("internal.css"), script=inlined("report.js"))

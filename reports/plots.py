@@ -5,13 +5,11 @@ report's stylesheet. They hold inside a chart alone, so that nothing else in a n
 background, dark where the notebook's theme is dark. It is as internal as the evaluation that it shows.
 """
 
-import re
 import textwrap
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -21,6 +19,7 @@ from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, EvaluationEr
 from evaluate.text import alike, number, plain, short
 from reports import charts
 from reports.glossary import entry
+from reports.html import sheet
 from reports.sections.attacks import MOST_COLUMNS, attack_note
 from reports.sections.fidelity import associations, column_rows
 from reports.sections.ranking import Mark, ranking_of
@@ -44,11 +43,6 @@ _DARK_NOTEBOOKS = (
 )
 """JupyterLab and Notebook, VS Code, Colab."""
 _NO_NOTEBOOK = "body:not([data-jp-theme-light]):not(.vscode-light):not(.vscode-dark):not(.vscode-high-contrast)"
-_BLOCK = re.compile(r"@[^{;]+\{(?:[^{}]|\{[^{}]*\})*\}")
-_RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
-_VARIABLES = re.compile(r"--[\w-]+: [^;]+;")
-_SIMPLE = re.compile(r"(?:(?:svg|text)?(?:\.[\w-]+)*\s?)+")
-"""A selector of elements of a chart, and of no state of theirs."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,9 +84,7 @@ class Chart:
             '<p class="note">{} {}</p><div class="charts{}">{}</div></div>'
         )
         wide = " wide" if self.is_wide else ""
-        return str(
-            body.format(ROOT, _styles(self._classes), UNTRUSTED, plain(self.title), self.note, INTERNAL, wide, figures)
-        )
+        return str(body.format(ROOT, _scoped_style(), UNTRUSTED, plain(self.title), self.note, INTERNAL, wide, figures))
 
     def _repr_svg_(self) -> str:
         """The pictures in a grid, as a drawing by itself."""
@@ -108,12 +100,6 @@ class Chart:
         with whole_file(path) as beside:
             beside.write_text(text, encoding="utf-8", newline="\n")
         return path
-
-    @property
-    def _classes(self) -> frozenset[str]:
-        """Classes of its elements, which say what styles it needs."""
-        found = (names for one in self.drawings for names in re.findall(r'class="([^"]*)"', one.svg))
-        return frozenset(name for names in found for name in names.split())
 
 
 COLUMN, CAPTION, GAP, EDGE, HEAD = 320.0, 24.0, 28.0, 20.0, 64.0
@@ -134,7 +120,8 @@ def _composed(chart: Chart) -> str:
     root.set("xmlns", "http://www.w3.org/2000/svg")
     root.set("width", f"{width:g}")
     root.set("height", f"{height:g}")
-    ET.SubElement(root, "style").text = _styles(chart._classes | {"name", "tick"}, alone=True)
+    paper = ".paper { fill: var(--paper); }"  # rules are not nested: a file goes to programs that know only old styles
+    ET.SubElement(root, "style").text = f"{_colors(f':root.{ROOT}')}\n{sheet('drawing.css')}{paper}"
     charts.svg.add(root, "rect", "paper", x=0, y=0, width=width, height=height)
     charts.svg.words(root, "name", (EDGE, EDGE + 12), chart.title)
     for line, words in enumerate(textwrap.wrap(f"{chart.note} {INTERNAL}", int((width - 2 * EDGE) / 6.2))):
@@ -154,52 +141,17 @@ def _composed(chart: Chart) -> str:
 
 
 @cache
-def _sheet(name: str) -> str:
-    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
+def _colors(around: str) -> str:
+    """Light, or dark where what is around the chart is; `around`: its selector without any notebook around it."""
+    notebooks = ", ".join(f"{notebook} .{ROOT}" for notebook in _DARK_NOTEBOOKS)
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ {around} {{ {sheet('dark.css')} }} }}"
+    return f".{ROOT} {{ {sheet('light.css')} }}\n{dark}\n{notebooks} {{ {sheet('dark.css')} }}"
 
 
-def _styles(classes: frozenset[str], *, alone: bool = False) -> Markup:
-    """The report's styles of these classes, so that they reach nothing outside a chart."""
-    report = _sheet("report.css")
-    light, dark = (block for block in re.findall(r":root \{([^{}]*--paper[^{}]*)\}", report) if "--ink" in block)
-    rules = [f".{ROOT} {{ {_variables(light)} }}", *_dark(_variables(dark), alone=alone)]
-    top = _BLOCK.sub("", report)
-    rules += [
-        f"{selectors} {{{body}}}"
-        for names, body in _RULE.findall(top)
-        if (selectors := _inside(_wanted(names, classes, alone=alone)))
-    ]
-    if alone:
-        rules.append(f".{ROOT} .paper {{ fill: var(--paper); }}")
-    else:
-        rules.append(
-            f".{ROOT} {{ background: var(--paper); color: var(--ink); font: 14px/1.45 var(--sans); "
-            "padding: 1rem 1.25rem; border-radius: 4px; max-width: 66rem; box-sizing: border-box; }"
-        )
-        rules += [f"{_inside(names.split(','))} {{{body}}}" for names, body in _RULE.findall(_sheet("chart.css"))]
-    return Markup("\n".join(rules))  # noqa: S704 - files of this package, without any data
-
-
-def _variables(block: str) -> str:
-    return " ".join(_VARIABLES.findall(block))
-
-
-def _dark(variables: str, *, alone: bool) -> Iterator[str]:
-    """The rules by which a chart is dark where what is around it is."""
-    around = f":root.{ROOT}" if alone else f"{_NO_NOTEBOOK} .{ROOT}"
-    yield f"@media screen and (prefers-color-scheme: dark) {{ {around} {{ {variables} }} }}"
-    yield f"{', '.join(f'{one} .{ROOT}' for one in _DARK_NOTEBOOKS)} {{ {variables} }}"
-
-
-def _wanted(names: str, classes: frozenset[str], *, alone: bool) -> list[str]:
-    """The selectors of a rule that are about elements of the chart."""
-    found = [" ".join(one.split()) for one in names.split(",")]
-    known = [one for one in found if _SIMPLE.fullmatch(one) and classes.issuperset(re.findall(r"\.([\w-]+)", one))]
-    return [one.removeprefix("svg ") for one in known if not one.startswith("svg.")] if alone else known
-
-
-def _inside(names: Iterable[str]) -> str:
-    return ", ".join(f".{ROOT} {one.strip()}" for one in names)
+def _scoped_style() -> Markup:
+    """Styles that reach nothing outside a chart."""
+    nested = f".{ROOT} {{\n{sheet('drawing.css')}\n{sheet('chart.css')}}}"
+    return Markup(f"{_colors(f'{_NO_NOTEBOOK} .{ROOT}')}\n{nested}")  # noqa: S704 - files of this package
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def write_public_html(facts: PublicFacts, path: Path | str) -> Path:
 
 def render_public(facts: PublicFacts) -> str:
     """The report to hand on as HTML text; the same facts give the same text, and nothing else decides it."""
-    from reports.html import environment, inlined
+    from reports.html import environment, page_style
 
     verdict, lacks = public_verdict(facts), _lacks(facts)
     words, symbol = words_of(facts, verdict)
@@ -208,7 +208,7 @@ def render_public(facts: PublicFacts) -> str:
         limits=(_chosen(facts), *STANDING, *(() if lacks else OF_GUARANTEE), *(OF_NUMBERS if numbers else ())),
         criteria=[(one, one.without if lacks and one.without else one.public) for one in CRITERIA],
         column_chart=column_chart, books_of=books_of, COLUMN=COLUMN, N_ROWS=N_ROWS, written=_written,
-        style=inlined("report.css", "public.css"),
+        style=page_style("public.css"),
     )  # fmt: skip
 
 
