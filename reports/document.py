@@ -8,7 +8,6 @@ from evaluate.gate.claim import Claims, claims_of, made_here
 from evaluate.gate.protection import Protection, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
-from evaluate.real_facts import RealFacts
 from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
 from reports.glossary import key_figures
@@ -37,7 +36,6 @@ from reports.sections.verdicts import Ruling, ruling_of, self_checks
 from reports.sections.weakest import Weakest, weakest_of
 from reports.standing import LACKS, Standing, standing_of
 from synth.dp.statement import NO_GUARANTEE
-from synth.schema import Schema
 
 __all__ = ["TITLE", "Document", "Section", "compose"]
 
@@ -92,9 +90,7 @@ class Document:
     """One report on one or more synthetic tables of one real table."""
 
     title: str
-    job: str
-    real: RealFacts
-    schema: Schema
+    evaluation: Evaluation
     release: str | None
     policies: tuple[Verdict, ...]
     sections: tuple[Section, ...]
@@ -109,7 +105,6 @@ class Document:
     self_checks: tuple[tuple[str, tuple[Any, ...], str], ...]
     attempts: str
     facts: tuple[FactGroup, ...]
-    versions: Mapping[str, str]
     schema_rows: tuple[SchemaRow, ...]
     criteria: tuple[GuidelineRow, ...]
     glossary: tuple[Metric, ...]
@@ -118,8 +113,7 @@ class Document:
     verified: bool
 
     def __repr__(self) -> str:
-        """The report in one line."""
-        names = ", ".join(repr(one.candidate.name) for one in self.sections[:3])
+        names = ", ".join(repr(section.candidate.name) for section in self.sections[:3])
         return f"<Document of {names}{' and others' if len(self.sections) > 3 else ''}>"
 
     @property
@@ -191,11 +185,11 @@ def compose(
     sections = tuple(
         _section(i, c, evaluation, ruled, answers, release, drawn) for i, c in enumerate(candidates, start=1)
     )
+    explained = {finding.rule.measure for verdict in ruled for finding in verdict.findings}
+    explained |= {name for name in key_figures() if any(candidate.find(name) for candidate in candidates)}
     return Document(
         title=title,
-        job=evaluation.provenance.job or "",
-        real=evaluation.real,
-        schema=schema,
+        evaluation=evaluation,
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
@@ -214,10 +208,9 @@ def compose(
         self_checks=self_checks(evaluation, ruled),
         attempts=attempts_on(evaluation),
         facts=fact_groups(evaluation),
-        versions=evaluation.provenance.versions,
         schema_rows=schema_rows(schema),
         criteria=criteria_rows(evaluation, [c for c in candidates if c.name == release] or candidates),
-        glossary=_glossary(candidates, ruled),
+        glossary=tuple(metric for measure, metric in CATALOG.items() if measure in explained),
         sweep=sweep_of(evaluation, candidates),
         ranking=ranking_of(evaluation),
         verified=made_here(evaluation),
@@ -255,10 +248,3 @@ def _section(
         expectations=expectations(candidate),
         extras={section.anchor: section.read(candidate, evaluation.schema) for section in brought()},
     )
-
-
-def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[Metric, ...]:
-    """The key figures, and what rules are about."""
-    names = {f.rule.measure for v in verdicts for f in v.findings}
-    names |= {name for name in key_figures() if any(candidate.find(name) is not None for candidate in candidates)}
-    return tuple(metric for measure, metric in CATALOG.items() if measure in names)
