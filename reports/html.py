@@ -91,7 +91,7 @@ def environment() -> "Environment":
     from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined
 
     of_extras = {f"{section.anchor}.html.j2": section.template.read_text(encoding="utf-8") for section in brought()}
-    made = Environment(
+    templates = Environment(
         loader=ChoiceLoader([PackageLoader("reports", "templates"), DictLoader(of_extras)]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -99,19 +99,21 @@ def environment() -> "Environment":
         lstrip_blocks=True,
     )
     names = ("plain", "sentence", "short", "number", "compact", "loss", "room", "count", "percent", "at_most")
-    made.filters.update({name: getattr(text, name) for name in names})
-    made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence)
-    made.filters.update(breakable=breakable, together=together, named=named)
-    made.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts, better=better)
-    made.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS, WIDE=WIDE, MOST_COLUMNS=MOST_COLUMNS)
-    made.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
-    made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
-    made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    made.globals.update(ways=ways, reached=reached, splits=splits)
-    made.globals.update(RELATIONS=RELATIONS, trust_words=trust_words)
-    made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
-    made.tests["failure"] = lambda cell: isinstance(cell, Failure)
-    return made
+    templates.filters.update({name: getattr(text, name) for name in names})
+    templates.filters.update(
+        shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence
+    )
+    templates.filters.update(breakable=breakable, together=together, named=named)
+    templates.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts, better=better)
+    templates.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS, WIDE=WIDE, MOST_COLUMNS=MOST_COLUMNS)
+    templates.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
+    templates.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
+    templates.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
+    templates.globals.update(ways=ways, reached=reached, splits=splits)
+    templates.globals.update(RELATIONS=RELATIONS, trust_words=trust_words)
+    templates.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
+    templates.tests["failure"] = lambda cell: isinstance(cell, Failure)
+    return templates
 
 
 def write_html(
