@@ -135,7 +135,7 @@ class Document:
     def real_associations(self) -> AssociationSet | None:
         """The triangle of the real table beside those of all candidates, from the one with the most columns."""
         measured = [section.associations for section in self.sections if section.associations is not None]
-        return max(measured, key=lambda one: len(one.columns), default=None)
+        return max(measured, key=lambda drawn: len(drawn.columns), default=None)
 
     @property
     def column_anchors(self) -> Mapping[str, str]:
@@ -146,7 +146,7 @@ class Document:
     def shared_limits(self) -> tuple[str, ...]:
         """Limitations that all candidates share."""
         admitted = [section.limits.power for section in self.sections]
-        return tuple(one for one in admitted[0] if all(one in other for other in admitted)) if admitted else ()
+        return tuple(each for each in admitted[0] if all(each in other for other in admitted)) if admitted else ()
 
     @property
     def by_weight(self) -> tuple[Section, ...]:
@@ -181,7 +181,7 @@ def compose(
     ruled, schema = tuple(verdicts), evaluation.schema
     candidates = shown_in_full(evaluation, release)
     drawn = associated(candidates)
-    answers = answers_of(evaluation, ruled, [one.name for one in candidates])
+    answers = answers_of(evaluation, ruled, [candidate.name for candidate in candidates])
     sections = tuple(
         _section(i, c, evaluation, ruled, answers, release, drawn) for i, c in enumerate(candidates, start=1)
     )

@@ -75,9 +75,9 @@ class Chart:
         """The pictures side by side, as many as there is room for, for a notebook."""
         figures = Markup("").join(
             Markup("<figure><figcaption><span>{}</span><b>{}</b></figcaption>{}</figure>").format(
-                plain(one.caption), one.number, one.svg
+                plain(drawing.caption), drawing.number, drawing.svg
             )
-            for one in self.drawings
+            for drawing in self.drawings
         )
         body = Markup(
             '<div class="{}"><style>{}</style><p class="untrusted">{}</p><p class="title">{}</p>'
@@ -108,7 +108,7 @@ ACROSS = 3
 
 def _composed(chart: Chart) -> str:
     """The drawings of a chart as one SVG, row by row."""
-    parts = [ET.fromstring(str(one.svg)) for one in chart.drawings]  # noqa: S314 - drawn here
+    parts = [ET.fromstring(str(drawing.svg)) for drawing in chart.drawings]  # noqa: S314 - drawn here
     sizes = [tuple(float(side) for side in part.get("viewBox", "0 0 1 1").split()[2:]) for part in parts]
     across = 1 if chart.is_wide else min(ACROSS, len(parts))
     column = max(size[0] for size in sizes) if chart.is_wide else COLUMN
@@ -128,12 +128,12 @@ def _composed(chart: Chart) -> str:
         charts.svg.words(root, "tick", (EDGE, EDGE + 32 + 16 * line), words)
     y = EDGE + HEAD
     for at, row in enumerate(rows):
-        for place in range(len(row)):
-            one, part = chart.drawings[at * across + place], parts[at * across + place]
-            x = EDGE + place * (column + GAP)
-            charts.svg.words(root, "name", (x, y + 13), short(one.caption, 36))
-            charts.svg.words(root, "tick num", (x + column, y + 13), one.number, "end")
-            placed = {"x": x, "y": y + CAPTION, "width": column, "height": row[place]}
+        for position in range(len(row)):
+            drawing, part = chart.drawings[at * across + position], parts[at * across + position]
+            x = EDGE + position * (column + GAP)
+            charts.svg.words(root, "name", (x, y + 13), short(drawing.caption, 36))
+            charts.svg.words(root, "tick num", (x + column, y + 13), drawing.number, "end")
+            placed = {"x": x, "y": y + CAPTION, "width": column, "height": row[position]}
             part.attrib.update({name: f"{value:g}" for name, value in placed.items()}, overflow="visible")
             root.append(part)
         y += max(row) + CAPTION + GAP
@@ -207,22 +207,21 @@ class Plots:
             parts = {key: [[figure[key][i][j] for j in kept] for i in kept] for key in ("train", "synthetic")}
             named = {**figure, **parts, "columns": [figure["columns"][i] for i in kept]}
             chosen = replace(chosen, figures={**chosen.figures, "associations": named})
-        found = associations(chosen)
-        if found is None:
+        triangles = associations(chosen)
+        if triangles is None:
             raise _absent(chosen, "pairs of columns", "fidelity.pairs")
-        maps: tuple[tuple[str, Matrix, float], ...] = (
-            ("real", found.train, 1.0), ("synthetic", found.synthetic, 1.0), ("difference", found.difference, 0.5),
-        )  # fmt: skip
-        drawings = tuple(
-            Drawing(charts.association_map(found.columns, values, f"Associations, {name}", top), name, _only(values))
-            for name, values, top in maps
-        )
-        left = f" {found.left_out} more columns are not drawn." if found.left_out else ""
+        maps = {"real": triangles.train, "synthetic": triangles.synthetic, "difference": triangles.difference}
+        drawings = []
+        for name, values in maps.items():
+            top = 0.5 if name == "difference" else 1.0
+            drawn = charts.association_map(triangles.columns, values, f"Associations, {name}", top)
+            drawings.append(Drawing(drawn, name, number(values[1][0]) if len(values) == 2 else ""))  # of two columns
+        left = f" {triangles.left_out} more columns are not drawn." if triangles.left_out else ""
         note = (
             "The stronger a shade, the stronger the association; brown is a negative one. The difference is synthetic "
             f"less real, and its strongest shade half an association.{left}"
         )
-        return Chart("pairs", f"Pairs of columns of {chosen.name}", note, drawings)
+        return Chart("pairs", f"Pairs of columns of {chosen.name}", note, tuple(drawings))
 
     def rows(self, candidate: str | None = None) -> Chart:
         """Real and synthetic rows on a map of two dimensions.
@@ -252,13 +251,13 @@ class Plots:
         """
         chosen = self._candidate(candidate)
         membership, note = chosen.figures.get("membership"), attack_note(chosen)
-        secrets = {one.column: one for one in note.columns}
+        secrets = {rates.column: rates for rates in note.columns}
         picked = [secrets[_known(name, secrets)] for name in names] or list(secrets.values())[:MOST_COLUMNS]
         drawings = []
         if membership:
-            found = chosen.find(EXPOSURE)
-            said = _value(found) if isinstance(found, Estimate) else number(membership["auc"])
-            drawings.append(Drawing(charts.roc_curve(membership), "membership", f"AUC {said}"))
+            auc = chosen.find(EXPOSURE)
+            value = _value(auc) if isinstance(auc, Estimate) else number(membership["auc"])
+            drawings.append(Drawing(charts.roc_curve(membership), "membership", f"AUC {value}"))
         if picked:
             drawings.append(Drawing(charts.inferred(picked), "inferring a value", "advantage"))
         if not drawings:
@@ -290,15 +289,15 @@ class Plots:
         return Chart("frontier", "Utility against exposure", note, (drawn,), is_wide=True)
 
     def _candidate(self, name: str | None) -> Candidate:
-        found = {one.name: one for one in self.evaluation.candidates}
+        tables = {table.name: table for table in self.evaluation.candidates}
         if name is not None:
-            return found[_known(name, found, "candidate")]
+            return tables[_known(name, tables, "candidate")]
         released = self.evaluation.provenance.release
-        if released in found:
-            return found[released]
-        if len(found) > 1:
+        if released in tables:
+            return tables[released]
+        if len(tables) > 1:
             raise EvaluationError(
-                f"a chart shows one table: candidate=None, and there are {', '.join(map(repr, found))}; name one"
+                f"a chart shows one table: candidate=None, and there are {', '.join(map(repr, tables))}; name one"
             )
         return self.evaluation.candidates[0]
 
@@ -311,17 +310,9 @@ def _known(name: str, known: Iterable[str], kind: str = "column") -> str:
     return name
 
 
-Matrix = Sequence[Sequence[float | None]]
-
-
-def _only(values: Matrix) -> str:
-    """The one association of two columns; empty for more of them."""
-    return number(values[1][0]) if len(values) == 2 else ""
-
-
 def _absent(candidate: Candidate, name: str, measure: str) -> EvaluationError:
-    found = candidate.find(measure)
-    why = f" ({found.message.rstrip('.')})" if isinstance(found, Failure) and found.message else ""
+    answer = candidate.find(measure)
+    why = f" ({answer.message.rstrip('.')})" if isinstance(answer, Failure) and answer.message else ""
     return EvaluationError(f"{name} of {candidate.name!r} were not measured{why}; evaluate with measure {measure!r}")
 
 
@@ -334,12 +325,12 @@ def _value(estimate: Estimate) -> str:
 def _marks(candidates: Sequence[Candidate]) -> tuple[tuple[Mark, ...], tuple[str, str], float | None]:
     """The tables that have both figures, the titles of the axes, and the utility of real rows."""
     measured = [
-        (one.name, use, risk)
+        (table.name, use, risk)
         for measure in UTILITY
-        for one in candidates
-        if isinstance(use := one.find(measure), Estimate) and isinstance(risk := one.find(EXPOSURE), Estimate)
+        for table in candidates
+        if isinstance(use := table.find(measure), Estimate) and isinstance(risk := table.find(EXPOSURE), Estimate)
     ]
-    measured = [one for one in measured if one[1].measure == measured[0][1].measure]
+    measured = [point for point in measured if point[1].measure == measured[0][1].measure]
     if not measured:
         raise EvaluationError(
             f"no table has both {UTILITY[0]!r} and {EXPOSURE!r}; evaluate with both, and a target in the schema"

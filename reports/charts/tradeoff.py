@@ -94,7 +94,7 @@ def _frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> 
         for at in (axis.ends - 5, axis.ends + 5):
             svg.line(root, "axis", (at - 3, BASE + 5), (at + 3, BASE - 5))
     taken = -CLOSEST
-    for epsilon, at in sorted(axis.places.items(), key=lambda one: one[1]):
+    for epsilon, at in sorted(axis.places.items(), key=lambda item: item[1]):
         svg.line(root, "axis", (at, BASE), (at, BASE + 4))
         if at - taken >= CLOSEST or epsilon is None:
             svg.words(root, "tick num", (at, BASE + 17), "none" if epsilon is None else compact(epsilon), "middle")
@@ -117,8 +117,8 @@ def _line(root: Element, index: int, dots: Iterable[tuple[float, float | None, M
         svg.line(root, f"run s{index % 4}", start, end)
 
 
-def _dot(root: Element, index: int, place: tuple[float, Mean, Scale], words: str) -> None:
-    (at, mean, y), css = place, f"s{index % 4}"
+def _dot(root: Element, index: int, dot: tuple[float, Mean, Scale], words: str) -> None:
+    (at, mean, y), css = dot, f"s{index % 4}"
     if mean.low is not None and mean.high is not None:
         low, high = y(mean.low), y(mean.high)
         svg.line(root, f"bar {css}", (at, low), (at, high))
@@ -167,5 +167,5 @@ def _said(mean: Mean) -> str:
 
 def _spoken(panel: Panel) -> str:
     dots = [(curve.generator, *dot) for curve in panel.curves for dot in curve.dots]
-    said = [f"{generator} at {_epsilon(epsilon)}: {number(mean.value)}" for generator, epsilon, mean in dots]
-    return f"{panel.entry.title} by epsilon. {'; '.join(said)}"
+    texts = [f"{generator} at {_epsilon(epsilon)}: {number(mean.value)}" for generator, epsilon, mean in dots]
+    return f"{panel.entry.title} by epsilon. {'; '.join(texts)}"

@@ -147,18 +147,18 @@ def _summary_lines(points: Sequence[SweepPoint]) -> Iterator[Line]:
     """One line for each number of each generator at each epsilon: its mean over seeds and Student's 95% interval."""
     for (generator, epsilon), group in by_setting(points).items():
         by_number = defaultdict(list)
-        for estimate in (one for point in group for one in point.candidate.estimates):
+        for estimate in (each for point in group for each in point.candidate.estimates):
             by_number[estimate.measure, estimate.subject].append(estimate)
         for (measure, subject), estimates in by_number.items():
-            values = [one.value for one in estimates]
+            values = [each.value for each in estimates]
             mean = mean_of(values)
             yield {
                 "generator": generator, "epsilon": _epsilon(epsilon), "measure": measure,
                 "subject": " & ".join(subject), "direction": estimates[0].direction,
                 "mean": mean.value, "low": mean.low, "high": mean.high,
                 "sd": statistics.stdev(values) if len(values) > 1 else None, "n_seeds": len(values),
-                "reference": average(one.reference for one in estimates),
-                "floor": average(one.floor for one in estimates),
+                "reference": average(each.reference for each in estimates),
+                "floor": average(each.floor for each in estimates),
             }  # fmt: skip
 
 

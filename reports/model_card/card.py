@@ -84,7 +84,7 @@ def internal_card(
     candidate = _candidate(evaluation, name)
     figures = [candidate.find(measure) for measure in key_figures()]
     measured = Measured(
-        figures=tuple(one for one in figures if isinstance(one, Estimate)),
+        figures=tuple(figure for figure in figures if isinstance(figure, Estimate)),
         not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
         limits=limits_of(candidate, evaluation.real.shift.notes).power,
         warnings=warnings_of(evaluation),
@@ -230,11 +230,11 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         )  # fmt: skip
     numbers = evaluation.provenance.released_numbers
     published = (numbers.statement,) if numbers is not None and numbers.table == candidate.name else ()
-    mechanisms = [event.mechanism for one in (stated, *published) for event in one.events]
+    mechanisms = [event.mechanism for each in (stated, *published) for event in each.events]
     books = books_of(candidate.name, stated, evaluation.provenance.ledger)
     protection, relation = protection_of(evaluation, candidate, claims), stated.relation
     detections, groups = (protection.detections, protection.groups) if status != "void" else ((), ())
-    n_private = sum(one.statement is not None for one in evaluation.candidates)
+    n_private = sum(each.statement is not None for each in evaluation.candidates)
     remarks = (wording.of_several(n_private),) if n_private > 1 else ()
     return Promise(
         status=status,
@@ -250,8 +250,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         ),
         groups=tuple(Grouped(units=n, epsilon=e if math.isfinite(e) else None) for n, e in groups),
         composition=tuple(
-            Composed(of=one.of, what=one.what, releases=one.n_releases, epsilon=one.epsilon, delta=one.delta)
-            for one in claims.all
+            Composed(of=c.of, what=c.what, releases=c.n_releases, epsilon=c.epsilon, delta=c.delta) for c in claims.all
         ),
         unit=stated.unit,
         max_rows_per_unit=stated.max_rows_per_unit,
@@ -275,17 +274,17 @@ def _in_words(status: Standing, claims: Claims, protection: Protection, unit: st
     counted = claims.counted
     seen = wording.SEEN[counted.of]
     promised = (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
-    composed = tuple(one for one in (claims.reading, claims.price_of_choice) if one)
+    composed = tuple(sentence for sentence in (claims.reading, claims.price_of_choice) if sentence)
     if status == "formal":
         return (*promised, *composed)
     of_others = status == "disputed" and counted != claims.alone and not claims.alone.disputed
     doubt = UNVERIFIED if status == "unverified" else counted.doubt if of_others else wording.DISPUTED
-    return (doubt, *(f"Claimed: {one}" for one in promised), *composed)
+    return (doubt, *(f"Claimed: {sentence}" for sentence in promised), *composed)
 
 
 def _dp_sgd(stated: PrivacyStatement, generator: GeneratorRecord | None) -> DpSgd | None:
     """The parameters of training by DP-SGD; `None` where there was no such training."""
-    event = next((one for one in stated.events if one.mechanism == STEPS), None)
+    event = next((event for event in stated.events if event.mechanism == STEPS), None)
     if event is None:
         return None
     norm = None if generator is None else generator.parameters.get("max_grad_norm")

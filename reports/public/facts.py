@@ -188,12 +188,12 @@ def public_facts(
     """
     from evaluate.validity.validity import valid_rows
 
-    found = next((one for one in evaluation.candidates if one.name == name), None)
-    if found is None:
+    candidate = next((each for each in evaluation.candidates if each.name == name), None)
+    if candidate is None:
         raise JobError(f"release={name!r} was not evaluated, so that there is nothing to report; evaluate it")
     declared = schema if schema.status == "declared" else None
-    provenance, claims = evaluation.provenance, claims_of(evaluation, found)
-    statement = None if found.statement is None else _public(found.statement)
+    provenance, claims = evaluation.provenance, claims_of(evaluation, candidate)
+    statement = None if candidate.statement is None else _public(candidate.statement)
     ledger, moment = position_of(None if statement is None else statement.ledger, provenance.ledger)
     return PublicFacts(
         title=title,
@@ -201,15 +201,15 @@ def public_facts(
         policy=policy,
         n_rows=len(synthetic) if n_rows is None else n_rows,
         columns=columns_of(synthetic, declared),
-        generator=found.generator,
+        generator=candidate.generator,
         statement=statement,
-        unverified=found.statement is not None and not made_here(evaluation),
+        unverified=candidate.statement is not None and not made_here(evaluation),
         publication=_publication(provenance.released_numbers, name),
         claims=claims,
-        protection=standing_protection(evaluation, found, claims),
+        protection=standing_protection(evaluation, candidate, claims),
         ledger=ledger,
         moment=moment,
-        audit=found.audit if found.audit is not None and on_stand_in(found.audit) else None,
+        audit=candidate.audit if candidate.audit is not None and on_stand_in(candidate.audit) else None,
         valid=None if declared is None else valid_rows(synthetic, declared),
         schema=declared,
         attempts=evaluations_of(provenance, by_name=True),
@@ -223,7 +223,7 @@ def _public(statement: PrivacyStatement) -> PrivacyStatement:
     return replace(statement, ledger=None if note is None else replace(note, reservation=None, entry=None))
 
 
-def _publication(found: PublishedNumbers | None, name: str) -> Publication | None:
-    if found is None or found.table != name:
+def _publication(numbers: PublishedNumbers | None, name: str) -> Publication | None:
+    if numbers is None or numbers.table != name:
         return None
-    return Publication(found.numbers, _public(found.statement), _public(found.together), found.n_fits)
+    return Publication(numbers.numbers, _public(numbers.statement), _public(numbers.together), numbers.n_fits)

@@ -96,7 +96,7 @@ def attack_note(candidate: Candidate) -> AttackNote:
     columns = _rates(mapping(candidate.figures.get("inference")).get("columns"))
     return AttackNote(
         lines=tuple(sorted(lines, key=lambda line: -line.above_chance)),
-        columns=tuple(sorted(columns, key=lambda one: (-one.advantage[1], -one.advantage[0]))),
+        columns=tuple(sorted(columns, key=lambda rates: (-rates.advantage[1], -rates.advantage[0]))),
         reconstructed=tuple(_rates(candidate.figures.get("reconstruction"))),
     )
 
@@ -145,7 +145,7 @@ def _rates_of(candidate: Candidate, estimate: Estimate) -> Rates | None:
         return next(_rates([mapping(figure).get(end)]), None)
     entries = figure if family != "inference" else mapping(figure).get("columns")
     rates = splits(candidate) if family == "linkability" else _rates(entries)
-    return next((one for one in rates if one.advantage[:2] == (estimate.value, estimate.low)), None)
+    return next((each for each in rates if each.advantage[:2] == (estimate.value, estimate.low)), None)
 
 
 def splits(candidate: Candidate) -> tuple[Rates, ...]:
@@ -157,20 +157,20 @@ def splits(candidate: Candidate) -> tuple[Rates, ...]:
 
 def _rates(entries: object, whole: set[str] | None = None) -> Iterator[Rates]:
     """Entry by entry; one without its rates is left out."""
-    for one in mappings(entries):
-        attack, control, advantage = (interval(one.get(name)) for name in ("attack", "control", "advantage"))
+    for each in mappings(entries):
+        attack, control, advantage = (interval(each.get(name)) for name in ("attack", "control", "advantage"))
         if attack is None or control is None or advantage is None:
             continue
-        columns, others = texts(one.get("columns")), texts(one.get("others"))
+        columns, others = texts(each.get("columns")), texts(each.get("others"))
         yield Rates(
-            column=str(one.get("column", ", ".join(columns))),
+            column=str(each.get("column", ", ".join(columns))),
             members=attack[0],
             controls=control[0],
-            own=amount(one.get("baseline"), 1.0),
+            own=amount(each.get("baseline"), 1.0),
             advantage=advantage,
-            usual=amount(one.get("majority"), 1.0),
-            rare=interval(mapping(one.get("rare")).get("advantage")),
-            quasi=interval(mapping(one.get("quasi_identifiers")).get("advantage")),
+            usual=amount(each.get("majority"), 1.0),
+            rare=interval(mapping(each.get("rare")).get("advantage")),
+            quasi=interval(mapping(each.get("quasi_identifiers")).get("advantage")),
             others="all others" if {*columns, *others} == whole else ", ".join(others),
         )
 
@@ -191,10 +191,10 @@ def ways(candidate: Candidate) -> list[dict[str, Any]]:
     """Each way to attack membership: AUC and true positive rates, and whether the headline is from it."""
     membership = mapping(candidate.figures.get("membership"))
     chosen = set(texts(membership.get("chosen")))
-    attacks = [(str(one.get("name", "")), one) for one in mappings(membership.get("attacks"))]
+    attacks = [(str(each.get("name", "")), each) for each in mappings(membership.get("attacks"))]
     return [
-        {"name": WAYS.get(name, name), "chosen": name in chosen, "numbers": [interval(one.get(key)) for key in RATES]}
-        for name, one in attacks
+        {"name": WAYS.get(name, name), "chosen": name in chosen, "numbers": [interval(each.get(key)) for key in RATES]}
+        for name, each in attacks
     ]
 
 
@@ -202,7 +202,7 @@ def reached(candidate: Candidate) -> list[tuple[str, float, Interval]]:
     """The success of the membership attack: measure, rate of false alarms, and share of members found."""
     estimates = [candidate.find(f"privacy.membership.tpr_at_{rate}") for rate in ("0.001", "0.01")]
     return [
-        (one.measure, float(one.measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
-        for one in estimates
-        if isinstance(one, Estimate) and one.low is not None and one.high is not None
+        (each.measure, float(each.measure.rpartition("_at_")[2]), (each.value, each.low, each.high))
+        for each in estimates
+        if isinstance(each, Estimate) and each.low is not None and each.high is not None
     ]

@@ -115,7 +115,7 @@ def associations(candidate: Candidate, columns: Sequence[str] = ()) -> Associati
 def associated(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """Columns that every candidate's triangle shows, so that one real triangle serves all: the most wrong of any."""
     worst: dict[str, float] = {}
-    for figure in (one.figures.get("associations") for one in candidates):
+    for figure in (candidate.figures.get("associations") for candidate in candidates):
         if figure:
             for name, row in zip(figure["columns"], _differences(figure), strict=True):
                 worst[name] = max(worst.get(name, 0.0), *(abs(value or 0.0) for value in row))

@@ -61,7 +61,7 @@ def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitatio
 
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
-    return tuple(_warned(one) for one in (*evaluation.real.warnings, *evaluation.provenance.warnings))
+    return tuple(map(_warned, (*evaluation.real.warnings, *evaluation.provenance.warnings)))
 
 
 def _warned(warning: object) -> str:
@@ -113,7 +113,9 @@ def left_out(schema: Schema) -> tuple[str, ...]:
 def on_samples(candidate: Candidate) -> tuple[str, ...]:
     """A sentence on the samples that numbers rest on; none where they rest on all rows."""
     # The longest names all tables that were not looked at as a whole; some measures need samples of one alone.
-    longest = max((sampled(one).partition(";")[0].rstrip(".") for one in candidate.estimates), key=len, default="")
+    longest = max(
+        (sampled(estimate).partition(";")[0].rstrip(".") for estimate in candidate.estimates), key=len, default=""
+    )
     return (f"{longest}, by all that needs rows in memory (attacks, utility, detection, fairness).",) if longest else ()
 
 
@@ -172,7 +174,7 @@ def _power(candidate: Candidate) -> list[str]:
 def twins(evaluation: Evaluation) -> tuple[str, ...]:
     """Plain words on duplicates among real rows, and what they mean for copies."""
     copies = (candidate.find("privacy.copies") for candidate in evaluation.candidates)
-    shares = (one.reference for one in copies if isinstance(one, Estimate) and one.reference is not None)
+    shares = (each.reference for each in copies if isinstance(each, Estimate) and each.reference is not None)
     reference = next(shares, None)
     if reference is None:
         return ()

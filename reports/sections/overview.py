@@ -83,9 +83,9 @@ def overview_of(
 def _line(
     anchor: Anchor, measures: Sequence[str], candidates: Sequence[Candidate], unlearned: Sequence[str]
 ) -> OverviewLine:
-    given_away = anchor == "utility" and any(_gives_away(one) for one in candidates)
+    given_away = anchor == "utility" and any(map(_gives_away, candidates))
     names = [name for name in measures if (name == WITHOUT) == given_away]
-    measure = next((n for n in names if any(isinstance(one.find(n), Estimate) for one in candidates)), "")
+    measure = next((n for n in names if any(isinstance(c.find(n), Estimate) for c in candidates)), "")
     cells = []
     for candidate in candidates:
         answers = [candidate.find(name) for name in measures]
@@ -113,12 +113,12 @@ def _gives_away(candidate: Candidate) -> bool:
 def _limits(guarantees: Sequence[Guarantee]) -> OverviewLine:
     """The most that any test of "in or out" finds, which the noise or the claim proves."""
     cells, units = [], []
-    for one in guarantees:
-        if one.protection is None:
-            cells.append(Cell(one.lacks))
+    for guarantee in guarantees:
+        if guarantee.protection is None:
+            cells.append(Cell(guarantee.lacks))
             continue
-        units.append(one.units)
-        most = one.protection.limit.detections(FALSE_ALARM_RATE)
+        units.append(guarantee.units)
+        most = guarantee.protection.limit.detections(FALSE_ALARM_RATE)
         estimate = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
         words = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
         cells.append(Cell(f"≤ {at_most(most)}", estimate, words))

@@ -104,7 +104,7 @@ def ranking_of(evaluation: Evaluation) -> Ranking | None:
         differences=tuple(differences[:MOST_DIFFERENCES]),
         marks=() if picture is None else tuple(_mark(point) for point in picture.points),
         titles=titles,
-        intervals={key: one for key, one in measured.items() if isinstance(one, Estimate) and one.low is not None},
+        intervals={key: e for key, e in measured.items() if isinstance(e, Estimate) and e.low is not None},
     )
 
 

@@ -186,18 +186,18 @@ def _panel(measure: str, groups: dict[Setting, list[SweepPoint]]) -> Panel | Non
         answers = (point.candidate.find(measure) for point in group)
         measured = [answer for answer in answers if isinstance(answer, Estimate)]
         if measured:
-            dots.setdefault(generator, []).append((epsilon, mean_of([one.value for one in measured])))
+            dots.setdefault(generator, []).append((epsilon, mean_of([each.value for each in measured])))
             estimates += measured
     if not estimates:
         return None
-    notes = {one.note for one in estimates}
+    notes = {each.note for each in estimates}
     return Panel(
         measure=measure,
         entry=entry(measure),
         better=better(measure, estimates[0].direction),
         note=notes.pop() if len(notes) == 1 and measure.startswith("utility.") else "",
-        reference=average(one.reference for one in estimates),
-        floor=average(one.floor for one in estimates),
+        reference=average(each.reference for each in estimates),
+        floor=average(each.floor for each in estimates),
         epsilons=tuple(sorted({epsilon for _, epsilon in groups}, key=_rank)),
         curves=tuple(Curve(generator, tuple(means)) for generator, means in dots.items()),
     )
