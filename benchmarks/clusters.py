@@ -37,8 +37,8 @@ HEAD = "| table | rows | groups from | explained |\n| --- | ---: | --- | ---: |"
 def main(arguments: Sequence[str]) -> None:
     """Do each run that the file does not hold, keep it, and draw all."""
     options = _options(arguments)
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(), "runs": {}}
+    exists = options.out is not None and options.out.exists()
+    content: dict[str, Any] = json.loads(options.out.read_text()) if exists else {"about": _about(), "runs": {}}
     for path in options.tables:
         table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
         schema = synth.declare_schema(synth.infer_schema(table), n_units=len(table), dataset=path.name)
@@ -77,7 +77,7 @@ def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict
     fitted = time.process_time()
     synthetic = model.sample(len(sides.train), seed=seed)
     statement = {name: model.statement} if epsilon else None
-    found = evaluate(
+    evaluation = evaluate(
         sides.train,
         {name: synthetic},
         holdout=sides.holdout,
@@ -86,12 +86,12 @@ def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict
         seed=seed,
         statements=statement,
     ).candidates[0]
-    explained, gap = found.find(EXPLAINED), found.find(groups.GAP)
+    explained, gap = evaluation.find(EXPLAINED), evaluation.find(groups.GAP)
     assert isinstance(explained, Estimate)
     numbers = {EXPLAINED: {key: round(getattr(explained, key), 4) for key in ("value", "reference", "floor")}}
     if isinstance(gap, Estimate):
         numbers[WITH_DP] = {"value": round(explained.value + gap.value, 4)}
-    seconds = sum(found.seconds.values())
+    seconds = sum(evaluation.seconds.values())
     return {"rows": len(sides.train), "fit_cpu_s": round(fitted - began, 1), "measure_s": seconds, "numbers": numbers}
 
 
@@ -101,11 +101,11 @@ def drawn(runs: dict[str, Any]) -> list[str]:
     for table in dict.fromkeys(key.split()[0] for key in runs):
         of_table = {key: run for key, run in runs.items() if key.split()[0] == table}
         every, rows = list(of_table.values()), next(iter(of_table.values()))["rows"]
-        one = [run["numbers"] for run in every]
+        numbers = [run["numbers"] for run in every]
         sides = {
-            "training rows": [n[EXPLAINED]["reference"] for n in one],
-            "shuffled columns": [n[EXPLAINED]["floor"] for n in one],
-            WITH_DP: [n[WITH_DP]["value"] for n in one if WITH_DP in n],
+            "training rows": [n[EXPLAINED]["reference"] for n in numbers],
+            "shuffled columns": [n[EXPLAINED]["floor"] for n in numbers],
+            WITH_DP: [n[WITH_DP]["value"] for n in numbers if WITH_DP in n],
         }
         for generator in dict.fromkeys(key.split()[1] for key in of_table):
             of_generator = [run["numbers"] for key, run in of_table.items() if key.split()[1] == generator]

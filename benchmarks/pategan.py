@@ -66,10 +66,10 @@ def _measured(path: Path, point: Mapping[str, Any]) -> dict[str, float]:
     synthetic = model.sample(len(train), seed=point["seed"])
     names = [name for name in schema.learned if name in synthetic.columns]
     scorer = Scorer(train[names], test[names], TARGETS[point["table"]])
-    made = synthetic[names]
+    drawn = synthetic[names]
     return {
-        "tv1": scorer.tv(made, 1), "tv2": scorer.tv(made, 2), "tstr": scorer.tstr(made),
-        "linear": scorer.linear_tstr(made), "cpu_s": seconds,
+        "tv1": scorer.tv(drawn, 1), "tv2": scorer.tv(drawn, 2), "tstr": scorer.tstr(drawn),
+        "linear": scorer.linear_tstr(drawn), "cpu_s": seconds,
     }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ Json = Mapping[str, Any]
 
 def renewed(page: str) -> str:
     """A page with all that is derived from the code written anew."""
-    return DERIVED.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]().strip()}\n\n{found[3]}", page)
+    return DERIVED.sub(lambda match: f"{match[1]}\n{PARTS[match[2]]().strip()}\n\n{match[3]}", page)
 
 
 def main(root: Path) -> None:
@@ -57,9 +57,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def metrics() -> str:
     """Every metric by the measure that gives it."""
     parts = []
-    for measure, found in groupby(CATALOG.values(), key=lambda metric: metric.by):
+    for measure, schema in groupby(CATALOG.values(), key=lambda metric: metric.by):
         head = ("number", "title", "better", "it says", "in a rule")
-        parts.append(f"## `{measure}`\n\n{table(head, map(_metric, found))}")
+        parts.append(f"## `{measure}`\n\n{table(head, map(_metric, schema))}")
     return "\n\n".join(parts)
 
 
@@ -86,9 +86,11 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[str]:
     example = command.epilog.removeprefix("Example: ")
     yield f"{'#' * len(words)} {' '.join(words)}\n\n{_plain(command.help)}\n\n```sh\n{example}\n```"
     context = typer.Context(command, info_name=" ".join(words))
-    told = [record for one in command.params if (record := one.get_help_record(context)) is not None]
+    told = [record for each in command.params if (record := each.get_help_record(context)) is not None]
     if told:
-        yield table(("argument or option", "meaning"), ((f"`{name}`", " ".join(said.split())) for name, said in told))
+        yield table(
+            ("argument or option", "meaning"), ((f"`{name}`", " ".join(meaning.split())) for name, meaning in told)
+        )
 
 
 def _plain(text: str) -> str:
@@ -114,80 +116,80 @@ def keys(name: str, part: str = "", without: tuple[str, ...] = ()) -> str:
         without: keys that have a section of their own.
     """
     schema = json_schema(name)
-    found = schema["$defs"][part] if part else schema
-    shown = {key: of for key, of in found["properties"].items() if key not in without}
-    return _keys(shown, found.get("required", ()))
+    keys_of = schema["$defs"][part] if part else schema
+    shown = {key: column for key, column in keys_of["properties"].items() if key not in without}
+    return _keys(shown, keys_of.get("required", ()))
 
 
-def _keys(found: Mapping[str, Json], required: Iterable[str]) -> str:
-    rows = (_key(key, of, key in required) for key, of in found.items())
+def _keys(schema: Mapping[str, Json], required: Iterable[str]) -> str:
+    rows = (_key(key, part, key in required) for key, part in schema.items())
     return table(("key", "meaning", "value", "unless said"), rows)
 
 
-def _key(key: str, of: Json, required: bool) -> tuple[str, str, str, str]:
-    default = "required" if required else _told(_toml(of.get("default")))
-    return f"`{key}`", of.get("description", ""), value(of), default
+def _key(key: str, schema: Json, required: bool) -> tuple[str, str, str, str]:
+    default = "required" if required else _told(_toml(schema.get("default")))
+    return f"`{key}`", schema.get("description", ""), value(schema), default
 
 
 def _toml(default: Any) -> Any:
     if isinstance(default, list | tuple):
-        return f"[{', '.join(str(_toml(one)) for one in default)}]" if default else None
+        return f"[{', '.join(str(_toml(each)) for each in default)}]" if default else None
     return f'"{default}"' if isinstance(default, str) else default
 
 
-def value(of: Json) -> str:
+def value(schema: Json) -> str:
     """The values that a JSON Schema allows, in words."""
-    if "anyOf" in of:
-        return " or ".join(dict.fromkeys(value(one) for one in of["anyOf"] if one.get("type") != "null"))
-    if "enum" in of or "const" in of:
-        return " or ".join(f"`{_toml(one)}`" for one in of.get("enum", [of.get("const")]))
-    if "prefixItems" in of:
-        return f"[{', '.join(value(one) for one in of['prefixItems'])}]"
-    if of.get("type") == "array":
-        return f"list of {value(of['items'])}"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(value(each) for each in schema["anyOf"] if each.get("type") != "null"))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{_toml(each)}`" for each in schema.get("enum", [schema.get("const")]))
+    if "prefixItems" in schema:
+        return f"[{', '.join(value(each) for each in schema['prefixItems'])}]"
+    if schema.get("type") == "array":
+        return f"list of {value(schema['items'])}"
     names = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
     name = {"date": "date", "date-time": "date and time"}.get(
-        of.get("format", ""), names.get(of.get("type", ""), "table")
+        schema.get("format", ""), names.get(schema.get("type", ""), "table")
     )
-    return f"{name}{_limits(of)}"
+    return f"{name}{_limits(schema)}"
 
 
-def _limits(of: Json) -> str:
+def _limits(schema: Json) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    told = [f"{sign} {of[key]:,}" for key, sign in signs.items() if key in of and abs(of[key]) < 2**32 - 1]
+    told = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema and abs(schema[key]) < 2**32 - 1]
     return f" {' and '.join(told)}" if told else ""
 
 
 def kinds() -> str:
     """Kinds of columns, each with its own keys."""
-    found = _kinds()
+    columns = _kinds()
     rows = (
-        (f"`{kind}`", _plain(of["description"].partition("\n\n")[0]), ", ".join(f"`{key}`" for key in _own(of)))
-        for kind, of in found.items()
+        (f"`{kind}`", _plain(part["description"].partition("\n\n")[0]), ", ".join(f"`{key}`" for key in _own(part)))
+        for kind, part in columns.items()
     )
     return table(("kind", "holds", "keys of its own"), rows)
 
 
 def column_keys() -> str:
     """Every key of a column once, with the kinds that have it."""
-    found = _kinds()
+    columns = _kinds()
     owners: dict[tuple[str, str], list[str]] = {}
     values: dict[tuple[str, str], list[str]] = {}
-    for kind, of in found.items():
-        for key, one in of["properties"].items():
+    for kind, part in columns.items():
+        for key, each in part["properties"].items():
             if key != "kind":
-                same = key, one.get("description", "")
+                same = key, each.get("description", "")
                 owners.setdefault(same, []).append(kind)
-                values.setdefault(same, []).append(value(one))
+                values.setdefault(same, []).append(value(each))
     rows = (
-        (f"`{key}`", said, " or ".join(dict.fromkeys(values[key, said])), _owners(of, len(found)))
-        for (key, said), of in owners.items()
+        (f"`{key}`", meaning, " or ".join(dict.fromkeys(values[key, meaning])), _owners(kinds, len(columns)))
+        for (key, meaning), kinds in owners.items()
     )
     return table(("key", "meaning", "value", "of"), rows)
 
 
-def _owners(found: list[str], n_all: int) -> str:
-    return "all" if len(found) == n_all else ", ".join(f"`{name}`" for name in found)
+def _owners(owners: list[str], n_all: int) -> str:
+    return "all" if len(owners) == n_all else ", ".join(f"`{name}`" for name in owners)
 
 
 OF_TEXTS = """Every generator but `local` and `pategan` takes it, for columns of free text: `text = "lm"`, or a table of
@@ -199,8 +201,8 @@ def parameters() -> str:
     parts = []
     for name in names():
         if generator_class(name).__module__.startswith(("synth.", "understudy.")):
-            found = generator_class(name).model_json_schema()["properties"]
-            parts.append(f"## `{name}`\n\n{_keys(found, ())}" if found else f"## `{name}`\n\nIt has none.")
+            schema = generator_class(name).model_json_schema()["properties"]
+            parts.append(f"## `{name}`\n\n{_keys(schema, ())}" if schema else f"## `{name}`\n\nIt has none.")
     of_texts = LanguageModel.model_json_schema()["properties"]
     parts.append(f"## The option `text`\n\n{OF_TEXTS}\n\n{_keys(of_texts, ())}")
     return "\n\n".join(parts)
@@ -209,32 +211,32 @@ def parameters() -> str:
 def _kinds() -> dict[str, Json]:
     schema = json_schema("schema")
     mapping = schema["properties"]["columns"]["additionalProperties"]["discriminator"]["mapping"]
-    order = [one["$ref"] for one in schema["properties"]["columns"]["additionalProperties"]["oneOf"]]
+    order = [each["$ref"] for each in schema["properties"]["columns"]["additionalProperties"]["oneOf"]]
     named = sorted(mapping, key=lambda kind: order.index(mapping[kind]))
     return {kind: schema["$defs"][mapping[kind].rpartition("/")[2]] for kind in named}
 
 
-def _own(of: Json) -> list[str]:
-    return [key for key in of["properties"] if key not in SHARED]
+def _own(schema: Json) -> list[str]:
+    return [key for key in schema["properties"] if key not in SHARED]
 
 
 def _sections() -> dict[str, Json]:
     """The tables of a job file, each as its JSON Schema defines it."""
-    found, schema = {}, json_schema("job")
-    for name, of in schema["properties"].items():
-        inner = of.get("additionalProperties", of)
-        for one in (inner, *inner.get("anyOf", ())) if isinstance(inner, Mapping) else ():
-            if "$ref" in one:
-                found[name] = schema["$defs"][one["$ref"].rpartition("/")[2]]
-            elif "properties" in one:
-                found[name] = one
-    return found
+    sections, schema = {}, json_schema("job")
+    for name, part in schema["properties"].items():
+        inner = part.get("additionalProperties", part)
+        for each in (inner, *inner.get("anyOf", ())) if isinstance(inner, Mapping) else ():
+            if "$ref" in each:
+                sections[name] = schema["$defs"][each["$ref"].rpartition("/")[2]]
+            elif "properties" in each:
+                sections[name] = each
+    return sections
 
 
 def section(name: str) -> str:
     """The keys of a table of a job file."""
-    found = _sections()[name]
-    return _keys(found["properties"], found.get("required", ()))
+    schema = _sections()[name]
+    return _keys(schema["properties"], schema.get("required", ()))
 
 
 PARTS: Mapping[str, Callable[[], str]] = {

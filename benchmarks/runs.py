@@ -85,7 +85,7 @@ class Results:
             content = json.loads(path.read_text())
         self.about: dict[str, Any] = content.get("about", _about())
         self.runs = [Run(**run) for run in content.get("runs", [])]
-        self.estimations = [Estimation(**one) for one in content.get("estimations", [])]
+        self.estimations = [Estimation(**each) for each in content.get("estimations", [])]
 
     def has(self, name: str, epsilon: float | None, seed: int) -> bool:
         """Whether a run is there already; a peer that failed once is not tried with another seed, unless by now it is
@@ -94,17 +94,17 @@ class Results:
         tried = [run for run in self.named(name, epsilon) if run.failure != NOT_INSTALLED]
         return any(run.seed == seed or run.failure is not None for run in tried)
 
-    def add(self, found: "Run | Estimation") -> None:
+    def add(self, result: "Run | Estimation") -> None:
         """Keep a run, at once."""
-        if isinstance(found, Run):
-            self.runs = [run for run in self.runs if not _same(run, found)] + [found]
+        if isinstance(result, Run):
+            self.runs = [run for run in self.runs if not _same(run, result)] + [result]
         else:
-            self.estimations.append(found)
+            self.estimations.append(result)
         if self._path is not None:
             content = {
                 "about": self.about,
                 "runs": [asdict(run) for run in self.runs],
-                "estimations": [asdict(one) for one in self.estimations],
+                "estimations": [asdict(each) for each in self.estimations],
             }
             self._path.write_text(json.dumps(content, indent=1))
 
@@ -113,8 +113,8 @@ class Results:
         return [run for run in self.runs if (run.name, run.epsilon) == (name, epsilon)]
 
 
-def _same(one: Run, other: Run) -> bool:
-    return (one.name, one.epsilon, one.seed) == (other.name, other.epsilon, other.seed)
+def _same(run: Run, other: Run) -> bool:
+    return (run.name, run.epsilon, run.seed) == (other.name, other.epsilon, other.seed)
 
 
 def _about() -> dict[str, Any]:

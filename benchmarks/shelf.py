@@ -70,13 +70,13 @@ def main(arguments: Sequence[str]) -> None:
     if options.point:
         print(json.dumps(_point(options)))
         return
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(), "tables": {}}
+    exists = options.out is not None and options.out.exists()
+    content: dict[str, Any] = json.loads(options.out.read_text()) if exists else {"about": _about(), "tables": {}}
     for path in _paths(options):
-        found = content["tables"].setdefault(_name(path), {})
+        results = content["tables"].setdefault(_name(path), {})
         for fit in (*LANDMARKS, *options.fits):
             for seed in range(options.seeds):
-                runs = found.setdefault(fit, {})
+                runs = results.setdefault(fit, {})
                 if _is_to_do(runs.get(str(seed))):
                     runs[str(seed)] = _apart(path, fit, seed, options)
                     _keep(content, options.out)
@@ -151,7 +151,7 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     """One fit, sample and score."""
     (path,), (fit, seed) = _paths(options), (options.point[0], int(options.point[1]))
     table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
-    target = dict(one.split("=", 1) for one in options.target).get(_name(path)) or TARGETS.get(
+    target = dict(text.split("=", 1) for text in options.target).get(_name(path)) or TARGETS.get(
         _name(path), str(table.columns[-1])
     )
     schema = synth.infer_schema(table, target=target)
@@ -160,11 +160,11 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     order = np.random.default_rng(seed).permutation(len(table))
     cut = len(table) * 4 // 5
     train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
-    made, cost = _measured(fit, (train, test), schema, seed, options.limit_s)
-    if made.synthetic is None:
-        return {"failure": made.failure}
-    names = [name for name in schema.learned if name in made.synthetic.columns]
-    synthetic = _as_read(made.synthetic, table, schema)
+    frames, cost = _measured(fit, (train, test), schema, seed, options.limit_s)
+    if frames.synthetic is None:
+        return {"failure": frames.failure}
+    names = [name for name in schema.learned if name in frames.synthetic.columns]
+    synthetic = _as_read(frames.synthetic, table, schema)
     scorer = Scorer(train[names], test[names], target)
     fresh = fit == LANDMARKS[0]
     figures: dict[str, Any] = {f"tv{i}": scorer.tv(synthetic[names], i) for i in (1, 2, 3)}
@@ -178,7 +178,7 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
         "metric": "AUC" if scorer.is_class else "R2",
     }
     figures |= {"cpu_s": cost["cpu_s"], "peak_mib": cost["peak_mib"]}
-    figures |= {"versions": made.versions} if made.versions else {}
+    figures |= {"versions": frames.versions} if frames.versions else {}
     return {**figures, **({"pictures": pictures(train[names], synthetic[names])} if seed == 0 else {})}
 
 
@@ -194,9 +194,9 @@ def _measured(
         name, _, epsilon = fit.partition(":")
         run = run_table_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, limit_s)
         return run, run.facts
-    made: list[pd.DataFrame] = []
-    cost = measured(lambda: made.append(_made(fit, *sides, schema, seed)))
-    return PeerRun(made[0]), cost
+    synthetic: list[pd.DataFrame] = []
+    cost = measured(lambda: synthetic.append(_made(fit, *sides, schema, seed)))
+    return PeerRun(synthetic[0]), cost
 
 
 def _privacy(epsilon: str, schema: Schema) -> dict[str, float]:
@@ -221,8 +221,8 @@ def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, see
 
 def _as_read(synthetic: pd.DataFrame, table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The synthetic table as its CSV file is read, every column as the real one is."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "synthetic.csv"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "synthetic.csv"
         synthetic.to_csv(path, index=False)
         texts = {name: str for name in synthetic.columns if table[name].dtype == object}
         return _read(path, schema, texts)

@@ -77,11 +77,11 @@ def main(arguments: Sequence[str]) -> None:
         content = json.loads(options.out.read_text())
     if options.folder is not None:
         for run in _runs(options):
-            if not any(run.items() <= {key: one[key] for key in run}.items() for one in content["runs"]):
-                found = {**run, **_measured(options.folder, run)}
-                content["runs"].append(found)
+            if not any(run.items() <= {key: each[key] for key in run}.items() for each in content["runs"]):
+                run_result = {**run, **_measured(options.folder, run)}
+                content["runs"].append(run_result)
                 options.out.write_text(json.dumps(content, indent=1))
-                print({key: value for key, value in found.items() if key != "bytes"}, file=sys.stderr)
+                print({key: value for key, value in run_result.items() if key != "bytes"}, file=sys.stderr)
     print(draw(content["runs"]))
 
 
@@ -139,7 +139,7 @@ def _dealt(folder: Path, name: str, seed: int) -> Dealt:
 
 
 def _ten_alike(table: pd.DataFrame, schema: Schema) -> np.ndarray:
-    return np.array([f"site{place % 10}" for place in range(len(table))])
+    return np.array([f"site{row % 10}" for row in range(len(table))])
 
 
 def _by_source(table: pd.DataFrame, schema: Schema) -> np.ndarray:
