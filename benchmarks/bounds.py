@@ -8,7 +8,6 @@ noise, so that no two runs are alike. ``python -m benchmarks.bounds --out bounds
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ import pandas as pd
 
 import evaluate
 import synth
+from benchmarks.runs import keep, read_kept
 from synth.declare import measurable
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
@@ -79,14 +79,12 @@ class Distance:
 
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
-    exists = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if exists else {}
+    content: dict[str, Any] = read_kept(options.out, {})
     if options.clamped:
         content["clamped"] = [asdict(each) for each in _clamped(options)]
     if options.distances:
         content["distances"] = [asdict(each) for each in _distances(options)]
-    if options.out is not None:
-        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    keep(options.out, content)
     print("\n".join(_drawn(content)))
 
 

@@ -8,10 +8,6 @@ Without TABLE, only the table of results is drawn: medians over the seeds, and t
 """
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -22,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 import synth
+from benchmarks.runs import about, keep, read_kept
 from evaluate.engine import evaluate
 from evaluate.result import Estimate
 from evaluate.utility.clusters import EXPLAINED
@@ -37,8 +34,7 @@ HEAD = "| table | rows | groups from | explained |\n| --- | ---: | --- | ---: |"
 def main(arguments: Sequence[str]) -> None:
     """Do each run that the file does not hold, keep it, and draw all."""
     options = _options(arguments)
-    exists = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if exists else {"about": _about(), "runs": {}}
+    content: dict[str, Any] = read_kept(options.out, {"about": about(), "runs": {}})
     for path in options.tables:
         table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
         schema = synth.declare_schema(synth.infer_schema(table), n_units=len(table), dataset=path.name)
@@ -48,8 +44,7 @@ def main(arguments: Sequence[str]) -> None:
                 if key not in content["runs"]:
                     content["runs"][key] = _run(table, schema, generator, seed)
                     print(key, content["runs"][key], file=sys.stderr, flush=True)
-                    if options.out is not None:
-                        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                    keep(options.out, content)
     print("\n".join(drawn(content["runs"])))
 
 
@@ -60,11 +55,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="splits, and fits of each generator")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     return parser.parse_args(arguments)
-
-
-def _about() -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date}
 
 
 def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict[str, Any]:

@@ -12,11 +12,7 @@ A seed is written as soon as it is done, and is not done again. Without TABLE, o
 """
 
 import argparse
-import datetime
-import json
 import math
-import os
-import platform
 import statistics
 import sys
 import time
@@ -32,6 +28,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
 import synth
+from benchmarks.runs import about, keep, read_kept
 from benchmarks.scoring import Scorer
 from synth.errors import JobError
 from synth.generators.models.known_rows import GIVEN
@@ -59,8 +56,8 @@ ANSWERS = {
 def main(arguments: Sequence[str]) -> None:
     """Run each seed that the file does not hold, keep it, and draw all."""
     options = _options(arguments)
-    exists = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if exists else {"about": _about(options), "runs": {}}
+    table = None if options.table is None else options.table.name
+    content: dict[str, Any] = read_kept(options.out, {"about": about(table=table), "runs": {}})
     if options.table is not None:
         table = pd.read_csv(options.table, keep_default_na=False, na_values=[""], low_memory=False)
         schema = synth.infer_schema(table, target=options.target)
@@ -70,8 +67,7 @@ def main(arguments: Sequence[str]) -> None:
             if str(seed) not in content["runs"]:
                 sides = synth.split_table(table, schema, seed=seed)
                 content["runs"][str(seed)] = _run(sides, schema, conditions, seed, options)
-                if options.out is not None:
-                    options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                keep(options.out, content)
     runs = list(content["runs"].values())
     print("\n".join([*_drawn_conditions(runs), "", *_drawn_imputation(runs)]))
 
@@ -86,12 +82,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=10_000, help="holdout rows at most in which cells are hidden")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     return parser.parse_args(arguments)
-
-
-def _about(options: argparse.Namespace) -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    table = None if options.table is None else options.table.name
-    return {"table": table, "python": platform.python_version(), "cores": os.cpu_count(), "date": date}
 
 
 def _conditions(table: pd.DataFrame, schema: Schema) -> dict[str, dict[str, Any]]:

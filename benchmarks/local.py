@@ -20,6 +20,7 @@ import pandas as pd
 
 import synth
 from benchmarks.adult_table import Adult, read_adult
+from benchmarks.runs import keep, read_kept
 from benchmarks.scoring import Scorer
 from synth.schema import build_schema
 from understudy.extras.local.oracles import DirectEncoding, UnaryEncoding
@@ -56,13 +57,13 @@ print(json.dumps(found))
 
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
-    runs: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
+    runs: list[dict[str, Any]] = read_kept(options.out, [])
     known = {_key(run) for run in runs}
     for task, do in _tasks(options):
         if _key(task) not in known:
             runs.append({**task, **do()})
             print(json.dumps(runs[-1]), file=sys.stderr)
-            options.out.write_text(json.dumps(runs, indent=1) + "\n")
+            keep(options.out, runs)
     print(_drawn(runs))
 
 

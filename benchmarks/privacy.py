@@ -7,10 +7,7 @@ holds stay. ``python -m benchmarks.privacy --out privacy.json`` only draws the t
 """
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +20,7 @@ from benchmarks.evaluation import LARGE_ROWS, apart, held_to
 from benchmarks.peer import ENVIRONMENTS, HERE, run_script
 from benchmarks.privacy_drawing import OURS, draw
 from benchmarks.privacy_tables import TABLES
-from benchmarks.runs import NOT_INSTALLED
+from benchmarks.runs import NOT_INSTALLED, about, keep, read_kept
 
 STEP = "benchmarks.privacy_point"
 PEERS: Mapping[str, tuple[str, str]] = {
@@ -38,12 +35,11 @@ N_COLUMNS = 3
 
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
-    exists = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if exists else {}
+    content: dict[str, Any] = read_kept(options.out, {})
     for part in options.only if options.table is not None else ():
-        content |= {"about": _about(), part: PARTS[part](options)}
-        if options.out is not None:
-            options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        versions = {name: metadata.version(name) for name in ("numpy", "pandas", "scikit-learn", "scipy")}
+        content |= {"about": about(versions=versions), part: PARTS[part](options)}
+        keep(options.out, content)
     print(draw(content))
 
 
@@ -121,12 +117,6 @@ def _peer(folder: Path, library: str, task: Mapping[str, Any], limit_s: float) -
         return {"failure": failure}
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result
-
-
-def _about() -> dict[str, Any]:
-    versions = {name: metadata.version(name) for name in ("numpy", "pandas", "scikit-learn", "scipy")}
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "versions": versions}
 
 
 def _say(what: str) -> None:

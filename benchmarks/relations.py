@@ -27,6 +27,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 import synth
 from benchmarks.evaluation import apart
 from benchmarks.relation_tables import TABLES
+from benchmarks.runs import keep, read_kept
 from benchmarks.shelf import TARGETS
 
 MOST_ROWS, MOST_PAIRS, RELATED, LEVELS = 20_000, 60, 0.3, 250
@@ -40,9 +41,7 @@ def main(arguments: Sequence[str]) -> None:
         name, fit, seed = options.point
         print(json.dumps(_point(name, fit, int(seed), options.folder)))
         return
-    content: dict[str, Any] = {}
-    if options.out is not None and options.out.exists():
-        content = json.loads(options.out.read_text())
+    content: dict[str, Any] = read_kept(options.out, {})
     names = options.tables or (TABLES if options.folder is None else TARGETS)
     for name in names:
         for fit in options.fits:
@@ -52,8 +51,7 @@ def main(arguments: Sequence[str]) -> None:
                     folder = [] if options.folder is None else ["--folder", str(options.folder)]
                     runs[str(seed)] = apart("benchmarks.relations", "--point", name, fit, str(seed), *folder)
                     print(name, fit, seed, runs[str(seed)], file=sys.stderr, flush=True)
-                    if options.out is not None:
-                        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                    keep(options.out, content)
     print(draw(content))
 
 

@@ -1,5 +1,6 @@
 """What was measured, kept as JSON after every run, so that a table is drawn again without running anything."""
 
+import datetime
 import json
 import os
 import platform
@@ -71,6 +72,23 @@ class Estimation:
     failure: str | None = None
 
 
+def read_kept(path: Path | None, empty: Any) -> Any:
+    """The results that a file holds, which are not measured again; `empty` where there is no file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else empty
+
+
+def keep(path: Path | None, content: Any) -> None:
+    """Write results to their file, if they have one."""
+    if path is not None:
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def about(**more: Any) -> dict[str, Any]:
+    """Where and when results were measured."""
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, **more}
+
+
 class Results:
     """All runs so far; those that a file holds are not done again.
 
@@ -80,10 +98,8 @@ class Results:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        content: dict[str, Any] = {}
-        if path is not None and path.exists():
-            content = json.loads(path.read_text())
-        self.about: dict[str, Any] = content.get("about", _about())
+        content = read_kept(path, {})
+        self.about: dict[str, Any] = content.get("about") or _about()
         self.runs = [Run(**run) for run in content.get("runs", [])]
         self.estimations = [Estimation(**each) for each in content.get("estimations", [])]
 
@@ -100,13 +116,8 @@ class Results:
             self.runs = [run for run in self.runs if not _same(run, result)] + [result]
         else:
             self.estimations.append(result)
-        if self._path is not None:
-            content = {
-                "about": self.about,
-                "runs": [asdict(run) for run in self.runs],
-                "estimations": [asdict(each) for each in self.estimations],
-            }
-            self._path.write_text(json.dumps(content, indent=1))
+        estimations = [asdict(each) for each in self.estimations]
+        keep(self._path, {"about": self.about, "runs": [asdict(run) for run in self.runs], "estimations": estimations})
 
     def named(self, name: str, epsilon: float | None) -> Sequence[Run]:
         """The runs of one row of the table."""

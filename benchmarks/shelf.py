@@ -16,11 +16,8 @@ Peers are fits, too:
 """
 
 import argparse
-import datetime
 import json
 import math
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -39,7 +36,7 @@ from benchmarks.leaking_tables import cart
 from benchmarks.looks import looks
 from benchmarks.peer import TABLE_PEERS, PeerRun, run_table_peer
 from benchmarks.peers.evaluated import measured
-from benchmarks.runs import NOT_INSTALLED
+from benchmarks.runs import NOT_INSTALLED, about, keep, read_kept
 from benchmarks.scoring import Scorer
 from benchmarks.shelf_curves import draw_curves
 from benchmarks.shelf_page import page, pictures
@@ -70,8 +67,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.point:
         print(json.dumps(_point(options)))
         return
-    exists = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if exists else {"about": _about(), "tables": {}}
+    content: dict[str, Any] = read_kept(options.out, {"about": about(delta=DELTA), "tables": {}})
     for path in _paths(options):
         results = content["tables"].setdefault(_name(path), {})
         for fit in (*LANDMARKS, *options.fits):
@@ -79,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
                 runs = results.setdefault(fit, {})
                 if _is_to_do(runs.get(str(seed))):
                     runs[str(seed)] = _apart(path, fit, seed, options)
-                    _keep(content, options.out)
+                    keep(options.out, content)
                     print(f"{path.name} {fit} {seed}: {_said(runs[str(seed)])}", file=sys.stderr, flush=True)
     print("\n".join(_drawn(content["tables"])))
     if options.curves is not None:
@@ -136,11 +132,6 @@ def _apart(path: Path, fit: str, seed: int, options: argparse.Namespace) -> dict
         return {"failure": f"stopped after {options.limit_s:.0f} s"}
     except subprocess.CalledProcessError as error:
         return {"failure": f"ended with exit code {error.returncode}"}
-
-
-def _keep(content: Mapping[str, Any], out: Path | None) -> None:
-    if out is not None:
-        out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _said(run: Mapping[str, Any]) -> str:
@@ -232,11 +223,6 @@ def _read(path: Path, schema: Schema, texts: Mapping[str, type]) -> pd.DataFrame
     """A CSV file, with texts as missing that the schema says stand for it."""
     missing = ["", *schema.missing_values]
     return pd.read_csv(path, keep_default_na=False, na_values=missing, dtype=dict(texts), low_memory=False)
-
-
-def _about() -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "delta": DELTA}
 
 
 def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:

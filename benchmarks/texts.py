@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.runs import keep, read_kept
 from benchmarks.text_fits import LANDMARKS, PUBLIC, Case, Sizes, fitted, landmark, median, pairs_off
 from benchmarks.text_training import CASES
 
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
-    content: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    content: dict[str, Any] = read_kept(options.out, {})
     sizes = Sizes(options.rows, options.epochs, options.steps)
     if options.seeds:
         content.setdefault(
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         runs = content.setdefault(part, {})
         if part in options.parts and name not in runs:
             runs[name] = measure()
-            options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            keep(options.out, content)
             print(name, json.dumps(runs[name]), file=sys.stderr, flush=True)
     drawn = [draw(content.get(part, {})) for part, draw in zip(PARTS, (_training, _fits, _pairs), strict=True)]
     print("\n\n".join("\n".join(lines) for lines in drawn))

@@ -9,10 +9,6 @@ Without FOLDER, only the tables of results are drawn.
 """
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import synth
+from benchmarks.runs import about, keep, read_kept
 from benchmarks.sides import Sides
 from benchmarks.spoiled_tables import TABLES, make
 from evaluate.audit_result import MEASURE as AUDITED
@@ -60,18 +57,14 @@ ALL_FAIL = "FFF"
 def main(arguments: Sequence[str]) -> None:
     """Run what is asked for, keep it in the file after every table, and draw it."""
     options = _options(arguments)
-    exists = options.out is not None and options.out.exists()
-    content: dict[str, Any] = (
-        json.loads(options.out.read_text()) if exists else {"about": _about(options), "tables": {}}
-    )
+    content: dict[str, Any] = read_kept(options.out, {"about": about(rows=options.rows), "tables": {}})
     for path in _paths(options):
         name = path.name.partition(".")[0]
         content["tables"].setdefault(name, {})
         for seed in range(options.seeds):
             results = _verdicts(path, seed, options)
             content["tables"][name].setdefault(str(seed), {}).update(results)
-            if options.out is not None:
-                options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            keep(options.out, content)
     print("\n".join(_drawn(content)))
     print("\n".join(holes(content["tables"])), file=sys.stderr)
 
@@ -224,11 +217,6 @@ def _finding_text(finding: Finding) -> str:
     estimate = finding.estimate
     interval = "" if estimate is None or estimate.low is None else f" [{estimate.low:.4g}, {estimate.high:.4g}]"
     return finding.rule.measure + ("" if estimate is None else f" {estimate.value:.4g}{interval}")
-
-
-def _about(options: argparse.Namespace) -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "rows": options.rows}
 
 
 def _drawn(content: Mapping[str, Any]) -> Iterator[str]:
