@@ -55,22 +55,22 @@ def test_a_predicate_counts_the_different_rows_that_it_holds_for(people: pd.Data
 
 def test_predicates_single_out_a_synthetic_row_each_and_the_same_in_a_copy(people: pd.DataFrame) -> None:
     synthetic, copy = Different(people), Different(people.sample(frac=1, random_state=0))
-    for found in (
+    for result in (
         univariate(synthetic, 100, np.random.default_rng(0)),
         multivariate(synthetic, 20, 2, np.random.default_rng(0)),
     ):
-        assert len(set(found)) == len(found) >= 20
-        assert (synthetic.counts(found) == 1).all()
-        assert (copy.counts(found) == 1).all()
+        assert len(set(result)) == len(result) >= 20
+        assert (synthetic.counts(result) == 1).all()
+        assert (copy.counts(result) == 1).all()
 
 
 def test_predicates_on_several_columns_look_away_from_the_median(people: pd.DataFrame) -> None:
-    found = multivariate(Different(people), 20, 2, np.random.default_rng(1))
-    ages = [condition for predicate in found for condition in predicate if condition[0] == "age"]
+    result = multivariate(Different(people), 20, 2, np.random.default_rng(1))
+    ages = [condition for predicate in result for condition in predicate if condition[0] == "age"]
     middle = people.drop_duplicates()["age"].median()
     assert ages
     assert all(operator == ("ge" if value > middle else "le") for _, operator, value in ages)
-    assert all(json.loads(json.dumps(predicate)) for predicate in found), "the peer reads them from a file"
+    assert all(json.loads(json.dumps(predicate)) for predicate in result), "the peer reads them from a file"
 
 
 def test_successes_on_a_smaller_control_are_brought_to_the_size_of_train() -> None:
@@ -88,14 +88,14 @@ def test_the_nearest_rows_are_those_that_a_loop_over_all_pairs_finds(people: pd.
     whole = pd.concat([targets, synthetic])
     span = {name: whole[name].max() - whole[name].min() for name in ("age", "pay")}
 
-    def apart(one: Any, other: Any) -> float:
-        towns = float(not (one.town == other.town or (pd.isna(one.town) and pd.isna(other.town))))
-        gaps = [(getattr(one, name), getattr(other, name), span[name]) for name in span]
+    def apart(each: Any, other: Any) -> float:
+        towns = float(not (each.town == other.town or (pd.isna(each.town) and pd.isna(other.town))))
+        gaps = [(getattr(each, name), getattr(other, name), span[name]) for name in span]
         numbers = sum(1.0 if pd.isna(a) and pd.isna(b) else abs(a - b) / width for a, b, width in gaps)
         return towns + numbers
 
-    found = list(ties(targets, synthetic, list(people.columns)))
-    for target, near in zip(targets.itertuples(), found, strict=True):
+    result = list(ties(targets, synthetic, list(people.columns)))
+    for target, near in zip(targets.itertuples(), result, strict=True):
         distances = np.array([apart(target, row) for row in synthetic.itertuples()])
         assert near.tolist() == np.flatnonzero(distances <= np.nanmin(distances) + 1e-12).tolist()
 

@@ -6,24 +6,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
 
-from benchmarks import conditions, histories, shelf, verdicts
+from benchmarks import conditions, shelf, verdicts
 from benchmarks.history_tables import STATES, TRANSITIONS, patients, patients_schema, shoppers, shoppers_schema
 from benchmarks.looks import looks
 from benchmarks.scoring import Scorer
 from benchmarks.sides import Sides
 from benchmarks.spoiled_tables import TABLES, make
 from benchmarks.three_tables import claims, subscribers, trial
-from benchmarks.vendors import COPIES, FRESH, MST, ODD, SHUFFLED, TREES, VENDORS, is_right, odd
-from evaluate.comparison import ComparisonTerms, Order, Rank, VendorRanking, VendorResult
-from evaluate.tables import Tables
+from benchmarks.vendors import odd
 from synth.infer import infer_schema
 from synth.row_order import histories_of
 from synth.table import conform, violations
 from synth.table.translating import translate
-from tests.extras.histories.markov import AUTOCORRELATION, SCHEMA, dealt, markov
-from understudy.extras.histories.samples import HistorySamples
 
 # ---- The shelf.
 
@@ -164,29 +159,6 @@ def test_tables_that_a_program_draws_are_the_same_each_time_and_as_they_are_desc
 
 # ---- Vendors.
 
-BEHIND = {FRESH: (), ODD: (), TREES: (FRESH, ODD), MST: (FRESH, ODD, TREES), SHUFFLED: (FRESH, ODD, TREES, MST)}
-
-
-def ranking(behind: dict[str, tuple[str, ...]]) -> VendorRanking:
-    reasons = {SHUFFLED: "it breaks rules on fidelity: x"}
-    vendors = tuple(
-        VendorResult(
-            name, f"{name}.csv", "ranked" if name in behind else "disqualified", reasons.get(name, ""),
-            9, 9, (), (), 0, 0, {}, None, (), (),
-        )
-        for name in VENDORS
-    )  # fmt: skip
-    order = tuple(Rank(name, len(ahead) + 1, ahead, "a") for name, ahead in behind.items())
-    terms = ComparisonTerms(9, None, 9, 0, "internal")
-    return VendorRanking(terms, vendors, Order("", 0.05, 0, order, (), ()), None)
-
-
-def test_the_right_ranking_is_told_from_others() -> None:
-    assert is_right(ranking(BEHIND))
-    assert is_right(ranking({name: ahead for name, ahead in BEHIND.items() if name != SHUFFLED})), "which is barred"
-    for wrong in ({COPIES: ()}, {ODD: (FRESH,)}, {TREES: (MST,)}, {SHUFFLED: (FRESH, ODD, TREES)}, {FRESH: (TREES,)}):
-        assert not is_right(ranking({**BEHIND, **wrong})), wrong
-
 
 def test_rows_in_odd_forms_are_the_same_rows() -> None:
     rng = np.random.default_rng(0)
@@ -232,15 +204,3 @@ def test_tables_of_histories_keep_their_schemas_and_their_law() -> None:
     counts = np.bincount(4 * codes[before] + codes[now], minlength=16).reshape(4, 4)
     assert counts[0].sum() == 0
     assert np.abs(counts[1:] / counts[1:].sum(axis=1, keepdims=True) - TRANSITIONS[1:]).max() < 0.04
-
-
-def test_correlations_with_the_row_before_are_those_that_one_counts_by_hand() -> None:
-    """Values are ranked among all of the training table here, by Spearman those before and now by themselves."""
-    train, synthetic = markov(900, 0), dealt(markov(450, 2, 2_000), 5).drop_duplicates(["machine", "day"])
-    by_hand = []
-    for rows in (train, synthetic):
-        rows = rows.sort_values(["machine", "day"], kind="stable")
-        by_hand.append(spearmanr(rows["reading"], rows.groupby("machine")["reading"].shift(), nan_policy="omit")[0])
-    samples = HistorySamples.of(Tables.prepare(train, markov(500, 1, 900), synthetic, SCHEMA))
-    assert histories.lag_correlations("reading", samples, SCHEMA) == pytest.approx(by_hand, abs=0.01)
-    assert by_hand[0] == pytest.approx(AUTOCORRELATION, abs=0.06)

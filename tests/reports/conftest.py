@@ -314,9 +314,9 @@ def evaluation() -> Evaluation:
 @pytest.fixture(scope="session")
 def audited(evaluation: Evaluation) -> Evaluation:
     """The same with the one claim audited, so that it can pass."""
-    found = conclude((0.9987, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
+    result = conclude((0.9987, 1e-6), (430, 440), 960, 0.99, ran_on="a public stand-in")
     first, *others = evaluation.candidates
-    first = replace(first, audit=found, estimates=(*first.estimates, found.estimate))
+    first = replace(first, audit=result, estimates=(*first.estimates, result.estimate))
     return replace(evaluation, candidates=(first, *others))
 
 

@@ -100,7 +100,7 @@ def test_each_table_is_one_mark_whose_shape_says_how_it_stands() -> None:
     assert [classes.count(name) for name in ("dot", "dot hollow", "cross")] == [1, 1, 2]
     spoken = str(drawn.get("aria-label"))
     assert "x (beaten by none)" in spoken and "z (disqualified)" in spoken
-    (dot,) = (one for one in ElementTree.fromstring(pareto(marks[:1], ("use", "risk"))).iter() if one.get("cx"))
+    (dot,) = (each for each in ElementTree.fromstring(pareto(marks[:1], ("use", "risk"))).iter() if each.get("cx"))
     assert 0 < float(dot.get("cx", "nan")) < 560 and 0 < float(dot.get("cy", "nan")) < 330
 
 

@@ -194,9 +194,9 @@ def test_the_report_is_written_whole_or_not_at_all(evaluation: Evaluation, tmp_p
     path = write_html(evaluation, tmp_path / "report.html")
     assert path.read_text(encoding="utf-8") == render_html(evaluation)
     (tmp_path / "folder").mkdir()
-    for place in (path / "none" / "report.html", tmp_path / "folder"):
+    for folder in (path / "none" / "report.html", tmp_path / "folder"):
         with pytest.raises(OutputError):
-            write_html(evaluation, place)
+            write_html(evaluation, folder)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "report.html"]
 
 

@@ -23,7 +23,6 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.text import loss
 from reports.exports.summary import to_summary
-from reports.markdown import name, text
 from reports.model_card.card import CardError, internal_card, public_card
 from reports.model_card.croissant import to_croissant
 from reports.model_card.render import LICENSES, card_content, front_matter, to_markdown, to_yaml, write_card
@@ -163,13 +162,6 @@ def test_a_public_card_tells_nothing_of_an_inferred_schema_or_of_an_audit_on_rea
     assert card_content(internal_card(audited, "mst", FACTS))["privacy"]["audit"]["bound"] is not None
 
 
-def test_rows_are_rounded_without_a_guarantee_and_declared_with_one(evaluation: Evaluation) -> None:
-    trained = [card_content(internal_card(evaluation, table, FACTS))["trained"] for table in ("sdv.tvae", "mst")]
-    assert [(each["n"], each["counted_in"]) for each in trained] == [
-        (39000, "training rows, rounded to two digits"), (39074, "declared units, those held out included"),
-    ]  # fmt: skip
-
-
 # ---- Which epsilon leads.
 
 
@@ -180,7 +172,7 @@ def leads(card: ModelCard) -> tuple[list[tuple[str, int, float]], float, str]:
     assert claim in written.split("## Intended use")[0]
     assert f"| epsilon | {loss(privacy['epsilon'])} (exactly {exact(privacy['epsilon'])}) |" in written
     assert f"at most {loss(math.exp(privacy['epsilon']))} times what it is without" in " ".join(privacy["in_words"])
-    rows = [(one["of"], one["releases"], one["epsilon"]) for one in privacy["composition"]]
+    rows = [(each["of"], each["releases"], each["epsilon"]) for each in privacy["composition"]]
     return rows, privacy["epsilon"], privacy["claim_of"]
 
 
@@ -373,9 +365,9 @@ def test_croissant_metadata_has_what_the_format_requires_and_nothing_that_was_me
         text = to_croissant(public_card(audited, "mst", FACTS), files, table)
         content = json.loads(text)
         assert set(content) >= CROISSANT_KEYS and content["conformsTo"][0] == "http://mlcommons.org/croissant/1.0"
-        objects = {one["@id"]: one["sha256"] for one in content["distribution"] if one["@type"] == "cr:FileObject"}
+        objects = {each["@id"]: each["sha256"] for each in content["distribution"] if each["@type"] == "cr:FileObject"}
         assert objects == files
-        known = {one["@id"] for one in content["distribution"]}
+        known = {each["@id"] for each in content["distribution"]}
         fields = content["recordSet"][0]["field"]
         assert all(field["source"][source]["@id"] in known for field in fields)
         types = {field["source"]["extract"]["column"]: field["dataType"] for field in fields}
@@ -470,25 +462,3 @@ def test_yaml_reads_back_whatever_was_written(content: dict[str, Any]) -> None:
 def test_any_mixture_of_markup_stays_text(evaluation: Evaluation, hostile: str) -> None:
     damaged, facts = renamed(evaluation, hostile)
     check_text(to_markdown(internal_card(damaged, hostile, facts)), is_card=True)
-
-
-def test_text_is_one_line_and_a_name_is_never_empty() -> None:
-    assert text("a\n\n# b\r\n- c") == "a # b - c"
-    assert text("x" * 9000) == f"{'x' * 3999}\u2026"
-    assert name("") == "(no name)"
-
-
-def test_rules_stand_in_the_summary_in_order_the_table_for_release_first(
-    evaluation: Evaluation, verdicts_of: Callable[..., Any]
-) -> None:
-    verdicts = verdicts_of(evaluation)
-    first = next(
-        line for line in to_summary(evaluation, verdicts, release="sdv.tvae").splitlines() if "for people" in line
-    )
-    assert "`sdv.tvae` (named for release)" in first and "**no formal guarantee**" in first
-    rows = [
-        line for line in to_summary(evaluation, verdicts[:1]).splitlines() if re.search(r"\| [\u2264\u2265] ", line)
-    ]
-    assert len(rows) == len(verdicts[0].findings)
-    outcomes = [re.findall(r"(FAIL|INCONCLUSIVE|PASS)(?: \(warning\))? \|", row)[-1] for row in rows]
-    assert outcomes == sorted(outcomes, key=("FAIL", "INCONCLUSIVE", "PASS").index)

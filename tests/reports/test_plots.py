@@ -45,7 +45,7 @@ def test_a_chart_is_one_line_a_page_part_and_a_drawing(kind: str, evaluation: Ev
 
 def test_columns_and_pairs_are_those_that_are_named(evaluation: Evaluation) -> None:
     chart = evaluation.plot.columns("sex", "age", candidate="mst")
-    assert [one.caption.split()[0] for one in chart.drawings] == ["sex", "age"]
+    assert [each.caption.split()[0] for each in chart.drawings] == ["sex", "age"]
     pairs = evaluation.plot.pairs("sex", "age", candidate="mst").drawings[0].svg
     assert re.findall(r"<title>(\w+)</title>", pairs) == ["sex", "age"]
     figure = evaluation.candidates[0].figures["associations"]

@@ -18,7 +18,6 @@ import pytest
 
 from evaluate.dp_release import release_numbers, released_schedule
 from evaluate.engine import evaluate
-from evaluate.gate.finding import Outcome
 from evaluate.gate.policy import build_policy
 from evaluate.result import Candidate, Estimate, Evaluation, Expectation, GeneratorRecord, SelfTest
 from evaluate.result_io import evaluation_from
@@ -26,7 +25,7 @@ from reports import render_html
 from reports.public import page as public_page
 from reports.public.facts import PublicFacts, columns_of, public_facts
 from reports.public.page import render_public
-from reports.public.verdict import PublicVerdict, public_verdict
+from reports.public.verdict import public_verdict
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
@@ -83,9 +82,9 @@ NOTE = LedgerNote("patients", "row", "aa" * 16, "bb" * 32, 1.4, 2.25, 10.0, 1e-6
 
 @pytest.fixture(scope="module")
 def synthetic() -> pd.DataFrame:
-    made = rows(1, 1_500)
-    made.loc[3, "age"] = 17  # breaks the schema
-    return made
+    synthetic = rows(1, 1_500)
+    synthetic.loc[3, "age"] = 17  # breaks the schema
+    return synthetic
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +106,7 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
     """An evaluation as a run leaves it, with all that must not get out of it."""
     real = conform(real, SCHEMA)
     half = len(real) // 2
-    found = evaluate(
+    result = evaluate(
         real[:half],
         {"mst": synthetic, "other": synthetic},
         holdout=real[half:],
@@ -118,11 +117,11 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
     prints = {"table": f"hmac-sha256:{'c' * 64}", "train": f"hmac-sha256:{'d' * 64}"}
     candidates = tuple(
         replace(
-            one, statement=statement("one-way histograms of the columns", 12.0, NOTE), audit=audit,
+            each, statement=statement("one-way histograms of the columns", 12.0, NOTE), audit=audit,
             generator=GeneratorRecord("mst", {"epsilon": 1.0, "n_bins": 32}), seconds={"fit": 12.345 + half},
             n_rejected_rows=half, expected=Expectation(column=0.0125),
         )
-        for one in found.candidates
+        for each in result.candidates
     )  # fmt: skip
     by_name = {"evaluations": 3, "tables": 3, "since": "2026-11-21"}
     provenance = {
@@ -133,7 +132,7 @@ def measured(real: pd.DataFrame, synthetic: pd.DataFrame, published: dict[str, A
         "files_sha256": {"synthetic/mst.csv": "e" * 64}, "job": "a job", "sweep": None, "released_numbers": published,
     }  # fmt: skip
     tests = (SelfTest("copy", candidate=candidates[0]),)
-    return replace(found, candidates=candidates, provenance=origin(**provenance), self_tests=tests)
+    return replace(result, candidates=candidates, provenance=origin(**provenance), self_tests=tests)
 
 
 @pytest.fixture(scope="module")
@@ -183,19 +182,19 @@ def ordered(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, **dict(zip(names, sorted(content[name] for name in names), strict=True))}
 
 
-def scrambled(content: Any, rng: np.random.Generator, place: tuple[str, ...] = ()) -> Any:
+def scrambled(content: Any, rng: np.random.Generator, path: tuple[str, ...] = ()) -> Any:
     """The same plain data with every value exchanged that is not in a public place; shares stay such."""
-    if place and place[-1] in PUBLIC_PLACES:
+    if path and path[-1] in PUBLIC_PLACES:
         return content
     if isinstance(content, dict):
-        return ordered({key: scrambled(value, rng, (*place, key)) for key, value in content.items()})
+        return ordered({key: scrambled(value, rng, (*path, key)) for key, value in content.items()})
     if isinstance(content, list):
-        return [scrambled(value, rng, place) for value in content]
+        return [scrambled(value, rng, path) for value in content]
     if isinstance(content, float) and -1.0 <= content <= 1.0:
         return rng.random()
     if isinstance(content, int | float) and not isinstance(content, bool):
         return type(content)(1e5 * (1 + 9 * rng.random()))
-    kept = not isinstance(content, str) or content == "" or place[-1] in ("measure", "direction", "case", "reason")
+    kept = not isinstance(content, str) or content == "" or path[-1] in ("measure", "direction", "case", "reason")
     return content if kept else f"text{rng.random()}"
 
 
@@ -212,7 +211,7 @@ def test_no_value_outside_the_whitelist_moves_a_byte(
         assert render_html(other) != render_html(evaluation), "the exchange reaches what a page can show"
         assert render_public(facts(other, synthetic)) == page
     bare = {"estimates": (), "failures": (), "figures": {}, "seconds": {}, "expected": None, "n_rejected_rows": None}
-    candidates = tuple(replace(one, **bare) for one in evaluation.candidates)
+    candidates = tuple(replace(each, **bare) for each in evaluation.candidates)
     gone = replace(evaluation, candidates=candidates, real=facts_of(), self_tests=())
     assert render_public(facts(gone, synthetic)) == page
 
@@ -338,26 +337,6 @@ def test_the_verdict_rests_on_what_is_public_and_says_what_it_leaves_out(known: 
     assert public_verdict(replace(known, policy=strict)).outcome == "FAIL"
 
 
-def with_outcomes(verdict: PublicVerdict, *outcomes: Outcome) -> PublicVerdict:
-    """A verdict with as many binding rules, of these outcomes."""
-    return replace(verdict, findings=tuple(replace(verdict.findings[0], outcome=outcome) for outcome in outcomes))
-
-
-def test_rules_that_are_not_shown_are_counted_and_take_the_tick_away(known: PublicFacts) -> None:
-    verdict = replace(public_verdict(known), outcome="PASS")
-    for outcomes, words in (
-        (("PASS",), "1 of 2 binding rules can be shown here; it holds"),
-        (("PASS", "PASS"), "2 of 3 binding rules can be shown here; both hold"),
-        (("PASS", "FAIL", "FAIL"), "3 of 4 binding rules can be shown here; 1 holds, 2 fail"),
-        (("INCONCLUSIVE",), "1 of 2 binding rules can be shown here; 1 is open"),
-        ((), "None of 1 binding rules can be shown here"),
-    ):
-        assert with_outcomes(verdict, *outcomes).held == words  # type: ignore[arg-type]
-    part = with_outcomes(verdict, "PASS", "PASS")
-    assert public_page.words_of(known, part) == (part.held, "part")
-    assert public_page.words_of(known, replace(part, hidden=())) == ("PASS", "pass")
-
-
 def test_a_table_without_a_guarantee_never_looks_like_one_that_has_it(
     evaluation: Evaluation, synthetic: pd.DataFrame, known: PublicFacts
 ) -> None:
@@ -395,7 +374,9 @@ def test_a_hostile_table_is_shown_as_text_and_one_that_cannot_be_read_has_no_pic
 ) -> None:
     evil = "</title></svg><script>alert(1)</script>{{7*7}}"
     renamed = synthetic.rename(columns={"town": evil})
-    columns = {evil if name == "town" else name: one for name, one in SCHEMA.model_dump(mode="json")["columns"].items()}
+    columns = {
+        evil if name == "town" else name: each for name, each in SCHEMA.model_dump(mode="json")["columns"].items()
+    }
     schema = build_schema({**SCHEMA.model_dump(mode="json"), "columns": columns})
     hostile = replace(evaluation.candidates[0], generator=GeneratorRecord(evil, {evil: [evil]}), name="mst")
     page = render_public(facts(replace(evaluation, candidates=(hostile,)), renamed, schema=schema, title=evil))

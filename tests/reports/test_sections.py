@@ -22,23 +22,21 @@ from evaluate.result import Candidate, Estimate, Evaluation, Expectation, Failur
 from evaluate.text import loss
 from reports import compose, write_sweep
 from reports.charts import extent_of
-from reports.glossary import better, reading, shown
+from reports.glossary import better, reading
 from reports.sections.attacks import AttackLine, AttackNote, attack_note
-from reports.sections.fidelity import MARKED, MOST_COLUMNS, associations, column_rows, expectations
+from reports.sections.fidelity import MOST_COLUMNS, associations, expectations
 from reports.sections.guidelines import CRITERIA, Answer, criteria_rows
-from reports.sections.limitations import NOT_COUNTED, attempts_on, left_out, limits_of, twins
+from reports.sections.limitations import left_out, limits_of, twins
 from reports.sections.overview import Guarantee, overview_of
 from reports.sections.privacy_budget import AFTER_RELEASE, AFTER_RUN, books_of, position_of
-from reports.sections.provenance import fact_groups
-from reports.sections.ranking import ranking_of
 from reports.sections.sweep import mean_of, shown_in_full, sweep_of
-from reports.sections.utility import subgroups, utility_rows
+from reports.sections.utility import subgroups
 from reports.sections.verdicts import bound_of, ruling_of
 from reports.sections.weakest import weakest_of
 from synth.dp.statement import LedgerNote
 from synth.infer import infer_schema
 from tests.evaluations import altered, evaluation_of, stated
-from tests.reports.samples import EPSILONS, LEDGER, ranking, swept
+from tests.reports.samples import EPSILONS, LEDGER, swept
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
 BARE = Guarantee(None)
@@ -95,9 +93,9 @@ def test_rates_come_from_the_figure_of_the_same_number_and_numbers_that_are_none
         {"column": "town", **rates, "attack": [float("nan"), 0, 1], "advantage": [0, 0, 0]},
     ]
     note = note_of(advantage(INFERRED, 0.1), inference={"columns": columns})
-    found = line_of(note, INFERRED).rates
-    assert found is not None
-    assert (found.column, found.members, found.controls, found.own) == ("income", 0.5, 0.3, 0.28)
+    result = line_of(note, INFERRED).rates
+    assert result is not None
+    assert (result.column, result.members, result.controls, result.own) == ("income", 0.5, 0.3, 0.28)
     assert [column.column for column in note.columns] == ["income", "age"]
 
 
@@ -148,9 +146,9 @@ def test_reasons_begin_with_what_failed_those_of_a_pass_are_its_closest_calls_an
 
 def test_every_table_is_answered_for_under_every_policy_that_ships(audited: Evaluation, verdicts_of: Verdicts) -> None:
     sections = compose(audited, verdicts=verdicts_of(audited)).sections
-    answers = [[one.verdict.policy for one in (*section.rulings, *section.answers)] for section in sections]
+    answers = [[each.verdict.policy for each in (*section.rulings, *section.answers)] for section in sections]
     assert answers == [["internal", "partner", "public"]] * 3
-    without = {one.verdict.verdict for section in sections[1:] for one in section.answers}
+    without = {each.verdict.verdict for section in sections[1:] for each in section.answers}
     assert without == {"FAIL"}, "without an epsilon nothing may be given to partners or to anyone"
     assert not any(section.answers for section in compose(audited).sections)
 
@@ -170,14 +168,6 @@ def test_better_is_right_of_worse_and_noise_about_guessing_does_not_fill_the_axi
             assert all(-1e-9 <= end <= 1 + 1e-9 for end in ends) and ends == sorted(ends)
     lines = [overview_of([attacked(value)], [BARE])[2] for value in (0.503, 0.97)]
     assert [extent_of(line.estimates, line.around) for line in lines] == [(0.6, 0.4), (0.97, 0.4)]
-
-
-def test_a_guarantee_is_the_most_that_any_test_finds(evaluation: Evaluation) -> None:
-    document = compose(evaluation)
-    line, protection = document.overview[-1], document.sections[0].protection
-    assert protection is not None and line.cells[0].estimate is not None
-    assert line.cells[0].estimate.value == pytest.approx(protection.limit.detections(0.01))
-    assert [cell.words for cell in line.cells[1:]] == ["no formal guarantee"] * 2
 
 
 def test_a_number_that_is_missing_or_that_a_column_gives_away_is_said_to_be_so() -> None:
@@ -259,12 +249,6 @@ def test_a_privacy_loss_is_never_understated(value: float) -> None:
     assert value * (1 - 1e-12) <= written <= value * 1.0101
 
 
-def test_a_claimed_epsilon_is_rounded_up_and_a_measured_number_to_the_nearest() -> None:
-    assert shown(Estimate("statement.epsilon", 1.0724, 0, "lower")) == "1.08"
-    assert shown(Estimate("columns.tvd.excess", 0.1724, 10, "lower")) == "0.172"
-    assert [loss(value) for value in (0.1 + 0.2, math.inf, "a <b>", None)] == ["0.3", "unbounded", "a <b>", "None"]
-
-
 def test_more_than_all_is_not_called_better() -> None:
     for value, words in ((1.458, "Above 1 is not better than 1"), (1.01, "")):
         most = Estimate("privacy.multiset", value, 100, "higher", low=value - 0.05, high=value + 0.05)
@@ -280,9 +264,9 @@ def answers(evaluation: Evaluation, candidate: Candidate) -> Mapping[str, Answer
 
 
 def test_every_criterion_is_answered_by_what_was_measured_and_says_what_it_leaves_open(audited: Evaluation) -> None:
-    assert all(one.uncovered and one.asks.endswith("?") for one in CRITERIA)
+    assert all(each.uncovered and each.asks.endswith("?") for each in CRITERIA)
     first, _, last = audited.candidates
-    quiet, loud, bare = (answers(audited, one) for one in (first, last, Candidate("bare", ())))
+    quiet, loud, bare = (answers(audited, each) for each in (first, last, Candidate("bare", ())))
     for title in ("Singling out", "Linkability", "Inference", "Identifiability (clause 8)"):
         assert (quiet[title][0], loud[title][0], bare[title][0]) == ("no alarm", "alarm", "not measured")
     claim, audit = "Privacy parameters and unit of privacy", "Algorithms and correctness"
@@ -295,23 +279,7 @@ def test_every_criterion_is_answered_by_what_was_measured_and_says_what_it_leave
     assert "for all 3 private releases that its run drew" in answers(picked, first)[claim][1]
     attacks = [metric for metric in CATALOG.values() if metric.attack == "always"]
     keys = {"singling out", "linkability", "inference", "identifiability"}
-    assert all(metric.criteria for metric in attacks) and {key for one in attacks for key in one.criteria} <= keys
-
-
-def test_hashes_of_outputs_of_what_was_asked_and_keyed_ones_of_inputs_stand_apart(evaluation: Evaluation) -> None:
-    groups = {group.title: [name for name, _ in group.facts] for group in fact_groups(evaluation)}
-    assert groups["Files that were written"] == ["SHA-256 of synthetic/mst.csv"]
-    assert groups["Real inputs"] == [f"keyed fingerprint of {part}" for part in ("table", "train", "holdout")]
-    names = [name for several in groups.values() for name in several]
-    assert len(names) == len(set(names))
-
-
-def test_attempts_are_told_with_the_day_of_the_first() -> None:
-    assert attempts_on(evaluation_of()) == NOT_COUNTED
-    for n, tables, words in ((4, 12, "evaluation number 4"), (1, 1, "the first evaluation")):
-        counted = {"evaluations": n, "tables": tables, "since": "2026-01-31", "by_name": None}
-        sentence = attempts_on(evaluation_of(attempts=counted))
-        assert sentence.startswith(f"This is {words} of this real table") and "since 2026-01-31" in sentence
+    assert all(metric.criteria for metric in attacks) and {key for each in attacks for key in each.criteria} <= keys
 
 
 def test_the_power_of_the_attack_is_stated_and_its_absence_too(evaluation: Evaluation) -> None:
@@ -352,18 +320,6 @@ def test_wide_tables_draw_the_associations_that_are_most_wrong() -> None:
     assert drawn is not None and drawn.difference == ((None, None), (None, None)), "what is missing stays missing"
 
 
-def test_words_beside_a_column_rest_on_its_numbers() -> None:
-    shares = {"labels": ["1", "other", "missing"], "edges": [0.0, 1.0], "train": [1.0, 0, 0], "synthetic": [1.0, 0, 0]}
-    about = {"tail": 0.02, "mean": -0.31, "std": 2.5, "spikes": 0.4, "steps": 0.5, "lattice": "multiples of 10"}
-    figure = {"column": "x", "kind": "real", "tvd": 0.0, **shares, "descriptives": {**about, "off": ["tail", "std"]}}
-    (row,) = column_rows([Candidate("c", (), figures={"columns": [figure]})])
-    assert [(detail.words, detail.marked) for detail in row.details[0]] == [
-        ("tails +2.0%", True), ("mean \u22120.31 SD", False), ("SD \u00d7 2.5", True),
-        ("frequent values 40% kept", False), ("multiples of 10 50% kept", False),
-    ]  # fmt: skip
-    assert row.order == MARKED
-
-
 def test_what_was_expected_stands_beside_what_was_measured() -> None:
     pairs = {"tvd": [[0.014, 0.09], [0.09, 0.02]], "worst": []}
     figures = {"columns": [{"tvd": 0.014}, {"tvd": 0.02}], "pairs": pairs}
@@ -379,7 +335,7 @@ def test_what_was_expected_stands_beside_what_was_measured() -> None:
 def test_weak_spots_are_the_worst_columns_groups_and_relations(evaluation: Evaluation) -> None:
     first = evaluation.candidates[0]
     columns = weakest_of(first).columns
-    assert [one.tvd for one in columns] == sorted((f["tvd"] for f in first.figures["columns"]), reverse=True)[:5]
+    assert [each.tvd for each in columns] == sorted((f["tvd"] for f in first.figures["columns"]), reverse=True)[:5]
     many = [{"group": f"g{i}", "excess": i / 100} for i in range(9)]
     models = [
         {"group": "m", "few": False, "boosting": {"gap": 0.4, "low": 0.1, "high": 0.7}}, {"group": "g1", "few": True},
@@ -397,18 +353,6 @@ def test_weak_spots_are_the_worst_columns_groups_and_relations(evaluation: Evalu
     (table,) = subgroups(candidate)
     assert [row["group"] for row in table["groups"]][:2] == ["m", "f"]
     assert weakest_of(Candidate("t", ())).columns == ()
-
-
-def test_every_figure_but_the_drawn_scores_is_a_row_and_the_worst_column_comes_first() -> None:
-    estimates = (
-        Estimate("utility.tstr.linear", 0.8, 100, "higher"), Estimate("utility.queries.excess", 0.1, 100, "lower"),
-        Estimate("fairness.gap.boosting", 0.05, 100, "lower", subject=("race",)),
-        Estimate("fairness.gap.boosting", 0.07, 100, "lower", subject=("sex",)),
-    )  # fmt: skip
-    rows = [(row.measure, row.subject) for row in utility_rows(Candidate("a", estimates))]
-    assert rows == [
-        ("utility.queries.excess", ()), ("fairness.gap.boosting", ("sex",)), ("fairness.gap.boosting", ("race",)),
-    ]  # fmt: skip
 
 
 # ---- Sweeps and vendors.
@@ -470,11 +414,3 @@ def test_a_paid_sweep_says_which_guarantee_to_state(tmp_path: Path) -> None:
     assert "epsilon = 21.5 at delta = 1" in text
     assert "3 more, without epsilon: tables and models of these have no formal guarantee" in text
     assert not (tmp_path / "NOT_RELEASABLE.txt").exists()
-
-
-def test_vendors_stand_in_order_and_those_not_ranked_come_last(evaluation: Evaluation) -> None:
-    found = ranking_of(replace(evaluation, ranking=ranking()))
-    assert found is not None
-    assert [row.name for row in found.rows] == ["acme", "beta", "gamma", "cheat", "delta"]
-    assert [row.name for row in found.ranked] == ["acme", "beta"]
-    assert ranking_of(evaluation) is None

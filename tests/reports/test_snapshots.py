@@ -110,7 +110,10 @@ def test_cards_and_summary(audited: Evaluation, verdicts_of: Verdicts) -> None:
 
 
 def test_sections_that_few_tables_have(evaluation: Evaluation) -> None:
-    """Constraints, relations, groups of people, and a table of which nothing was measured."""
+    """Constraints, relations, groups of people, words beside a column, and a table of which nothing was measured."""
+    shares = {"labels": ["1", "other", "missing"], "edges": [0.0, 1.0], "train": [1, 0, 0], "synthetic": [1, 0, 0]}
+    about = {"tail": 0.02, "mean": -0.31, "std": 2.5, "spikes": 0.4, "steps": 0.5, "lattice": "multiples of 10"}
+    column = {"column": "x", "kind": "real", "tvd": 0.0, **shares, "descriptives": {**about, "off": ["tail", "std"]}}
     validity = {
         "constraints": [
             {"rule": "'a' is at most 'b'", "n": 1000, "n_broken": 234, "n_unreadable": 3, "reference": 1, "floor": 0.4,
@@ -130,7 +133,7 @@ def test_sections_that_few_tables_have(evaluation: Evaluation) -> None:
     levels = [{"model": "boosting", "parity_tstr": 0.3, "parity_trtr": 0.2}]
     figures = {
         "validity": validity, "relations": [{"relation": "`left` = came + nights in days", **relation}],
-        "fairness_columns": [{"column": "sex", "groups": columns}],
+        "columns": [column], "fairness_columns": [{"column": "sex", "groups": columns}],
         "fairness_models": [{"column": "sex", "groups": models, "levels": levels}],
     }  # fmt: skip
     estimates = (
@@ -142,7 +145,7 @@ def test_sections_that_few_tables_have(evaluation: Evaluation) -> None:
     failures = (Failure("utility.queries", "skipped", "why."), Failure("utility.queries.excess", "skipped", "why."))
     page = render_html(evaluation_of(Candidate("a", estimates, failures, figures)))
     bare = Candidate("bare", (), (Failure("columns.tvd.excess", "timed out", "the time limit was reached"),))
-    lines = [section(page, name) for name in ("rules", "pairs", "utility", "weakest")]
+    lines = [section(page, name) for name in ("rules", "columns", "pairs", "utility", "weakest")]
     lines += [words_of(render_html(evaluation_of(bare)).split("<main>")[1])]
     check_snapshot("sections.txt", "\n".join(lines))
 
