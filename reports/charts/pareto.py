@@ -32,7 +32,9 @@ def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | No
     texts = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
     root = svg.canvas(WIDTH, HEIGHT, f"{titles[0]} against {titles[1]}. {'; '.join(texts)}")
     utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]
-    scale = _Scale(_extent([mark.exposure for mark in marks]), _extent([*utilities, *_there(reference)]))
+    scale = _Scale(
+        _extent([mark.exposure for mark in marks]), _extent(utilities if reference is None else [*utilities, reference])
+    )
     _frame(root, scale, titles)
     if reference is not None:
         height = scale.at(scale.x[0], reference)[1]
@@ -45,10 +47,6 @@ def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | No
         _draw(root, mark, scale)
     _names(root, [(scale.at(mark.exposure, mark.utility), mark) for mark in marks])
     return svg.rendered(root)
-
-
-def _there(value: float | None) -> list[float]:
-    return [] if value is None else [value]
 
 
 def _extent(values: Sequence[float]) -> tuple[float, float]:

@@ -26,7 +26,6 @@ from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, SchemaError, TableError
 from synth.observed import observe
 from synth.schema import Schema
-from synth.schema.kinds import BooleanColumn, CategoricalColumn
 from synth.table import conform
 
 N_BINS = 24
@@ -62,26 +61,21 @@ def columns_of(synthetic: pd.DataFrame, declared: Schema | None) -> tuple[Public
 
 
 def _column(name: str, column: Any, values: pd.Series) -> PublicColumn:
-    missing = float(values.isna().mean()) if len(values) else 0.0
-    if column.is_categorical:
-        return _named(name, column, values, missing)
-    places = column.positions(values)
-    present = places[~np.isnan(places)]
-    labels, counts = _bins(present, column) if len(present) else ((), np.zeros(0))
-    shares = tuple((counts / max(len(values), 1)).tolist())
-    return PublicColumn(name, column.kind, True, labels, shares, missing=missing)
-
-
-def _named(name: str, column: CategoricalColumn | BooleanColumn, values: pd.Series, missing: float) -> PublicColumn:
+    n, missing = max(len(values), 1), float(values.isna().mean()) if len(values) else 0.0
+    if not column.is_categorical:
+        positions = column.positions(values)
+        present = positions[~np.isnan(positions)]
+        labels, counts = _bins(present, column) if len(present) else ((), np.zeros(0))
+        return PublicColumn(name, column.kind, True, labels, tuple((counts / n).tolist()), missing=missing)
     levels = column.levels
     codes = pd.Index(levels).get_indexer(pd.Index(values.astype(object)))
-    counts = np.bincount(codes[codes >= 0], minlength=len(levels)) / max(len(values), 1)
-    order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
+    shares = np.bincount(codes[codes >= 0], minlength=len(levels)) / n
+    order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
     if all(isinstance(level, int | float) and not isinstance(level, bool) for level in levels):
         order = np.array(sorted(order, key=lambda code: levels[code]))  # numbers stand in their order
-    more = max(0.0, 1 - missing - float(counts[order].sum()))
+    more = max(0.0, 1 - missing - float(shares[order].sum()))
     return PublicColumn(
-        name, column.kind, False, tuple(str(levels[i]) for i in order), tuple(counts[order].tolist()),
+        name, column.kind, False, tuple(str(levels[i]) for i in order), tuple(shares[order].tolist()),
         n_more=len(levels) - len(order), more=more if more > 1e-9 else 0.0, missing=missing,
     )  # fmt: skip
 
