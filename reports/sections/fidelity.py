@@ -107,9 +107,11 @@ def associations(candidate: Candidate, columns: Sequence[str] = ()) -> Associati
         return None
     names = figure["columns"]
     kept = [i for i, name in enumerate(names) if name in (columns or associated([candidate]))]
-    matrices = (figure["train"], figure["synthetic"], _differences(figure))
-    parts = [tuple(tuple(matrix[i][j] for j in kept) for i in kept) for matrix in matrices]
-    return AssociationSet(tuple(names[i] for i in kept), *parts, left_out=len(names) - len(kept))
+    train, synthetic, difference = (
+        tuple(tuple(matrix[i][j] for j in kept) for i in kept)
+        for matrix in (figure["train"], figure["synthetic"], _differences(figure))
+    )
+    return AssociationSet(tuple(names[i] for i in kept), train, synthetic, difference, len(names) - len(kept))
 
 
 def associated(candidates: Sequence[Candidate]) -> tuple[str, ...]:
@@ -135,8 +137,8 @@ def worst_cliques(candidate: Candidate, family: str) -> tuple[WorstClique, ...]:
     cliques = []
     for figure in candidate.figures.get(family, {}).get("worst", ())[:MOST_CLIQUES]:
         columns, tvd = tuple(figure["columns"]), finite(figure["tvd"])
-        marks = (None if figure.get(name) is None else finite(figure[name]) for name in ("reference", "floor"))
-        estimate = Estimate(f"{family}.tvd", tvd, 0, "lower", columns, None, None, *marks)
+        marks = {name: finite(figure[name]) for name in ("reference", "floor") if figure.get(name) is not None}
+        estimate = Estimate(f"{family}.tvd", tvd, 0, "lower", columns, **marks)
         cliques.append(WorstClique(columns, estimate, figure))
     return tuple(cliques)
 

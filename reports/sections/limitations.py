@@ -15,8 +15,9 @@ from synth.schema import Schema
 def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
     """Evaluations that were run, this one included; `None` where nobody counted."""
     counted = provenance.attempts
-    counted = counted.by_name if counted is not None and by_name else counted
-    return None if counted is None else counted.evaluations
+    if counted is None or (by_name and counted.by_name is None):
+        return None
+    return counted.by_name.evaluations if by_name and counted.by_name is not None else counted.evaluations
 
 
 NOT_RUN = (
