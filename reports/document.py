@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.gate.claim import Claims, claims_of, made_here
+from evaluate.gate.claim import Claims, claims_of
 from evaluate.gate.protection import Protection, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
@@ -26,10 +26,9 @@ from reports.sections.fidelity import (
     worst_cliques,
 )
 from reports.sections.guidelines import GuidelineRow, criteria_rows
-from reports.sections.limitations import TableLimitations, attempts_on, left_out, limits_of, twins, warnings_of
+from reports.sections.limitations import TableLimitations, limits_of
 from reports.sections.overview import Guarantee, OverviewLine, answers_of, overview_of
 from reports.sections.privacy_budget import BudgetTable, books_of
-from reports.sections.provenance import FactGroup, SchemaRow, fact_groups, schema_rows
 from reports.sections.ranking import Ranking, VendorRow, ranking_of
 from reports.sections.sweep import Sweep, shown_in_full, sweep_of
 from reports.sections.verdicts import Ruling, ruling_of, self_checks
@@ -99,18 +98,11 @@ class Document:
     columns: tuple[ColumnRow, ...]
     score_extent: tuple[float, float]
     rules: bool
-    twins: tuple[str, ...]
-    warnings: tuple[str, ...]
-    left_out: tuple[str, ...]
     self_checks: tuple[tuple[str, tuple[Any, ...], str], ...]
-    attempts: str
-    facts: tuple[FactGroup, ...]
-    schema_rows: tuple[SchemaRow, ...]
     criteria: tuple[GuidelineRow, ...]
     glossary: tuple[Metric, ...]
     sweep: Sweep | None
     ranking: Ranking | None
-    verified: bool
 
     def __repr__(self) -> str:
         names = ", ".join(repr(section.candidate.name) for section in self.sections[:3])
@@ -178,7 +170,7 @@ def compose(
     Raises:
         EvaluationError: what a table claims with all that counts with it cannot be read.
     """
-    ruled, schema = tuple(verdicts), evaluation.schema
+    ruled = tuple(verdicts)
     candidates = shown_in_full(evaluation, release)
     drawn = associated(candidates)
     answers = answers_of(evaluation, ruled, [candidate.name for candidate in candidates])
@@ -193,7 +185,7 @@ def compose(
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        overview=overview_of(candidates, [section.guarantee for section in sections], schema.unlearned),
+        overview=overview_of(candidates, [section.guarantee for section in sections], evaluation.schema.unlearned),
         comparison=tuple(
             (measure, cells)
             for measure in key_figures()
@@ -202,18 +194,11 @@ def compose(
         columns=column_rows(candidates),
         score_extent=score_extent(candidates),
         rules=any(candidate.figures.get("validity") for candidate in candidates),
-        twins=twins(evaluation),
-        warnings=warnings_of(evaluation),
-        left_out=left_out(schema),
         self_checks=self_checks(evaluation, ruled),
-        attempts=attempts_on(evaluation),
-        facts=fact_groups(evaluation),
-        schema_rows=schema_rows(schema),
         criteria=criteria_rows(evaluation, [c for c in candidates if c.name == release] or candidates),
         glossary=tuple(metric for measure, metric in CATALOG.items() if measure in explained),
         sweep=sweep_of(evaluation, candidates),
         ranking=ranking_of(evaluation),
-        verified=made_here(evaluation),
     )
 
 

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from evaluate import text
 from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.gate.claim import made_here
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
@@ -26,9 +27,9 @@ from reports.glossary import METRICS, TERMS, better, entry, evidence, reading, s
 from reports.sections.attacks import MOST_COLUMNS, reached, splits, ways
 from reports.sections.extra import brought
 from reports.sections.guidelines import NOT_COVERED
-from reports.sections.limitations import NOT_RUN, audit_failed
+from reports.sections.limitations import NOT_RUN, attempts_on, audit_failed, left_out, twins, warnings_of
 from reports.sections.privacy_budget import OUTSIDE, exact
-from reports.sections.provenance import UNVERIFIED
+from reports.sections.provenance import UNVERIFIED, fact_groups, schema_rows
 from reports.sections.ranking import named
 from reports.sections.utility import subgroups, utility_absent, utility_rows
 from reports.sections.verdicts import bound_of, first_sentence
@@ -109,6 +110,8 @@ def environment() -> "Environment":
     templates.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
     templates.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
     templates.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
+    templates.globals.update(twins=twins, warnings_of=warnings_of, left_out=left_out, attempts_on=attempts_on)
+    templates.globals.update(fact_groups=fact_groups, schema_rows=schema_rows, made_here=made_here)
     templates.globals.update(ways=ways, reached=reached, splits=splits)
     templates.globals.update(RELATIONS=RELATIONS, trust_words=trust_words)
     templates.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
