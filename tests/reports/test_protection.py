@@ -82,6 +82,9 @@ def test_sentences_name_what_the_accountant_says() -> None:
     assert "right in at most 73.2% of cases" in guessed
     defined = " ".join(claimed.definition("row", "this table"))
     assert "at most 2.72 times what it is without one row, plus delta, one in 1,000,000" in defined
+    huge = Protection(20.0, 1e-6, TradeOff.of_claim(20.0, 1e-6), ((2, math.inf),))
+    assert "Epsilon is so large" in next(iter(huge.definition("row", "this table")))
+    assert huge.together("row") == "Two rows together, or one answer of one, have no bound at this delta."
 
 
 def test_attacks_stand_beside_the_limit_of_a_claim_that_stands_and_of_no_other(evaluation: Evaluation) -> None:
