@@ -121,11 +121,17 @@ def _ours(adult: Adult, scorer: Scorer, run: Run) -> Run:
 
 def _peer(adult: Adult, scorer: Scorer, run: Run, limit_s: float) -> Run:
     assert run.epsilon is not None
-    made = run_peer(run.name, adult, (run.epsilon, DELTA), run.seed, limit_s)
-    if made.synthetic is None:
-        return replace(run, failure=made.failure)
-    timed = replace(run, fit_s=made.fit_s, fit_cpu_s=made.fit_cpu_s, sample_s=made.sample_s, versions=made.versions)
-    return _scored(timed, scorer, made.synthetic)
+    synthetic = run_peer(run.name, adult, (run.epsilon, DELTA), run.seed, limit_s)
+    if synthetic.synthetic is None:
+        return replace(run, failure=synthetic.failure)
+    timed = replace(
+        run,
+        fit_s=synthetic.fit_s,
+        fit_cpu_s=synthetic.fit_cpu_s,
+        sample_s=synthetic.sample_s,
+        versions=synthetic.versions,
+    )
+    return _scored(timed, scorer, synthetic.synthetic)
 
 
 def _scored(run: Run, scorer: Scorer, synthetic: pd.DataFrame, only: Sequence[str] = ()) -> Run:
@@ -139,7 +145,7 @@ def _estimations(adult: Adult, options: argparse.Namespace, results: Results) ->
     epsilon = options.epsilon[0]
     for name in ("mst", "aim"):
         if name not in options.generators or any(
-            (one.name, one.epsilon) == (name, epsilon) for one in results.estimations
+            (estimation.name, estimation.epsilon) == (name, epsilon) for estimation in results.estimations
         ):
             continue
         registry.generator_class(name)

@@ -86,10 +86,10 @@ class Codes:
     def _encode(self, name: str, series: pd.Series) -> np.ndarray:
         column = self._columns[name]
         if column.is_whole:
-            found = np.searchsorted(np.array(column.bins[1:-1]), series.to_numpy(), side="right")
+            codes = np.searchsorted(np.array(column.bins[1:-1]), series.to_numpy(), side="right")
         else:
-            found = pd.Index(self._values(name)).get_indexer(pd.Index(series.array))
-        return np.where(series.isna().to_numpy(), self.sizes[name] - 1, found)
+            codes = pd.Index(self._values(name)).get_indexer(pd.Index(series.array))
+        return np.where(series.isna().to_numpy(), self.sizes[name] - 1, codes)
 
     def _decode(self, name: str, series: pd.Series, rng: np.random.Generator) -> pd.Series:
         column, size = self._columns[name], self.sizes[name]

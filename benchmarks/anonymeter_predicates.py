@@ -52,19 +52,19 @@ class Different:
             predicates: which.
             orders: positions of rows.
         """
-        held = [np.flatnonzero(self._holds(predicate)) for predicate in predicates]
-        found = []
+        holds = [np.flatnonzero(self._holds(predicate)) for predicate in predicates]
+        chosen = []
         for order in orders:
             taken = np.zeros(len(self), dtype=bool)
             taken[order] = True
-            found.append(sum(int(taken[rows].sum() == 1) for rows in held))
-        return np.array(found)
+            chosen.append(sum(int(taken[rows].sum() == 1) for rows in holds))
+        return np.array(chosen)
 
     def _holds(self, predicate: Predicate) -> np.ndarray:
-        held = np.ones(len(self), dtype=bool)
+        holds = np.ones(len(self), dtype=bool)
         for condition in predicate:
-            held &= self._meets(*condition)
-        return held
+            holds &= self._meets(*condition)
+        return holds
 
     def _meets(self, name: str, operator: Operator, value: Any) -> np.ndarray:
         if operator == "null":
@@ -114,17 +114,17 @@ def multivariate(synthetic: Different, n: int, n_columns: int, rng: np.random.Ge
     names = list(frame.columns)
     cells = {name: frame[name].to_numpy() for name in names}
     medians = {name: frame[name].median() for name in names if _is_number(frame[name])}
-    found: dict[Predicate, None] = {}
+    counts: dict[Predicate, None] = {}
     for _ in range(MAX_BATCHES):
         drawn = []
         for row in rng.integers(len(frame), size=BATCH):
             chosen = sorted(rng.choice(names, size=n_columns, replace=False).tolist())
             drawn.append(tuple(_condition(name, cells[name][row], medians) for name in chosen))
         single = synthetic.counts(drawn) == 1
-        found |= {predicate: None for predicate, alone in zip(drawn, single, strict=True) if alone}
-        if len(found) >= n:
+        counts |= {predicate: None for predicate, alone in zip(drawn, single, strict=True) if alone}
+        if len(counts) >= n:
             break
-    return list(found)[:n]
+    return list(counts)[:n]
 
 
 def _condition(name: str, value: Any, medians: dict[str, float]) -> Condition:
@@ -170,13 +170,13 @@ def _fitted_weight(sizes: np.ndarray, successes: np.ndarray) -> float:
 
     DEVIATES: sought on a fine grid. anonymeter's solver may stop short of it, or give up, where few predicates succeed.
     """
-    best, found = np.inf, 0.0
+    best, chosen = np.inf, 0.0
     for weight in np.geomspace(1e-9, 0.1, 2000):
         shape = _expected(sizes, weight)
         left = float(np.sum((successes - shape * (successes @ shape) / (shape @ shape)) ** 2))
         if left < best:
-            best, found = left, float(weight)
-    return found
+            best, chosen = left, float(weight)
+    return chosen
 
 
 def _is_number(column: pd.Series) -> bool:

@@ -8,7 +8,6 @@ noise, so that no two runs are alike. ``python -m benchmarks.bounds --out bounds
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ import pandas as pd
 
 import evaluate
 import synth
+from benchmarks.runs import keep, read_kept
 from synth.declare import measurable
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
@@ -79,14 +79,12 @@ class Distance:
 
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {}
+    content: dict[str, Any] = read_kept(options.out, {})
     if options.clamped:
-        content["clamped"] = [asdict(one) for one in _clamped(options)]
+        content["clamped"] = [asdict(each) for each in _clamped(options)]
     if options.distances:
-        content["distances"] = [asdict(one) for one in _distances(options)]
-    if options.out is not None:
-        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        content["distances"] = [asdict(each) for each in _distances(options)]
+    keep(options.out, content)
     print("\n".join(_drawn(content)))
 
 
@@ -155,8 +153,8 @@ def _bounded(name: str, frame: pd.DataFrame, schema: Schema, epsilon: float, how
     chosen = generator(GENERATOR, epsilon=epsilon)
     assert isinstance(chosen, PrivateGenerator)
     (column,) = schema.measured
-    held = conform(frame, schema, outside="clamp")
-    positions = schema.columns[column].positions(held[column])  # type: ignore[arg-type]
+    exists = conform(frame, schema, outside="clamp")
+    positions = schema.columns[column].positions(exists[column])  # type: ignore[arg-type]
     positions = positions[~np.isnan(positions)]
     schedule = chosen.schedule(schema)
     assert schedule is not None
@@ -165,7 +163,7 @@ def _bounded(name: str, frame: pd.DataFrame, schema: Schema, epsilon: float, how
         if how == "fit":
             measured = chosen.fit(frame, schema, budget=Budget(schedule)).schema
         else:
-            rows = TrainingTable(bound_contributions(Rows.of(held, schema), schema))
+            rows = TrainingTable(bound_contributions(Rows.of(exists, schema), schema))
             measured = measure_domain(rows, schema, Budget(schedule))
         low, high = measured.columns[column].ends  # type: ignore[arg-type]
         clamped.append(float(((positions < low) | (positions > high)).mean()))
@@ -195,27 +193,27 @@ def _column_distance(frame: pd.DataFrame, schema: Schema, seed: int) -> float:
     model = synth.fit(sides.train, schema, GENERATOR, seed=seed, epsilon=1.0)
     synthetic = model.sample(len(sides.train), seed=seed)
     measures = ["fidelity.columns"]
-    found = evaluate.evaluate(
+    evaluation = evaluate.evaluate(
         sides.train, synthetic, holdout=sides.holdout, schema=schema, measures=measures, seed=seed
     )
-    return float(np.mean([column["tvd"] for column in found.candidates[0].figures["columns"]]))
+    return float(np.mean([column["tvd"] for column in evaluation.candidates[0].figures["columns"]]))
 
 
 def _drawn(content: dict[str, Any]) -> Iterator[str]:
     """The tables, a line each."""
-    for one in content.get("clamped", ()):
-        shares, ratios = np.array(one["clamped"]), np.array(one["ratio"])
+    for each in content.get("clamped", ()):
+        shares, ratios = np.array(each["clamped"]), np.array(each["ratio"])
         yield (
-            f"{one['table']}, {one['column']}, epsilon {one['epsilon']:g}, {one['how']} x {len(shares)}: more than "
+            f"{each['table']}, {each['column']}, epsilon {each['epsilon']:g}, {each['how']} x {len(shares)}: more than "
             f"half clamped in {(shares > 0.5).mean():.3f}, median share {np.median(shares):.3f}; measured range "
             f"/ true: median {np.median(ratios):.2f}, largest {ratios.max():.3g}"
         )
     groups: dict[tuple[str, float, str], list[float]] = {}
-    for one in content.get("distances", ()):
-        groups.setdefault((one["table"], one["epsilon"], one["domain"]), []).append(one["column"])
-    for (table, epsilon, domain), found in groups.items():
-        seeds = ", ".join(f"{value:.4f}" for value in found)
-        yield f"{table}, epsilon {epsilon:g}, {domain}: mean column distance {np.mean(found):.4f} ({seeds})"
+    for each in content.get("distances", ()):
+        groups.setdefault((each["table"], each["epsilon"], each["domain"]), []).append(each["column"])
+    for (table, epsilon, domain), runs in groups.items():
+        seeds = ", ".join(f"{value:.4f}" for value in runs)
+        yield f"{table}, epsilon {epsilon:g}, {domain}: mean column distance {np.mean(runs):.4f} ({seeds})"
 
 
 if __name__ == "__main__":

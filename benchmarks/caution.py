@@ -12,7 +12,6 @@ done, and is not done again. Without FOLDER, only the table of results is drawn.
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
 import time
@@ -29,6 +28,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 
 import synth
+from benchmarks.runs import keep, read_kept
 from benchmarks.shelf import TARGETS
 
 CAUTIONS = (0.0, 2.0, 3.0, 4.0, 6.0, 12.0, 30.0)
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
-    content: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    content: dict[str, Any] = read_kept(options.out, {})
     folder = options.folder
     for seed, name in itertools.product(range(options.seeds), options.tables if folder is not None else ()):
         (path,) = folder.glob(f"{name}.csv*")
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
             runs = content.setdefault(name, {}).setdefault(f"{caution:g}", {})
             if str(seed) not in runs:
                 runs[str(seed)] = _run(table, TARGETS[name], caution, seed)
-                options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                keep(options.out, content)
     print("\n".join(_draw(content)))
 
 

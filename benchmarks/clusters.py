@@ -8,10 +8,6 @@ Without TABLE, only the table of results is drawn: medians over the seeds, and t
 """
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -22,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 import synth
+from benchmarks.runs import about, keep, read_kept
 from evaluate.engine import evaluate
 from evaluate.result import Estimate
 from evaluate.utility.clusters import EXPLAINED
@@ -37,8 +34,7 @@ HEAD = "| table | rows | groups from | explained |\n| --- | ---: | --- | ---: |"
 def main(arguments: Sequence[str]) -> None:
     """Do each run that the file does not hold, keep it, and draw all."""
     options = _options(arguments)
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(), "runs": {}}
+    content: dict[str, Any] = read_kept(options.out, {"about": about(), "runs": {}})
     for path in options.tables:
         table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
         schema = synth.declare_schema(synth.infer_schema(table), n_units=len(table), dataset=path.name)
@@ -48,8 +44,7 @@ def main(arguments: Sequence[str]) -> None:
                 if key not in content["runs"]:
                     content["runs"][key] = _run(table, schema, generator, seed)
                     print(key, content["runs"][key], file=sys.stderr, flush=True)
-                    if options.out is not None:
-                        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                    keep(options.out, content)
     print("\n".join(drawn(content["runs"])))
 
 
@@ -62,11 +57,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _about() -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date}
-
-
 def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict[str, Any]:
     """One fit on one split: of each number its value, and what training rows and shuffled ones give."""
     name, _, epsilon = generator.partition(":")
@@ -77,7 +67,7 @@ def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict
     fitted = time.process_time()
     synthetic = model.sample(len(sides.train), seed=seed)
     statement = {name: model.statement} if epsilon else None
-    found = evaluate(
+    evaluation = evaluate(
         sides.train,
         {name: synthetic},
         holdout=sides.holdout,
@@ -86,12 +76,12 @@ def _run(table: pd.DataFrame, schema: Schema, generator: str, seed: int) -> dict
         seed=seed,
         statements=statement,
     ).candidates[0]
-    explained, gap = found.find(EXPLAINED), found.find(groups.GAP)
+    explained, gap = evaluation.find(EXPLAINED), evaluation.find(groups.GAP)
     assert isinstance(explained, Estimate)
     numbers = {EXPLAINED: {key: round(getattr(explained, key), 4) for key in ("value", "reference", "floor")}}
     if isinstance(gap, Estimate):
         numbers[WITH_DP] = {"value": round(explained.value + gap.value, 4)}
-    seconds = sum(found.seconds.values())
+    seconds = sum(evaluation.seconds.values())
     return {"rows": len(sides.train), "fit_cpu_s": round(fitted - began, 1), "measure_s": seconds, "numbers": numbers}
 
 
@@ -101,11 +91,11 @@ def drawn(runs: dict[str, Any]) -> list[str]:
     for table in dict.fromkeys(key.split()[0] for key in runs):
         of_table = {key: run for key, run in runs.items() if key.split()[0] == table}
         every, rows = list(of_table.values()), next(iter(of_table.values()))["rows"]
-        one = [run["numbers"] for run in every]
+        numbers = [run["numbers"] for run in every]
         sides = {
-            "training rows": [n[EXPLAINED]["reference"] for n in one],
-            "shuffled columns": [n[EXPLAINED]["floor"] for n in one],
-            WITH_DP: [n[WITH_DP]["value"] for n in one if WITH_DP in n],
+            "training rows": [n[EXPLAINED]["reference"] for n in numbers],
+            "shuffled columns": [n[EXPLAINED]["floor"] for n in numbers],
+            WITH_DP: [n[WITH_DP]["value"] for n in numbers if WITH_DP in n],
         }
         for generator in dict.fromkeys(key.split()[1] for key in of_table):
             of_generator = [run["numbers"] for key, run in of_table.items() if key.split()[1] == generator]

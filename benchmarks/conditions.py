@@ -12,11 +12,7 @@ A seed is written as soon as it is done, and is not done again. Without TABLE, o
 """
 
 import argparse
-import datetime
-import json
 import math
-import os
-import platform
 import statistics
 import sys
 import time
@@ -32,6 +28,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
 import synth
+from benchmarks.runs import about, keep, read_kept
 from benchmarks.scoring import Scorer
 from synth.errors import JobError
 from synth.generators.models.known_rows import GIVEN
@@ -59,8 +56,8 @@ ANSWERS = {
 def main(arguments: Sequence[str]) -> None:
     """Run each seed that the file does not hold, keep it, and draw all."""
     options = _options(arguments)
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(options), "runs": {}}
+    table = None if options.table is None else options.table.name
+    content: dict[str, Any] = read_kept(options.out, {"about": about(table=table), "runs": {}})
     if options.table is not None:
         table = pd.read_csv(options.table, keep_default_na=False, na_values=[""], low_memory=False)
         schema = synth.infer_schema(table, target=options.target)
@@ -70,8 +67,7 @@ def main(arguments: Sequence[str]) -> None:
             if str(seed) not in content["runs"]:
                 sides = synth.split_table(table, schema, seed=seed)
                 content["runs"][str(seed)] = _run(sides, schema, conditions, seed, options)
-                if options.out is not None:
-                    options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                keep(options.out, content)
     runs = list(content["runs"].values())
     print("\n".join([*_drawn_conditions(runs), "", *_drawn_imputation(runs)]))
 
@@ -86,12 +82,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=10_000, help="holdout rows at most in which cells are hidden")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     return parser.parse_args(arguments)
-
-
-def _about(options: argparse.Namespace) -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    table = None if options.table is None else options.table.name
-    return {"table": table, "python": platform.python_version(), "cores": os.cpu_count(), "date": date}
 
 
 def _conditions(table: pd.DataFrame, schema: Schema) -> dict[str, dict[str, Any]]:
@@ -112,11 +102,11 @@ def _conditions(table: pd.DataFrame, schema: Schema) -> dict[str, dict[str, Any]
     pairs = ((first, last) for last in reversed(mode) for first in mode if first != last)
     ends = (pair for pair in pairs if _meets(table, {name: mode[name] for name in pair}).sum() >= LEAST_ROWS)
     chosen = {"middle": middle[:1], "ends": next(ends, ()), "number": numbers[-1:]}
-    found = {name: {column: mode[column] for column in columns} for name, columns in chosen.items() if columns}
+    conditions = {name: {column: mode[column] for column in columns} for name, columns in chosen.items() if columns}
     last = counts[order[-1]] if order[-1] in counts and _is_category(order[-1], schema) else pd.Series(dtype=int)
     if len(last := last[last >= LEAST_ROWS]) > 1:
-        found["rare"] = {order[-1]: _python(last.index[-1])}
-    return {"none": {}, **found}
+        conditions["rare"] = {order[-1]: _python(last.index[-1])}
+    return {"none": {}, **conditions}
 
 
 def _python(value: Any) -> Any:
@@ -127,26 +117,26 @@ def _is_category(name: str, schema: Schema) -> bool:
     return schema.columns[name].is_categorical
 
 
-def _meets(table: pd.DataFrame, given: Mapping[str, Any]) -> np.ndarray:
+def _meets(table: pd.DataFrame, condition: Mapping[str, Any]) -> np.ndarray:
     """Which rows hold all the values, shape (n,)."""
     is_met = np.ones(len(table), dtype=bool)
-    for name, value in given.items():
+    for name, value in condition.items():
         is_met &= (table[name] == value).fillna(False).to_numpy(dtype=bool)
     return is_met
 
 
 def _plain(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The learned columns, categories as text and all else as float64; `None` or NaN where missing."""
-    made: dict[str, Any] = {}
+    filled: dict[str, Any] = {}
     for name in schema.learned:
         column = table[name]
         if _is_category(name, schema):
-            made[name] = column.astype(object).map(str).where(column.notna(), None)
+            filled[name] = column.astype(object).map(str).where(column.notna(), None)
         elif pd.api.types.is_datetime64_any_dtype(column.dtype):
-            made[name] = (column - pd.Timestamp(0, tz=column.dt.tz)) / pd.Timedelta(days=1)
+            filled[name] = (column - pd.Timestamp(0, tz=column.dt.tz)) / pd.Timedelta(days=1)
         else:
-            made[name] = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), column.index)
-    return pd.DataFrame(made)
+            filled[name] = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), column.index)
+    return pd.DataFrame(filled)
 
 
 def _run(
@@ -157,16 +147,16 @@ def _run(
     train = _plain(sides.train, schema).dropna(axis="columns", how="all")
     truth = _plain(sides.holdout.head(options.rows), schema)[list(train.columns)]
     fits: dict[str, Any] = {}
-    found: dict[str, Any] = {name: {"given": given, "answers": {}} for name, given in conditions.items()}
+    asked: dict[str, Any] = {name: {"given": condition, "answers": {}} for name, condition in conditions.items()}
     filled = _rivals(train, _plain(holes, schema)[list(train.columns)], np.random.default_rng([seed, 3]))
     for generator in options.generators:
         began = time.process_time()
         model: Any = synth.fit(sides.train, schema, generator, seed=seed)
         fits[generator] = {"fit_cpu_s": round(time.process_time() - began, 1)}
         everything = conform(model.sample(options.drawn, seed=seed), schema, part=True)
-        for name, given in conditions.items():
-            real, found[name]["answers"][generator] = _answer(model, everything, given, sides, seed)
-            found[name] |= real
+        for name, condition in conditions.items():
+            real, asked[name]["answers"][generator] = _answer(model, everything, condition, sides, seed)
+            asked[name] |= real
         try:
             began_filling = time.process_time()
             draws = [_plain(model.impute(holes, seed=N_DRAWS * seed + i), schema) for i in range(N_DRAWS)]
@@ -180,11 +170,11 @@ def _run(
         kind: {name: _scored(frame, truth, hidden, train) for name, frame in frames.items()}
         for kind, frames in filled.items()
     }
-    return {"fits": fits, "conditions": found, "cells": int(hidden[list(train)].to_numpy().sum()), "imputation": scores}
+    return {"fits": fits, "conditions": asked, "cells": int(hidden[list(train)].to_numpy().sum()), "imputation": scores}
 
 
 def _answer(
-    model: Any, everything: pd.DataFrame, given: Mapping[str, Any], sides: Split, seed: int
+    model: Any, everything: pd.DataFrame, condition: Mapping[str, Any], sides: Split, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Facts on real rows that meet a condition, and distances of a model's rows to those of train.
 
@@ -195,21 +185,23 @@ def _answer(
         sides: train and holdout.
         seed: of the draw.
     """
-    names = [name for name in model.schema.learned if name not in given]
-    train, holdout = (_plain(side[_meets(side, given)], model.schema)[names] for side in (sides.train, sides.holdout))
+    names = [name for name in model.schema.learned if name not in condition]
+    train, holdout = (
+        _plain(side[_meets(side, condition)], model.schema)[names] for side in (sides.train, sides.holdout)
+    )
     scorer, n_rows = Scorer(train, holdout, names[-1]), len(holdout)
     n_pieces = math.ceil(PIECE_ROWS / n_rows)
 
     def distance(rows: pd.DataFrame) -> float | None:
         n = min(n_pieces, len(rows) // n_rows)
         plain = _plain(conform(rows.head(n * n_rows), model.schema, part=True), model.schema)[names]
-        found = [scorer.tv(plain.iloc[i * n_rows : (i + 1) * n_rows], 1) for i in range(n)]
-        return round(statistics.fmean(found), 5) if found else None
+        distances = [scorer.tv(plain.iloc[i * n_rows : (i + 1) * n_rows], 1) for i in range(n)]
+        return round(statistics.fmean(distances), 5) if distances else None
 
     began = time.process_time()
-    rows = model.sample(n_pieces * n_rows, seed=seed + 1, given=given or None)
+    rows = model.sample(n_pieces * n_rows, seed=seed + 1, given=condition or None)
     answer = {"cpu_s": round(time.process_time() - began, 2), "how": rows.attrs.get(GIVEN), "tv": distance(rows)}
-    answer |= {"picked_tv": distance(everything[_meets(everything, given)]), "all_tv": distance(everything)}
+    answer |= {"picked_tv": distance(everything[_meets(everything, condition)]), "all_tv": distance(everything)}
     return {"train_rows": len(train), "holdout_rows": n_rows, "holdout_tv": round(scorer.tv(holdout, 1), 5)}, answer
 
 
@@ -262,25 +254,25 @@ def _first(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _voted(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Each cell's most frequent category in all tables, or the median of its numbers."""
-    made: dict[str, np.ndarray] = {}
+    filled: dict[str, np.ndarray] = {}
     for name in frames[0].columns:
         cells = np.column_stack([frame[name] for frame in frames])
         if cells.dtype == object:
             codes, values = pd.factorize(cells.ravel())
             votes = [(codes.reshape(cells.shape) == code).sum(axis=1) for code in range(len(values))]
-            made[name] = values[np.argmax(votes, axis=0)]
+            filled[name] = values[np.argmax(votes, axis=0)]
         else:
-            made[name] = pd.DataFrame(cells).median(axis=1).to_numpy()
-    return pd.DataFrame(made)
+            filled[name] = pd.DataFrame(cells).median(axis=1).to_numpy()
+    return pd.DataFrame(filled)
 
 
 def _coded(frame: pd.DataFrame, texts: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """Numbers as they are, and categories as places among those of train; NaN where missing or not among them."""
-    made: dict[str, Any] = {}
+    filled: dict[str, Any] = {}
     for name in frame.columns:
         places = pd.Index(texts[name]).get_indexer(pd.Index(frame[name].array)) if name in texts else None
-        made[name] = frame[name].to_numpy() if places is None else np.where(places < 0, np.nan, places)
-    return pd.DataFrame(made)
+        filled[name] = frame[name].to_numpy() if places is None else np.where(places < 0, np.nan, places)
+    return pd.DataFrame(filled)
 
 
 def _nearest(train: pd.DataFrame, rows: pd.DataFrame, texts: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -295,13 +287,13 @@ def _nearest(train: pd.DataFrame, rows: pd.DataFrame, texts: Mapping[str, np.nda
         hot = [(frame[name] == code).where(frame[name].notna()) for name in texts for code in range(len(texts[name]))]
         sides.append(np.column_stack([*numbers, *hot]).astype(np.float32))
     known = np.where(np.isnan(sides[0]), np.nanmean(sides[0], axis=0), sides[0])
-    found = []
+    nearest = []
     for start in range(0, len(rows), AT_ONCE):
         asked = sides[1][start : start + AT_ONCE]
         distances = ~np.isnan(asked) @ (known**2).T - 2 * np.nan_to_num(asked) @ known.T
         some = np.argpartition(distances, N_NEIGHBORS, axis=1)[:, :N_NEIGHBORS]
-        found.append(np.take_along_axis(some, np.take_along_axis(distances, some, axis=1).argsort(axis=1), axis=1))
-    return np.concatenate(found)
+        nearest.append(np.take_along_axis(some, np.take_along_axis(distances, some, axis=1).argsort(axis=1), axis=1))
+    return np.concatenate(nearest)
 
 
 def _iterative(train: pd.DataFrame, rows: pd.DataFrame, texts: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -310,12 +302,12 @@ def _iterative(train: pd.DataFrame, rows: pd.DataFrame, texts: Mapping[str, np.n
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         filled = pd.DataFrame(imputer.fit(train.to_numpy()).transform(rows.to_numpy()), columns=train.columns)
-    made: dict[str, Any] = {}
+    imputed: dict[str, Any] = {}
     for name in train.columns:
         values = filled[name].clip(train[name].min(), train[name].max())
         values = values.round() if (train[name].dropna() % 1 == 0).all() else values
-        made[name] = texts[name][values.astype(int)] if name in texts else values
-    return pd.DataFrame(made)
+        imputed[name] = texts[name][values.astype(int)] if name in texts else values
+    return pd.DataFrame(imputed)
 
 
 def _scored(filled: pd.DataFrame, truth: pd.DataFrame, hidden: pd.DataFrame, train: pd.DataFrame) -> dict[str, Any]:
@@ -324,19 +316,19 @@ def _scored(filled: pd.DataFrame, truth: pd.DataFrame, hidden: pd.DataFrame, tra
     The error is the mean absolute one over that of the median of train. A cell that is left missing counts as the most
     frequent category, or the median.
     """
-    found: dict[str, Any] = {}
+    errors: dict[str, Any] = {}
     for name in truth.columns:
         right = truth.loc[hidden[name], [name]].reset_index(drop=True)
         if len(right) == 0:
             continue
         center = _center(train[name])
         cells = filled.loc[hidden[name], [name]].fillna(center).reset_index(drop=True)
-        found[name] = {"tv": round(Scorer(right, right, name).tv(cells, 1), 5)}
+        errors[name] = {"tv": round(Scorer(right, right, name).tv(cells, 1), 5)}
         if right[name].dtype == object:
-            found[name]["accuracy"] = round(float((cells[name] == right[name]).mean()), 5)
+            errors[name]["accuracy"] = round(float((cells[name] == right[name]).mean()), 5)
         elif spread := float((right[name] - center).abs().mean()):
-            found[name]["error"] = round(float((cells[name] - right[name]).abs().mean()) / spread, 5)
-    return found
+            errors[name]["error"] = round(float((cells[name] - right[name]).abs().mean()) / spread, 5)
+    return errors
 
 
 def _drawn_conditions(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -344,14 +336,14 @@ def _drawn_conditions(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"| condition | train + holdout rows | generator | answered | {' | '.join(ANSWERS.values())} |"
     yield f"| --- | ---: | --- | --- |{' ---: |' * len(ANSWERS)}"
     for condition in _union(run["conditions"] for run in runs):
-        found = [run["conditions"][condition] for run in runs if condition in run["conditions"]]
-        given = ", ".join(f"{name} = {value}" for name, value in found[0]["given"].items()) or "none"
-        n_train, n_holdout = (statistics.fmean(one[key] for one in found) for key in ("train_rows", "holdout_rows"))
-        for generator in _union(one["answers"] for one in found):
-            answers = [{**one, **one["answers"][generator]} for one in found if generator in one["answers"]]
-            ways = ", ".join(_union([one["how"] or ""] for one in answers))
-            cells = " | ".join(_cell([one[key] for one in answers]) for key in ANSWERS)
-            yield f"| {given} | {n_train:.0f} + {n_holdout:.0f} | {generator} | {ways} | {cells} |"
+        results = [run["conditions"][condition] for run in runs if condition in run["conditions"]]
+        fixed = ", ".join(f"{name} = {value}" for name, value in results[0]["given"].items()) or "none"
+        n_train, n_holdout = (statistics.fmean(each[key] for each in results) for key in ("train_rows", "holdout_rows"))
+        for generator in _union(each["answers"] for each in results):
+            answers = [{**each, **each["answers"][generator]} for each in results if generator in each["answers"]]
+            ways = ", ".join(_union([each["how"] or ""] for each in answers))
+            cells = " | ".join(_cell([each[key] for each in answers]) for key in ANSWERS)
+            yield f"| {fixed} | {n_train:.0f} + {n_holdout:.0f} | {generator} | {ways} | {cells} |"
 
 
 def _drawn_imputation(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -361,17 +353,17 @@ def _drawn_imputation(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for kind in (DRAWN, LIKELY):
         for filler in _union(run["imputation"][kind] for run in runs):
             scores = [run["imputation"][kind][filler].values() for run in runs if filler in run["imputation"][kind]]
-            cells = [_cell([_mean(score, of, key) for score in scores]) for of, key in _FIGURES]
+            cells = [_cell([_mean(score, figure, key) for score in scores]) for figure, key in _FIGURES]
             yield f"| {filler} | {kind} | {' | '.join(cells)} |"
 
 
 _FIGURES = [(kind, key) for kind in ("accuracy", "error") for key in (kind, "tv")]
 
 
-def _mean(columns: Iterable[Mapping[str, Any]], of: str, key: str) -> float | None:
+def _mean(columns: Iterable[Mapping[str, Any]], figure: str, key: str) -> float | None:
     """The mean of a figure over those columns that have another; `None` where none has."""
-    found = [column[key] for column in columns if column.get(of) is not None]
-    return statistics.fmean(found) if found else None
+    values = [column[key] for column in columns if column.get(figure) is not None]
+    return statistics.fmean(values) if values else None
 
 
 def _union(names: Iterable[Iterable[str]]) -> list[str]:

@@ -25,7 +25,11 @@ def _about(results: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results.about["versions"].items())
     lines = [f"Adult, delta {DELTA:g}; {results.about['cores']} cores, Python {results.about['python']}, {versions}"]
     peers = {run.name.split(".")[0]: run.versions for run in results.runs if run.versions}
-    lines += [f"{name}: {', '.join(f'{k} {v}' for k, v in found.items())}" for name, found in peers.items() if found]
+    lines += [
+        f"{name}: {', '.join(f'{k} {v}' for k, v in estimations.items())}"
+        for name, estimations in peers.items()
+        if estimations
+    ]
     return "\n".join(lines)
 
 
@@ -89,30 +93,40 @@ def _ratio(sides: Sequence[float]) -> str:
     return f"{ours / peer:.4f}" if peer > 0 else "-"
 
 
-def _estimations(found: Sequence[Estimation]) -> str:
-    if not found:
+def _estimations(estimations: Sequence[Estimation]) -> str:
+    if not estimations:
         return ""
     heads = ["measurements of", "epsilon", "how many", "ours s", "loss", "mbi s", "compiled s", "loss", "to our loss s"]
-    rows = [_estimation_row(one) for one in found]
-    notes = [f"{one.name}, ours / mbi seconds: {_estimation_ratios(one)}" for one in found if one.first_s is not None]
+    rows = [_estimation_row(estimation) for estimation in estimations]
+    notes = [
+        f"{estimation.name}, ours / mbi seconds: {_estimation_ratios(estimation)}"
+        for estimation in estimations
+        if estimation.first_s is not None
+    ]
     title = "estimation on our measurements, ours beside mbi's (its first call, its second, and float64 until our loss)"
     return "\n".join([title, _aligned([heads, *rows]), *notes])
 
 
-def _estimation_row(one: Estimation) -> list[str]:
-    head = [one.name, f"{one.epsilon:g}", str(one.n_measurements), f"{one.ours_s:.2f}", f"{one.ours_loss:.1f}"]
-    if one.first_s is None:
-        return [*head, f"mbi not measured: {one.failure}"]
-    equal = one.failure or f"not in {one.equal_steps} steps"
-    if one.equal_s is not None:
-        equal = f"{one.equal_s:.2f} ({one.equal_steps} steps)"
-    return [*head, f"{one.first_s:.2f}", f"{one.second_s:.2f}", f"{one.peer_loss:.1f}", equal]
+def _estimation_row(estimation: Estimation) -> list[str]:
+    head = [
+        estimation.name,
+        f"{estimation.epsilon:g}",
+        str(estimation.n_measurements),
+        f"{estimation.ours_s:.2f}",
+        f"{estimation.ours_loss:.1f}",
+    ]
+    if estimation.first_s is None:
+        return [*head, f"mbi not measured: {estimation.failure}"]
+    equal = estimation.failure or f"not in {estimation.equal_steps} steps"
+    if estimation.equal_s is not None:
+        equal = f"{estimation.equal_s:.2f} ({estimation.equal_steps} steps)"
+    return [*head, f"{estimation.first_s:.2f}", f"{estimation.second_s:.2f}", f"{estimation.peer_loss:.1f}", equal]
 
 
-def _estimation_ratios(one: Estimation) -> str:
-    assert one.ours_s is not None
-    named = {"first": one.first_s, "compiled": one.second_s, "to our loss": one.equal_s}
-    return ", ".join(f"{name} {one.ours_s / value:.3f}" for name, value in named.items() if value is not None)
+def _estimation_ratios(estimation: Estimation) -> str:
+    assert estimation.ours_s is not None
+    named = {"first": estimation.first_s, "compiled": estimation.second_s, "to our loss": estimation.equal_s}
+    return ", ".join(f"{name} {estimation.ours_s / value:.3f}" for name, value in named.items() if value is not None)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

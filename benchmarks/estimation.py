@@ -62,17 +62,17 @@ def compare(name: str, epsilon: float, problem: Problem, limit_s: float) -> Esti
         problem: what to estimate.
         limit_s: seconds after which `mbi` is stopped.
     """
-    merged = [one for one in merge(problem.measurements, problem.sizes) if one.clique]
+    merged = [measurement for measurement in merge(problem.measurements, problem.sizes) if measurement.clique]
     started = time.perf_counter()
     ours = estimate(problem.sizes, merged)
     _ = ours.beliefs
     ours_s = time.perf_counter() - started
-    done = Estimation(name, epsilon, len(merged), ours_s, sum(_loss(ours, one) for one in merged))
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        cliques = [list(one.clique) for one in merged]
-        arrays: dict[str, Any] = {f"values.{index}": one.values for index, one in enumerate(merged)}
-        arrays |= {f"sigma.{index}": np.asarray(one.sigma) for index, one in enumerate(merged)}
+    done = Estimation(name, epsilon, len(merged), ours_s, sum(_loss(ours, measurement) for measurement in merged))
+    with tempfile.TemporaryDirectory() as position:
+        folder = Path(position)
+        cliques = [list(measurement.clique) for measurement in merged]
+        arrays: dict[str, Any] = {f"values.{index}": measurement.values for index, measurement in enumerate(merged)}
+        arrays |= {f"sigma.{index}": np.asarray(measurement.sigma) for index, measurement in enumerate(merged)}
         np.savez(folder / "measurements.npz", **arrays)
         for until in (None, done.ours_loss):
             task = {"sizes": dict(problem.sizes), "total": ours.total, "cliques": cliques, "until": until}

@@ -38,26 +38,26 @@ def main(arguments: Sequence[str]) -> None:
     if options.point is not None:
         print(json.dumps(_point(options.point, options.table)))
         return
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in options.only}
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in options.only}
     for turn in range(options.repeats):
         for name in options.only:
             if turn == 0 or name not in ONCE:
-                found[name].append(apart("benchmarks.evaluation", str(options.table), "--point", name))
-    content = {"about": {"python": platform.python_version(), "cores": os.cpu_count()}, "runs": found}
+                runs[name].append(apart("benchmarks.evaluation", str(options.table), "--point", name))
+    content = {"about": {"python": platform.python_version(), "cores": os.cpu_count()}, "runs": runs}
     if options.out is not None:
         options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(draw(found))
+    print(draw(runs))
 
 
-def draw(found: dict[str, list[dict[str, float]]]) -> str:
+def draw(content: dict[str, list[dict[str, float]]]) -> str:
     """The results as a table, with the ratio to the peer's reports."""
-    medians = {name: statistics.median(run["cpu_s"] for run in runs) for name, runs in found.items() if runs}
+    medians = {name: statistics.median(run["cpu_s"] for run in runs) for name, runs in content.items() if runs}
     peer = sum(medians.get(name, float("nan")) for name in PEERS)
     lines = [
         "| what | CPU seconds, median [least, most] | peak MiB | of the peer's reports |",
         "| --- | --- | --- | --- |",
     ]
-    for name, runs in found.items():
+    for name, runs in content.items():
         seconds = [run["cpu_s"] for run in runs]
         memory = max(run["peak_mib"] for run in runs)
         spread = f"{medians[name]:.2f} [{min(seconds):.2f}, {max(seconds):.2f}]"
@@ -78,10 +78,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def apart(module: str, *arguments: str, threads: int = 1, limit_s: float | None = None) -> dict[str, Any]:
     """The JSON that a module prints last, in a process of its own, which is stopped after so many seconds."""
-    command, held = [sys.executable, "-m", module, *arguments], held_to(threads)
-    done = subprocess.run(command, env=held, stdout=subprocess.PIPE, text=True, check=True, timeout=limit_s)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    command, environment = [sys.executable, "-m", module, *arguments], held_to(threads)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=limit_s)
+    runs: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return runs
 
 
 def held_to(threads: int) -> dict[str, str]:
@@ -96,8 +96,10 @@ def _point(name: str, table: Path) -> dict[str, float]:
 def half_right(train: pd.DataFrame) -> pd.DataFrame:
     """As many rows as train, drawn from it, with every other column shuffled."""
     rng = np.random.default_rng(1)
-    made = train.iloc[rng.integers(len(train), size=len(train))].reset_index(drop=True)
-    return made.assign(**{name: made[name].to_numpy()[rng.permutation(len(made))] for name in made.columns[::2]})
+    resampled = train.iloc[rng.integers(len(train), size=len(train))].reset_index(drop=True)
+    return resampled.assign(
+        **{name: resampled[name].to_numpy()[rng.permutation(len(resampled))] for name in resampled.columns[::2]}
+    )
 
 
 def _ours(*starts: str) -> Callable[[Adult], Callable[[], object]]:

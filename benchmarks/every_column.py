@@ -50,8 +50,8 @@ def _measured(table: pd.DataFrame, schema: Schema, seed: int) -> Iterator[tuple[
     offered = {"fresh": fresh, "half shuffled": pd.concat([spoiled, fresh.iloc[n // 2 :]], ignore_index=True),
                "shuffled": shuffle_columns(fresh, rng)}  # fmt: skip
     for kind, synthetic in offered.items():
-        found = columns.measure(real.beside(synthetic)).estimates
-        yield kind, [f"{number:.2f}" for one in found for number in (one.value, one.reference or 0.0)]
+        estimates = columns.measure(real.beside(synthetic)).estimates
+        yield kind, [f"{number:.2f}" for each in estimates for number in (each.value, each.reference or 0.0)]
 
 
 if __name__ == "__main__":

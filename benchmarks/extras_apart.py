@@ -28,8 +28,8 @@ def main(root: Path) -> int:
 
 def without(root: Path, gone: tuple[str, ...]) -> int:
     """The exit code of `use_core` where some extras are not there; what it printed follows if it failed."""
-    with tempfile.TemporaryDirectory() as made:
-        home = Path(made)
+    with tempfile.TemporaryDirectory() as synthetic:
+        home = Path(synthetic)
         for package in PACKAGES:
             (home / package).symlink_to(root / package)
         (home / EXTRAS).mkdir(parents=True)
@@ -39,10 +39,15 @@ def without(root: Path, gone: tuple[str, ...]) -> int:
                     (home / folder / path.name).symlink_to(path)
         command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--core"]
         done = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": made}, cwd=made, capture_output=True, text=True, check=False
+            command,
+            env={**os.environ, "PYTHONPATH": synthetic},
+            cwd=synthetic,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-    said = "the core works" if done.returncode == 0 else f"the core fails\n{done.stdout}{done.stderr}"
-    print(f"without {', '.join(gone)}: {said}", flush=True)
+    words = "the core works" if done.returncode == 0 else f"the core fails\n{done.stdout}{done.stderr}"
+    print(f"without {', '.join(gone)}: {words}", flush=True)
     return min(done.returncode, 1)
 
 
@@ -66,10 +71,12 @@ def use_core() -> None:
     public = synth.declare_schema(schema, n_units=N)
     models = (synth.fit(train, schema, "trees"), synth.fit(train, public, "mst", epsilon=1.0))
     tables = {model.name: model.sample(N, seed=0) for model in models}
-    found = evaluate.evaluate(train, tables, holdout=holdout, schema=schema, seed=0)
-    verdicts = evaluate.judge(found, evaluate.load_policy("internal"))
-    page = reports.render_html(found, verdicts=verdicts)
-    broken = [one for candidate in found.candidates for one in candidate.failures if one.reason == "failed"]
+    evaluation = evaluate.evaluate(train, tables, holdout=holdout, schema=schema, seed=0)
+    verdicts = evaluate.judge(evaluation, evaluate.load_policy("internal"))
+    page = reports.render_html(evaluation, verdicts=verdicts)
+    broken = [
+        failure for candidate in evaluation.candidates for failure in candidate.failures if failure.reason == "failed"
+    ]
     if broken or "</html>" not in page or not app.registered_commands:
         sys.exit(f"the core is broken: {broken}")
 
@@ -77,9 +84,9 @@ def use_core() -> None:
 def modules() -> Iterator[str]:
     """Every module of the core by name."""
     for package in (*PACKAGES, "understudy"):
-        for found in pkgutil.walk_packages([package], f"{package}."):
-            if not found.name.startswith("understudy.extras") and not found.name.endswith("__main__"):
-                yield found.name
+        for evaluation in pkgutil.walk_packages([package], f"{package}."):
+            if not evaluation.name.startswith("understudy.extras") and not evaluation.name.endswith("__main__"):
+                yield evaluation.name
 
 
 if __name__ == "__main__":

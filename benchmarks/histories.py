@@ -117,15 +117,19 @@ def _halves(rows: pd.DataFrame, schema: Schema, seed: int) -> tuple[pd.DataFrame
 def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema, seed: int) -> dict[str, Any]:
     """The figures of one run, and the processor seconds of its fit and sample."""
     started = time.process_time()
-    made = _made(run, train, fresh, schema, seed)
+    synthetic = _made(run, train, fresh, schema, seed)
     seconds = time.process_time() - started
     half = np.random.default_rng(seed).permutation(np.unique(fresh[schema.entity]))
-    held = fresh[schema.entity].isin(half[: len(half) // 2]) if run == "fresh" else np.ones(len(fresh), dtype=bool)
-    made = fresh[~held].reset_index(drop=True) if run == "fresh" else made
+    is_holdout = (
+        fresh[schema.entity].isin(half[: len(half) // 2]) if run == "fresh" else np.ones(len(fresh), dtype=bool)
+    )
+    synthetic = fresh[~is_holdout].reset_index(drop=True) if run == "fresh" else synthetic
     open_units = schema.model_copy(update={"n_units": None})
-    tables = Tables.prepare(train, fresh[held].reset_index(drop=True), made, open_units, seed=seed, outside="clamp")
+    tables = Tables.prepare(
+        train, fresh[is_holdout].reset_index(drop=True), synthetic, open_units, seed=seed, outside="clamp"
+    )
     of_histories = fidelity.measure(tables)
-    found, samples = of_histories.estimates, HistorySamples.of(tables)
+    runs, samples = of_histories.estimates, HistorySamples.of(tables)
     gaps = None if schema.columns[str(schema.order)].is_identifier else fidelity.gap_distance(samples)
     distances = {"lengths": fidelity.length_distance(samples), "gaps": gaps}
     figures = {f"histories.{name}": float(each.replicates[SYNTHETIC, 0]) for name, each in distances.items() if each}
@@ -133,7 +137,7 @@ def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema
     figures |= {"histories.lag.mean": statistics.mean(abs(a - b) for a, b in lags.values())} if lags else {}
     steps = of_histories.figures["histories"]["transitions"]
     figures["histories.transitions.mean"] = statistics.mean(column["tvd"] for column in steps)
-    figures |= {each.measure: each.value for each in found}
+    figures |= {each.measure: each.value for each in runs}
     for name, columns in (("constants", schema.constant_in_entity), ("nondecreasing", schema.nondecreasing_in_entity)):
         each = samples.others[SYNTHETIC]
         broken = [fidelity.count_broken(each, column, schema) / each.n_histories for column in columns]
@@ -190,8 +194,8 @@ def _par(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
     some = pd.unique(train[schema.entity])[:PAR_ENTITIES]
     rows = train[train[schema.entity].isin(some)].copy()
-    found = histories_of(conform(rows, schema, outside="clamp"), schema)
-    rows = rows.iloc[found.rows].reset_index(drop=True)
+    runs = histories_of(conform(rows, schema, outside="clamp"), schema)
+    rows = rows.iloc[runs.rows].reset_index(drop=True)
     rows[schema.entity] = rows[schema.entity].astype(str)
     for name in rows.select_dtypes("datetime"):
         rows[name] = rows[name].astype("datetime64[ns]")  # it takes microseconds for nanoseconds
@@ -206,14 +210,14 @@ def _par(train: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         warnings.simplefilter("ignore")
         synthesizer = PARSynthesizer(metadata, context_columns=constant, cuda=False)
         synthesizer.fit({"rows": rows[kept]})
-        made = synthesizer.sample_sequences(len(some))
-    made = made["rows"] if isinstance(made, dict) else made
+        synthetic = synthesizer.sample_sequences(len(some))
+    synthetic = synthetic["rows"] if isinstance(synthetic, dict) else synthetic
     if schema.order not in kept:  # an identifier: rows follow each other as they were drawn
-        made[schema.order] = np.arange(1, len(made) + 1)
+        synthetic[schema.order] = np.arange(1, len(synthetic) + 1)
     for name in schema.kept:
-        if name not in made:
-            made[name] = None
-    kept_as_read: pd.DataFrame = made[list(schema.kept)]
+        if name not in synthetic:
+            synthetic[name] = None
+    kept_as_read: pd.DataFrame = synthetic[list(schema.kept)]
     return kept_as_read
 
 
@@ -223,9 +227,9 @@ def drawn(done: Sequence[dict[str, Any]]) -> str:
     for table in dict.fromkeys(each["table"] for each in done):
         lines += [f"{table}:", " | ".join(["", *SHOWN.values()])]
         for run in RUNS:
-            found = [each for each in done if (each["table"], each["run"]) == (table, run)]
-            cells = [_cell([each[name] for each in found if name in each]) for name in SHOWN]
-            lines += [" | ".join([run, *cells])] if found else []
+            runs = [each for each in done if (each["table"], each["run"]) == (table, run)]
+            cells = [_cell([each[name] for each in runs if name in each]) for name in SHOWN]
+            lines += [" | ".join([run, *cells])] if runs else []
         lines.append("")
     return "\n".join(lines)
 

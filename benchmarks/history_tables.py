@@ -31,9 +31,9 @@ def patients(n: int, seed: int = 0) -> pd.DataFrame:
         state, value = int(rng.integers(1, 4)), level + rng.normal(0, 0.5)
         day = first = int(rng.integers(0, 500))
         age = int(rng.integers(20, 70))
-        for place in range(1 + rng.geometric(0.3)):
+        for position in range(1 + rng.geometric(0.3)):
             rows.append(
-                (number, sex, day, STATES[state], round(float(value), 2), age + (day - first) // 365, place + 1)
+                (number, sex, day, STATES[state], round(float(value), 2), age + (day - first) // 365, position + 1)
             )
             if state == 0:
                 break

@@ -72,20 +72,20 @@ def files(root: Path, packages: Sequence[str]) -> Iterator[Path]:
 
 def crowds(paths: Mapping[Path, str]) -> Mapping[Path, int]:
     """Modules of each folder, without its `__init__`."""
-    found: dict[Path, int] = defaultdict(int)
+    counts: dict[Path, int] = defaultdict(int)
     for path in paths:
-        found[path.parent] += path.stem != "__init__"
-    return found
+        counts[path.parent] += path.stem != "__init__"
+    return counts
 
 
 def classes(trees: Mapping[Path, ast.Module]) -> Mapping[str, list[str]]:
     """The files of each public class by its name."""
-    found: dict[str, list[str]] = defaultdict(list)
+    counts: dict[str, list[str]] = defaultdict(list)
     for path, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(str(path))
-    return found
+                counts[node.name].append(str(path))
+    return counts
 
 
 def lone(root: Path, trees: Mapping[Path, ast.Module]) -> list[Path]:
@@ -99,8 +99,8 @@ def lone(root: Path, trees: Mapping[Path, ast.Module]) -> list[Path]:
                     importers[target].add(path)
     return [
         target
-        for target, found in importers.items()
-        if target.stem != "__init__" and len(found) == 1 and next(iter(found)).parent == target.parent
+        for target, counts in importers.items()
+        if target.stem != "__init__" and len(counts) == 1 and next(iter(counts)).parent == target.parent
     ]
 
 
@@ -123,8 +123,8 @@ def open_types(path: Path) -> int:
     """Fields and arguments of a file whose type is `Mapping[str, Any]`."""
     if not path.exists():
         return 0
-    found = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.AnnAssign)]
-    return sum("Mapping[str, Any]" in ast.unparse(node.annotation) for node in found)
+    counts = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.AnnAssign)]
+    return sum("Mapping[str, Any]" in ast.unparse(node.annotation) for node in counts)
 
 
 if __name__ == "__main__":

@@ -201,14 +201,14 @@ def mixed(
     rows: pd.DataFrame, others: pd.DataFrame, share: np.ndarray, sides: Sides, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Numbers of many values so far on the way to the others', cells of other columns of either row."""
-    made = rows.copy()
+    changed = rows.copy()
     for name in rows.columns:
         if name in numbers(sides.train, COARSE):
             moved = rows[name] + share * (others[name] - rows[name])
-            made[name] = moved.round(decimals(sides.train[name])).fillna(rows[name])
+            changed[name] = moved.round(decimals(sides.train[name])).fillna(rows[name])
         else:
-            made[name] = rows[name].where(rng.random(len(rows)) >= share, others[name])
-    return made
+            changed[name] = rows[name].where(rng.random(len(rows)) >= share, others[name])
+    return changed
 
 
 def values_kept(sides: Sides, rng: np.random.Generator, n: int = 1) -> pd.DataFrame | str:
@@ -278,7 +278,7 @@ def neighbors(rows: pd.DataFrame, train: pd.DataFrame, k: int) -> np.ndarray:
 
 
 def _leaf_draws(
-    before: pd.DataFrame, column: pd.Series, made: pd.DataFrame, leaf: int, rng: np.random.Generator
+    before: pd.DataFrame, column: pd.Series, changed: pd.DataFrame, leaf: int, rng: np.random.Generator
 ) -> np.ndarray:
     """For each row that was made so far, a training row from the same leaf of a tree that explains the column."""
     from sklearn.tree import DecisionTreeRegressor
@@ -287,7 +287,7 @@ def _leaf_draws(
     of_train = tree.fit(before.to_numpy(), column.to_numpy()).apply(before.to_numpy())
     order = np.argsort(of_train, kind="stable")
     leaves, first, sizes = np.unique(of_train[order], return_index=True, return_counts=True)
-    positions = np.searchsorted(leaves, tree.apply(made.to_numpy()))
+    positions = np.searchsorted(leaves, tree.apply(changed.to_numpy()))
     return np.asarray(order[first[positions] + rng.integers(sizes[positions])])
 
 

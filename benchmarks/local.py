@@ -20,6 +20,7 @@ import pandas as pd
 
 import synth
 from benchmarks.adult_table import Adult, read_adult
+from benchmarks.runs import keep, read_kept
 from benchmarks.scoring import Scorer
 from synth.schema import build_schema
 from understudy.extras.local.oracles import DirectEncoding, UnaryEncoding
@@ -56,14 +57,14 @@ print(json.dumps(found))
 
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
-    found: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
-    known = {_key(one) for one in found}
+    runs: list[dict[str, Any]] = read_kept(options.out, [])
+    known = {_key(run) for run in runs}
     for task, do in _tasks(options):
         if _key(task) not in known:
-            found.append({**task, **do()})
-            print(json.dumps(found[-1]), file=sys.stderr)
-            options.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(_drawn(found))
+            runs.append({**task, **do()})
+            print(json.dumps(runs[-1]), file=sys.stderr)
+            keep(options.out, runs)
+    print(_drawn(runs))
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -76,8 +77,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _key(one: dict[str, Any]) -> tuple[Any, ...]:
-    return one["of"], one["name"], one["epsilon"], one["seed"]
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    return run["of"], run["name"], run["epsilon"], run["seed"]
 
 
 def _tasks(options: argparse.Namespace) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -125,11 +126,11 @@ def simulated(n: int, epsilon: float, repeats: int) -> dict[str, Any]:
     for _ in range(repeats):
         known = _asked(survey, codes, n)
         squares, inside = [], []
-        for place, true in enumerate(truths):
-            low, high = known.intervals(place)
-            held = true > 0
-            squares.append((((known.shares(place) - true) / known.deviations(place, true)) ** 2)[held])
-            inside.append(((low <= true) & (true <= high))[held])
+        for position, true in enumerate(truths):
+            low, high = known.intervals(position)
+            present = true > 0
+            squares.append((((known.shares(position) - true) / known.deviations(position, true)) ** 2)[present])
+            inside.append(((low <= true) & (true <= high))[present])
         ratios.append(float(np.concatenate(squares).mean()))
         covered.append(float(np.concatenate(inside).mean()))
     seconds = (time.perf_counter() - started) / repeats
@@ -163,22 +164,22 @@ def _peer(python: Path, epsilon: float) -> dict[str, Any]:
     true = np.bincount(cells, minlength=k) / n
     asked = {"cells": cells.tolist(), "k": k, "epsilon": epsilon, "repeats": repeats}
     ran = subprocess.run([str(python), "-c", PEER], input=json.dumps(asked), capture_output=True, text=True, check=True)
-    made: dict[str, Any] = {}
+    frequencies: dict[str, Any] = {}
     for oracle in (DirectEncoding(k, epsilon), UnaryEncoding(k, epsilon)):
         ours = np.array([oracle.counts(oracle.support(cells), n) / n for _ in range(repeats)])
         theirs = np.array(json.loads(ran.stdout)[oracle.mechanism])
-        made[oracle.mechanism] = {
+        frequencies[oracle.mechanism] = {
             "predicted": float(np.sqrt(oracle.variance(true, n).mean())),
             "ours": float(np.sqrt(((ours - true) ** 2).mean())),
             "theirs": float(np.sqrt(((theirs - true) ** 2).mean())),
         }
-    return made
+    return frequencies
 
 
-def _drawn(found: Sequence[dict[str, Any]]) -> str:
+def _drawn(results: Sequence[dict[str, Any]]) -> str:
     """The tables of the manual."""
     lines = ["| epsilon | generator | columns | pairs | seconds |", "| ---: | --- | ---: | ---: | ---: |"]
-    frame = pd.DataFrame([one for one in found if one["of"] == "adult"])
+    frame = pd.DataFrame([run for run in results if run["of"] == "adult"])
     for epsilon in EPSILONS:
         for name in SETTINGS:
             runs = frame[(frame["epsilon"] == epsilon) & (frame["name"] == name)] if len(frame) else frame
@@ -190,18 +191,18 @@ def _drawn(found: Sequence[dict[str, Any]]) -> str:
         "| ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
     lines += [
-        f"| {one['epsilon']:g} | {one['ratio']:.3f} ± {one['ratio_error']:.3f} | {one['covered']:.3f} ± "
-        f"{one['covered_error']:.3f} | {one['seconds']:.0f} |"
-        for one in found
-        if one["of"] == "simulation"
+        f"| {run['epsilon']:g} | {run['ratio']:.3f} ± {run['ratio_error']:.3f} | {run['covered']:.3f} ± "
+        f"{run['covered_error']:.3f} | {run['seconds']:.0f} |"
+        for run in results
+        if run["of"] == "simulation"
     ]
-    for one in found:
-        if one["of"] == "peer":
+    for run in results:
+        if run["of"] == "peer":
             for mechanism in (DirectEncoding.mechanism, UnaryEncoding.mechanism):
-                errors = one[mechanism]
+                errors = run[mechanism]
                 lines.append(
-                    f"\n{mechanism}, epsilon {one['epsilon']:g}: root mean squared error {errors['ours']:.4f}, "
-                    f"predicted {errors['predicted']:.4f}, {one['name']} {errors['theirs']:.4f}"
+                    f"\n{mechanism}, epsilon {run['epsilon']:g}: root mean squared error {errors['ours']:.4f}, "
+                    f"predicted {errors['predicted']:.4f}, {run['name']} {errors['theirs']:.4f}"
                 )
     return "\n".join(lines)
 

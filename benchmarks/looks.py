@@ -43,24 +43,24 @@ def looks(real: pd.DataFrame, synthetic: pd.DataFrame) -> Looks:
     columns = {name: _numbers(real[name]) for name in real.columns}
     columns = {name: values for name, values in columns.items() if len(np.unique(values[~np.isnan(values)])) > MANY}
     others = {name: _numbers(synthetic[name]) for name in columns}
-    found: dict[str, list[tuple[float, float, str]]] = {key: [] for key in ("tail", "std", "spikes", "steps")}
+    measured: dict[str, list[tuple[float, float, str]]] = {key: [] for key in ("tail", "std", "spikes", "steps")}
     for name, values in columns.items():
-        one, other = values[~np.isnan(values)], others[name][~np.isnan(others[name])]
+        each, other = values[~np.isnan(values)], others[name][~np.isnan(others[name])]
         if len(other) < 2:
             continue
-        low, high = np.quantile(one, [TAIL, 1 - TAIL])
+        low, high = np.quantile(each, [TAIL, 1 - TAIL])
         tail = max(float((other > high).mean()), float((other < low).mean()))
-        found["tail"].append((tail, tail, name))
-        ratio = float(other.std() / one.std())
-        found["std"].append((abs(np.log(max(ratio, 1e-9))), ratio, name))
-        spikes = _spikes(one, other)
-        found["spikes"] += [(1 - spikes, spikes, name)] if spikes is not None else []
-        steps = _steps(one, other)
-        found["steps"] += [(1 - steps, steps, name)] if steps is not None else []
-    worst = {key: max(entries) for key, entries in found.items() if entries}
+        measured["tail"].append((tail, tail, name))
+        ratio = float(other.std() / each.std())
+        measured["std"].append((abs(np.log(max(ratio, 1e-9))), ratio, name))
+        spikes = _spikes(each, other)
+        measured["spikes"] += [(1 - spikes, spikes, name)] if spikes is not None else []
+        steps = _steps(each, other)
+        measured["steps"] += [(1 - steps, steps, name)] if steps is not None else []
+    worst = {key: max(entries) for key, entries in measured.items() if entries}
     correlation = _correlation(columns, others)
     return Looks(
-        **{key: worst[key][1] if key in worst else float("nan") for key in found},
+        **{key: worst[key][1] if key in worst else float("nan") for key in measured},
         correlation=correlation[0],
         worst={key: entry[2] for key, entry in worst.items()} | {"correlation": correlation[1]},
     )
@@ -70,21 +70,21 @@ def _numbers(series: pd.Series) -> np.ndarray:
     return pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _spikes(one: np.ndarray, other: np.ndarray) -> float | None:
-    values, counts = np.unique(one, return_counts=True)
-    shares = counts / len(one)
+def _spikes(real: np.ndarray, other: np.ndarray) -> float | None:
+    values, counts = np.unique(real, return_counts=True)
+    shares = counts / len(real)
     frequent = (shares >= FREQUENT) & (counts >= LEAST_ROWS)
     if not frequent.any():
         return None
-    held = np.array([np.mean(other == value) for value in values[frequent]])
-    return float(np.minimum(held, shares[frequent]).sum() / shares[frequent].sum())
+    exists = np.array([np.mean(other == value) for value in values[frequent]])
+    return float(np.minimum(exists, shares[frequent]).sum() / shares[frequent].sum())
 
 
-def _steps(one: np.ndarray, other: np.ndarray) -> float | None:
+def _steps(real: np.ndarray, other: np.ndarray) -> float | None:
     """Of the coarsest step that most real values but 0 are multiples of; `None` where there is no such step."""
-    one, other = one[one != 0], other[other != 0]
-    for step in STEPS if len(one) else ():
-        share = _on(one, step)
+    real, other = real[real != 0], other[other != 0]
+    for step in STEPS if len(real) else ():
+        share = _on(real, step)
         if share >= STEPPED:
             return _on(other, step) / share if len(other) else 0.0
     return None

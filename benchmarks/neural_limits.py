@@ -98,14 +98,14 @@ def overhead_point(point: Point, adult: Adult) -> dict[str, Any]:
     from synth.neural.training import device_of
 
     device = device_of(point.device)
-    made = {way: private_step(adult, way, device) for way in ("private", "opacus", "plain")}
-    times: dict[str, list[float]] = {way: [] for way in made}
-    for step in made.values():
+    steps = {way: private_step(adult, way, device) for way in ("private", "opacus", "plain")}
+    times: dict[str, list[float]] = {way: [] for way in steps}
+    for step in steps.values():
         _seconds(step, 2)  # first calls
     for _ in range(N_ROUNDS):
-        for way, step in made.items():
+        for way, step in steps.items():
             times[way].append(_busy_seconds(step, N_STEPS, device) / N_STEPS)
-    return {"scores": {f"{way}_ms": 1e3 * median(found) for way, found in times.items()}}
+    return {"scores": {f"{way}_ms": 1e3 * median(gradients) for way, gradients in times.items()}}
 
 
 def private_step(adult: Adult, way: str, device: Any) -> Callable[[], None]:
@@ -123,7 +123,8 @@ def private_step(adult: Adult, way: str, device: Any) -> Callable[[], None]:
     encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))
     layout, n_steps, rate = encoding.layout, 10_000, PrivateTvae.usual_rate
     one_way = [
-        np.bincount(codes, minlength=n).astype(float) for codes, n in zip(encoded.codes.T, layout.sizes, strict=True)
+        np.bincount(encoded.codes[:, position], minlength=size).astype(float)
+        for position, size in enumerate(layout.sizes)
     ]
     spec = PrivateTvaeSpec(backend="opacus" if way == "opacus" else "exact")
     units = UnitIndex.of(encoded)
@@ -140,8 +141,8 @@ def _unclipped(parameters: list[Any]) -> Callable[..., Any]:
     import torch
 
     def sums(losses: Callable[[], Any], n_units: int, max_grad_norm: float) -> Any:
-        found = torch.autograd.grad(losses().sum(), parameters)
-        return torch.cat([gradient.flatten().double() for gradient in found])
+        gradients = torch.autograd.grad(losses().sum(), parameters)
+        return torch.cat([gradient.flatten().double() for gradient in gradients])
 
     return sums
 

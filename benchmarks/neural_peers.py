@@ -36,13 +36,13 @@ MOST_TIMES = 7
 def peer_point(point: Point, adult: Adult) -> dict[str, Any]:
     """One fit of a private peer in its own environment, scored, with what its steps really cost."""
     assert point.epsilon is not None
-    made = run_peer(point.generator, adult, (point.epsilon, DELTA), point.seed, point.limit_s)
-    if made.synthetic is None:
-        return {"failure": made.failure}
+    run = run_peer(point.generator, adult, (point.epsilon, DELTA), point.seed, point.limit_s)
+    if run.synthetic is None:
+        return {"failure": run.failure}
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    scores = {**made.facts, **real_epsilon(made.facts), "peak_mib": peak, **scored(adult, made.synthetic)}
-    times = {"fit_s": made.fit_s, "fit_cpu_s": made.fit_cpu_s, "sample_s": made.sample_s}
-    return {**times, "scores": scores, "versions": made.versions}
+    scores = {**run.facts, **real_epsilon(run.facts), "peak_mib": peak, **scored(adult, run.synthetic)}
+    times = {"fit_s": run.fit_s, "fit_cpu_s": run.fit_cpu_s, "sample_s": run.sample_s}
+    return {**times, "scores": scores, "versions": run.versions}
 
 
 def real_epsilon(facts: Mapping[str, float]) -> dict[str, float]:
@@ -65,7 +65,7 @@ def real_epsilon(facts: Mapping[str, float]) -> dict[str, float]:
     if repeats:
         shares = [float(binom.pmf(n, int(facts["batch_size"]), 1 / facts["n_rows"])) for n in range(MOST_TIMES)]
         samplings["repeats_epsilon"] = [*shares, max(0.0, 1 - sum(shares))]
-    found = {}
+    result = {}
     for name, shares_of_times in samplings.items():
         step = from_mixture_gaussian_mechanism(
             facts["noise_multiplier"],
@@ -73,5 +73,5 @@ def real_epsilon(facts: Mapping[str, float]) -> dict[str, float]:
             shares_of_times,
             value_discretization_interval=2e-4,
         )
-        found[name] = float(step.self_compose(int(facts["steps"])).get_epsilon_for_delta(DELTA))
-    return found
+        result[name] = float(step.self_compose(int(facts["steps"])).get_epsilon_for_delta(DELTA))
+    return result

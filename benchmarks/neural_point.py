@@ -44,8 +44,8 @@ class Point:
     @property
     def name(self) -> str:
         """The same for repeats of a point, whatever their seed and epsilon."""
-        said = {"epochs": self.epochs, "rows": self.rows, "threads": self.threads}
-        counts = [f"{n} {what}" for what, n in said.items() if n]
+        options = {"epochs": self.epochs, "rows": self.rows, "threads": self.threads}
+        counts = [f"{n} {what}" for what, n in options.items() if n]
         asked = [self.backend] * bool(self.backend) + [f"on {self.device}"] * (self.device != "auto")
         return ", ".join([f"{self.task} {self.generator}".strip(), *counts, *asked])
 

@@ -53,11 +53,11 @@ def _of(results: Results, task: str) -> list[Run]:
 
 def _groups(results: Results, task: str) -> dict[tuple[str, float | None], list[Run]]:
     """The runs of a task that did not fail, by what is the same but for the seed."""
-    found: dict[tuple[str, float | None], list[Run]] = {}
+    groups: dict[tuple[str, float | None], list[Run]] = {}
     for run in _of(results, task):
         if run.failure is None:
-            found.setdefault((run.name.removeprefix(f"{task} "), run.epsilon), []).append(run)
-    return found
+            groups.setdefault((run.name.removeprefix(f"{task} "), run.epsilon), []).append(run)
+    return groups
 
 
 def _timed(results: Results) -> list[Row]:
@@ -100,9 +100,9 @@ def _work(results: Results) -> list[Row]:
 def _quality(results: Results) -> Iterator[Row]:
     for (name, epsilon), runs in _groups(results, "quality").items():
         noise = f"{runs[0].scores['noise_multiplier']:.2f}" if "noise_multiplier" in runs[0].scores else ""
-        said = "none" if epsilon is None else f"{epsilon:g}"
+        words = "none" if epsilon is None else f"{epsilon:g}"
         figures = (_spread(runs, _score(figure), 3) for figure in QUALITY)
-        yield (name, said, str(len(runs)), noise, f"{_median(runs, _cpu):.0f}", *figures)
+        yield (name, words, str(len(runs)), noise, f"{_median(runs, _cpu):.0f}", *figures)
 
 
 def _overhead(results: Results) -> list[Row]:
@@ -137,9 +137,9 @@ def _median(runs: Sequence[Run], value: Callable[[Run], float]) -> float:
 
 
 def _spread(runs: Sequence[Run], value: Callable[[Run], float], digits: int) -> str:
-    found = sorted(value(run) for run in runs)
-    span = f" [{found[0]:.{digits}f}, {found[-1]:.{digits}f}]" if len(found) > 1 else ""
-    return f"{median(found):.{digits}f}{span}"
+    groups = sorted(value(run) for run in runs)
+    span = f" [{groups[0]:.{digits}f}, {groups[-1]:.{digits}f}]" if len(groups) > 1 else ""
+    return f"{median(groups):.{digits}f}{span}"
 
 
 def _wall(run: Run) -> float:

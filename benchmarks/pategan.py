@@ -7,7 +7,6 @@ it is done, and what the file holds is not done again. Without FOLDER the tables
 """
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -19,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 import synth
+from benchmarks.runs import keep, read_kept
 from benchmarks.scoring import Scorer
 from evaluate.tables import Tables
 from evaluate.utility.study import Study, study_of
@@ -38,12 +38,12 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--tables", nargs="+", default=list(TARGETS), choices=TARGETS, help="unless said, both")
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
-    runs: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    runs: dict[str, Any] = read_kept(options.out, {})
     for name in options.tables if options.folder is not None else ():
         for key, point in _points(name):
             if key not in runs:
                 runs[key] = point | _measured(options.folder / f"{name}.csv.gz", point)
-                options.out.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
+                keep(options.out, runs)
                 print(key, runs[key], file=sys.stderr, flush=True)
     print("\n".join(_drawn(list(runs.values()))))
 
@@ -66,10 +66,10 @@ def _measured(path: Path, point: Mapping[str, Any]) -> dict[str, float]:
     synthetic = model.sample(len(train), seed=point["seed"])
     names = [name for name in schema.learned if name in synthetic.columns]
     scorer = Scorer(train[names], test[names], TARGETS[point["table"]])
-    made = synthetic[names]
+    drawn = synthetic[names]
     return {
-        "tv1": scorer.tv(made, 1), "tv2": scorer.tv(made, 2), "tstr": scorer.tstr(made),
-        "linear": scorer.linear_tstr(made), "cpu_s": seconds,
+        "tv1": scorer.tv(drawn, 1), "tv2": scorer.tv(drawn, 2), "tstr": scorer.tstr(drawn),
+        "linear": scorer.linear_tstr(drawn), "cpu_s": seconds,
     }  # fmt: skip
 
 

@@ -98,8 +98,8 @@ def run_peer(name: str, adult: Adult, privacy: tuple[float, float], seed: int, l
     if not python.exists():
         return PeerRun(failure=NOT_INSTALLED)
     codes, (epsilon, delta) = Codes(adult.binned), privacy
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as position:
+        folder = Path(position)
         codes.encode(adult.train).to_csv(folder / "train.csv", index=False)
         task = {"mechanism": mechanism, "sizes": codes.sizes, "epsilon": epsilon, "delta": delta, "seed": seed}
         task |= {"rho": rho_within(epsilon, delta), "model_mb": MODEL_MB}
@@ -134,8 +134,8 @@ def run_table_peer(
     if not peer.python.exists():
         return PeerRun(failure=f"{name} is {NOT_INSTALLED}")
     columns = {learned: schema.columns[learned] for learned in schema.learned}
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as position:
+        folder = Path(position)
         _with_iso_times(train, schema).to_csv(folder / "train.csv", index=False)
         facts = {learned: column.model_dump(mode="json") for learned, column in columns.items()}
         (folder / "task.json").write_text(json.dumps({"columns": facts, "seed": seed, **privacy}))

@@ -7,10 +7,7 @@ holds stay. ``python -m benchmarks.privacy --out privacy.json`` only draws the t
 """
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +20,7 @@ from benchmarks.evaluation import LARGE_ROWS, apart, held_to
 from benchmarks.peer import ENVIRONMENTS, HERE, run_script
 from benchmarks.privacy_drawing import OURS, draw
 from benchmarks.privacy_tables import TABLES
-from benchmarks.runs import NOT_INSTALLED
+from benchmarks.runs import NOT_INSTALLED, about, keep, read_kept
 
 STEP = "benchmarks.privacy_point"
 PEERS: Mapping[str, tuple[str, str]] = {
@@ -38,12 +35,11 @@ N_COLUMNS = 3
 
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {}
+    content: dict[str, Any] = read_kept(options.out, {})
     for part in options.only if options.table is not None else ():
-        content |= {"about": _about(), part: PARTS[part](options)}
-        if options.out is not None:
-            options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        versions = {name: metadata.version(name) for name in ("numpy", "pandas", "scikit-learn", "scipy")}
+        content |= {"about": about(versions=versions), part: PARTS[part](options)}
+        keep(options.out, content)
     print(draw(content))
 
 
@@ -62,38 +58,38 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _cost(options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Ours and theirs in turn, so that a busier hour slows all."""
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in (OURS, *PEERS)}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in (OURS, *PEERS)}
     with _folder(options, {"table": "honest", "n_attacks": options.attacks}) as folder:
         for _ in range(options.repeats):
-            for name, threads in ((name, threads) for name in found for threads in (1, 2)):
+            for name, threads in ((name, threads) for name in runs for threads in (1, 2)):
                 if name == OURS:
                     run = apart(STEP, "ours", str(options.table), str(folder), threads=threads)
                 else:
                     library, do = PEERS[name]
                     run = _peer(folder, library, {"do": do, "threads": threads}, options.limit_s)
-                found[name].append({**run, "threads": threads})
+                runs[name].append({**run, "threads": threads})
                 _say(f"{name}, {threads} threads: {run.get('failure') or round(run['wall_s'], 1)}")
-    return found
+    return runs
 
 
 def _large(options: argparse.Namespace) -> dict[str, Any]:
     """Ours once on many rows."""
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "task.json").write_text(json.dumps({"rows": options.rows}))
-        run = apart(STEP, "large", str(options.table), place, threads=2)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "task.json").write_text(json.dumps({"rows": options.rows}))
+        run = apart(STEP, "large", str(options.table), folder, threads=2)
     return {**run, "rows": options.rows}
 
 
 def _risks(options: argparse.Namespace) -> dict[str, Any]:
     """By table: anonymeter's attacks as it makes them, as we read them, and ours."""
-    found = {}
+    runs = {}
     for table in TABLES:
         with _folder(options, {"table": table, "n_attacks": options.risk_attacks}) as folder:
             steps = ("rewritten", "rates")
-            found[table] = {step: apart(STEP, step, str(options.table), str(folder)) for step in steps}
-            found[table]["theirs"] = _peer(folder, "anonymeter", {"do": "risks", "threads": 1}, options.limit_s)
-        _say(f"risks of {table}: {found[table]['theirs'].get('failure') or 'done'}")
-    return found
+            runs[table] = {step: apart(STEP, step, str(options.table), str(folder)) for step in steps}
+            runs[table]["theirs"] = _peer(folder, "anonymeter", {"do": "risks", "threads": 1}, options.limit_s)
+        _say(f"risks of {table}: {runs[table]['theirs'].get('failure') or 'done'}")
+    return runs
 
 
 PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {"cost": _cost, "large": _large, "risks": _risks}
@@ -102,10 +98,10 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {"cost": _cost, "larg
 @contextmanager
 def _folder(options: argparse.Namespace, task: Mapping[str, Any]) -> Iterator[Path]:
     """A folder with the tables of a task, made elsewhere: a child's peak memory is at least its parent's."""
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "task.json").write_text(json.dumps({**task, "n_columns": N_COLUMNS, "seed": 0}))
-        apart(STEP, "tables", str(options.table), place)
-        yield Path(place)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "task.json").write_text(json.dumps({**task, "n_columns": N_COLUMNS, "seed": 0}))
+        apart(STEP, "tables", str(options.table), folder)
+        yield Path(folder)
 
 
 def _peer(folder: Path, library: str, task: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
@@ -121,12 +117,6 @@ def _peer(folder: Path, library: str, task: Mapping[str, Any], limit_s: float) -
         return {"failure": failure}
     result: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return result
-
-
-def _about() -> dict[str, Any]:
-    versions = {name: metadata.version(name) for name in ("numpy", "pandas", "scikit-learn", "scipy")}
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "versions": versions}
 
 
 def _say(what: str) -> None:

@@ -34,10 +34,10 @@ def draw(content: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _cost(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Sequence[str]]:
+def _cost(costs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Sequence[str]]:
     yield ("what", "CPU s", "s", "peak MiB", "times")
-    ours = _middle(found[OURS], 1, "cpu_s")
-    for name, runs in found.items():
+    ours = _middle(costs[OURS], 1, "cpu_s")
+    for name, runs in costs.items():
         failure = next((run["failure"] for run in runs if "failure" in run), None)
         if failure is not None:
             yield (name, failure, "", "", "")
@@ -56,13 +56,13 @@ def _middle(runs: Sequence[Mapping[str, Any]], threads: int, what: str) -> float
 
 
 def _spread(runs: Sequence[Mapping[str, Any]], threads: int, what: str) -> str:
-    found = _of(runs, threads, what)
-    return f"{median(found):.1f} [{found[0]:.1f}, {found[-1]:.1f}]"
+    values = _of(runs, threads, what)
+    return f"{median(values):.1f} [{values[0]:.1f}, {values[-1]:.1f}]"
 
 
-def _risks(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+def _risks(risks: Mapping[str, Mapping[str, Any]]) -> Iterator[Sequence[str]]:
     yield ("table", "attack", "theirs", "as we read it", "our rates", "our advantage")
-    for table, sides in found.items():
+    for table, sides in risks.items():
         theirs, ours = sides["theirs"].get("attacks", {}), sides["rates"]
         for attack, rewritten in sides["rewritten"]["attacks"].items():
             found_risk = theirs.get(attack, {}).get("risk")
@@ -85,19 +85,19 @@ def our_risk(rates: Mapping[str, float]) -> Risk:
     return risk((rates["attack"] * n_attack, n_attack), (rates["control"] * n_control, n_control))
 
 
-def _agreement(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _agreement(risks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """How often the same predicate counts otherwise, and how far counts of the same targets are apart."""
-    for table, sides in found.items():
+    for table, sides in risks.items():
         if "attacks" not in sides["theirs"]:
             continue
         theirs, mine = sides["theirs"], sides["rewritten"]
         pairs = [
-            (one, other)
+            (each, other)
             for mode, counts in mine["predicates"].items()
             for ours, others in zip(counts, theirs["predicates"][mode], strict=True)
-            for one, other in zip(ours, others, strict=True)
+            for each, other in zip(ours, others, strict=True)
         ]
-        apart = sum(one != other for one, other in pairs)
+        apart = sum(each != other for each, other in pairs)
         names = [name for name in mine["attacks"] if name.startswith(TARGETED)]
         furthest = max(
             abs(mine["attacks"][name][side] - theirs["attacks"][name][side])
@@ -115,16 +115,16 @@ def _agreement(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 def _corrections(table: str, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
     """What the same successes of the control become, and what more different rows of train really give."""
     for mode, factor in theirs.get("factors", {}).items():
-        one = mine["attacks"][mode]
-        counted = one["control_counted"]
+        counts = mine["attacks"][mode]
+        counted = counts["control_counted"]
         yield (
             f"{table}, {mode}: {counted} successes on the control become {counted * factor:.1f} by anonymeter's "
-            f"correction, {one['control']:.1f} by its definition; {one['attack']} on train"
+            f"correction, {counts['control']:.1f} by its definition; {counts['attack']} on train"
         )
 
 
-def _shown(found: Risk) -> str:
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+def _shown(risk: Risk) -> str:
+    return f"{risk.value:.3f} [{risk.low:.3f}, {risk.high:.3f}]"
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> str:

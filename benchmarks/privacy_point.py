@@ -45,7 +45,7 @@ def _tables(adult: Adult, folder: Path) -> dict[str, Any]:
         "multivariate": multivariate(synthetic, task["n_attacks"], task["n_columns"], rng),
     }
     (folder / "predicates.json").write_text(json.dumps(predicates))
-    return {mode: len(found) for mode, found in predicates.items()}
+    return {mode: len(evaluations) for mode, evaluations in predicates.items()}
 
 
 def _rewritten(adult: Adult, folder: Path) -> dict[str, Any]:
@@ -56,15 +56,15 @@ def _rewritten(adult: Adult, folder: Path) -> dict[str, Any]:
     level = Different(tables.train.head(len(tables.holdout)))
     attacks: dict[str, Any] = {}
     for suffix, train in (("", sides[0]), (", equal sizes", level)):
-        for mode, found in predicates.items():
-            attacks[mode + suffix] = _singled_out(train, sides[1], found, task)
+        for mode, evaluations in predicates.items():
+            attacks[mode + suffix] = _singled_out(train, sides[1], evaluations, task)
     targets = [read_csv(folder / f"{name}.csv") for name in ("attacked", "spared")]
     linked = [links(side, tables.synthetic, task["halves"]) for side in targets]
     attacks["linkability"] = _beside(task["n_attacks"], linked)
     for secret in adult.train.columns:
         found_out = [guessed(side, tables.synthetic, secret) for side in targets]
         attacks[f"inference {secret}"] = _beside(task["n_attacks"], found_out)
-    counts = {mode: [side.counts(found).tolist() for side in sides] for mode, found in predicates.items()}
+    counts = {mode: [side.counts(evaluations).tolist() for side in sides] for mode, evaluations in predicates.items()}
     return {"attacks": attacks, "predicates": counts}
 
 
@@ -77,8 +77,8 @@ def _singled_out(
     return {"n_attacks": task["n_attacks"], "attack": counted[0], "control": brought, "control_counted": counted[1]}
 
 
-def _beside(n: int, found: Sequence[tuple[int, float]]) -> dict[str, float]:
-    (attack, attack_drawn), (control, control_drawn) = found
+def _beside(n: int, counts: Sequence[tuple[int, float]]) -> dict[str, float]:
+    (attack, attack_drawn), (control, control_drawn) = counts
     drawn = {"attack_drawn": attack_drawn, "control_drawn": control_drawn}
     return {"n_attacks": n, "attack": attack, "control": control, **drawn}
 
@@ -99,10 +99,10 @@ def _cost(adult: Adult, tables: Three) -> dict[str, Any]:
 
     chosen = [name for name in MODULES if name.startswith(PRIVACY)]
     import_late(chosen)
-    found: list[evaluate.Evaluation] = []
+    evaluations: list[evaluate.Evaluation] = []
     real, asked = (tables.train, tables.synthetic), {"holdout": tables.holdout, "measures": chosen}
-    cost = measured(lambda: found.append(evaluate.evaluate(*real, schema=adult.plain, **asked)))
-    (candidate,) = found[0].candidates
+    cost = measured(lambda: evaluations.append(evaluate.evaluate(*real, schema=adult.plain, **asked)))
+    (candidate,) = evaluations[0].candidates
     failed = [f"{failure.measure}: {failure.message}" for failure in candidate.failures if failure.reason == "failed"]
     return {**cost, "measures_s": dict(candidate.seconds), "failed": failed}
 
@@ -118,24 +118,24 @@ def _rates(adult: Adult, folder: Path) -> dict[str, Any]:
         tables.train, tables.synthetic, holdout=tables.holdout, schema=schema, measures=EXPERIMENTS
     ).candidates
     figures = candidate.figures
-    found = {
+    evaluations = {
         f"{mode}, equal sizes": {**figure, "advantage": _interval(candidate, f"privacy.singling_out.{mode}")}
         for mode, figure in figures["singling_out"].items()
     }
     sides = {frozenset(side) for side in parties}
-    found["linkability"] = next(
-        one for one in figures["linkability"] if {frozenset(one["columns"]), frozenset(one["others"])} == sides
+    evaluations["linkability"] = next(
+        each for each in figures["linkability"] if {frozenset(each["columns"]), frozenset(each["others"])} == sides
     )
-    found |= {f"inference {one['column']}": one for one in figures["inference"]["columns"]}
+    evaluations |= {f"inference {each['column']}": each for each in figures["inference"]["columns"]}
     return {
-        name: {**{key: one[key] for key in RATES}, "attack": one["attack"][0], "control": one["control"][0]}
-        for name, one in found.items()
+        name: {**{key: each[key] for key in RATES}, "attack": each["attack"][0], "control": each["control"][0]}
+        for name, each in evaluations.items()
     }
 
 
 def _interval(candidate: Any, measure: str) -> tuple[float, float, float]:
-    found = candidate.find(measure)
-    return found.value, found.low, found.high
+    evaluations = candidate.find(measure)
+    return evaluations.value, evaluations.low, evaluations.high
 
 
 STEPS: Mapping[str, Callable[[Adult, Path], dict[str, Any]]] = {

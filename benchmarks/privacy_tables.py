@@ -28,11 +28,11 @@ def honest(adult: Adult, n: int, seed: int = 0) -> pd.DataFrame:
 
 def leaking(adult: Adult, seed: int = 0) -> pd.DataFrame:
     """The honest table with one row in twenty replaced by a training row, word for word."""
-    made = honest(adult, len(adult.train), seed)
+    rows = honest(adult, len(adult.train), seed)
     rng = np.random.default_rng(seed)
-    n = round(LEAK * len(made))
+    n = round(LEAK * len(rows))
     copies = adult.train.iloc[rng.choice(len(adult.train), size=n, replace=False)]
-    return _shuffled(pd.concat([made.iloc[n:], copies]), rng)
+    return _shuffled(pd.concat([rows.iloc[n:], copies]), rng)
 
 
 def copied(adult: Adult, seed: int = 0) -> pd.DataFrame:

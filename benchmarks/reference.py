@@ -30,7 +30,7 @@ Json = Mapping[str, Any]
 
 def renewed(page: str) -> str:
     """A page with all that is derived from the code written anew."""
-    return DERIVED.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]().strip()}\n\n{found[3]}", page)
+    return DERIVED.sub(lambda match: f"{match[1]}\n{PARTS[match[2]]().strip()}\n\n{match[3]}", page)
 
 
 def main(root: Path) -> None:
@@ -57,9 +57,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def metrics() -> str:
     """Every metric by the measure that gives it."""
     parts = []
-    for measure, found in groupby(CATALOG.values(), key=lambda metric: metric.by):
+    for measure, schema in groupby(CATALOG.values(), key=lambda metric: metric.by):
         head = ("number", "title", "better", "it says", "in a rule")
-        parts.append(f"## `{measure}`\n\n{table(head, map(_metric, found))}")
+        parts.append(f"## `{measure}`\n\n{table(head, map(_metric, schema))}")
     return "\n\n".join(parts)
 
 
@@ -86,9 +86,11 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[str]:
     example = command.epilog.removeprefix("Example: ")
     yield f"{'#' * len(words)} {' '.join(words)}\n\n{_plain(command.help)}\n\n```sh\n{example}\n```"
     context = typer.Context(command, info_name=" ".join(words))
-    told = [record for one in command.params if (record := one.get_help_record(context)) is not None]
+    told = [record for each in command.params if (record := each.get_help_record(context)) is not None]
     if told:
-        yield table(("argument or option", "meaning"), ((f"`{name}`", " ".join(said.split())) for name, said in told))
+        yield table(
+            ("argument or option", "meaning"), ((f"`{name}`", " ".join(meaning.split())) for name, meaning in told)
+        )
 
 
 def _plain(text: str) -> str:
@@ -114,51 +116,51 @@ def keys(name: str, part: str = "", without: tuple[str, ...] = ()) -> str:
         without: keys that have a section of their own.
     """
     schema = json_schema(name)
-    found = schema["$defs"][part] if part else schema
-    shown = {key: of for key, of in found["properties"].items() if key not in without}
-    return _keys(shown, found.get("required", ()))
+    keys_of = schema["$defs"][part] if part else schema
+    shown = {key: column for key, column in keys_of["properties"].items() if key not in without}
+    return _keys(shown, keys_of.get("required", ()))
 
 
-def _keys(found: Mapping[str, Json], required: Iterable[str]) -> str:
-    rows = (_key(key, of, key in required) for key, of in found.items())
+def _keys(schema: Mapping[str, Json], required: Iterable[str]) -> str:
+    rows = (_key(key, part, key in required) for key, part in schema.items())
     return table(("key", "meaning", "value", "unless said"), rows)
 
 
-def _key(key: str, of: Json, required: bool) -> tuple[str, str, str, str]:
-    default = "required" if required else _told(_toml(of.get("default")))
-    return f"`{key}`", of.get("description", ""), value(of), default
+def _key(key: str, schema: Json, required: bool) -> tuple[str, str, str, str]:
+    default = "required" if required else _told(_toml(schema.get("default")))
+    return f"`{key}`", schema.get("description", ""), value(schema), default
 
 
 def _toml(default: Any) -> Any:
     if isinstance(default, list | tuple):
-        return f"[{', '.join(str(_toml(one)) for one in default)}]" if default else None
+        return f"[{', '.join(str(_toml(each)) for each in default)}]" if default else None
     return f'"{default}"' if isinstance(default, str) else default
 
 
-def value(of: Json) -> str:
+def value(schema: Json) -> str:
     """The values that a JSON Schema allows, in words."""
-    if "anyOf" in of:
-        return " or ".join(dict.fromkeys(value(one) for one in of["anyOf"] if one.get("type") != "null"))
-    if "enum" in of or "const" in of:
-        return " or ".join(f"`{_toml(one)}`" for one in of.get("enum", [of.get("const")]))
-    if "prefixItems" in of:
-        return f"[{', '.join(value(one) for one in of['prefixItems'])}]"
-    if of.get("type") == "array":
-        return f"list of {value(of['items'])}"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(value(each) for each in schema["anyOf"] if each.get("type") != "null"))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{_toml(each)}`" for each in schema.get("enum", [schema.get("const")]))
+    if "prefixItems" in schema:
+        return f"[{', '.join(value(each) for each in schema['prefixItems'])}]"
+    if schema.get("type") == "array":
+        return f"list of {value(schema['items'])}"
     names = {"integer": "integer", "number": "number", "boolean": "true or false", "string": "text"}
     name = {"date": "date", "date-time": "date and time"}.get(
-        of.get("format", ""), names.get(of.get("type", ""), "table")
+        schema.get("format", ""), names.get(schema.get("type", ""), "table")
     )
-    return f"{name}{_limits(of)}"
+    return f"{name}{_limits(schema)}"
 
 
-def _limits(of: Json) -> str:
-    if of.get("exclusiveMinimum") == 0 and of.get("exclusiveMaximum") == 1:
+def _limits(schema: Json) -> str:
+    if schema.get("exclusiveMinimum") == 0 and schema.get("exclusiveMaximum") == 1:
         return " in (0, 1)"
-    if "minimum" in of and "maximum" in of and of["minimum"] < of["maximum"] < 2**32 - 1:
-        return f" {of['minimum']:,} to {of['maximum']:,}"
+    if "minimum" in schema and "maximum" in schema and schema["minimum"] < schema["maximum"] < 2**32 - 1:
+        return f" {schema['minimum']:,} to {schema['maximum']:,}"
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    told = [f"{sign} {of[key]:,}" for key, sign in signs.items() if key in of and abs(of[key]) < 2**32 - 1]
+    told = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema and abs(schema[key]) < 2**32 - 1]
     return f" {' and '.join(told)}" if told else ""
 
 
@@ -170,33 +172,33 @@ def kinds() -> str:
 
 def column_keys() -> str:
     """Every key of a column once, with the kinds that have it."""
-    found = _kinds()
+    columns = _kinds()
     owners: dict[tuple[str, str], list[str]] = {}
     values: dict[tuple[str, str], set[str]] = {}
-    for kind, of in found.items():
-        for key, one in of["properties"].items():
+    for kind, part in columns.items():
+        for key, each in part["properties"].items():
             if key != "kind":
-                same = key, one.get("description", "")
+                same = key, each.get("description", "")
                 owners.setdefault(same, []).append(kind)
-                values.setdefault(same, set()).add(value(one))
+                values.setdefault(same, set()).add(value(each))
     rows = (
         (
             f"`{key}`",
-            said,
-            *(values[key, said] if len(values[key, said]) == 1 else ["by kind"]),
-            _owners(of, len(found)),
+            meaning,
+            *(values[key, meaning] if len(values[key, meaning]) == 1 else ["by kind"]),
+            _owners(kinds, len(columns)),
         )
-        for (key, said), of in owners.items()
+        for (key, meaning), kinds in owners.items()
     )
     return table(("key", "meaning", "value", "of"), rows)
 
 
-def _owners(found: list[str], n_all: int) -> str:
-    if len(found) == n_all:
+def _owners(kinds: list[str], n_all: int) -> str:
+    if len(kinds) == n_all:
         return "all"
     numbers = ["integer", "real", "weight"]
-    rest = found[3:] if found[:3] == numbers else found
-    return ", ".join((["numbers"] if rest != found else []) + [f"`{name}`" for name in rest])
+    rest = kinds[3:] if kinds[:3] == numbers else kinds
+    return ", ".join((["numbers"] if rest != kinds else []) + [f"`{name}`" for name in rest])
 
 
 OF_TEXTS = """Every generator but `local` and `pategan` takes it, for columns of free text: `text = "lm"`, or a table of
@@ -234,28 +236,28 @@ def parameters() -> str:
 def _kinds() -> dict[str, Json]:
     schema = json_schema("schema")
     mapping = schema["properties"]["columns"]["additionalProperties"]["discriminator"]["mapping"]
-    order = [one["$ref"] for one in schema["properties"]["columns"]["additionalProperties"]["oneOf"]]
+    order = [each["$ref"] for each in schema["properties"]["columns"]["additionalProperties"]["oneOf"]]
     named = sorted(mapping, key=lambda kind: order.index(mapping[kind]))
     return {kind: schema["$defs"][mapping[kind].rpartition("/")[2]] for kind in named}
 
 
 def _sections() -> dict[str, Json]:
     """The tables of a job file, each as its JSON Schema defines it."""
-    found, schema = {}, json_schema("job")
-    for name, of in schema["properties"].items():
-        inner = of.get("additionalProperties", of)
-        for one in (inner, *inner.get("anyOf", ())) if isinstance(inner, Mapping) else ():
-            if "$ref" in one:
-                found[name] = schema["$defs"][one["$ref"].rpartition("/")[2]]
-            elif "properties" in one:
-                found[name] = one
-    return found
+    sections, schema = {}, json_schema("job")
+    for name, part in schema["properties"].items():
+        inner = part.get("additionalProperties", part)
+        for each in (inner, *inner.get("anyOf", ())) if isinstance(inner, Mapping) else ():
+            if "$ref" in each:
+                sections[name] = schema["$defs"][each["$ref"].rpartition("/")[2]]
+            elif "properties" in each:
+                sections[name] = each
+    return sections
 
 
 def section(name: str) -> str:
     """The keys of a table of a job file."""
-    found = _sections()[name]
-    return _keys(found["properties"], found.get("required", ()))
+    schema = _sections()[name]
+    return _keys(schema["properties"], schema.get("required", ()))
 
 
 PARTS: Mapping[str, Callable[[], str]] = {

@@ -27,6 +27,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 import synth
 from benchmarks.evaluation import apart
 from benchmarks.relation_tables import TABLES
+from benchmarks.runs import keep, read_kept
 from benchmarks.shelf import TARGETS
 
 MOST_ROWS, MOST_PAIRS, RELATED, LEVELS = 20_000, 60, 0.3, 250
@@ -40,9 +41,7 @@ def main(arguments: Sequence[str]) -> None:
         name, fit, seed = options.point
         print(json.dumps(_point(name, fit, int(seed), options.folder)))
         return
-    content: dict[str, Any] = {}
-    if options.out is not None and options.out.exists():
-        content = json.loads(options.out.read_text())
+    content: dict[str, Any] = read_kept(options.out, {})
     names = options.tables or (TABLES if options.folder is None else TARGETS)
     for name in names:
         for fit in options.fits:
@@ -52,8 +51,7 @@ def main(arguments: Sequence[str]) -> None:
                     folder = [] if options.folder is None else ["--folder", str(options.folder)]
                     runs[str(seed)] = apart("benchmarks.relations", "--point", name, fit, str(seed), *folder)
                     print(name, fit, seed, runs[str(seed)], file=sys.stderr, flush=True)
-                    if options.out is not None:
-                        options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+                    keep(options.out, content)
     print(draw(content))
 
 
@@ -64,7 +62,7 @@ def draw(content: Mapping[str, Any]) -> str:
         for fit, runs in fits.items():
             mean = {key: statistics.fmean(run[key] for run in runs.values()) for key in ("c2st", "cpu_s")}
             shares = [run["relations"] for run in runs.values()]
-            kept = [sum(made >= real - SHORT for real, made in of.values()) for of in shares]
+            kept = [sum(synthetic >= real - SHORT for real, synthetic in pairs.values()) for pairs in shares]
             words = f"{statistics.fmean(kept):.3g} of {len(shares[0])}" if shares[0] else ""
             lines.append(f"| {name} | {fit} | {words} | {mean['c2st']:.3f} | {mean['cpu_s']:.1f} |")
     return "\n".join(lines)
@@ -88,10 +86,10 @@ def _point(name: str, fit: str, seed: int, folder: Path | None) -> dict[str, Any
         table, target, relations_of = _texts(folder / f"{name}.csv.gz"), TARGETS[name], lambda _: {}
     order = np.random.default_rng(seed).permutation(len(table))
     train, fresh = (table.iloc[part].reset_index(drop=True) for part in np.split(order, [len(table) * 4 // 5]))
-    made, left_out, cpu_s = _made(train, target, fit, seed)
-    mean = {key: float(np.nanmean(kept)) for key, kept in relations_of(made).items()}
+    synthetic, left_out, cpu_s = _made(train, target, fit, seed)
+    mean = {key: float(np.nanmean(kept)) for key, kept in relations_of(synthetic).items()}
     real = {key: float(np.nanmean(kept)) for key, kept in relations_of(fresh).items()}
-    told = c2st(train.drop(columns=left_out), fresh, made)
+    told = c2st(train.drop(columns=left_out), fresh, synthetic)
     return {"c2st": told, "cpu_s": cpu_s, "relations": {key: (real[key], mean[key]) for key in real}}
 
 
@@ -109,25 +107,25 @@ def _made(train: pd.DataFrame, target: str, fit: str, seed: int) -> tuple[pd.Dat
         sample = synth.fit(rows, schema, name, seed=seed, **privacy).sample(len(train), seed=seed)
         cpu_s = time.process_time() - start
         synth.write_table(sample, Path(folder) / "made.csv", schema)
-        made = _texts(Path(folder) / "made.csv")
-    left_out = [name for name in train if name not in made or schema.columns[name].is_replaced]
-    return made, left_out, cpu_s
+        synthetic = _texts(Path(folder) / "made.csv")
+    left_out = [name for name in train if name not in synthetic or schema.columns[name].is_replaced]
+    return synthetic, left_out, cpu_s
 
 
 def _texts(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
 
 
-def c2st(train: pd.DataFrame, fresh: pd.DataFrame, made: pd.DataFrame) -> float:
+def c2st(train: pd.DataFrame, fresh: pd.DataFrame, synthetic: pd.DataFrame) -> float:
     """AUC of telling synthetic rows from fresh real ones; columns of texts are those of train."""
-    n = min(len(fresh), len(made), MOST_ROWS)
-    both = pd.concat([fresh.iloc[:n], made.sample(n, random_state=0)], ignore_index=True)
+    n = min(len(fresh), len(synthetic), MOST_ROWS)
+    both = pd.concat([fresh.iloc[:n], synthetic.sample(n, random_state=0)], ignore_index=True)
     features = _features(train, both)
-    for one, other in _related(features, [name for name in map(str, train) if _kind(train[name]) == "number"]):
+    for each, other in _related(features, [name for name in map(str, train) if _kind(train[name]) == "number"]):
         with np.errstate(all="ignore"):
-            ratio = features[one] / features[other]
-        features[f"{one} - {other}"] = features[one] - features[other]
-        features[f"{one} / {other}"] = np.where(np.isfinite(ratio), ratio, np.nan)
+            ratio = features[each] / features[other]
+        features[f"{each} - {other}"] = features[each] - features[other]
+        features[f"{each} / {other}"] = np.where(np.isfinite(ratio), ratio, np.nan)
     x, y = np.column_stack(list(features.values())), np.repeat([0, 1], n)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     model = HistGradientBoostingClassifier(random_state=0)

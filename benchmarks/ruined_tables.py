@@ -93,7 +93,7 @@ def columns_exchanged(sides: Sides, rng: np.random.Generator) -> pd.DataFrame | 
     names = finest(sides.fresh[numbers(sides.fresh, COARSE)], 2)
     if len(names) < 2:
         return "fewer than two numbers of many values"
-    return sides.fresh.assign(**{one: sides.fresh[other] for one, other in zip(names, names[::-1], strict=True)})
+    return sides.fresh.assign(**{name: sides.fresh[other] for name, other in zip(names, names[::-1], strict=True)})
 
 
 def values_exchanged(sides: Sides, rng: np.random.Generator) -> pd.DataFrame | str:
@@ -256,9 +256,9 @@ def turned_in_a_group(
 ) -> pd.DataFrame | str:
     """Inside a group of rows, the column that goes along with another most: its ranks turned round, or dealt anew."""
     best: tuple[float, np.ndarray, str] | None = None
-    for _, of, value in groups(sides.fresh, least, most):
-        rows = np.flatnonzero((sides.fresh[of] == value).to_numpy())
-        within = correlations(sides.fresh.iloc[rows].drop(columns=of)).abs()
+    for _, column, value in groups(sides.fresh, least, most):
+        rows = np.flatnonzero((sides.fresh[column] == value).to_numpy())
+        within = correlations(sides.fresh.iloc[rows].drop(columns=column)).abs()
         tied = within.where(~np.eye(len(within), dtype=bool), 0.0).max()
         if len(tied) and (best is None or tied.max() > best[0]):
             best = float(tied.max()), rows, str(tied.idxmax())

@@ -1,5 +1,6 @@
 """What was measured, kept as JSON after every run, so that a table is drawn again without running anything."""
 
+import datetime
 import json
 import os
 import platform
@@ -71,6 +72,23 @@ class Estimation:
     failure: str | None = None
 
 
+def read_kept(path: Path | None, empty: Any) -> Any:
+    """The results that a file holds, which are not measured again; `empty` where there is no file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else empty
+
+
+def keep(path: Path | None, content: Any) -> None:
+    """Write results to their file, if they have one."""
+    if path is not None:
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def about(**more: Any) -> dict[str, Any]:
+    """Where and when results were measured."""
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, **more}
+
+
 class Results:
     """All runs so far; those that a file holds are not done again.
 
@@ -80,12 +98,10 @@ class Results:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        content: dict[str, Any] = {}
-        if path is not None and path.exists():
-            content = json.loads(path.read_text())
-        self.about: dict[str, Any] = content.get("about", _about())
+        content = read_kept(path, {})
+        self.about: dict[str, Any] = content.get("about") or _about()
         self.runs = [Run(**run) for run in content.get("runs", [])]
-        self.estimations = [Estimation(**one) for one in content.get("estimations", [])]
+        self.estimations = [Estimation(**each) for each in content.get("estimations", [])]
 
     def has(self, name: str, epsilon: float | None, seed: int) -> bool:
         """Whether a run is there already; a peer that failed once is not tried with another seed, unless by now it is
@@ -94,27 +110,22 @@ class Results:
         tried = [run for run in self.named(name, epsilon) if run.failure != NOT_INSTALLED]
         return any(run.seed == seed or run.failure is not None for run in tried)
 
-    def add(self, found: "Run | Estimation") -> None:
+    def add(self, result: "Run | Estimation") -> None:
         """Keep a run, at once."""
-        if isinstance(found, Run):
-            self.runs = [run for run in self.runs if not _same(run, found)] + [found]
+        if isinstance(result, Run):
+            self.runs = [run for run in self.runs if not _same(run, result)] + [result]
         else:
-            self.estimations.append(found)
-        if self._path is not None:
-            content = {
-                "about": self.about,
-                "runs": [asdict(run) for run in self.runs],
-                "estimations": [asdict(one) for one in self.estimations],
-            }
-            self._path.write_text(json.dumps(content, indent=1))
+            self.estimations.append(result)
+        estimations = [asdict(each) for each in self.estimations]
+        keep(self._path, {"about": self.about, "runs": [asdict(run) for run in self.runs], "estimations": estimations})
 
     def named(self, name: str, epsilon: float | None) -> Sequence[Run]:
         """The runs of one row of the table."""
         return [run for run in self.runs if (run.name, run.epsilon) == (name, epsilon)]
 
 
-def _same(one: Run, other: Run) -> bool:
-    return (one.name, one.epsilon, one.seed) == (other.name, other.epsilon, other.seed)
+def _same(run: Run, other: Run) -> bool:
+    return (run.name, run.epsilon, run.seed) == (other.name, other.epsilon, other.seed)
 
 
 def _about() -> dict[str, Any]:

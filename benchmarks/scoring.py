@@ -124,7 +124,7 @@ class Scorer:
         guessed = np.zeros((len(self._test), len(classes)))
         guessed[:, model.classes_] = model.predict_proba(features(self._test.drop(columns=self._target)))
         asked = [1] if len(classes) == 2 else np.unique(truth[truth >= 0])
-        return float(np.mean([roc_auc_score(truth == one, guessed[:, one]) for one in asked]))
+        return float(np.mean([roc_auc_score(truth == value, guessed[:, value]) for value in asked]))
 
     def _numbers(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Features; a column that is missing in all rows is zero, since scikit-learn bins no such column."""

@@ -16,11 +16,8 @@ Peers are fits, too:
 """
 
 import argparse
-import datetime
 import json
 import math
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -39,7 +36,7 @@ from benchmarks.leaking_tables import cart
 from benchmarks.looks import looks
 from benchmarks.peer import TABLE_PEERS, PeerRun, run_table_peer
 from benchmarks.peers.evaluated import measured
-from benchmarks.runs import NOT_INSTALLED
+from benchmarks.runs import NOT_INSTALLED, about, keep, read_kept
 from benchmarks.scoring import Scorer
 from benchmarks.shelf_curves import draw_curves
 from benchmarks.shelf_page import page, pictures
@@ -66,16 +63,15 @@ def main(arguments: Sequence[str]) -> None:
     if options.point:
         print(json.dumps(_point(options)))
         return
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(), "tables": {}}
+    content: dict[str, Any] = read_kept(options.out, {"about": about(delta=DELTA), "tables": {}})
     for path in _paths(options):
-        found = content["tables"].setdefault(_name(path), {})
+        results = content["tables"].setdefault(_name(path), {})
         for fit in (*LANDMARKS, *options.fits):
             for seed in range(options.seeds):
-                runs = found.setdefault(fit, {})
+                runs = results.setdefault(fit, {})
                 if _is_to_do(runs.get(str(seed))):
                     runs[str(seed)] = _apart(path, fit, seed, options)
-                    _keep(content, options.out)
+                    keep(options.out, content)
                     print(f"{path.name} {fit} {seed}: {_said(runs[str(seed)])}", file=sys.stderr, flush=True)
     print("\n".join(_drawn(content["tables"])))
     if options.curves is not None:
@@ -134,11 +130,6 @@ def _apart(path: Path, fit: str, seed: int, options: argparse.Namespace) -> dict
         return {"failure": f"ended with exit code {error.returncode}"}
 
 
-def _keep(content: Mapping[str, Any], out: Path | None) -> None:
-    if out is not None:
-        out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
 def _said(run: Mapping[str, Any]) -> str:
     return run.get("failure") or ", ".join(f"{key} {run[key]:.4g}" for key in ("tv3", "tstr", "c2st"))
 
@@ -147,7 +138,7 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     """One fit, sample and score."""
     (path,), (fit, seed) = _paths(options), (options.point[0], int(options.point[1]))
     table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
-    target = dict(one.split("=", 1) for one in options.target).get(_name(path)) or TARGETS.get(
+    target = dict(text.split("=", 1) for text in options.target).get(_name(path)) or TARGETS.get(
         _name(path), str(table.columns[-1])
     )
     schema = synth.infer_schema(table, target=target)
@@ -156,11 +147,11 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     order = np.random.default_rng(seed).permutation(len(table))
     cut = len(table) * 4 // 5
     train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
-    made, cost = _measured(fit, (train, test), schema, seed, options.limit_s)
-    if made.synthetic is None:
-        return {"failure": made.failure}
-    names = [name for name in schema.learned if name in made.synthetic.columns]
-    synthetic = _as_read(made.synthetic, table, schema)
+    frames, cost = _measured(fit, (train, test), schema, seed, options.limit_s)
+    if frames.synthetic is None:
+        return {"failure": frames.failure}
+    names = [name for name in schema.learned if name in frames.synthetic.columns]
+    synthetic = _as_read(frames.synthetic, table, schema)
     scorer = Scorer(train[names], test[names], target)
     fresh = fit == LANDMARKS[0]
     figures: dict[str, Any] = {f"tv{i}": scorer.tv(synthetic[names], i) for i in (1, 2, 3)}
@@ -174,7 +165,7 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
         "metric": "AUC" if scorer.is_class else "R2",
     }
     figures |= {"cpu_s": cost["cpu_s"], "peak_mib": cost["peak_mib"]}
-    figures |= {"versions": made.versions} if made.versions else {}
+    figures |= {"versions": frames.versions} if frames.versions else {}
     return {**figures, **({"pictures": pictures(train[names], synthetic[names])} if seed == 0 else {})}
 
 
@@ -190,9 +181,9 @@ def _measured(
         name, _, epsilon = fit.partition(":")
         run = run_table_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, limit_s)
         return run, run.facts
-    made: list[pd.DataFrame] = []
-    cost = measured(lambda: made.append(_made(fit, *sides, schema, seed)))
-    return PeerRun(made[0]), cost
+    synthetic: list[pd.DataFrame] = []
+    cost = measured(lambda: synthetic.append(_made(fit, *sides, schema, seed)))
+    return PeerRun(synthetic[0]), cost
 
 
 def _privacy(epsilon: str, schema: Schema) -> dict[str, float]:
@@ -217,8 +208,8 @@ def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, see
 
 def _as_read(synthetic: pd.DataFrame, table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The synthetic table as its CSV file is read, every column as the real one is."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "synthetic.csv"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "synthetic.csv"
         synthetic.to_csv(path, index=False)
         texts = {name: str for name in synthetic.columns if table[name].dtype == object}
         return _read(path, schema, texts)
@@ -228,11 +219,6 @@ def _read(path: Path, schema: Schema, texts: Mapping[str, type]) -> pd.DataFrame
     """A CSV file, with texts as missing that the schema says stand for it."""
     missing = ["", *schema.missing_values]
     return pd.read_csv(path, keep_default_na=False, na_values=missing, dtype=dict(texts), low_memory=False)
-
-
-def _about() -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "delta": DELTA}
 
 
 def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:

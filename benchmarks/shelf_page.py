@@ -30,7 +30,7 @@ svg { display: block; width: 11rem; height: 4rem; }
 
 def pictures(real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, dict[str, list[float]]]:
     """By column, shares of real and synthetic rows in the same bins, or in the same most frequent values."""
-    found = {}
+    rows = {}
     for name in real.columns:
         sides = [real[name], synthetic[name]]
         numbers = [pd.to_numeric(side, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan) for side in sides]
@@ -41,12 +41,12 @@ def pictures(real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, dict[str,
         else:
             frequent = sides[0].astype(str).value_counts().index[:MOST_BARS]
             shares = [side.astype(str).value_counts(normalize=True).reindex(frequent, fill_value=0.0) for side in sides]
-        found[str(name)] = {
+        rows[str(name)] = {
             "real": [round(float(share), 5) for share in shares[0]],
             "synthetic": [round(float(share), 5) for share in shares[1]],
             "bars": [float(len(np.unique(inside)) <= MOST_BARS)],
         }
-    return found
+    return rows
 
 
 def page(tables: Mapping[str, Any]) -> str:
@@ -86,11 +86,11 @@ def _picture(shares: Mapping[str, Sequence[float]], label: str) -> str:
     top = max([*real, *synthetic, 1e-9])
     root, pitch = svg.canvas(WIDTH, HEIGHT, f"{label}: shares of real and synthetic rows"), WIDTH / max(len(real), 1)
     points = []
-    for place, (one, other) in enumerate(zip(real, synthetic, strict=True)):
+    for position, (first, other) in enumerate(zip(real, synthetic, strict=True)):
         # Roots, so that rare values are seen.
-        tall, dot = (math.sqrt(share / top) * (HEIGHT - 6) for share in (one, other))
-        svg.add(root, "rect", "real", x=place * pitch, y=HEIGHT - 1 - tall, width=max(pitch - 1, 1), height=tall)
-        points.append((place * pitch + pitch / 2, HEIGHT - 1 - dot))
+        tall, dot = (math.sqrt(share / top) * (HEIGHT - 6) for share in (first, other))
+        svg.add(root, "rect", "real", x=position * pitch, y=HEIGHT - 1 - tall, width=max(pitch - 1, 1), height=tall)
+        points.append((position * pitch + pitch / 2, HEIGHT - 1 - dot))
     svg.line(root, "base", (0, HEIGHT - 0.5), (WIDTH, HEIGHT - 0.5))
     if shares["bars"][0]:
         for x, y in points:

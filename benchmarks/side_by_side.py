@@ -31,11 +31,11 @@ def main(arguments: list[str]) -> None:
     print(
         f"{len(real):,} rows x {len(schema.kept)} columns; {os.cpu_count()} cores; Python {platform.python_version()}"
     )
-    made: dict[str, pd.DataFrame] = {}
+    drawn: dict[str, pd.DataFrame] = {}
 
     def make(name: str, **parameters: Any) -> Callable[[], None]:
         def run() -> None:
-            made[name] = synth.fit(train, schema, name, **parameters).sample(len(train), seed=0)
+            drawn[name] = synth.fit(train, schema, name, **parameters).sample(len(train), seed=0)
 
         return run
 
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
         "fit and sample",
         {"mst, epsilon 1": make("mst", epsilon=1.0), "SDV Gaussian copula": make("sdv.gaussian_copula")},
     )
-    synthetic = made["mst"]
+    synthetic = drawn["mst"]
     quality = ["fidelity.columns", "fidelity.pairs"]
     _compare(
         "quality of columns and pairs",
@@ -55,10 +55,10 @@ def main(arguments: list[str]) -> None:
         },
     )
     print("\nfigures of the two synthetic tables")
-    for candidate in evaluate.evaluate(train, made, holdout=holdout, schema=schema).candidates:
+    for candidate in evaluate.evaluate(train, drawn, holdout=holdout, schema=schema).candidates:
         for measure in ("columns.tvd.excess", "pairs.tvd.excess", "utility.tstr.boosting", "privacy.membership.auc"):
-            found = candidate.find(measure)
-            shown = f"{found.value:.4f}" if isinstance(found, evaluate.Estimate) else "not measured"
+            estimate = candidate.find(measure)
+            shown = f"{estimate.value:.4f}" if isinstance(estimate, evaluate.Estimate) else "not measured"
             print(f"  {candidate.name:22} {measure:26} {shown}")
 
 

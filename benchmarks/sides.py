@@ -95,11 +95,11 @@ def coded(column: pd.Series) -> np.ndarray:
 
 def groups(frame: pd.DataFrame, least: float, most: float) -> list[tuple[float, str, object]]:
     """The share, column and value of each group of rows that share a value, the smallest first."""
-    found = [
+    codes = [
         (float(share), str(name), value)
         for name in frame.columns
         if frame[name].nunique() <= COARSE
         for value, share in frame[name].value_counts(normalize=True).items()
         if least <= share <= most
     ]
-    return sorted(found, key=lambda group: (group[0], str(group[1:])))
+    return sorted(codes, key=lambda group: (group[0], str(group[1:])))

@@ -15,8 +15,6 @@ table with every site in a process of its own, over Flower and TLS. Runs that th
 """
 
 import argparse
-import json
-import os
 import platform
 import statistics
 import subprocess
@@ -35,6 +33,7 @@ import pandas as pd
 import tomli_w
 
 import synth
+from benchmarks.runs import about, keep, read_kept
 from benchmarks.scoring import Scorer
 from benchmarks.shelf import TARGETS
 from synth.generators.registry import generator
@@ -72,16 +71,14 @@ class Dealt:
 def main(arguments: Sequence[str]) -> None:
     """Run what is asked for, keep it after every fit, and draw the table."""
     options = _options(arguments)
-    content: dict[str, Any] = {"about": _about(), "runs": []}
-    if options.out.exists():
-        content = json.loads(options.out.read_text())
+    content: dict[str, Any] = read_kept(options.out, {"about": about(machine=platform.machine()), "runs": []})
     if options.folder is not None:
         for run in _runs(options):
-            if not any(run.items() <= {key: one[key] for key in run}.items() for one in content["runs"]):
-                found = {**run, **_measured(options.folder, run)}
-                content["runs"].append(found)
-                options.out.write_text(json.dumps(content, indent=1))
-                print({key: value for key, value in found.items() if key != "bytes"}, file=sys.stderr)
+            if not any(run.items() <= {key: each[key] for key in run}.items() for each in content["runs"]):
+                run_result = {**run, **_measured(options.folder, run)}
+                content["runs"].append(run_result)
+                keep(options.out, content)
+                print({key: value for key, value in run_result.items() if key != "bytes"}, file=sys.stderr)
     print(draw(content["runs"]))
 
 
@@ -139,7 +136,7 @@ def _dealt(folder: Path, name: str, seed: int) -> Dealt:
 
 
 def _ten_alike(table: pd.DataFrame, schema: Schema) -> np.ndarray:
-    return np.array([f"site{place % 10}" for place in range(len(table))])
+    return np.array([f"site{row % 10}" for row in range(len(table))])
 
 
 def _by_source(table: pd.DataFrame, schema: Schema) -> np.ndarray:
@@ -275,10 +272,6 @@ def _those(runs: Sequence[Mapping[str, Any]], table: str, name: str, way: str) -
 
 def _cell(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.4f} ({min(values):.4f}-{max(values):.4f})"
-
-
-def _about() -> dict[str, Any]:
-    return {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def over_sites(
 
 
 def measured(
-    adult: Adult, place: str, seed: int, *, name: str = "tvae", epsilon: float = 1.0, **training: Any
+    adult: Adult, site: str, seed: int, *, name: str = "tvae", epsilon: float = 1.0, **training: Any
 ) -> TrainedPoint:
     """One fit and its scores.
 
@@ -107,11 +107,11 @@ def measured(
         epsilon: of it.
         training: the job's table of that name.
     """
-    parts = cut(adult.train, seed, by="age" if place == "sites by age" else None)
+    parts = cut(adult.train, seed, by="age" if site == "sites by age" else None)
     parameters: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
     began, cost = time.monotonic(), {}
-    if place in ("pooled", "largest"):
-        rows = adult.train if place == "pooled" else parts["first"]
+    if site in ("pooled", "largest"):
+        rows = adult.train if site == "pooled" else parts["first"]
         model: Any = generator(name, **parameters).fit(rows, adult.binned)
     else:
         model, cost = over_sites(parts, {"name": name, **parameters}, training)
@@ -119,7 +119,7 @@ def measured(
     synthetic = model.sample(len(adult.train), seed=seed)
     scorer = Scorer(adult.train, adult.test, adult.target)
     scores = scorer.tv(synthetic, 2), scorer.tstr(synthetic), scorer.linear_tstr(synthetic)
-    return TrainedPoint(place, name, seed, *(round(score, 4) for score in scores), seconds, **cost)
+    return TrainedPoint(site, name, seed, *(round(score, 4) for score in scores), seconds, **cost)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -134,14 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     adult, points = read_adult(options.table), []
     print("place          local_steps  seed     tv2    tstr  linear   fit_s  sums      MB", flush=True)
     for seed in options.seeds:
-        for place in options.places:
-            several = place.startswith("sites")
+        for site in options.places:
+            several = site.startswith("sites")
             for n in (options.local_steps or [None]) if several else [None]:
                 training = {} if n is None else {"local_steps": n}
-                point = measured(adult, place, seed, name=options.name, **training)
+                point = measured(adult, site, seed, name=options.name, **training)
                 points.append({**asdict(point), "local_steps": n})
                 print(
-                    f"{place:14} {n or '-'!s:>11} {seed:5} {point.tv2:7.4f} {point.tstr:7.4f} {point.linear_tstr:7.4f} "
+                    f"{site:14} {n or '-'!s:>11} {seed:5} {point.tv2:7.4f} {point.tstr:7.4f} {point.linear_tstr:7.4f} "
                     f"{point.fit_s:7.0f} {point.n_sums:5} {point.megabytes:7.0f}",
                     flush=True,
                 )

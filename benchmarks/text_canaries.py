@@ -73,9 +73,9 @@ def plant(
     sentences = _different(form, n_canaries, rng)
     texts = train[name].astype(object).copy()
     for sentence, places in zip(sentences, rows, strict=True):
-        for place in places:
+        for row in places:
             # What lies beyond the length is not read: the canary is at the end of what is.
-            texts.iloc[place] = f"{str(texts.iloc[place])[: column.length - len(form) - 1].rstrip()} {sentence}"
+            texts.iloc[row] = f"{str(texts.iloc[row])[: column.length - len(form) - 1].rstrip()} {sentence}"
     canaries = tuple(
         Canary(name, sentence, form, tuple(sorted(map(int, places))))
         for sentence, places in zip(sentences, rows, strict=True)
@@ -88,8 +88,9 @@ def find_canaries(canaries: Sequence[Canary], synthetic: pd.DataFrame) -> FoundC
     joined = "\n".join(texts)
     digits = "\n".join("".join(filter(str.isdecimal, text)) for text in texts)
     return FoundCanaries(
-        np.array([one.sentence in joined for one in canaries]), np.array([one.secret in digits for one in canaries]),
-        sum(-np.expm1(len(texts) * np.log1p(-1 / one.n_possible)) for one in canaries),
+        np.array([canary.sentence in joined for canary in canaries]),
+        np.array([canary.secret in digits for canary in canaries]),
+        sum(-np.expm1(len(texts) * np.log1p(-1 / canary.n_possible)) for canary in canaries),
     )  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def exposures(
     table that holds them. A canary is ranked in the first row that holds it, with all else of the row and of its text
     as it is. Ties are broken at random, so that a model that knows nothing has a uniform rank.
     """
-    rng, found = np.random.default_rng(seed), np.zeros(len(canaries))
+    rng, ranks = np.random.default_rng(seed), np.zeros(len(canaries))
     for index, canary in enumerate(canaries):
         row = planted.iloc[[canary.rows[0]]]
         text = str(row[canary.column].iloc[0])
@@ -114,15 +115,15 @@ def exposures(
         losses = np.asarray(losses_of(rows, canary.column), dtype=np.float64)
         rank = 1 + int((losses[1:] < losses[0]).sum())
         ties = int((losses[1:] == losses[0]).sum())
-        found[index] = np.log2(len(losses)) - np.log2(rank + rng.integers(0, ties + 1))
-    return found
+        ranks[index] = np.log2(len(losses)) - np.log2(rank + rng.integers(0, ties + 1))
+    return ranks
 
 
 def _different(form: str, n: int, rng: np.random.Generator, but: str = "") -> list[str]:
     """Different sentences of a form, in random order, without a certain one."""
-    made: dict[str, None] = {}
-    while len(made) < n:
+    secrets: dict[str, None] = {}
+    while len(secrets) < n:
         digits = iter(rng.integers(0, 10, form.count("#")).tolist())
-        made.setdefault("".join(str(next(digits)) if sign == "#" else sign for sign in form))
-        made.pop(but, None)
-    return list(made)
+        secrets.setdefault("".join(str(next(digits)) if sign == "#" else sign for sign in form))
+        secrets.pop(but, None)
+    return list(secrets)

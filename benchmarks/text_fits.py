@@ -98,10 +98,10 @@ class Case:
         half = len(rest) // 2
         parts, canaries = [], []
         for part, (n, repeats, form) in zip((rest.iloc[:half], rest.iloc[half:]), (SINGLE, REPEATED), strict=True):
-            planted, found = plant(part.reset_index(drop=True), schema, n, repeats, seed, form)
+            planted, facts = plant(part.reset_index(drop=True), schema, n, repeats, seed, form)
             shift = N_SECRETS + half * len(parts)
             parts.append(planted)
-            canaries.append(tuple(_moved(one, shift) for one in found))
+            canaries.append(tuple(_moved(each, shift) for each in facts))
         train = pd.concat([table.iloc[:N_SECRETS], *parts], ignore_index=True)
         secrets = tuple(text[text.rindex("Call ") :] for text in table[TEXT][:N_SECRETS])
         return cls(train, complaints(rows, seed + 500, N_SECRETS), schema, secrets, *canaries, seed)
@@ -111,7 +111,7 @@ def _moved(canary: Canary, shift: int) -> Canary:
     return Canary(canary.column, canary.sentence, canary.form, tuple(row + shift for row in canary.rows))
 
 
-def fitted(case: Case, epsilon: float | None, public: str, sizes: Sizes, place: Path) -> dict[str, Any]:
+def fitted(case: Case, epsilon: float | None, public: str, sizes: Sizes, folder: Path) -> dict[str, Any]:
     """One fit, a sample of as many rows, and its scores.
 
     Args:
@@ -125,7 +125,7 @@ def fitted(case: Case, epsilon: float | None, public: str, sizes: Sizes, place: 
     text: dict[str, Any] = {"d_model": sizes.d_model, "vocabulary": 800, "top_p": 1.0, "device": "cpu"}
     offered = PUBLIC[public]
     if offered is not None:
-        path = written(offered(), place / "public.txt")
+        path = written(offered(), folder / "public.txt")
         text |= {"public_text": str(path), "public_epochs": 20, "themes": sizes.themes}
     text |= {"epochs": sizes.epochs} if epsilon is None else {"steps": sizes.steps}
     text |= {"max_tokens": MAX_TOKENS["of another kind" if epsilon is None else public]}
@@ -141,16 +141,16 @@ def fitted(case: Case, epsilon: float | None, public: str, sizes: Sizes, place: 
     )
     for name, canaries in (("single", case.single), ("repeated", case.repeated)):
         bits = exposures(canaries, case.train, model.text_losses, case.seed, n_others=255)
-        scores[f"exposure, {name}"] = [round(float(one), 2) for one in bits]
+        scores[f"exposure, {name}"] = [round(float(item), 2) for item in bits]
     _, scored_s = watch.read()
-    examples = [str(one) for one in synthetic[TEXT].dropna()[:3]]
+    examples = [str(item) for item in synthetic[TEXT].dropna()[:3]]
     return {
         "fit_cpu_s": round(fit_s, 1), "sample_cpu_s": round(sample_s, 1), "scored_cpu_s": round(scored_s, 1),
         "text": {name: value for name, value in text.items() if name != "public_text"}, **scores, "examples": examples,
     }  # fmt: skip
 
 
-def pairs_off(rows: int, seed: int, epsilon: float, sizes: Sizes, place: Path) -> float:
+def pairs_off(rows: int, seed: int, epsilon: float, sizes: Sizes, folder: Path) -> float:
     """How far pairs of the other columns are off by total variation, on average, where no step is taken on texts.
 
     Args:
@@ -161,7 +161,7 @@ def pairs_off(rows: int, seed: int, epsilon: float, sizes: Sizes, place: Path) -
         place: folder for the public texts.
     """
     train = complaints(rows, seed)
-    text = {"public_text": str(written(like(), place / "public.txt")), "themes": sizes.themes, "steps": 0}
+    text = {"public_text": str(written(like(), folder / "public.txt")), "themes": sizes.themes, "steps": 0}
     text |= {"public_epochs": 1, "d_model": 16, "n_layers": 1, "max_tokens": 8, "device": "cpu"}
     schema = complaint_schema(rows, length=LENGTH)
     model: Any = synth.fit(train, schema, sizes.generator, epsilon=epsilon, seed=seed, text=text)
@@ -170,7 +170,7 @@ def pairs_off(rows: int, seed: int, epsilon: float, sizes: Sizes, place: Path) -
         [frame.groupby([frame[name].astype(str) for name in pair]).size() / rows for frame in (train, drawn)]
         for pair in combinations(("product", "channel", "rating"), 2)
     ]
-    return float(np.mean([one.sub(other, fill_value=0).abs().sum() / 2 for one, other in shares]))
+    return float(np.mean([each.sub(other, fill_value=0).abs().sum() / 2 for each, other in shares]))
 
 
 def landmark(case: Case, name: str) -> dict[str, Any]:
@@ -187,14 +187,14 @@ def scored(case: Case, synthetic: pd.DataFrame, statement: Any) -> dict[str, Any
     """Secrets in the synthetic texts, the evaluation's numbers, and what the policy says of them."""
     joined = "\n".join(text for text in synthetic[TEXT] if isinstance(text, str))
     single, repeated = (find_canaries(canaries, synthetic) for canaries in (case.single, case.repeated))
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "secrets": sum(secret in joined for secret in case.secrets),
         "numbers": sum(_number(secret) in joined for secret in case.secrets),
         "canaries, single": int(single.secrets.sum()), "canaries, repeated": int(repeated.secrets.sum()),
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return found | _evaluated(case, synthetic, statement)
+        return facts | _evaluated(case, synthetic, statement)
 
 
 def _number(secret: str) -> str:
@@ -217,11 +217,11 @@ def _evaluated(case: Case, synthetic: pd.DataFrame, statement: Any) -> dict[str,
     )  # fmt: skip
     return {
         "numbers of texts": {
-            one.measure: [_plain(one.value), _plain(one.low), _plain(one.high), _plain(one.reference)]
-            for one in candidate.estimates
-            if not one.subject or one.subject == (TEXT, "rating")
+            each.measure: [_plain(each.value), _plain(each.low), _plain(each.high), _plain(each.reference)]
+            for each in candidate.estimates
+            if not each.subject or each.subject == (TEXT, "rating")
         },
-        "failures": {one.measure: one.message for one in candidate.failures if one.message != UNASKED},
+        "failures": {each.measure: each.message for each in candidate.failures if each.message != UNASKED},
         "verdict": verdict.verdict,
         "findings": {finding.rule.measure: finding.outcome for finding in verdict.findings},
         "reasons": [finding.reason for finding in verdict.findings if finding.outcome != "PASS" and finding.counts],
@@ -234,10 +234,10 @@ def _plain(value: float | None) -> float | None:
 
 def median(runs: Sequence[Mapping[str, Any]], name: str) -> float | None:
     """The median of a number over seeds, found at the top or among the evaluation's."""
-    held = []
+    kept = []
     for run in runs:
         value = run.get(name, run["numbers of texts"].get(name))
         value = value[0] if isinstance(value, list) and name in run["numbers of texts"] else value
         if value is not None:
-            held.append(float(np.median(value)))
-    return float(np.median(held)) if held else None
+            kept.append(float(np.median(value)))
+    return float(np.median(kept)) if kept else None

@@ -35,17 +35,17 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--private", action="store_true", help="by DP-SGD at epsilon 8")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as place:
-        print(json.dumps(_measured(options.case, options.private, Path(place))))
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(_measured(options.case, options.private, Path(folder))))
 
 
-def _measured(case: str, private: bool, place: Path) -> dict[str, Any]:
+def _measured(case: str, private: bool, folder: Path) -> dict[str, Any]:
     common: dict[str, Any] = {"max_tokens": MAX_TOKENS, "device": "cpu"}
     if case == "decoder":
-        public = str(written(like(), place / "public.txt"))
+        public = str(written(like(), folder / "public.txt"))
         common |= {"public_text": public, "public_epochs": 1, "d_model": 64}
     else:
-        common |= {"model": str(tiny_folder(place / "model")), "max_prompt": 48}
+        common |= {"model": str(tiny_folder(folder / "model")), "max_prompt": 48}
     begun = _imported()
     _, n_tokens, n_trained = _fitted(common, private, SHORT)
     short, *_ = _fitted(common, private, SHORT)

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.runs import keep, read_kept
 from benchmarks.text_fits import LANDMARKS, PUBLIC, Case, Sizes, fitted, landmark, median, pairs_off
 from benchmarks.text_training import CASES
 
@@ -55,17 +56,19 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
-    held: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    content: dict[str, Any] = read_kept(options.out, {})
     sizes = Sizes(options.rows, options.epochs, options.steps)
     if options.seeds:
-        held.setdefault("about", {"cores": os.cpu_count(), "python": platform.python_version(), "sizes": vars(sizes)})
+        content.setdefault(
+            "about", {"cores": os.cpu_count(), "python": platform.python_version(), "sizes": vars(sizes)}
+        )
     for part, name, measure in _tasks(options.seeds, sizes):
-        runs = held.setdefault(part, {})
+        runs = content.setdefault(part, {})
         if part in options.parts and name not in runs:
             runs[name] = measure()
-            options.out.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+            keep(options.out, content)
             print(name, json.dumps(runs[name]), file=sys.stderr, flush=True)
-    drawn = [draw(held.get(part, {})) for part, draw in zip(PARTS, (_training, _fits, _pairs), strict=True)]
+    drawn = [draw(content.get(part, {})) for part, draw in zip(PARTS, (_training, _fits, _pairs), strict=True)]
     print("\n\n".join("\n".join(lines) for lines in drawn))
 
 
@@ -118,8 +121,8 @@ def _told(epsilon: float | None) -> str:
 def _speed(case: str, private: bool) -> dict[str, Any]:
     asked = [sys.executable, "-m", "benchmarks.text_training", case, *(["--private"] if private else [])]
     ran = subprocess.run(asked, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return result
 
 
 def _of_landmark(seed: int, name: str, sizes: Sizes) -> dict[str, Any]:
@@ -127,15 +130,15 @@ def _of_landmark(seed: int, name: str, sizes: Sizes) -> dict[str, Any]:
 
 
 def _of_fit(case: str, seed: int, epsilon: float | None, public: str, sizes: Sizes) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as place:
-        found = fitted(Case.of(sizes.rows, seed), epsilon, public, sizes, Path(place))
-    return {"case": case, "public": public, "seed": seed, **found}
+    with tempfile.TemporaryDirectory() as folder:
+        result = fitted(Case.of(sizes.rows, seed), epsilon, public, sizes, Path(folder))
+    return {"case": case, "public": public, "seed": seed, **result}
 
 
 def _of_pairs(seed: int, epsilon: float, sizes: Sizes) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as place:
-        found = pairs_off(sizes.rows, seed, epsilon, sizes, Path(place))
-    return {"epsilon": epsilon, "rows": sizes.rows, "themes": sizes.themes, "tvd": found}
+    with tempfile.TemporaryDirectory() as folder:
+        result = pairs_off(sizes.rows, seed, epsilon, sizes, Path(folder))
+    return {"epsilon": epsilon, "rows": sizes.rows, "themes": sizes.themes, "tvd": result}
 
 
 def _training(runs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -149,7 +152,7 @@ def _training(runs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
             cells = [f"{plain['trained']:,}"]
             for key in ("texts_s", "tokens_s"):
                 cells += [f"{plain[key]:,.0f}", f"{private[key]:,.0f} ({private[key] / plain[key]:.2f}x)"]
-            above = [one["peak_mib"] - one["before_mib"] for one in (plain, private)]
+            above = [each["peak_mib"] - each["before_mib"] for each in (plain, private)]
             cells += [f"{above[0]:,.0f}", f"{above[1]:,.0f} ({above[1] / above[0]:.1f}x)"]
             yield f"| {case} | {' | '.join(cells)} |"
 
@@ -170,11 +173,11 @@ def _pairs(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield f"| rows | epsilon | pairs off, no themes | {THEMES} themes |"
     yield "| ---: | ---: | ---: | ---: |"
     for rows, epsilon in dict.fromkeys((run["rows"], run["epsilon"]) for run in runs.values()):
-        of = [
+        columns = [
             [run["tvd"] for run in runs.values() if (run["rows"], run["epsilon"], run["themes"]) == (rows, epsilon, n)]
             for n in (0, THEMES)
         ]
-        yield f"| {rows:,} | {epsilon:g} | {' | '.join(f'{statistics.median(one):.3f}' for one in of)} |"
+        yield f"| {rows:,} | {epsilon:g} | {' | '.join(f'{statistics.median(each):.3f}' for each in columns)} |"
 
 
 def _verdicts(runs: Sequence[Mapping[str, Any]]) -> str:
@@ -184,7 +187,7 @@ def _verdicts(runs: Sequence[Mapping[str, Any]]) -> str:
         failed = [
             name for name, outcome in run["findings"].items() if outcome == "FAIL" and not name.startswith(WARNED)
         ]
-        kinds = dict.fromkeys("leaks" if one.startswith("privacy.") else "unlike" for one in failed)
+        kinds = dict.fromkeys("leaks" if each.startswith("privacy.") else "unlike" for each in failed)
         told.append(run["verdict"] + (f": {' and '.join(kinds)}" if kinds else ""))
     return ", ".join(dict.fromkeys(told))
 

@@ -93,7 +93,7 @@ def odd(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def shown(ranking: VendorRanking) -> Mapping[str, str]:
     """By vendor its place, with a mark where it breaks a rule on fidelity, or its standing."""
-    places = {one.name: one.place for one in ranking.order.order}
+    places = {rank.name: rank.place for rank in ranking.order.order}
     return {
         vendor.name: f"{places[vendor.name]}{'*' if vendor.reason else ''}"
         if vendor.name in places

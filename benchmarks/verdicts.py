@@ -9,10 +9,6 @@ Without FOLDER, only the tables of results are drawn.
 """
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 import synth
+from benchmarks.runs import about, keep, read_kept
 from benchmarks.sides import Sides
 from benchmarks.spoiled_tables import TABLES, make
 from evaluate.audit_result import MEASURE as AUDITED
@@ -54,21 +51,20 @@ MOST_DISTINCT = 200
 """Texts of more distinct values are left out: names and identifiers, of which no generator learns anything."""
 MARKS = {"PASS": "P", "FAIL": "F", "INCONCLUSIVE": "?"}
 """Of a verdict, in results: a mark for each policy, in the order of their names."""
+ALL_FAIL = "FFF"
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run what is asked for, keep it in the file after every table, and draw it."""
     options = _options(arguments)
-    held = options.out is not None and options.out.exists()
-    content: dict[str, Any] = json.loads(options.out.read_text()) if held else {"about": _about(options), "tables": {}}
+    content: dict[str, Any] = read_kept(options.out, {"about": about(rows=options.rows), "tables": {}})
     for path in _paths(options):
         name = path.name.partition(".")[0]
         content["tables"].setdefault(name, {})
         for seed in range(options.seeds):
-            found = _verdicts(path, seed, options)
-            content["tables"][name].setdefault(str(seed), {}).update(found)
-            if options.out is not None:
-                options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            results = _verdicts(path, seed, options)
+            content["tables"][name].setdefault(str(seed), {}).update(results)
+            keep(options.out, content)
     print("\n".join(_drawn(content)))
     print("\n".join(holes(content["tables"])), file=sys.stderr)
 
@@ -103,11 +99,11 @@ def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, A
     sides = Sides.of(table, options.rows, seed, schema.entity)
     measures = ruled_measures()
     real = Real.prepare(sides.train, sides.holdout, schema, seed=seed, outside="clamp")
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     self_tests = None
     for name, synthetic, statement in _made(sides, schema, seed, options.cases):
         if isinstance(synthetic, str):
-            found[name] = {"left_out": synthetic}
+            results[name] = {"left_out": synthetic}
             continue
         limit = None if statement is None else stated_schedule("", statement.to_dict()).trade_off
         began = time.process_time()
@@ -118,12 +114,12 @@ def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, A
         self_tests = evaluation.self_tests if self_tests is None else self_tests
         judged = _judged(replace(evaluation, self_tests=self_tests), limit)
         verdicts = "".join(MARKS[judged[policy].verdict] for policy in shipped())
-        found[name] = {"cpu_s": round(time.process_time() - began, 1), "verdicts": verdicts}
+        results[name] = {"cpu_s": round(time.process_time() - began, 1), "verdicts": verdicts}
         against = {policy: _against(verdict) for policy, verdict in judged.items() if _unexpected(name, verdict)}
-        found[name] |= {"against": against} if against else {}
-        found[name] |= {"ends": _ends(evaluation)} if name in HONEST else {}
+        results[name] |= {"against": against} if against else {}
+        results[name] |= {"ends": _ends(evaluation)} if name in HONEST else {}
         print(f"{path.name} {seed} {name}: {verdicts}", file=sys.stderr, flush=True)
-    return found
+    return results
 
 
 def _is_learned(column: pd.Series) -> bool:
@@ -161,14 +157,14 @@ def _judged(evaluation: Evaluation, limit: TradeOff | None) -> dict[str, Verdict
     """Each policy's verdict without what was not made here: audits, and statements of tables that no generator made."""
     (candidate,) = evaluation.candidates
     skipped = (AUDITED,) if candidate.statement is not None else (AUDITED, STATEMENT)
-    found = {}
+    results = {}
     for policy in _policies():
         kept = tuple(rule for rule in policy.rules if not rule.measure.startswith(skipped))
-        found[policy.name] = judge_candidate(
+        results[policy.name] = judge_candidate(
             candidate, policy.model_copy(update={"rules": kept}), self_tests=evaluation.self_tests,
             limit=limit, real=evaluation.real,
         )  # fmt: skip
-    return found
+    return results
 
 
 def _ends(evaluation: Evaluation) -> dict[str, float | None]:
@@ -176,8 +172,8 @@ def _ends(evaluation: Evaluation) -> dict[str, float | None]:
     (candidate,) = evaluation.candidates
     ends: dict[str, float | None] = {}
     for measure, higher in _bound().items():
-        one = candidate.find(measure, ())
-        end = None if not isinstance(one, Estimate) else one.low if higher else one.high
+        estimate = candidate.find(measure, ())
+        end = None if not isinstance(estimate, Estimate) else estimate.low if higher else estimate.high
         ends[measure] = None if end is None else round(end, 4)
     return ends
 
@@ -198,7 +194,9 @@ def _against(verdict: Verdict) -> list[str]:
     """The binding rules that fail the table or come nearest to it, and the self-tests that did not come out."""
     against = [f for f in verdict.findings if f.counts and (f.outcome != "PASS" or verdict.verdict == "PASS")]
     against.sort(key=_room)
-    broken = [f"self-test {one.case}: {one.reason}" for one in verdict.checks if one.outcome == BROKEN]
+    broken = [
+        f"self-test {estimate.case}: {estimate.reason}" for estimate in verdict.checks if estimate.outcome == BROKEN
+    ]
     return [*(f"{finding.outcome} {_finding_text(finding)}" for finding in against), *broken][:MOST_REASONS]
 
 
@@ -206,22 +204,19 @@ def _room(finding: Finding) -> float:
     """How far the favorable end of the interval is from failing, as a share of the limit; -1 where it fails."""
     if finding.outcome == "FAIL":
         return -1.0
-    one, limit = finding.estimate, finding.rule.failing
-    if one is None or one.low is None or one.high is None:
+    estimate, limit = finding.estimate, finding.rule.failing
+    if estimate is None or estimate.low is None or estimate.high is None:
         return np.inf
-    room = limit - one.low if finding.rule.direction == "lower" else one.high - limit
-    return room / abs(limit) if limit else 1 - one.low  # where nothing at all is allowed, none of it is no near miss
+    room = limit - estimate.low if finding.rule.direction == "lower" else estimate.high - limit
+    return (
+        room / abs(limit) if limit else 1 - estimate.low
+    )  # where nothing at all is allowed, none of it is no near miss
 
 
 def _finding_text(finding: Finding) -> str:
-    one = finding.estimate
-    interval = "" if one is None or one.low is None else f" [{one.low:.4g}, {one.high:.4g}]"
-    return finding.rule.measure + ("" if one is None else f" {one.value:.4g}{interval}")
-
-
-def _about(options: argparse.Namespace) -> dict[str, Any]:
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"python": platform.python_version(), "cores": os.cpu_count(), "date": date, "rows": options.rows}
+    estimate = finding.estimate
+    interval = "" if estimate is None or estimate.low is None else f" [{estimate.low:.4g}, {estimate.high:.4g}]"
+    return finding.rule.measure + ("" if estimate is None else f" {estimate.value:.4g}{interval}")
 
 
 def _drawn(content: Mapping[str, Any]) -> Iterator[str]:
@@ -235,41 +230,48 @@ def holes(tables: Mapping[str, Any]) -> Iterator[str]:
     """A line for each leak and ruin that `partner` does not fail, or `internal` passes, on some table."""
     for case, (must, _) in TABLES.items():
         for table, seeds in tables.items():
-            for seed, found in seeds.items():
-                marks = dict(zip(shipped(), found.get(case, {}).get("verdicts", ""), strict=False))
+            for seed, results in seeds.items():
+                marks = dict(zip(shipped(), results.get(case, {}).get("verdicts", ""), strict=False))
                 if must != "honest" and marks and (marks["partner"] != "F" or marks["internal"] == "P"):
                     shown = ", ".join(f"{policy} {marks[policy]}" for policy in ("internal", "partner"))
-                    reasons = found[case]["against"]["partner"] if "partner" in found[case].get("against", {}) else []
+                    reasons = (
+                        results[case]["against"]["partner"] if "partner" in results[case].get("against", {}) else []
+                    )
                     yield f"{case} | {table} {seed} | {shown} | {'; '.join(reasons)}"
 
 
 def _drawn_verdicts(tables: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each case; for each table the verdicts of the policies, over all seeds."""
+    """A line for the cases of a kind with equal verdicts; where every policy fails a case, blanks count as failed."""
     yield f"| case | must | {' | '.join(tables)} |"
     yield f"| --- | --- |{' --- |' * len(tables)}"
-    must = {name: of for name, (of, _) in TABLES.items()} | dict.fromkeys(FITTED.values(), "")
-    for case, of in must.items():
+    must = {name: kind for name, (kind, _) in TABLES.items()} | dict.fromkeys(FITTED.values(), "")
+    lines: dict[str, list[str]] = {}
+    for case, kind in must.items():
         cells = []
         for seeds in tables.values():
-            runs = [found[case]["verdicts"] for found in seeds.values() if "verdicts" in found.get(case, {})]
-            cells.append("".join(_worst(marks, of) for marks in zip(*runs, strict=True)))
-        yield f"| {case} | {of} | {' | '.join(cells)} |"
+            runs = [results[case]["verdicts"] for results in seeds.values() if "verdicts" in results.get(case, {})]
+            cells.append("".join(_worst(marks, kind) for marks in zip(*runs, strict=True)))
+        if any(cells):
+            cells = [ALL_FAIL] * len(tables) if set(cells) <= {"", ALL_FAIL} else cells
+            lines.setdefault(f"{kind} | {' | '.join(cells)}", []).append(case)
+    for rest, cases in lines.items():
+        yield f"| {'; '.join(cases)} | {rest} |"
 
 
 def _drawn_ends(tables: Mapping[str, Any]) -> Iterator[str]:
     """A line for each measure: the limits of the policies, and the unfavorable ends of honest rows."""
-    yield f"| measure | {' | '.join(shipped())} | fresh rows, median | worst | of |"
-    yield f"| --- |{' ---: |' * (len(shipped()) + 2)} --- |"
+    yield f"| measure | {' | '.join(shipped())} | fresh rows, worst | of |"
+    yield f"| --- |{' ---: |' * (len(shipped()) + 1)} --- |"
     limits = [{rule.measure: rule.limit for rule in policy.rules if rule.severity == "fail"} for policy in _policies()]
     for measure, higher in _bound().items():
         ends = sorted(
-            (found[case]["ends"][measure], name) for name, seeds in tables.items() for found in seeds.values()
-            for case in HONEST if found.get(case, {}).get("ends", {}).get(measure) is not None
+            (results[case]["ends"][measure], name) for name, seeds in tables.items() for results in seeds.values()
+            for case in HONEST if results.get(case, {}).get("ends", {}).get(measure) is not None
         )  # fmt: skip
         if ends:
-            worst, of = ends[0 if higher else -1]
+            worst, table = ends[0 if higher else -1]
             cells = [f"{of_policy[measure]:g}" if measure in of_policy else "" for of_policy in limits]
-            yield f"| `{measure}` | {' | '.join(cells)} | {ends[len(ends) // 2][0]:.3g} | {worst:.3g} | {of} |"
+            yield f"| `{measure}` | {' | '.join(cells)} | {worst:.3g} | {table} |"
 
 
 def _worst(marks: Sequence[str], must: str) -> str:

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
         f"{shape}: {statistics.median(seconds):.1f} CPU seconds [{min(seconds):.1f}, {max(seconds):.1f}], "
         f"peak {max(run['peak_mib'] for run in runs):.0f} MiB"
     )
-    slowest = sorted(runs[0]["wall_s"].items(), key=lambda one: -one[1])[:MOST_MEASURES]
+    slowest = sorted(runs[0]["wall_s"].items(), key=lambda item: -item[1])[:MOST_MEASURES]
     print("Wall seconds of the first run: " + ", ".join(f"{name} {wall:.1f}" for name, wall in slowest))
 
 
@@ -65,9 +65,9 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     train, holdout = table[: options.rows], table[options.rows : options.rows + options.holdout]
     synthetic = half_right(train)
     import_late(list(MODULES))
-    found: list[evaluate.Evaluation] = []
-    cost = measured(lambda: found.append(evaluate.evaluate(train, synthetic, holdout=holdout, schema=schema)))
-    (candidate,) = found[0].candidates
+    evaluations: list[evaluate.Evaluation] = []
+    cost = measured(lambda: evaluations.append(evaluate.evaluate(train, synthetic, holdout=holdout, schema=schema)))
+    (candidate,) = evaluations[0].candidates
     sizes = {"train": len(train), "holdout": len(holdout), "columns": len(schema.columns)}
     return {**sizes, **cost, "wall_s": {name: round(wall, 2) for name, wall in candidate.seconds.items()}}
 

@@ -50,54 +50,59 @@ class AuditNote:
 
 def audit_note(candidate: Candidate) -> AuditNote | None:
     """The audit of one candidate; `None` where none ran."""
-    found = candidate.audit
-    if found is None:
+    audit = candidate.audit
+    if audit is None:
         return None
-    what = "one training run and the counts before it" if found.parts else f"the {ATTACKED[found.attacked]}"
-    ran_on = "a public stand-in" if found.parts else plain(found.ran_on, LONGEST)
-    alarms = found.verdict == EXCEEDS
-    bound, claimed, excess = _compared(found)
-    claim = claimed if alarms else loss(found.epsilon)
-    verdict = "" if alarms else f"{found.verdict}; "
+    what = "one training run and the counts before it" if audit.parts else f"the {ATTACKED[audit.attacked]}"
+    ran_on = "a public stand-in" if audit.parts else plain(audit.ran_on, LONGEST)
+    alarms = audit.verdict == EXCEEDS
+    bound, claimed, excess = _compared(audit)
+    claim = claimed if alarms else loss(audit.epsilon)
     sentence = (
-        f"Audit of {what}: {verdict}lower bound {bound}, claim {claim} at delta {loss(found.delta)}"
-        f"{f', exceeded by {excess}' if alarms else ''}, {100 * found.confidence:g}% confidence, on {ran_on}."
+        f"Audit of {what}: {'' if alarms else f'{audit.verdict}; '}lower bound {bound}, claim {claim} at delta "
+        f"{loss(audit.delta)}{f', exceeded by {excess}' if alarms else ''}, {100 * audit.confidence:g}% confidence, "
+        f"on {ran_on}."
     )
-    reading = (READINGS if found.attacked == "noise" else OF_REPORTS).get(found.verdict, NOT_DISPROVED)
-    reading = " ".join([*(f"{_capitalized(plain(fault, LONGEST))}." for fault in found.faults[:MOST_CHECKS]), reading])
+    reading = (READINGS if audit.attacked == "noise" else OF_REPORTS).get(audit.verdict, NOT_DISPROVED)
+    faults = (f"{_capitalized(plain(fault, LONGEST))}." for fault in audit.faults[:MOST_CHECKS])
+    evidence = _evidence(audit)
+    if audit.parts:
+        parts = (
+            f"{_capitalized(plain(part.what, 60))}: lower bound {cut(part.bound)}, on {plain(part.ran_on, LONGEST)}. "
+            f"{_evidence(part)}"
+            for part in audit.parts[:MOST_PARTS]
+        )
+        evidence = " ".join([IN_PARTS, *parts])
     return AuditNote(
-        bound, excess, sentence, reading, _parts(found) or _evidence(found), alarms,
-        power_in_words(found), checks_in_words(found), scope_in_words(found),
-        "" if found.weakest is None else half_of(found.weakest),
+        bound, excess, sentence, " ".join([*faults, reading]), evidence, alarms, power_in_words(audit),
+        checks_in_words(audit), scope_in_words(audit), "" if audit.weakest is None else half_of(audit.weakest),
     )  # fmt: skip
 
 
-def power_in_words(found: Audit) -> str:
+def power_in_words(audit: Audit) -> str:
     """The power of an audit, by the mechanism where it is weakest; empty where it does not say."""
-    if found.weakest is None:
-        return ""
-    return f"Where it is weakest, it would have shown {_half(found.weakest)}."
+    return "" if audit.weakest is None else f"Where it is weakest, it {half_of(audit.weakest)}."
 
 
-def checks_in_words(found: Audit) -> tuple[str, ...]:
+def checks_in_words(audit: Audit) -> tuple[str, ...]:
     """Each check that was made beside the attack, as a sentence or two."""
-    return tuple(_of_check(check) for check in found.checks[:MOST_CHECKS])
+    return tuple(_of_check(check) for check in audit.checks[:MOST_CHECKS])
 
 
-def scope_in_words(found: Audit) -> str:
+def scope_in_words(audit: Audit) -> str:
     """The scope that an audit leaves out; empty where it does not say."""
-    if not found.not_covered:
+    if not audit.not_covered:
         return ""
-    return f"It does not look at: {'; '.join(plain(what, LONGEST) for what in found.not_covered[:MOST_EVENTS])}."
+    return f"It does not look at: {'; '.join(plain(what, LONGEST) for what in audit.not_covered[:MOST_EVENTS])}."
 
 
-def half_of(half: float) -> str:
+def half_of(power: float) -> str:
     """The power of an audit, in short.
 
     >>> half_of(0.97)
     'would have shown half the noise in 9 of 10 such audits'
     """
-    return f"would have shown {_half(half)}"
+    return f"would have shown {_half(power)}"
 
 
 def _of_check(check: AuditCheck) -> str:
@@ -112,18 +117,18 @@ def _half(power: float) -> str:
     return f"half the noise in {in_ten(power)} of 10 such audits"
 
 
-def _compared(found: Audit) -> tuple[str, str, str]:
+def _compared(audit: Audit) -> tuple[str, str, str]:
     """Bound, claim and bound less claim, which add up: the bound is cut off and the claim rounded up, as everywhere.
     Both have more digits where those would hide that the bound is above the claim.
     """
     for digits in range(CLAIMED_DIGITS, MOST_DIGITS):
-        claim = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(_decimal(found.epsilon))
+        claim = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(_decimal(audit.epsilon))
         decimals = max(DECIMALS + digits - CLAIMED_DIGITS, -int(claim.normalize().as_tuple().exponent))
-        bound = _decimal(found.bound).quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR)
-        if found.verdict != EXCEEDS or bound > claim:
+        bound = _decimal(audit.bound).quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_FLOOR)
+        if audit.verdict != EXCEEDS or bound > claim:
             break
-    shown, claimed, excess = (f"{one:.{decimals}f}".replace("-", "\u2212") for one in (bound, claim, bound - claim))
-    return shown, claimed, excess
+    bound_text, claimed, excess = (f"{x:.{decimals}f}".replace("-", "\u2212") for x in (bound, claim, bound - claim))
+    return bound_text, claimed, excess
 
 
 def _decimal(value: float) -> Decimal:
@@ -131,37 +136,25 @@ def _decimal(value: float) -> Decimal:
     return Context(prec=14).create_decimal(Decimal(value))
 
 
-def _parts(found: Audit) -> str:
-    """Every part; nothing where all was attacked at once."""
-    return " ".join([IN_PARTS, *(_of_part(part) for part in found.parts[:MOST_PARTS])]) if found.parts else ""
-
-
-def _of_part(part: AuditPart) -> str:
-    return (
-        f"{_capitalized(plain(part.what, 60))}: lower bound {cut(part.bound)}, on {plain(part.ran_on, LONGEST)}. "
-        f"{_evidence(part)}"
-    )
-
-
 def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _evidence(found: Audit | AuditPart) -> str:
+def _evidence(audit: Audit | AuditPart) -> str:
     """The attacker's error rates, and the bound that follows without assumptions."""
-    if isinstance(found, Audit) and found.attacked == "reports":
+    wrong, missed = percent(audit.false_positives[0]), percent(audit.false_negatives[0])
+    free, strongest = cut(audit.distribution_free), cut(audit.strongest)
+    if isinstance(audit, Audit) and audit.attacked == "reports":
         return (
-            f"Of {found.n_trials:,} answers, half of them each row's, the attacker took "
-            f"{percent(found.false_positives[0])} of the one row's for the other's and missed "
-            f"{percent(found.false_negatives[0])} of the other's. Without the assumption that each answer of a "
-            f"respondent is randomized on its own, the bound is {cut(found.distribution_free)}. Answers that nobody "
-            f"randomized would have shown {cut(found.strongest)}."
+            f"Of {audit.n_trials:,} answers, half of them each row's, the attacker took {wrong} of the one row's for "
+            f"the other's and missed {missed} of the other's. Without the assumption that each answer of a respondent "
+            f"is randomized on its own, the bound is {free}. Answers that nobody randomized would have shown "
+            f"{strongest}."
         )
     return (
-        f"In {found.n_trials:,} trials the attacker took {percent(found.false_positives[0])} of absent canaries for "
-        f"present and {percent(found.false_negatives[0])} of present ones for absent. Without the assumption that "
-        f"noise is Gaussian, the bound is {cut(found.distribution_free)}. An attacker who never errs would have shown "
-        f"{cut(found.strongest)}."
+        f"In {audit.n_trials:,} trials the attacker took {wrong} of absent canaries for present and {missed} of "
+        f"present ones for absent. Without the assumption that noise is Gaussian, the bound is {free}. An attacker "
+        f"who never errs would have shown {strongest}."
     )
 
 

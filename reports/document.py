@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.gate.claim import Claims, claims_of, made_here
+from evaluate.gate.claim import Claims, claims_of
 from evaluate.gate.protection import Protection, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
-from evaluate.real_facts import RealFacts
 from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
 from reports.audits import AuditNote, audit_note
 from reports.glossary import key_figures
@@ -27,17 +26,15 @@ from reports.sections.fidelity import (
     worst_cliques,
 )
 from reports.sections.guidelines import GuidelineRow, criteria_rows
-from reports.sections.limitations import TableLimitations, attempts_on, left_out, limits_of, twins, warnings_of
+from reports.sections.limitations import TableLimitations, limits_of
 from reports.sections.overview import Guarantee, OverviewLine, answers_of, overview_of
 from reports.sections.privacy_budget import BudgetTable, books_of
-from reports.sections.provenance import FactGroup, SchemaRow, fact_groups, schema_rows
 from reports.sections.ranking import Ranking, VendorRow, ranking_of
 from reports.sections.sweep import Sweep, shown_in_full, sweep_of
 from reports.sections.verdicts import Ruling, ruling_of, self_checks
 from reports.sections.weakest import Weakest, weakest_of
 from reports.standing import LACKS, Standing, standing_of
 from synth.dp.statement import NO_GUARANTEE
-from synth.schema import Schema
 
 __all__ = ["TITLE", "Document", "Section", "compose"]
 
@@ -92,9 +89,7 @@ class Document:
     """One report on one or more synthetic tables of one real table."""
 
     title: str
-    job: str
-    real: RealFacts
-    schema: Schema
+    evaluation: Evaluation
     release: str | None
     policies: tuple[Verdict, ...]
     sections: tuple[Section, ...]
@@ -103,23 +98,14 @@ class Document:
     columns: tuple[ColumnRow, ...]
     score_extent: tuple[float, float]
     rules: bool
-    twins: tuple[str, ...]
-    warnings: tuple[str, ...]
-    left_out: tuple[str, ...]
     self_checks: tuple[tuple[str, tuple[Any, ...], str], ...]
-    attempts: str
-    facts: tuple[FactGroup, ...]
-    versions: Mapping[str, str]
-    schema_rows: tuple[SchemaRow, ...]
     criteria: tuple[GuidelineRow, ...]
     glossary: tuple[Metric, ...]
     sweep: Sweep | None
     ranking: Ranking | None
-    verified: bool
 
     def __repr__(self) -> str:
-        """The report in one line."""
-        names = ", ".join(repr(one.candidate.name) for one in self.sections[:3])
+        names = ", ".join(repr(section.candidate.name) for section in self.sections[:3])
         return f"<Document of {names}{' and others' if len(self.sections) > 3 else ''}>"
 
     @property
@@ -141,7 +127,7 @@ class Document:
     def real_associations(self) -> AssociationSet | None:
         """The triangle of the real table beside those of all candidates, from the one with the most columns."""
         measured = [section.associations for section in self.sections if section.associations is not None]
-        return max(measured, key=lambda one: len(one.columns), default=None)
+        return max(measured, key=lambda drawn: len(drawn.columns), default=None)
 
     @property
     def column_anchors(self) -> Mapping[str, str]:
@@ -152,7 +138,7 @@ class Document:
     def shared_limits(self) -> tuple[str, ...]:
         """Limitations that all candidates share."""
         admitted = [section.limits.power for section in self.sections]
-        return tuple(one for one in admitted[0] if all(one in other for other in admitted)) if admitted else ()
+        return tuple(each for each in admitted[0] if all(each in other for other in admitted)) if admitted else ()
 
     @property
     def by_weight(self) -> tuple[Section, ...]:
@@ -184,22 +170,22 @@ def compose(
     Raises:
         EvaluationError: what a table claims with all that counts with it cannot be read.
     """
-    ruled, schema = tuple(verdicts), evaluation.schema
+    ruled = tuple(verdicts)
     candidates = shown_in_full(evaluation, release)
     drawn = associated(candidates)
-    answers = answers_of(evaluation, ruled, [one.name for one in candidates])
+    answers = answers_of(evaluation, ruled, [candidate.name for candidate in candidates])
     sections = tuple(
         _section(i, c, evaluation, ruled, answers, release, drawn) for i, c in enumerate(candidates, start=1)
     )
+    explained = {finding.rule.measure for verdict in ruled for finding in verdict.findings}
+    explained |= {name for name in key_figures() if any(candidate.find(name) for candidate in candidates)}
     return Document(
         title=title,
-        job=evaluation.provenance.job or "",
-        real=evaluation.real,
-        schema=schema,
+        evaluation=evaluation,
         release=release,
         policies=tuple({(v.policy, v.version): v for v in ruled}.values()),
         sections=sections,
-        overview=overview_of(candidates, [section.guarantee for section in sections], schema.unlearned),
+        overview=overview_of(candidates, [section.guarantee for section in sections], evaluation.schema.unlearned),
         comparison=tuple(
             (measure, cells)
             for measure in key_figures()
@@ -208,19 +194,11 @@ def compose(
         columns=column_rows(candidates),
         score_extent=score_extent(candidates),
         rules=any(candidate.figures.get("validity") for candidate in candidates),
-        twins=twins(evaluation),
-        warnings=warnings_of(evaluation),
-        left_out=left_out(schema),
         self_checks=self_checks(evaluation, ruled),
-        attempts=attempts_on(evaluation),
-        facts=fact_groups(evaluation),
-        versions=evaluation.provenance.versions,
-        schema_rows=schema_rows(schema),
         criteria=criteria_rows(evaluation, [c for c in candidates if c.name == release] or candidates),
-        glossary=_glossary(candidates, ruled),
+        glossary=tuple(metric for measure, metric in CATALOG.items() if measure in explained),
         sweep=sweep_of(evaluation, candidates),
         ranking=ranking_of(evaluation),
-        verified=made_here(evaluation),
     )
 
 
@@ -255,10 +233,3 @@ def _section(
         expectations=expectations(candidate),
         extras={section.anchor: section.read(candidate, evaluation.schema) for section in brought()},
     )
-
-
-def _glossary(candidates: Sequence[Candidate], verdicts: Sequence[Verdict]) -> tuple[Metric, ...]:
-    """The key figures, and what rules are about."""
-    names = {f.rule.measure for v in verdicts for f in v.findings}
-    names |= {name for name in key_figures() if any(candidate.find(name) is not None for candidate in candidates)}
-    return tuple(metric for measure, metric in CATALOG.items() if measure in names)

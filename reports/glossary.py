@@ -15,8 +15,8 @@ def better(measure: str, direction: str) -> str:
     >>> better("validity.rows", "higher"), better("pairs.dependence.floor_share", "lower")
     ('higher is better', '0 is right; 1 and more is no better than shuffled columns')
     """
-    said = {"lower": "lower is better", "higher": "higher is better"}.get(direction, "")
-    return (entry(measure).better or said) if said else ""
+    words = {"lower": "lower is better", "higher": "higher is better"}.get(direction, "")
+    return (entry(measure).better or words) if words else ""
 
 
 def shown(estimate: Estimate) -> str:

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from evaluate import text
 from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.gate.claim import made_here
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
@@ -26,9 +27,9 @@ from reports.glossary import METRICS, TERMS, better, entry, evidence, reading, s
 from reports.sections.attacks import MOST_COLUMNS, reached, splits, ways
 from reports.sections.extra import brought
 from reports.sections.guidelines import NOT_COVERED
-from reports.sections.limitations import NOT_RUN, audit_failed
+from reports.sections.limitations import NOT_RUN, attempts_on, audit_failed, left_out, twins, warnings_of
 from reports.sections.privacy_budget import OUTSIDE, exact
-from reports.sections.provenance import UNVERIFIED
+from reports.sections.provenance import UNVERIFIED, fact_groups, schema_rows
 from reports.sections.ranking import named
 from reports.sections.utility import subgroups, utility_absent, utility_rows
 from reports.sections.verdicts import bound_of, first_sentence
@@ -51,9 +52,22 @@ class Inlined:
 
 
 def inlined(*names: str) -> Inlined:
-    """Files of the templates' folder one after the other, exactly as they are; no template is rendered in them."""
-    folder = files("reports") / "templates"
-    content = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    """Files of the templates' folder one after the other; no template is rendered in them."""
+    return _allowed("\n".join(map(sheet, names)))
+
+
+def page_style(*names: str) -> Inlined:
+    """The colors and styles of every page and drawing, and some more."""
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{\n{sheet('dark.css')}}} }}"
+    colors = f":root {{\n{sheet('light.css')}}}\n{dark}"
+    return _allowed("\n".join([colors, *map(sheet, ("report.css", "drawing.css", *names))]))
+
+
+def sheet(name: str) -> str:
+    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _allowed(content: str) -> Inlined:
     digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
     return Inlined(Markup(content), f"sha256-{digest}")  # noqa: S704 - files of this package, without any data
 
@@ -78,7 +92,7 @@ def environment() -> "Environment":
     from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined
 
     of_extras = {f"{section.anchor}.html.j2": section.template.read_text(encoding="utf-8") for section in brought()}
-    made = Environment(
+    templates = Environment(
         loader=ChoiceLoader([PackageLoader("reports", "templates"), DictLoader(of_extras)]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -86,19 +100,23 @@ def environment() -> "Environment":
         lstrip_blocks=True,
     )
     names = ("plain", "sentence", "short", "number", "compact", "loss", "room", "count", "percent", "at_most")
-    made.filters.update({name: getattr(text, name) for name in names})
-    made.filters.update(shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence)
-    made.filters.update(breakable=breakable, together=together, named=named)
-    made.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts, better=better)
-    made.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS, WIDE=WIDE, MOST_COLUMNS=MOST_COLUMNS)
-    made.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
-    made.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
-    made.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    made.globals.update(ways=ways, reached=reached, splits=splits)
-    made.globals.update(RELATIONS=RELATIONS, trust_words=trust_words)
-    made.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
-    made.tests["failure"] = lambda cell: isinstance(cell, Failure)
-    return made
+    templates.filters.update({name: getattr(text, name) for name in names})
+    templates.filters.update(
+        shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence
+    )
+    templates.filters.update(breakable=breakable, together=together, named=named)
+    templates.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts, better=better)
+    templates.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS, WIDE=WIDE, MOST_COLUMNS=MOST_COLUMNS)
+    templates.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
+    templates.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
+    templates.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
+    templates.globals.update(twins=twins, warnings_of=warnings_of, left_out=left_out, attempts_on=attempts_on)
+    templates.globals.update(fact_groups=fact_groups, schema_rows=schema_rows, made_here=made_here)
+    templates.globals.update(ways=ways, reached=reached, splits=splits)
+    templates.globals.update(RELATIONS=RELATIONS, trust_words=trust_words)
+    templates.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
+    templates.tests["failure"] = lambda cell: isinstance(cell, Failure)
+    return templates
 
 
 def write_html(
@@ -138,4 +156,4 @@ def render_html(
 def render_document(document: Document) -> str:
     """A composed report as HTML text."""
     page = environment().get_template("report.html.j2")
-    return page.render(doc=document, style=inlined("report.css", "internal.css"), script=inlined("report.js"))
+    return page.render(doc=document, style=page_style("internal.css"), script=inlined("report.js"))

@@ -19,25 +19,25 @@ _LINKED = re.compile(r"(?i)(?:https?|ftp|mailto|xmpp)(?=:)|www(?=\.)")
 LONGEST_TEXT = 4000  # Characters of a text of several paragraphs that a card shows
 
 
-def text(said: object, longest: int = LONGEST_TEXT) -> str:
+def text(value: object, longest: int = LONGEST_TEXT) -> str:
     r"""A text as itself: no markup, no link, no mention, no raw HTML, on one line.
 
     >>> text("[x](javascript:alert(1)) | <b>")
     '\\[x\\](javascript:alert(1)) &#124; &lt;b&gt;'
     """
-    shown = " ".join(plain(" ".join(str(said)[: 2 * longest].split()), longest).split())
-    marked = "".join(_of(character) for character in _LINKED.sub(rf"\g<0>{_JOINER}", shown))
+    shown = " ".join(plain(" ".join(str(value)[: 2 * longest].split()), longest).split())
+    marked = "".join(map(_as_text, _LINKED.sub(rf"\g<0>{_JOINER}", shown)))
     begins = _BLOCK.match(marked)
     return marked if begins is None else f"{marked[: begins.end() - 1]}\\{marked[begins.end() - 1 :]}"
 
 
-def name(said: object) -> str:
+def name(value: object) -> str:
     """A name as code, in which nothing is marked up, linked or mentioned; as text where that would not hold it.
 
     >>> name("marital_status"), name("a|b")
     ('`marital_status`', 'a&#124;b')
     """
-    shown = " ".join(plain(said).split())
+    shown = " ".join(plain(value).split())
     return f"`{shown}`" if shown and not set(shown) & set("`|\\") else text(shown) or "(no name)"
 
 
@@ -46,7 +46,7 @@ def document(lines: Iterable[str]) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
 
 
-def _of(character: str) -> str:
+def _as_text(character: str) -> str:
     if character == "@":
         return f"@{_JOINER}"
     return _ENTITIES.get(character) or (f"\\{character}" if character in _ESCAPED else character)

@@ -5,13 +5,11 @@ report's stylesheet. They hold inside a chart alone, so that nothing else in a n
 background, dark where the notebook's theme is dark. It is as internal as the evaluation that it shows.
 """
 
-import re
 import textwrap
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -21,6 +19,7 @@ from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, EvaluationEr
 from evaluate.text import alike, number, plain, short
 from reports import charts
 from reports.glossary import entry
+from reports.html import sheet
 from reports.sections.attacks import MOST_COLUMNS, attack_note
 from reports.sections.fidelity import associations, column_rows
 from reports.sections.ranking import Mark, ranking_of
@@ -44,11 +43,6 @@ _DARK_NOTEBOOKS = (
 )
 """JupyterLab and Notebook, VS Code, Colab."""
 _NO_NOTEBOOK = "body:not([data-jp-theme-light]):not(.vscode-light):not(.vscode-dark):not(.vscode-high-contrast)"
-_BLOCK = re.compile(r"@[^{;]+\{(?:[^{}]|\{[^{}]*\})*\}")
-_RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
-_VARIABLES = re.compile(r"--[\w-]+: [^;]+;")
-_SIMPLE = re.compile(r"(?:(?:svg|text)?(?:\.[\w-]+)*\s?)+")
-"""A selector of elements of a chart, and of no state of theirs."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,18 +75,16 @@ class Chart:
         """The pictures side by side, as many as there is room for, for a notebook."""
         figures = Markup("").join(
             Markup("<figure><figcaption><span>{}</span><b>{}</b></figcaption>{}</figure>").format(
-                plain(one.caption), one.number, one.svg
+                plain(drawing.caption), drawing.number, drawing.svg
             )
-            for one in self.drawings
+            for drawing in self.drawings
         )
         body = Markup(
             '<div class="{}"><style>{}</style><p class="untrusted">{}</p><p class="title">{}</p>'
             '<p class="note">{} {}</p><div class="charts{}">{}</div></div>'
         )
         wide = " wide" if self.is_wide else ""
-        return str(
-            body.format(ROOT, _styles(self._classes), UNTRUSTED, plain(self.title), self.note, INTERNAL, wide, figures)
-        )
+        return str(body.format(ROOT, _scoped_style(), UNTRUSTED, plain(self.title), self.note, INTERNAL, wide, figures))
 
     def _repr_svg_(self) -> str:
         """The pictures in a grid, as a drawing by itself."""
@@ -109,12 +101,6 @@ class Chart:
             beside.write_text(text, encoding="utf-8", newline="\n")
         return path
 
-    @property
-    def _classes(self) -> frozenset[str]:
-        """Classes of its elements, which say what styles it needs."""
-        found = (names for one in self.drawings for names in re.findall(r'class="([^"]*)"', one.svg))
-        return frozenset(name for names in found for name in names.split())
-
 
 COLUMN, CAPTION, GAP, EDGE, HEAD = 320.0, 24.0, 28.0, 20.0, 64.0
 ACROSS = 3
@@ -122,7 +108,7 @@ ACROSS = 3
 
 def _composed(chart: Chart) -> str:
     """The drawings of a chart as one SVG, row by row."""
-    parts = [ET.fromstring(str(one.svg)) for one in chart.drawings]  # noqa: S314 - drawn here
+    parts = [ET.fromstring(str(drawing.svg)) for drawing in chart.drawings]  # noqa: S314 - drawn here
     sizes = [tuple(float(side) for side in part.get("viewBox", "0 0 1 1").split()[2:]) for part in parts]
     across = 1 if chart.is_wide else min(ACROSS, len(parts))
     column = max(size[0] for size in sizes) if chart.is_wide else COLUMN
@@ -134,19 +120,20 @@ def _composed(chart: Chart) -> str:
     root.set("xmlns", "http://www.w3.org/2000/svg")
     root.set("width", f"{width:g}")
     root.set("height", f"{height:g}")
-    ET.SubElement(root, "style").text = _styles(chart._classes | {"name", "tick"}, alone=True)
+    paper = ".paper { fill: var(--paper); }"  # rules are not nested: a file goes to programs that know only old styles
+    ET.SubElement(root, "style").text = f"{_colors(f':root.{ROOT}')}\n{sheet('drawing.css')}{paper}"
     charts.svg.add(root, "rect", "paper", x=0, y=0, width=width, height=height)
     charts.svg.words(root, "name", (EDGE, EDGE + 12), chart.title)
     for line, words in enumerate(textwrap.wrap(f"{chart.note} {INTERNAL}", int((width - 2 * EDGE) / 6.2))):
         charts.svg.words(root, "tick", (EDGE, EDGE + 32 + 16 * line), words)
     y = EDGE + HEAD
     for at, row in enumerate(rows):
-        for place in range(len(row)):
-            one, part = chart.drawings[at * across + place], parts[at * across + place]
-            x = EDGE + place * (column + GAP)
-            charts.svg.words(root, "name", (x, y + 13), short(one.caption, 36))
-            charts.svg.words(root, "tick num", (x + column, y + 13), one.number, "end")
-            placed = {"x": x, "y": y + CAPTION, "width": column, "height": row[place]}
+        for position in range(len(row)):
+            drawing, part = chart.drawings[at * across + position], parts[at * across + position]
+            x = EDGE + position * (column + GAP)
+            charts.svg.words(root, "name", (x, y + 13), short(drawing.caption, 36))
+            charts.svg.words(root, "tick num", (x + column, y + 13), drawing.number, "end")
+            placed = {"x": x, "y": y + CAPTION, "width": column, "height": row[position]}
             part.attrib.update({name: f"{value:g}" for name, value in placed.items()}, overflow="visible")
             root.append(part)
         y += max(row) + CAPTION + GAP
@@ -154,52 +141,17 @@ def _composed(chart: Chart) -> str:
 
 
 @cache
-def _sheet(name: str) -> str:
-    return (files("reports") / "templates" / name).read_text(encoding="utf-8")
+def _colors(around: str) -> str:
+    """Light, or dark where what is around the chart is; `around`: its selector without any notebook around it."""
+    notebooks = ", ".join(f"{notebook} .{ROOT}" for notebook in _DARK_NOTEBOOKS)
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ {around} {{ {sheet('dark.css')} }} }}"
+    return f".{ROOT} {{ {sheet('light.css')} }}\n{dark}\n{notebooks} {{ {sheet('dark.css')} }}"
 
 
-def _styles(classes: frozenset[str], *, alone: bool = False) -> Markup:
-    """The report's styles of these classes, so that they reach nothing outside a chart."""
-    report = _sheet("report.css")
-    light, dark = (block for block in re.findall(r":root \{([^{}]*--paper[^{}]*)\}", report) if "--ink" in block)
-    rules = [f".{ROOT} {{ {_variables(light)} }}", *_dark(_variables(dark), alone=alone)]
-    top = _BLOCK.sub("", report)
-    rules += [
-        f"{selectors} {{{body}}}"
-        for names, body in _RULE.findall(top)
-        if (selectors := _inside(_wanted(names, classes, alone=alone)))
-    ]
-    if alone:
-        rules.append(f".{ROOT} .paper {{ fill: var(--paper); }}")
-    else:
-        rules.append(
-            f".{ROOT} {{ background: var(--paper); color: var(--ink); font: 14px/1.45 var(--sans); "
-            "padding: 1rem 1.25rem; border-radius: 4px; max-width: 66rem; box-sizing: border-box; }"
-        )
-        rules += [f"{_inside(names.split(','))} {{{body}}}" for names, body in _RULE.findall(_sheet("chart.css"))]
-    return Markup("\n".join(rules))  # noqa: S704 - files of this package, without any data
-
-
-def _variables(block: str) -> str:
-    return " ".join(_VARIABLES.findall(block))
-
-
-def _dark(variables: str, *, alone: bool) -> Iterator[str]:
-    """The rules by which a chart is dark where what is around it is."""
-    around = f":root.{ROOT}" if alone else f"{_NO_NOTEBOOK} .{ROOT}"
-    yield f"@media screen and (prefers-color-scheme: dark) {{ {around} {{ {variables} }} }}"
-    yield f"{', '.join(f'{one} .{ROOT}' for one in _DARK_NOTEBOOKS)} {{ {variables} }}"
-
-
-def _wanted(names: str, classes: frozenset[str], *, alone: bool) -> list[str]:
-    """The selectors of a rule that are about elements of the chart."""
-    found = [" ".join(one.split()) for one in names.split(",")]
-    known = [one for one in found if _SIMPLE.fullmatch(one) and classes.issuperset(re.findall(r"\.([\w-]+)", one))]
-    return [one.removeprefix("svg ") for one in known if not one.startswith("svg.")] if alone else known
-
-
-def _inside(names: Iterable[str]) -> str:
-    return ", ".join(f".{ROOT} {one.strip()}" for one in names)
+def _scoped_style() -> Markup:
+    """Styles that reach nothing outside a chart."""
+    nested = f".{ROOT} {{\n{sheet('drawing.css')}\n{sheet('chart.css')}}}"
+    return Markup(f"{_colors(f'{_NO_NOTEBOOK} .{ROOT}')}\n{nested}")  # noqa: S704 - files of this package
 
 
 @dataclass(frozen=True)
@@ -255,22 +207,21 @@ class Plots:
             parts = {key: [[figure[key][i][j] for j in kept] for i in kept] for key in ("train", "synthetic")}
             named = {**figure, **parts, "columns": [figure["columns"][i] for i in kept]}
             chosen = replace(chosen, figures={**chosen.figures, "associations": named})
-        found = associations(chosen)
-        if found is None:
+        triangles = associations(chosen)
+        if triangles is None:
             raise _absent(chosen, "pairs of columns", "fidelity.pairs")
-        maps: tuple[tuple[str, Matrix, float], ...] = (
-            ("real", found.train, 1.0), ("synthetic", found.synthetic, 1.0), ("difference", found.difference, 0.5),
-        )  # fmt: skip
-        drawings = tuple(
-            Drawing(charts.association_map(found.columns, values, f"Associations, {name}", top), name, _only(values))
-            for name, values, top in maps
-        )
-        left = f" {found.left_out} more columns are not drawn." if found.left_out else ""
+        maps = {"real": triangles.train, "synthetic": triangles.synthetic, "difference": triangles.difference}
+        drawings = []
+        for name, values in maps.items():
+            top = 0.5 if name == "difference" else 1.0
+            drawn = charts.association_map(triangles.columns, values, f"Associations, {name}", top)
+            drawings.append(Drawing(drawn, name, number(values[1][0]) if len(values) == 2 else ""))  # of two columns
+        left = f" {triangles.left_out} more columns are not drawn." if triangles.left_out else ""
         note = (
             "The stronger a shade, the stronger the association; brown is a negative one. The difference is synthetic "
             f"less real, and its strongest shade half an association.{left}"
         )
-        return Chart("pairs", f"Pairs of columns of {chosen.name}", note, drawings)
+        return Chart("pairs", f"Pairs of columns of {chosen.name}", note, tuple(drawings))
 
     def rows(self, candidate: str | None = None) -> Chart:
         """Real and synthetic rows on a map of two dimensions.
@@ -300,13 +251,13 @@ class Plots:
         """
         chosen = self._candidate(candidate)
         membership, note = chosen.figures.get("membership"), attack_note(chosen)
-        secrets = {one.column: one for one in note.columns}
+        secrets = {rates.column: rates for rates in note.columns}
         picked = [secrets[_known(name, secrets)] for name in names] or list(secrets.values())[:MOST_COLUMNS]
         drawings = []
         if membership:
-            found = chosen.find(EXPOSURE)
-            said = _value(found) if isinstance(found, Estimate) else number(membership["auc"])
-            drawings.append(Drawing(charts.roc_curve(membership), "membership", f"AUC {said}"))
+            auc = chosen.find(EXPOSURE)
+            value = _value(auc) if isinstance(auc, Estimate) else number(membership["auc"])
+            drawings.append(Drawing(charts.roc_curve(membership), "membership", f"AUC {value}"))
         if picked:
             drawings.append(Drawing(charts.inferred(picked), "inferring a value", "advantage"))
         if not drawings:
@@ -338,15 +289,15 @@ class Plots:
         return Chart("frontier", "Utility against exposure", note, (drawn,), is_wide=True)
 
     def _candidate(self, name: str | None) -> Candidate:
-        found = {one.name: one for one in self.evaluation.candidates}
+        tables = {table.name: table for table in self.evaluation.candidates}
         if name is not None:
-            return found[_known(name, found, "candidate")]
+            return tables[_known(name, tables, "candidate")]
         released = self.evaluation.provenance.release
-        if released in found:
-            return found[released]
-        if len(found) > 1:
+        if released in tables:
+            return tables[released]
+        if len(tables) > 1:
             raise EvaluationError(
-                f"a chart shows one table: candidate=None, and there are {', '.join(map(repr, found))}; name one"
+                f"a chart shows one table: candidate=None, and there are {', '.join(map(repr, tables))}; name one"
             )
         return self.evaluation.candidates[0]
 
@@ -359,17 +310,9 @@ def _known(name: str, known: Iterable[str], kind: str = "column") -> str:
     return name
 
 
-Matrix = Sequence[Sequence[float | None]]
-
-
-def _only(values: Matrix) -> str:
-    """The one association of two columns; empty for more of them."""
-    return number(values[1][0]) if len(values) == 2 else ""
-
-
 def _absent(candidate: Candidate, name: str, measure: str) -> EvaluationError:
-    found = candidate.find(measure)
-    why = f" ({found.message.rstrip('.')})" if isinstance(found, Failure) and found.message else ""
+    answer = candidate.find(measure)
+    why = f" ({answer.message.rstrip('.')})" if isinstance(answer, Failure) and answer.message else ""
     return EvaluationError(f"{name} of {candidate.name!r} were not measured{why}; evaluate with measure {measure!r}")
 
 
@@ -382,12 +325,12 @@ def _value(estimate: Estimate) -> str:
 def _marks(candidates: Sequence[Candidate]) -> tuple[tuple[Mark, ...], tuple[str, str], float | None]:
     """The tables that have both figures, the titles of the axes, and the utility of real rows."""
     measured = [
-        (one.name, use, risk)
+        (table.name, use, risk)
         for measure in UTILITY
-        for one in candidates
-        if isinstance(use := one.find(measure), Estimate) and isinstance(risk := one.find(EXPOSURE), Estimate)
+        for table in candidates
+        if isinstance(use := table.find(measure), Estimate) and isinstance(risk := table.find(EXPOSURE), Estimate)
     ]
-    measured = [one for one in measured if one[1].measure == measured[0][1].measure]
+    measured = [point for point in measured if point[1].measure == measured[0][1].measure]
     if not measured:
         raise EvaluationError(
             f"no table has both {UTILITY[0]!r} and {EXPOSURE!r}; evaluate with both, and a target in the schema"

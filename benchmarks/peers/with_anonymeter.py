@@ -59,8 +59,8 @@ def risks(folder: Path, tables: Three, task: dict[str, Any]) -> dict[str, Any]:
     attacks |= {f"{mode}, equal sizes": partial(singling_out, level, task, mode) for mode in MODES}
     attacks["linkability"] = partial(linkability, same, task)
     attacks |= {f"inference {secret}": partial(inference, same, task, secret) for secret in tables.train.columns}
-    found = {name: told(attack) for name, attack in attacks.items()}
-    return {"attacks": found, **same_predicates(folder, tables)}
+    result = {name: told(attack) for name, attack in attacks.items()}
+    return {"attacks": result, **same_predicates(folder, tables)}
 
 
 def told(attack: Callable[[], Any]) -> dict[str, Any]:

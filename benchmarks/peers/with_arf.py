@@ -21,9 +21,9 @@ def main(folder: Path) -> None:
     task = read_task(folder)
     kinds = {name: column["kind"] for name, column in task["columns"].items()}
     train = read_csv(folder / "train.csv", [name for name, kind in kinds.items() if kind in (*CATEGORIES, *TIMES)])
-    made: list[pd.DataFrame] = []
-    cost = measured(lambda: made.append(_sampled(train, kinds, task)))
-    made[0].to_csv(folder / "synthetic.csv", index=False)
+    frames: list[pd.DataFrame] = []
+    cost = measured(lambda: frames.append(_sampled(train, kinds, task)))
+    frames[0].to_csv(folder / "synthetic.csv", index=False)
     write_result(folder, cost, ["arfpy", "scikit-learn", "pandas"])
 
 
@@ -43,10 +43,10 @@ def _sampled(train: pd.DataFrame, kinds: dict[str, str], task: dict[str, Any]) -
     model = arf.arf(x=pd.DataFrame(filled), verbose=False, random_state=task["seed"])
     model.forde()
     drawn = model.forge(n=len(train))
-    made = {}
+    frames = {}
     for name, kind in kinds.items():
         if kind in CATEGORIES:
-            made[name] = drawn[name].astype(object).where(drawn[name] != MISSING, None)
+            frames[name] = drawn[name].astype(object).where(drawn[name] != MISSING, None)
             continue
         numbers = drawn[name].astype(float)
         if kind in TIMES:
@@ -54,8 +54,8 @@ def _sampled(train: pd.DataFrame, kinds: dict[str, str], task: dict[str, Any]) -
         elif kind == "integer":
             numbers = numbers.round().astype("Int64")
         missing = drawn.get(f"{name} {MISSING}")
-        made[name] = numbers if missing is None else numbers.where(missing.to_numpy() != "yes")
-    return pd.DataFrame(made)
+        frames[name] = numbers if missing is None else numbers.where(missing.to_numpy() != "yes")
+    return pd.DataFrame(frames)
 
 
 if __name__ == "__main__":

@@ -25,19 +25,23 @@ def main(folder: Path) -> None:
     task = json.loads((folder / "task.json").read_text())
     jax.config.update("jax_enable_x64", task["until"] is not None)
     arrays = np.load(folder / "measurements.npz")
-    found = [
+    measurements = [
         (tuple(clique), arrays[f"values.{index}"].ravel(), arrays[f"sigma.{index}"].ravel())
         for index, clique in enumerate(task["cliques"])
     ]
     domain = mbi.Domain(tuple(task["sizes"]), tuple(task["sizes"].values()))
-    given = [measurement(*one) for one in found]
+    measured = [measurement(*each) for each in measurements]
 
     def run(n_steps: int) -> tuple[float, float]:
         started = time.perf_counter()
-        model = mbi.estimation.MirrorDescent().estimate(domain, given, known_total=task["total"], iters=n_steps)
-        marginals = [np.asarray(model.project(clique).datavector()) for clique, _, _ in found]  # waits for the end
+        model = mbi.estimation.MirrorDescent().estimate(domain, measured, known_total=task["total"], iters=n_steps)
+        marginals = [
+            np.asarray(model.project(clique).datavector()) for clique, _, _ in measurements
+        ]  # waits for the end
         seconds = time.perf_counter() - started
-        terms = [((mine - values) / sigma) ** 2 for mine, (_, values, sigma) in zip(marginals, found, strict=True)]
+        terms = [
+            ((mine - values) / sigma) ** 2 for mine, (_, values, sigma) in zip(marginals, measurements, strict=True)
+        ]
         return seconds, sum(float(np.sum(term)) for term in terms) / 2
 
     first_s, _ = run(N_STEPS)

@@ -37,19 +37,19 @@ def distances(tables: Three) -> dict[str, float]:
     synthetic, train, holdout = prepare_data_for_embeddings(
         syn_tgt_data=tables.synthetic, trn_tgt_data=tables.train, hol_tgt_data=tables.holdout
     )
-    found = calculate_distances(syn_embeds=synthetic, trn_embeds=train, hol_embeds=holdout)
-    share = calculate_dcr_share(found["dcr_syn_trn"], found["dcr_syn_hol"])
+    distances = calculate_distances(syn_embeds=synthetic, trn_embeds=train, hol_embeds=holdout)
+    share = calculate_dcr_share(distances["dcr_syn_trn"], distances["dcr_syn_hol"])
     return {"dcr_share": float(share), "rows": float(np.shape(train)[0])}
 
 
 def whole(tables: Three) -> dict[str, float]:
     """Its report."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         _, metrics = report(
             syn_tgt_data=tables.synthetic,
             trn_tgt_data=tables.train,
             hol_tgt_data=tables.holdout,
-            report_path=Path(place) / "report.html",
+            report_path=Path(folder) / "report.html",
         )
     assert metrics is not None
     return {"dcr_share": float(metrics.distances.dcr_share)}

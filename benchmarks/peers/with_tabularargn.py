@@ -30,9 +30,9 @@ def main(folder: Path) -> None:
     train = read_csv(folder / "train.csv", [name for name, kind in kinds.items() if kind in ENCODINGS])
     train = train.assign(**{name: pd.to_datetime(train[name]) for name, kind in kinds.items() if kind in TIMES})
     model = untrained(task, kinds)
-    made: list[pd.DataFrame] = []
-    cost = measured(lambda: made.append(model.fit(train).sample(len(train))))
-    made[0][list(train.columns)].to_csv(folder / "synthetic.csv", index=False)
+    frames: list[pd.DataFrame] = []
+    cost = measured(lambda: frames.append(model.fit(train).sample(len(train))))
+    frames[0][list(train.columns)].to_csv(folder / "synthetic.csv", index=False)
     write_result(folder, cost, ["mostlyai-engine", "torch", "opacus"])
 
 

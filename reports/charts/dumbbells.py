@@ -52,8 +52,8 @@ def strip(estimate: Estimate, extent: Extent, told: str = "", *, numbered: bool 
     if estimate.low is not None and estimate.high is not None:
         svg.line(root, "interval", (x(estimate.low), middle), (x(estimate.high), middle))
     svg.add(root, "circle", "dot", cx=x(estimate.value), cy=middle, r=4)
-    for end, place, anchor in ((worse, 0.0, "start"), (better, STRIP_WIDTH, "end")) if numbered else ():
-        svg.words(root, "tick tiny", (place, STRIP_HEIGHT - 3), compact(float(f"{end:.3g}")), anchor)
+    for end, at, anchor in ((worse, 0.0, "start"), (better, STRIP_WIDTH, "end")) if numbered else ():
+        svg.words(root, "tick tiny", (at, STRIP_HEIGHT - 3), compact(float(f"{end:.3g}")), anchor)
     return svg.rendered(root)
 
 

@@ -29,10 +29,12 @@ class _Scale:
 
 def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | None = None) -> Markup:
     """The picture; better is up and to the right."""
-    said = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
-    root = svg.canvas(WIDTH, HEIGHT, f"{titles[0]} against {titles[1]}. {'; '.join(said)}")
+    texts = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
+    root = svg.canvas(WIDTH, HEIGHT, f"{titles[0]} against {titles[1]}. {'; '.join(texts)}")
     utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]
-    scale = _Scale(_extent([mark.exposure for mark in marks]), _extent([*utilities, *_there(reference)]))
+    scale = _Scale(
+        _extent([mark.exposure for mark in marks]), _extent(utilities if reference is None else [*utilities, reference])
+    )
     _frame(root, scale, titles)
     if reference is not None:
         height = scale.at(scale.x[0], reference)[1]
@@ -45,10 +47,6 @@ def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | No
         _draw(root, mark, scale)
     _names(root, [(scale.at(mark.exposure, mark.utility), mark) for mark in marks])
     return svg.rendered(root)
-
-
-def _there(value: float | None) -> list[float]:
-    return [] if value is None else [value]
 
 
 def _extent(values: Sequence[float]) -> tuple[float, float]:
@@ -86,7 +84,7 @@ def _draw(root: Element, mark: Mark, scale: _Scale) -> None:
 def _names(root: Element, placed: Sequence[tuple[svg.Point, Mark]]) -> None:
     """Names beside their marks, at the side with room, pushed down where they would overlap."""
     taken: list[svg.Point] = []
-    for (x, y), mark in sorted(placed, key=lambda one: one[0][1]):
+    for (x, y), mark in sorted(placed, key=lambda pair: pair[0][1]):
         left = x > (LEFT + RIGHT) / 2 + 90
         at = (x - 10 if left else x + 10, y + 4)
         while any(abs(at[1] - other[1]) < LINE and abs(at[0] - other[0]) < CLOSE for other in taken):

@@ -50,24 +50,34 @@ class Axis:
 
 
 def tradeoff(panel: Panel) -> Markup:
-    root = svg.canvas(WIDTH, HEIGHT, _spoken(panel))
+    dots = [(curve.generator, *dot) for curve in panel.curves for dot in curve.dots]
+    spoken = [f"{generator} at {_epsilon(epsilon)}: {number(mean.value)}" for generator, epsilon, mean in dots]
+    root = svg.canvas(WIDTH, HEIGHT, f"{panel.entry.title} by epsilon. {'; '.join(spoken)}")
     axis, (low, high) = Axis.of(panel.epsilons), _extent(panel)
 
     def y(value: float) -> float:
         return BASE - (value - low) / (high - low) * (BASE - TOP)
 
     _frame(root, axis, (low, high), y)
-    names = [(y(value), css, name) for value, css, name in _landmarks(panel)]
-    for height, css, _ in names:
-        svg.line(root, f"mark {css} thin", (LEFT, height), (axis.right, height))
+    names = []
+    real = "trained on real" if panel.measure.startswith("utility.tstr") else "fresh real"
+    for value, css, name in ((panel.reference, "", real), (panel.floor, "floor", "shuffled")):
+        if value is not None:
+            svg.line(root, f"mark {css} thin", (LEFT, y(value)), (axis.right, y(value)))
+            names.append((y(value), css, name))
     for index, curve in enumerate(panel.curves):
-        shift = (index - (len(panel.curves) - 1) / 2) * DODGE
-        dots = [(axis.places[epsilon] + shift, epsilon, mean) for epsilon, mean in curve.dots if epsilon in axis.places]
-        _line(root, index, dots, y)
-        for at, epsilon, mean in dots:
-            _dot(root, index, (at, mean, y), f"{curve.generator}, {_epsilon(epsilon)}: {_said(mean)}")
-        if len(panel.curves) > 1 and dots:
-            names.append((y(dots[-1][2].value), f"named s{index % 4}", curve.generator))
+        css, shift = f"s{index % 4}", (index - (len(panel.curves) - 1) / 2) * DODGE
+        known = [
+            (axis.places[epsilon] + shift, epsilon, mean) for epsilon, mean in curve.dots if epsilon in axis.places
+        ]
+        joined = [(at, y(mean.value)) for at, epsilon, mean in known if epsilon is not None]
+        for start, end in pairwise(joined):  # no epsilon leads to the fit without one
+            svg.line(root, f"run {css}", start, end)
+        for at, epsilon, mean in known:
+            words = f"{curve.generator}, {_epsilon(epsilon)}: {_over_seeds(mean)}"
+            _dot(root, index, (at, mean, y), words)
+        if len(panel.curves) > 1 and known:
+            names.append((y(known[-1][2].value), f"named {css}", curve.generator))
     _names(root, names, axis.right)
     return svg.rendered(root)
 
@@ -90,11 +100,10 @@ def _frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> 
     parts = [(LEFT, axis.right)] if axis.ends is None else [(LEFT, axis.ends - 5), (axis.ends + 5, axis.right)]
     for start, end in parts:
         svg.line(root, "axis", (start, BASE), (end, BASE))
-    if axis.ends is not None:
-        for at in (axis.ends - 5, axis.ends + 5):
-            svg.line(root, "axis", (at - 3, BASE + 5), (at + 3, BASE - 5))
+    for at in () if axis.ends is None else (axis.ends - 5, axis.ends + 5):
+        svg.line(root, "axis", (at - 3, BASE + 5), (at + 3, BASE - 5))
     taken = -CLOSEST
-    for epsilon, at in sorted(axis.places.items(), key=lambda one: one[1]):
+    for epsilon, at in sorted(axis.places.items(), key=lambda item: item[1]):
         svg.line(root, "axis", (at, BASE), (at, BASE + 4))
         if at - taken >= CLOSEST or epsilon is None:
             svg.words(root, "tick num", (at, BASE + 17), "none" if epsilon is None else compact(epsilon), "middle")
@@ -103,44 +112,27 @@ def _frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> 
         svg.words(root, "tick", ((LEFT + (axis.ends or axis.right)) / 2, BASE + 36), "epsilon, logarithmic", "middle")
 
 
-def _landmarks(panel: Panel) -> list[tuple[float, str, str]]:
-    """Landmarks of the synthetic tables: value, style and name."""
-    real = "trained on real" if panel.measure.startswith("utility.tstr") else "fresh real"
-    marks = ((panel.reference, "", real), (panel.floor, "floor", "shuffled"))
-    return [(value, css, name) for value, css, name in marks if value is not None]
+SHAPES = {
+    1: ((-4, -4), (4, -4), (4, 4), (-4, 4)), 2: ((0, -5.5), (5, 4), (-5, 4)), 3: ((0, -6), (5.5, 0), (0, 6), (-5.5, 0)),
+}  # fmt: skip
+"""Of each generator but the first, so that color is not needed to tell them apart."""
 
 
-def _line(root: Element, index: int, dots: Iterable[tuple[float, float | None, Mean]], y: Scale) -> None:
-    """The means joined, but for the fit without epsilon, which no epsilon leads to."""
-    joined = [(at, y(mean.value)) for at, epsilon, mean in dots if epsilon is not None]
-    for start, end in pairwise(joined):
-        svg.line(root, f"run s{index % 4}", start, end)
-
-
-def _dot(root: Element, index: int, place: tuple[float, Mean, Scale], words: str) -> None:
-    (at, mean, y), css = place, f"s{index % 4}"
+def _dot(root: Element, index: int, dot: tuple[float, Mean, Scale], words: str) -> None:
+    (x, mean, y), css = dot, f"s{index % 4}"
     if mean.low is not None and mean.high is not None:
         low, high = y(mean.low), y(mean.high)
-        svg.line(root, f"bar {css}", (at, low), (at, high))
+        svg.line(root, f"bar {css}", (x, low), (x, high))
         for end in (low, high):
-            svg.line(root, f"bar {css}", (at - 4, end), (at + 4, end))
+            svg.line(root, f"bar {css}", (x - 4, end), (x + 4, end))
     for value in mean.values if len(mean.values) > 1 else ():
-        svg.add(root, "circle", f"seed {css}", cx=at + 6, cy=y(value), r=1.7)
-    svg.hint(_mark(root, index, (at, y(mean.value))), words)
-
-
-def _mark(root: Element, index: int, at: svg.Point) -> Element:
-    """A shape of its own for each generator, so that color is not needed to tell them apart."""
-    (x, y), css = at, f"point s{index % 4}"
-    if index % 4 == 0:
-        return svg.add(root, "circle", css, cx=x, cy=y, r=4.5)
-    shapes = {
-        1: ((-4, -4), (4, -4), (4, 4), (-4, 4)),
-        2: ((0, -5.5), (5, 4), (-5, 4)),
-        3: ((0, -6), (5.5, 0), (0, 6), (-5.5, 0)),
-    }
-    corners = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in shapes[index % 4])
-    return svg.add(root, "polygon", css, points=corners)
+        svg.add(root, "circle", f"seed {css}", cx=x + 6, cy=y(value), r=1.7)
+    if index % 4:
+        corners = " ".join(f"{x + dx:.1f},{y(mean.value) + dy:.1f}" for dx, dy in SHAPES[index % 4])
+        mark = svg.add(root, "polygon", f"point {css}", points=corners)
+    else:
+        mark = svg.add(root, "circle", f"point {css}", cx=x, cy=y(mean.value), r=4.5)
+    svg.hint(mark, words)
 
 
 def _names(root: Element, names: Iterable[tuple[float, str, str]], right: float) -> None:
@@ -158,14 +150,8 @@ def _epsilon(epsilon: float | None) -> str:
     return "no epsilon" if epsilon is None else f"epsilon {compact(epsilon)}"
 
 
-def _said(mean: Mean) -> str:
+def _over_seeds(mean: Mean) -> str:
     if mean.low is None:
         return f"{number(mean.value)}, one seed"
     value, low, high = alike(mean.value, mean.low, mean.high)
     return f"{value}, {low} to {high} over {len(mean.values)} seeds"
-
-
-def _spoken(panel: Panel) -> str:
-    dots = [(curve.generator, *dot) for curve in panel.curves for dot in curve.dots]
-    said = [f"{generator} at {_epsilon(epsilon)}: {number(mean.value)}" for generator, epsilon, mean in dots]
-    return f"{panel.entry.title} by epsilon. {'; '.join(said)}"

@@ -6,13 +6,14 @@ Internal: all of them hold numbers computed from real rows. Each line says so it
 
 import csv
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evaluate.result import Estimate, Evaluation, Failure
 from evaluate.text import loss
-from reports.sections.sweep import Sweep, SweepPoint, average, by_setting, mean_of, sweep_of, sweep_points
+from reports.sections.sweep import SweepPoint, average, by_setting, mean_of, sweep_of, sweep_points
 from synth.output import whole_file
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -72,8 +73,7 @@ SUMMARY_COLUMNS = (
     "mean", "low", "high", "sd", "n_seeds", "reference", "floor", "notice",
 )  # fmt: skip
 
-PAID = """{together}
-
+PAID = """
 The ledger has reserved the sum. Whichever of their tables or models is released, and
 however many, this is the guarantee to state: whoever picks one of them has looked at all.
 The statement in each model is of its own fit alone.
@@ -84,10 +84,7 @@ UNCOVERED = """
 The sweep has {n} more, without epsilon: tables and models of these have no formal guarantee,
 and the one above does not cover them.
 """
-UNPAID = """NOT RELEASABLE
-
-{together}
-
+UNPAID = """
 No ledger pays for them, so nothing of this sweep may be released: its tables and models
 were not kept, and every verdict is FAIL. To release one of its points, run the sweep
 under a ledger, which reserves the sum of all.
@@ -110,73 +107,60 @@ def write_sweep(evaluation: Evaluation, folder: Path) -> None:
     if sweep is None:
         return
     notice = INTERNAL if sweep.releasable else NOT_RELEASABLE
-    _write(folder / POINTS_FILE, POINT_COLUMNS, point_lines(points), notice)
-    _write(folder / SUMMARY_FILE, SUMMARY_COLUMNS, summary_lines(points), notice)
-    if sweep.epsilon is not None:
-        with whole_file(folder / (PAID_FILE if sweep.releasable else UNPAID_FILE)) as beside:
-            beside.write_text(_statement(sweep), encoding="utf-8")
+    for name, columns, lines in (
+        (POINTS_FILE, POINT_COLUMNS, _point_lines(points)), (SUMMARY_FILE, SUMMARY_COLUMNS, _summary_lines(points))
+    ):  # fmt: skip
+        write_csv(folder / name, columns, ({**dict.fromkeys(columns), **line, "notice": notice} for line in lines))
+    if sweep.epsilon is None:
+        return
+    together = (
+        f"The {sweep.n_fits} private fits of this sweep read one table. Together they come to\n"
+        f"epsilon = {loss(sweep.epsilon)} at delta = {loss(sweep.delta)}.\n"
+    )
+    uncovered = UNCOVERED.format(n=sweep.n_uncovered) if sweep.n_uncovered else ""
+    name, text = PAID_FILE, together + PAID.format(uncovered=uncovered)
+    if not sweep.releasable:
+        name, text = UNPAID_FILE, f"NOT RELEASABLE\n\n{together}{UNPAID}"
+    with whole_file(folder / name) as beside:
+        beside.write_text(text, encoding="utf-8")
 
 
-def point_lines(points: Iterable[SweepPoint]) -> Iterator[Line]:
+def _point_lines(points: Iterable[SweepPoint]) -> Iterator[Line]:
     for point in points:
+        claim = point.candidate.statement
+        shared = {
+            "point": point.candidate.name, "generator": point.generator, "epsilon": _epsilon(point.epsilon),
+            "seed": point.seed, "claimed_epsilon": None if claim is None else claim.epsilon,
+            "delta": None if claim is None else claim.delta,
+        }  # fmt: skip
         answers: tuple[Estimate | Failure, ...] = (*point.candidate.estimates, *point.candidate.failures)
-        for found in answers:
-            yield {**_of_point(point), **_of_answer(found)}
+        for answer in answers:
+            names = ("direction", "value", "low", "high", "reference", "floor", "n")
+            line = {"measure": answer.measure, "subject": " & ".join(answer.subject)}
+            if isinstance(answer, Failure):
+                yield {**shared, **line, "failure": f"{answer.reason}: {answer.message}"}
+            else:
+                yield {**shared, **line, **{name: getattr(answer, name) for name in names}}
 
 
-def summary_lines(points: Sequence[SweepPoint]) -> Iterator[Line]:
+def _summary_lines(points: Sequence[SweepPoint]) -> Iterator[Line]:
     """One line for each number of each generator at each epsilon: its mean over seeds and Student's 95% interval."""
     for (generator, epsilon), group in by_setting(points).items():
-        found: dict[tuple[str, tuple[str, ...]], list[Estimate]] = {}
-        for estimate in (one for point in group for one in point.candidate.estimates):
-            found.setdefault((estimate.measure, estimate.subject), []).append(estimate)
-        for (measure, subject), estimates in found.items():
-            values = [one.value for one in estimates]
+        by_number = defaultdict(list)
+        for estimate in (each for point in group for each in point.candidate.estimates):
+            by_number[estimate.measure, estimate.subject].append(estimate)
+        for (measure, subject), estimates in by_number.items():
+            values = [each.value for each in estimates]
             mean = mean_of(values)
             yield {
-                "generator": generator, "epsilon": _epsilon(epsilon), "measure": measure, "subject": _subject(subject),
-                "direction": estimates[0].direction, "mean": mean.value, "low": mean.low, "high": mean.high,
+                "generator": generator, "epsilon": _epsilon(epsilon), "measure": measure,
+                "subject": " & ".join(subject), "direction": estimates[0].direction,
+                "mean": mean.value, "low": mean.low, "high": mean.high,
                 "sd": statistics.stdev(values) if len(values) > 1 else None, "n_seeds": len(values),
-                "reference": average(one.reference for one in estimates),
-                "floor": average(one.floor for one in estimates),
+                "reference": average(each.reference for each in estimates),
+                "floor": average(each.floor for each in estimates),
             }  # fmt: skip
-
-
-def _of_point(point: SweepPoint) -> Line:
-    claim = point.candidate.statement
-    return {
-        "point": point.candidate.name, "generator": point.generator, "epsilon": _epsilon(point.epsilon),
-        "seed": point.seed, "claimed_epsilon": None if claim is None else claim.epsilon,
-        "delta": None if claim is None else claim.delta,
-    }  # fmt: skip
-
-
-def _of_answer(found: Estimate | Failure) -> Line:
-    named = {"measure": found.measure, "subject": _subject(found.subject)}
-    if isinstance(found, Failure):
-        return {**named, "failure": f"{found.reason}: {found.message}"}
-    numbers = ("direction", "value", "low", "high", "reference", "floor", "n")
-    return {**named, **{name: getattr(found, name) for name in numbers}}
 
 
 def _epsilon(epsilon: float | None) -> float | str:
     return "none" if epsilon is None else epsilon
-
-
-def _subject(columns: tuple[str, ...]) -> str:
-    return " & ".join(columns)
-
-
-def _write(path: Path, columns: Sequence[str], lines: Iterable[Line], notice: str) -> None:
-    write_csv(path, columns, ({**dict.fromkeys(columns), **line, "notice": notice} for line in lines))
-
-
-def _statement(sweep: Sweep) -> str:
-    together = (
-        f"The {sweep.n_fits} private fits of this sweep read one table. Together they come to\n"
-        f"epsilon = {loss(sweep.epsilon)} at delta = {loss(sweep.delta)}."
-    )
-    if not sweep.releasable:
-        return UNPAID.format(together=together)
-    uncovered = UNCOVERED.format(n=sweep.n_uncovered) if sweep.n_uncovered else ""
-    return PAID.format(together=together, uncovered=uncovered)

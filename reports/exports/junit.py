@@ -1,23 +1,19 @@
 """The verdicts as JUnit XML: what continuous integration shows of a gate, rule by rule.
 
-A suite is what one policy says of one table; a case is one rule, or one self-test. What a case says:
-
-* a binding rule that does not hold is a `<failure>`;
-* one that cannot be told, and a self-test that does not come out, is an `<error>`, which Jenkins, GitLab and the
-  reporters of GitHub count as not passed, so that too little evidence never looks like a pass;
-* a warning that does not hold, a rule that is waived and a self-test that does not apply are `<skipped>`, with why;
-* all else is without a mark, which is a pass.
-
-Where all cases look like passes and the verdict is none (no rule is left that counts), a last case says so.
+A suite is what one policy says of one table, a case one rule or self-test. A binding rule that does not hold is a
+`<failure>`. One that cannot be told, and a self-test that does not come out, is an `<error>`, which Jenkins, GitLab and
+the reporters of GitHub count as not passed: too little evidence never looks like a pass. Warnings, waived rules and
+self-tests that do not apply are `<skipped>`, with why. Where no rule is left that counts, a last case says so.
 
 Source: the elements and attributes of `junit-10.xsd` in Jenkins' xunit plugin.
 """
 
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterable
 
-from evaluate.gate.checks import BROKEN, NOT_APPLICABLE, Check
+from evaluate.gate.checks import BROKEN, NOT_APPLICABLE
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import STATEMENT
 from evaluate.gate.verdict import Verdict
@@ -41,104 +37,72 @@ def render_junit(verdicts: Iterable[Verdict]) -> str:
 
 
 def _suite(verdict: Verdict) -> ET.Element:
-    cases = [_of_rule(finding, verdict) for finding in verdict.findings]
-    cases += [_of_check(check, verdict) for check in verdict.checks]
-    if verdict.verdict != "PASS" and not any(_marked(case, FAILURE, ERROR) for case in cases):
-        cases.append(_unshown(verdict))
-    _tell_apart(cases)
-    counts = {
-        "tests": len(cases),
-        "failures": sum(_marked(case, FAILURE) for case in cases),
-        "errors": sum(_marked(case, ERROR) for case in cases),
-        "skipped": sum(_marked(case, SKIPPED) for case in cases),
-    }
-    name = f"{verdict.candidate} under {verdict.policy} {verdict.version}"
-    suite = ET.Element("testsuite", {"name": _text(name), **{key: str(n) for key, n in counts.items()}, "time": "0"})
-    suite.append(_properties(verdict))
-    suite.extend(cases)
+    suite = ET.Element("testsuite", name=_text(f"{verdict.candidate} under {verdict.policy} {verdict.version}"))
+    facts = {
+        "candidate": verdict.candidate, "policy": verdict.policy, "version": str(verdict.version),
+        "audience": verdict.audience, "verdict": verdict.verdict, "notice": NOTICE, "reason": verdict.reason,
+    }  # fmt: skip
+    properties = ET.SubElement(suite, "properties")
+    for name, value in facts.items():
+        if value:
+            ET.SubElement(properties, "property", name=name, value=_text(value))
+    marks: Counter[str] = Counter()
+    names: Counter[str] = Counter()
+
+    def add(name: str, mark: str, kind: str, message: str, reason: str, output: str) -> None:
+        names[name] += 1  # cases of one name are one case to some readers: later ones are numbered
+        name = f"{name} ({names[name]})" if names[name] > 1 else name
+        case = ET.SubElement(suite, "testcase", classname=_text(verdict.policy), name=_text(name), time="0")
+        if mark:
+            marks[mark] += 1
+            ET.SubElement(case, mark, type=kind, message=_text(message)).text = _text(reason)
+        if output:
+            ET.SubElement(case, "system-out").text = _text(output)
+
+    for finding in verdict.findings:
+        add(_name(finding), *_mark(finding), finding.reason, _output(finding))
+    for check in verdict.checks:
+        mark = {BROKEN: ERROR, NOT_APPLICABLE: SKIPPED}.get(check.outcome, "")
+        output = f"{check.outcome}: {check.reason}"
+        add(f"self-test {check.case}", mark, check.outcome, check.reason, check.reason, output)
+    if verdict.verdict != "PASS" and not marks[FAILURE] + marks[ERROR]:
+        message = f"{verdict.verdict}. No binding rule is left that counts, so nothing was shown to hold."
+        add("verdict", FAILURE if verdict.verdict == "FAIL" else ERROR, verdict.verdict, message, message, "")
+    counts = {"tests": names.total(), "failures": marks[FAILURE], "errors": marks[ERROR], "skipped": marks[SKIPPED]}
+    suite.attrib.update({name: str(count) for name, count in counts.items()}, time="0")
     return suite
 
 
-def _properties(verdict: Verdict) -> ET.Element:
-    said = {
-        "candidate": verdict.candidate, "policy": verdict.policy, "version": str(verdict.version),
-        "audience": verdict.audience, "verdict": verdict.verdict, "notice": NOTICE,
-    }  # fmt: skip
-    said |= {"reason": verdict.reason} if verdict.reason else {}
-    properties = ET.Element("properties")
-    for name, value in said.items():
-        ET.SubElement(properties, "property", name=name, value=_text(value))
-    return properties
+def _name(finding: Finding) -> str:
+    subject = f" {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
+    return f"{finding.rule.measure}{subject}{'' if finding.binding else ' (warning)'}"
 
 
-def _of_rule(finding: Finding, verdict: Verdict) -> ET.Element:
-    rule = finding.rule
-    subject = f" {', '.join(rule.subject)}" if rule.subject else ""
-    case = _case(f"{rule.measure}{subject}{'' if finding.binding else ' (warning)'}", verdict)
-    if finding.outcome != "PASS":
-        mark, message = _mark(finding)
-        ET.SubElement(case, mark, type=finding.outcome, message=_text(message)).text = _text(finding.reason)
-    sign = "at most" if rule.direction == "lower" else "at least"
-    lines = [f"limit: {sign} {rule.limit:g}{rule.second}", f"why: {rule.why}", f"estimate: {_estimate(finding)}"]
-    ET.SubElement(case, "system-out").text = _text("\n".join([*lines, f"{finding.outcome}: {finding.reason}"]))
-    return case
-
-
-def _mark(finding: Finding) -> tuple[str, str]:
+def _mark(finding: Finding) -> tuple[str, str, str]:
+    """The mark of a case, empty for a pass; its type; its message."""
+    outcome, waiver = finding.outcome, finding.waiver
+    if outcome == "PASS":
+        return "", outcome, ""
     if not finding.binding:
-        return SKIPPED, f"{finding.outcome} (a warning, which changes no verdict). {finding.reason}"
-    if finding.waived and finding.waiver is not None:
-        waiver = finding.waiver
-        who = f"{finding.outcome}, waived by {waiver.owner} until {waiver.until}: {waiver.reason.rstrip('.')}."
-        return SKIPPED, f"{who} {finding.reason}"
-    return FAILURE if finding.outcome == "FAIL" else ERROR, f"{finding.outcome}. {finding.reason}"
+        return SKIPPED, outcome, f"{outcome} (a warning, which changes no verdict). {finding.reason}"
+    if finding.waived and waiver is not None:
+        who = f"{outcome}, waived by {waiver.owner} until {waiver.until}: {waiver.reason.rstrip('.')}."
+        return SKIPPED, outcome, f"{who} {finding.reason}"
+    return FAILURE if outcome == "FAIL" else ERROR, outcome, f"{outcome}. {finding.reason}"
 
 
-def _of_check(check: Check, verdict: Verdict) -> ET.Element:
-    case = _case(f"self-test {check.case}", verdict)
-    mark = {BROKEN: ERROR, NOT_APPLICABLE: SKIPPED}.get(check.outcome)
-    if mark is not None:
-        ET.SubElement(case, mark, type=check.outcome, message=_text(check.reason)).text = _text(check.reason)
-    ET.SubElement(case, "system-out").text = _text(f"{check.outcome}: {check.reason}")
-    return case
-
-
-def _unshown(verdict: Verdict) -> ET.Element:
-    case = _case("verdict", verdict)
-    mark = FAILURE if verdict.verdict == "FAIL" else ERROR
-    message = f"{verdict.verdict}. No binding rule is left that counts, so nothing was shown to hold."
-    ET.SubElement(case, mark, type=verdict.verdict, message=message).text = message
-    return case
-
-
-def _case(name: str, verdict: Verdict) -> ET.Element:
-    return ET.Element("testcase", classname=_text(verdict.policy), name=_text(name), time="0")
-
-
-def _tell_apart(cases: list[ET.Element]) -> None:
-    """Cases of one name are one case to some readers: the second and later ones are numbered."""
-    seen: dict[str, int] = {}
-    for case in cases:
-        name = case.attrib["name"]
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
-            case.set("name", f"{name} ({seen[name]})")
-
-
-def _marked(case: ET.Element, *marks: str) -> bool:
-    return any(case.find(mark) is not None for mark in marks)
-
-
-def _estimate(finding: Finding) -> str:
-    found = finding.estimate
-    if found is None:
-        return "none"
-    if finding.rule.measure.startswith(STATEMENT):
-        return loss(found.value)  # Never understated.
-    interval = "" if found.low is None or found.high is None else f" [{found.low:.4g}, {found.high:.4g}]"
-    return f"{found.value:.4g}{interval}, n = {found.n:,}"
+def _output(finding: Finding) -> str:
+    rule, estimate, shown = finding.rule, finding.estimate, "none"
+    if estimate is not None and rule.measure.startswith(STATEMENT):
+        shown = loss(estimate.value)  # never understated
+    elif estimate is not None:
+        has_interval = estimate.low is not None and estimate.high is not None
+        interval = f" [{estimate.low:.4g}, {estimate.high:.4g}]" if has_interval else ""
+        shown = f"{estimate.value:.4g}{interval}, n = {estimate.n:,}"
+    limit = f"limit: {'at most' if rule.direction == 'lower' else 'at least'} {rule.limit:g}{rule.second}"
+    return "\n".join([limit, f"why: {rule.why}", f"estimate: {shown}", f"{finding.outcome}: {finding.reason}"])
 
 
 def _text(text: str) -> str:
     """The text with what XML cannot hold written as its code point."""
-    return _UNWRITABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNWRITABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -35,7 +35,7 @@ def to_summary(
     rows.
     """
     rulings = sorted((ruling_of(v) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release)
-    candidates = {one.name: one for one in evaluation.candidates}
+    candidates = {candidate.name: candidate for candidate in evaluation.candidates}
     judged = [candidates[name] for name in {r.verdict.candidate: None for r in rulings} if name in candidates]
     template = markdown_environment().get_template("summary.md.j2")
     written = template.render(
@@ -43,7 +43,7 @@ def to_summary(
         release=release,
         rulings=rulings,
         candidates=candidates,
-        promises={one.name: privacy_of(evaluation, one, "internal") for one in judged},
+        promises={candidate.name: privacy_of(evaluation, candidate, "internal") for candidate in judged},
         ranking=ranking_of(evaluation),
         warnings=(("Warnings", warnings_of(evaluation)), ("Left out or replaced", left_out(evaluation.schema))),
         link="".join(character for character in report if character.isalnum() or character in "._-/"),
@@ -59,16 +59,16 @@ def _ordered(findings: Iterable[Finding]) -> list[Finding]:
 
 def _tally(findings: Iterable[Finding]) -> str:
     outcomes = [finding.outcome for finding in findings]
-    return ", ".join(f"{outcomes.count(one)} {one}" for one in _OUTCOMES if one in outcomes) or "none"
+    return ", ".join(f"{outcomes.count(each)} {each}" for each in _OUTCOMES if each in outcomes) or "none"
 
 
 def _numbers(finding: Finding, candidate: Candidate | None) -> tuple[str, str]:
     """The estimate and its interval; of an audit what the bound has beyond the claim, as both are shown."""
-    found = finding.estimate
+    estimate = finding.estimate
     note = audit_note(candidate) if candidate is not None and finding.rule.measure == AUDITED else None
-    if found is None:
+    if estimate is None:
         return "none", "\u2014"
     if note is not None:
         return note.excess, "a bound"
-    value = shown(found) if finding.rule.measure.startswith("statement.") else number(found.value)
-    return value, "\u2014" if found.low is None else f"{number(found.low)} to {number(found.high)}"
+    value = shown(estimate) if finding.rule.measure.startswith("statement.") else number(estimate.value)
+    return value, "\u2014" if estimate.low is None else f"{number(estimate.low)} to {number(estimate.high)}"

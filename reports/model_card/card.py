@@ -84,7 +84,7 @@ def internal_card(
     candidate = _candidate(evaluation, name)
     figures = [candidate.find(measure) for measure in key_figures()]
     measured = Measured(
-        figures=tuple(one for one in figures if isinstance(one, Estimate)),
+        figures=tuple(figure for figure in figures if isinstance(figure, Estimate)),
         not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
         limits=limits_of(candidate, evaluation.real.shift.notes).power,
         warnings=warnings_of(evaluation),
@@ -120,7 +120,7 @@ def _candidate(evaluation: Evaluation, name: str) -> Candidate:
 def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
     """The part of both forms. Of the evaluation, a card to hand on may read facts that no real row decided."""
     known, schema, public = evaluation.provenance, evaluation.schema, form == "to-hand-on"
-    declared = schema.status == "declared"  # Any other was read off the real table.
+    tells_schema = schema.status == "declared" or not public  # any other schema was read off the real table
     privacy = privacy_of(evaluation, candidate, form)
     n = evaluations_of(known, by_name=public)
     return {
@@ -133,8 +133,8 @@ def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form
             file=facts.file,
             n_rows=facts.n_rows,
             n_columns=facts.n_columns,
-            task=_task(schema) if declared or not public else None,
-            left_out=left_out(schema) if declared or not public else (),
+            task=_task(schema) if tells_schema else None,
+            left_out=left_out(schema) if tells_schema else (),
         ),
         "trained": _trained(evaluation, privacy, facts.holdout_share, form),
         "made": _made(evaluation, candidate, privacy, form),
@@ -230,30 +230,27 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         )  # fmt: skip
     numbers = evaluation.provenance.released_numbers
     published = (numbers.statement,) if numbers is not None and numbers.table == candidate.name else ()
-    events = [event for one in (stated, *published) for event in one.events]
+    mechanisms = [event.mechanism for each in (stated, *published) for event in each.events]
     books = books_of(candidate.name, stated, evaluation.provenance.ledger)
-    protection = protection_of(evaluation, candidate, claims)
-    relation = stated.relation
+    protection, relation = protection_of(evaluation, candidate, claims), stated.relation
+    detections, groups = (protection.detections, protection.groups) if status != "void" else ((), ())
+    n_private = sum(each.statement is not None for each in evaluation.candidates)
+    remarks = (wording.of_several(n_private),) if n_private > 1 else ()
     return Promise(
         status=status,
         in_words=_in_words(status, claims, protection, stated.unit),
         not_covered=wording.not_covered(stated.unit, stated.max_rows_per_unit),
-        mechanisms=tuple(dict.fromkeys(MECHANISMS.get(one.mechanism, one.mechanism) for one in events)),
+        mechanisms=tuple(dict.fromkeys(MECHANISMS.get(mechanism, mechanism) for mechanism in mechanisms)),
         epsilon=claims.counted.epsilon,
         delta=claims.counted.delta,
         claim_of=claims.counted.what,
         # Detections are rounded up, as every limit is.
         tests=tuple(
-            Tested(false_alarms=rate, detections=min(1.0, math.ceil(1e6 * most) / 1e6))
-            for rate, most in (() if status == "void" else protection.detections)
+            Tested(false_alarms=rate, detections=min(1.0, math.ceil(1e6 * most) / 1e6)) for rate, most in detections
         ),
-        groups=tuple(
-            Grouped(units=n_units, epsilon=epsilon if math.isfinite(epsilon) else None)
-            for n_units, epsilon in (() if status == "void" else protection.groups)
-        ),
+        groups=tuple(Grouped(units=n, epsilon=e if math.isfinite(e) else None) for n, e in groups),
         composition=tuple(
-            Composed(of=one.of, what=one.what, releases=one.n_releases, epsilon=one.epsilon, delta=one.delta)
-            for one in claims.all
+            Composed(of=c.of, what=c.what, releases=c.n_releases, epsilon=c.epsilon, delta=c.delta) for c in claims.all
         ),
         unit=stated.unit,
         max_rows_per_unit=stated.max_rows_per_unit,
@@ -265,7 +262,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         dp_sgd=_dp_sgd(stated, candidate.generator),
         spending=books.lines,
         ledger=_ledger(books, public=public),
-        caveats=(*stated.caveats, *_remarks(evaluation)),
+        caveats=(*stated.caveats, *remarks, *(() if made_here(evaluation) else (UNVERIFIED,))),
         audit=_audit(candidate, public=public),
     )
 
@@ -277,17 +274,17 @@ def _in_words(status: Standing, claims: Claims, protection: Protection, unit: st
     counted = claims.counted
     seen = wording.SEEN[counted.of]
     promised = (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
-    composed = tuple(one for one in (claims.reading, claims.price_of_choice) if one)
+    composed = tuple(sentence for sentence in (claims.reading, claims.price_of_choice) if sentence)
     if status == "formal":
         return (*promised, *composed)
     of_others = status == "disputed" and counted != claims.alone and not claims.alone.disputed
     doubt = UNVERIFIED if status == "unverified" else counted.doubt if of_others else wording.DISPUTED
-    return (doubt, *(f"Claimed: {one}" for one in promised), *composed)
+    return (doubt, *(f"Claimed: {sentence}" for sentence in promised), *composed)
 
 
 def _dp_sgd(stated: PrivacyStatement, generator: GeneratorRecord | None) -> DpSgd | None:
     """The parameters of training by DP-SGD; `None` where there was no such training."""
-    event = next((one for one in stated.events if one.mechanism == STEPS), None)
+    event = next((event for event in stated.events if event.mechanism == STEPS), None)
     if event is None:
         return None
     norm = None if generator is None else generator.parameters.get("max_grad_norm")
@@ -307,21 +304,16 @@ def _ledger(books: BudgetTable, *, public: bool) -> LedgerPosition | None:
     return LedgerPosition(moment=books.moment, note=note, left_epsilon=books.left)
 
 
-def _remarks(evaluation: Evaluation) -> tuple[str, ...]:
-    """Caveats beside a statement: other fits of the run, and an origin that nobody saw."""
-    n_private = sum(one.statement is not None for one in evaluation.candidates)
-    several = (wording.of_several(n_private),) if n_private > 1 else ()
-    return several if made_here(evaluation) else (*several, UNVERIFIED)
-
-
 def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
     note, audit = audit_note(candidate), candidate.audit
-    if audit is None or note is None:
+    if audit is None or note is None or (public and not on_stand_in(audit)):
         failed = audit_failed(candidate)
-        return _no_audit("no result" if failed else "not audited", AUDIT_FAILED if failed else NOT_AUDITED)
-    if public and not on_stand_in(audit):
-        return _no_audit("not audited", "No audit ran on a public stand-in.")
-    said = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, wording.NOT_SEEN)
+        why = AUDIT_FAILED if failed else NOT_AUDITED if audit is None else "No audit ran on a public stand-in."
+        return AuditSummary(
+            outcome="no result" if failed else "not audited", bound=None, strongest=None, confidence=None,
+            n_trials=None, half_noise=None, covered=(), not_covered=(), in_words=(why, wording.NOT_SEEN),
+        )  # fmt: skip
+    words = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, wording.NOT_SEEN)
     return AuditSummary(
         outcome=cast(AuditOutcome, audit.verdict),
         bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
@@ -331,12 +323,5 @@ def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
         half_noise=audit.weakest,
         covered=tuple(plain(event, LONGEST) for event in audit.covered[:MOST_EVENTS]),
         not_covered=tuple(plain(event, LONGEST) for event in audit.not_covered[:MOST_EVENTS]),
-        in_words=tuple(sentence for sentence in said if sentence),
+        in_words=tuple(sentence for sentence in words if sentence),
     )
-
-
-def _no_audit(outcome: AuditOutcome, sentence: str) -> AuditSummary:
-    return AuditSummary(
-        outcome=outcome, bound=None, strongest=None, confidence=None, n_trials=None, half_noise=None,
-        covered=(), not_covered=(), in_words=(sentence, wording.NOT_SEEN),
-    )  # fmt: skip

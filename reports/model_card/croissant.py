@@ -43,11 +43,11 @@ def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame
         files: SHA-256 of each file of the table, by its path beside the metadata.
         table: the table that is handed on, or one part of it, for the names and types of its columns.
     """
-    said = card.privacy
+    privacy = card.privacy
     promise = NO_GUARANTEE
-    if said.status != "none":
-        doubt = "" if said.status == "formal" else f" ({said.status})"
-        promise = f"epsilon {loss(said.epsilon)} at delta {loss(said.delta)}, unit {said.unit}{doubt}"
+    if privacy.status != "none":
+        doubt = "" if privacy.status == "formal" else f" ({privacy.status})"
+        promise = f"epsilon {loss(privacy.epsilon)} at delta {loss(privacy.delta)}, unit {privacy.unit}{doubt}"
     content: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -64,8 +64,8 @@ def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame
         **({"citeAs": card.use.citation} if card.use.citation else {}),
         "rai:dataCollection": _origin(card),
         "rai:dataUseCases": list(card.use.intended),
-        "rai:dataLimitations": [*card.use.prohibited, *said.not_covered],
-        "rai:personalSensitiveInformation": list(said.in_words),
+        "rai:dataLimitations": [*card.use.prohibited, *privacy.not_covered],
+        "rai:personalSensitiveInformation": list(privacy.in_words),
         "distribution": [
             {
                 "@type": "cr:FileObject", "@id": path, "name": path, "contentUrl": path, "sha256": digest,

@@ -7,6 +7,7 @@ Source: huggingface/hub-docs, datasetcard.md (keys), docs/hub/repositories-licen
 huggingface/huggingface_hub, DatasetCardData (categories of size).
 """
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -37,11 +38,6 @@ def to_yaml(content: dict[str, Any]) -> str:
     >>> to_yaml({"license": "no", "rows": 3, "epsilon": 1e-06})
     'license: "no"\nrows: 3\nepsilon: 1.0e-06\n'
     """
-    written = _written(content, as_is=True)
-    return _written(content, as_is=False) if _TURNING.search(written) else written
-
-
-def _written(content: dict[str, Any], *, as_is: bool) -> str:
     import yaml
 
     class Quoting(yaml.SafeDumper):
@@ -53,15 +49,16 @@ def _written(content: dict[str, Any], *, as_is: bool) -> str:
         def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
             super().increase_indent(flow, False)
 
-    def text(dumper: yaml.SafeDumper, said: str) -> yaml.ScalarNode:
-        plain = _WORD.fullmatch(said) is not None and said.lower() not in _NO_WORDS
-        return dumper.represent_scalar("tag:yaml.org,2002:str", said, style=None if plain else '"')
+    def represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        is_word = _WORD.fullmatch(value) is not None and value.lower() not in _NO_WORDS
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if is_word else '"')
 
-    Quoting.add_representer(str, text)
-    found: str = yaml.dump(
-        content, Dumper=Quoting, sort_keys=False, allow_unicode=as_is, default_flow_style=False, width=float("inf")
+    Quoting.add_representer(str, represent_text)
+    legible = _TURNING.search(json.dumps(content, ensure_ascii=False)) is None
+    result: str = yaml.dump(
+        content, Dumper=Quoting, sort_keys=False, allow_unicode=legible, default_flow_style=False, width=float("inf")
     )
-    return found
+    return result
 
 
 SIZES = (
@@ -85,7 +82,7 @@ LICENSES = frozenset(
 
 def front_matter(card: ModelCard) -> dict[str, Any]:
     """The metadata of a card, under the keys of a dataset card; a key of which nothing is known is left out."""
-    found: dict[str, Any] = {
+    matter: dict[str, Any] = {
         **_license(card.use.license),
         "language": [plain(code) for code in card.use.language],
         "pretty_name": plain(card.title),
@@ -94,13 +91,13 @@ def front_matter(card: ModelCard) -> dict[str, Any]:
         "language_creators": ["machine-generated"],
     }
     if card.table.n_rows is not None:
-        found["size_categories"] = [size_category(card.table.n_rows)]
+        matter["size_categories"] = [size_category(card.table.n_rows)]
     if card.table.task is not None:
-        found["task_categories"] = [card.table.task]
+        matter["task_categories"] = [card.table.task]
     if card.table.file is not None:
         files = [{"split": "train", "path": plain(card.table.file)}]
-        found["configs"] = [{"config_name": "default", "data_files": files}]
-    return found
+        matter["configs"] = [{"config_name": "default", "data_files": files}]
+    return matter
 
 
 def size_category(n_rows: int) -> str:
@@ -133,7 +130,7 @@ def markdown_environment() -> "Environment":
     """The templates in Markdown. Nothing is escaped by itself: every text goes through `text` or `name`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("reports", "templates"),
         autoescape=False,  # noqa: S701 - Markdown, whose tests render hostile names everywhere
         undefined=StrictUndefined,
@@ -141,10 +138,10 @@ def markdown_environment() -> "Environment":
         lstrip_blocks=True,
     )
     for function in (text, name, loss, exact, count, percent, number, compact, room, at_most):
-        made.filters[function.__name__] = made.globals[function.__name__] = function
-    made.globals.update(DASH="\u2014", FLAGS=FLAGS, NO_GUARANTEE=NO_GUARANTEE, NO_LICENSE=NO_LICENSE)
-    made.globals.update(IN_LEDGER=IN_LEDGER, OUTSIDE=OUTSIDE, entry=entry)
-    return made
+        templates.filters[function.__name__] = templates.globals[function.__name__] = function
+    templates.globals.update(DASH="\u2014", FLAGS=FLAGS, NO_GUARANTEE=NO_GUARANTEE, NO_LICENSE=NO_LICENSE)
+    templates.globals.update(IN_LEDGER=IN_LEDGER, OUTSIDE=OUTSIDE, entry=entry)
+    return templates
 
 
 def to_markdown(card: ModelCard) -> str:

@@ -99,11 +99,11 @@ def of_several(n: int) -> str:
 def evaluations_in_words(n: int | None, form: Form) -> str:
     if n is None:
         return UNCOUNTED if form == "to-hand-on" else UNKNOWN_EVALUATIONS
-    of = "were counted under the dataset's declared name" if form == "to-hand-on" else "have read the real table"
-    if n == 1:
-        of = of.replace("were", "was").replace("have", "has")
     runs = "1 evaluation" if n == 1 else f"{n:,} evaluations"
-    return f"{runs} {of} so far, this one included. Choosing among them is outside the guarantee."
+    counted = "have read the real table" if n > 1 else "has read the real table"
+    if form == "to-hand-on":
+        counted = f"{'were' if n > 1 else 'was'} counted under the dataset's declared name"
+    return f"{runs} {counted} so far, this one included. Choosing among them is outside the guarantee."
 
 
 SEEN: Mapping[Of, str] = {
@@ -115,13 +115,11 @@ SEEN: Mapping[Of, str] = {
 """The releases that a claim covers, by the subject of the claim."""
 
 
-def not_covered(unit: str, k: int) -> tuple[str, ...]:
-    if unit == "row":
-        of_many = "Several rows of one person, family or organization as well as one row: the unit is one row."
-    else:
-        rows = "row" if k == 1 else "rows"
+def not_covered(unit: str, most_rows: int) -> tuple[str, ...]:
+    of_many = "Several rows of one person, family or organization as well as one row: the unit is one row."
+    if unit != "row":
         of_many = (
-            f"Groups as well as single ones: the unit is all that one {named(unit)} holds, of which {k} {rows} at most "
-            "were used."
+            f"Groups as well as single ones: the unit is all that one {named(unit)} holds, of which {most_rows} "
+            f"{'row' if most_rows == 1 else 'rows'} at most were used."
         )
     return (of_many, *_OTHERS)

@@ -26,7 +26,6 @@ from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, SchemaError, TableError
 from synth.observed import observe
 from synth.schema import Schema
-from synth.schema.kinds import BooleanColumn, CategoricalColumn
 from synth.table import conform
 
 N_BINS = 24
@@ -62,26 +61,21 @@ def columns_of(synthetic: pd.DataFrame, declared: Schema | None) -> tuple[Public
 
 
 def _column(name: str, column: Any, values: pd.Series) -> PublicColumn:
-    missing = float(values.isna().mean()) if len(values) else 0.0
-    if column.is_categorical:
-        return _named(name, column, values, missing)
-    places = column.positions(values)
-    present = places[~np.isnan(places)]
-    labels, counts = _bins(present, column) if len(present) else ((), np.zeros(0))
-    shares = tuple((counts / max(len(values), 1)).tolist())
-    return PublicColumn(name, column.kind, True, labels, shares, missing=missing)
-
-
-def _named(name: str, column: CategoricalColumn | BooleanColumn, values: pd.Series, missing: float) -> PublicColumn:
+    n, missing = max(len(values), 1), float(values.isna().mean()) if len(values) else 0.0
+    if not column.is_categorical:
+        positions = column.positions(values)
+        present = positions[~np.isnan(positions)]
+        labels, counts = _bins(present, column) if len(present) else ((), np.zeros(0))
+        return PublicColumn(name, column.kind, True, labels, tuple((counts / n).tolist()), missing=missing)
     levels = column.levels
     codes = pd.Index(levels).get_indexer(pd.Index(values.astype(object)))
-    counts = np.bincount(codes[codes >= 0], minlength=len(levels)) / max(len(values), 1)
-    order = np.argsort(-counts, kind="stable")[:MOST_NAMED]
+    shares = np.bincount(codes[codes >= 0], minlength=len(levels)) / n
+    order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
     if all(isinstance(level, int | float) and not isinstance(level, bool) for level in levels):
         order = np.array(sorted(order, key=lambda code: levels[code]))  # numbers stand in their order
-    more = max(0.0, 1 - missing - float(counts[order].sum()))
+    more = max(0.0, 1 - missing - float(shares[order].sum()))
     return PublicColumn(
-        name, column.kind, False, tuple(str(levels[i]) for i in order), tuple(counts[order].tolist()),
+        name, column.kind, False, tuple(str(levels[i]) for i in order), tuple(shares[order].tolist()),
         n_more=len(levels) - len(order), more=more if more > 1e-9 else 0.0, missing=missing,
     )  # fmt: skip
 
@@ -188,12 +182,12 @@ def public_facts(
     """
     from evaluate.validity.validity import valid_rows
 
-    found = next((one for one in evaluation.candidates if one.name == name), None)
-    if found is None:
+    candidate = next((each for each in evaluation.candidates if each.name == name), None)
+    if candidate is None:
         raise JobError(f"release={name!r} was not evaluated, so that there is nothing to report; evaluate it")
     declared = schema if schema.status == "declared" else None
-    provenance, claims = evaluation.provenance, claims_of(evaluation, found)
-    statement = None if found.statement is None else _public(found.statement)
+    provenance, claims = evaluation.provenance, claims_of(evaluation, candidate)
+    statement = None if candidate.statement is None else _public(candidate.statement)
     ledger, moment = position_of(None if statement is None else statement.ledger, provenance.ledger)
     return PublicFacts(
         title=title,
@@ -201,15 +195,15 @@ def public_facts(
         policy=policy,
         n_rows=len(synthetic) if n_rows is None else n_rows,
         columns=columns_of(synthetic, declared),
-        generator=found.generator,
+        generator=candidate.generator,
         statement=statement,
-        unverified=found.statement is not None and not made_here(evaluation),
+        unverified=candidate.statement is not None and not made_here(evaluation),
         publication=_publication(provenance.released_numbers, name),
         claims=claims,
-        protection=standing_protection(evaluation, found, claims),
+        protection=standing_protection(evaluation, candidate, claims),
         ledger=ledger,
         moment=moment,
-        audit=found.audit if found.audit is not None and on_stand_in(found.audit) else None,
+        audit=candidate.audit if candidate.audit is not None and on_stand_in(candidate.audit) else None,
         valid=None if declared is None else valid_rows(synthetic, declared),
         schema=declared,
         attempts=evaluations_of(provenance, by_name=True),
@@ -223,7 +217,7 @@ def _public(statement: PrivacyStatement) -> PrivacyStatement:
     return replace(statement, ledger=None if note is None else replace(note, reservation=None, entry=None))
 
 
-def _publication(found: PublishedNumbers | None, name: str) -> Publication | None:
-    if found is None or found.table != name:
+def _publication(numbers: PublishedNumbers | None, name: str) -> Publication | None:
+    if numbers is None or numbers.table != name:
         return None
-    return Publication(found.numbers, _public(found.statement), _public(found.together), found.n_fits)
+    return Publication(numbers.numbers, _public(numbers.statement), _public(numbers.together), numbers.n_fits)

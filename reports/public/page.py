@@ -5,7 +5,6 @@ noise, and columns of the synthetic table.
 """
 
 import json
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,8 @@ def released_strip(released: Released, top: float) -> Markup:
 
 def _spoken(released: Released) -> str:
     value, low, high = alike(released.value, released.low, released.high)
-    said = f"{value}; 95% interval of the noise {low} to {high}"
-    return said if released.expected is None else f"{said}; chance alone would show {number(released.expected)}"
+    words = f"{value}; 95% interval of the noise {low} to {high}"
+    return words if released.expected is None else f"{words}; chance alone would show {number(released.expected)}"
 
 
 def column_chart(column: PublicColumn) -> Markup:
@@ -64,22 +63,16 @@ def _bars(column: PublicColumn, label: str) -> Markup:
         rows.append((f"{column.n_more} more" if column.n_more else "other", column.more))
     if column.missing > 0:
         rows.append(("missing", column.missing))
-    top = max((share for _, share in rows), default=1.0) or 1.0
+    scale = (BARS_RIGHT - BARS_LEFT) / (max((share for _, share in rows), default=1.0) or 1.0)
     root = svg.canvas(WIDTH, len(rows) * PITCH + 4, label)
-    for place, (name, share) in enumerate(rows):
-        _bar(root, (name, share), 4 + (place + 0.5) * PITCH, top)
+    for i, (name, share) in enumerate(rows):
+        y, group = 4 + (i + 0.5) * PITCH, svg.add(root, "g", "row")
+        svg.hint(group, f"{name}: {percent(share)}")
+        svg.words(group, "tick", (BARS_LEFT - 8, y + 4), short(name, 16), "end")
+        svg.add(group, "rect", "own", x=BARS_LEFT, y=y - 5, width=max(scale * share, 0.5), height=10)
+        svg.words(group, "tick num", (WIDTH - 2, y + 4), percent(share), "end")
     svg.line(root, "axis", (BARS_LEFT, 2), (BARS_LEFT, len(rows) * PITCH + 4))
     return svg.rendered(root)
-
-
-def _bar(root: ET.Element, row: tuple[str, float], y: float, top: float) -> None:
-    group = svg.add(root, "g", "row")
-    svg.hint(group, f"{row[0]}: {percent(row[1])}")
-    svg.words(group, "tick", (BARS_LEFT - 8, y + 4), short(row[0], 16), "end")
-    svg.add(
-        group, "rect", "own", x=BARS_LEFT, y=y - 5, width=max((BARS_RIGHT - BARS_LEFT) * row[1] / top, 0.5), height=10
-    )
-    svg.words(group, "tick num", (WIDTH - 2, y + 4), percent(row[1]), "end")
 
 
 def _steps(column: PublicColumn, label: str) -> Markup:
@@ -88,10 +81,10 @@ def _steps(column: PublicColumn, label: str) -> Markup:
     width = (WIDTH - 6 - MARGIN) / n
     svg.line(root, "grid", (MARGIN, 12), (WIDTH - 6, 12))
     svg.words(root, "tick num", (MARGIN - 6, 16), percent(top), "end")
-    for place, (name, share) in enumerate(zip(column.labels, column.shares, strict=True)):
+    for position, (name, share) in enumerate(zip(column.labels, column.shares, strict=True)):
         height = (BASE - 12) * share / top
         bar = svg.add(
-            root, "rect", "own", x=MARGIN + place * width + 0.5, y=BASE - height, width=max(width - 1, 0.5),
+            root, "rect", "own", x=MARGIN + position * width + 0.5, y=BASE - height, width=max(width - 1, 0.5),
             height=height,
         )  # fmt: skip
         svg.hint(bar, f"{name}: {percent(share)}")
@@ -162,9 +155,9 @@ def _picture(number: Released, numbers: Sequence[Released]) -> Markup | None:
     """Distances share one line down to zero; a count has none."""
     if number.measure == N_ROWS:
         return None
-    alike = [one for one in numbers if one.measure not in (N_ROWS, RIGHT)]
-    alike = [one for one in alike if (one.measure == COLUMN) == (number.measure == COLUMN)]
-    top = 1.0 if number.measure == RIGHT else max(1e-6, *(max(one.high, one.expected or 0.0) for one in alike))
+    alike = [other for other in numbers if other.measure not in (N_ROWS, RIGHT)]
+    alike = [other for other in alike if (other.measure == COLUMN) == (number.measure == COLUMN)]
+    top = 1.0 if number.measure == RIGHT else max(1e-6, *(max(other.high, other.expected or 0.0) for other in alike))
     return released_strip(number, top)
 
 
@@ -194,7 +187,7 @@ def write_public_html(facts: PublicFacts, path: Path | str) -> Path:
 
 def render_public(facts: PublicFacts) -> str:
     """The report to hand on as HTML text; the same facts give the same text, and nothing else decides it."""
-    from reports.html import environment, inlined
+    from reports.html import environment, page_style
 
     verdict, lacks = public_verdict(facts), _lacks(facts)
     words, symbol = words_of(facts, verdict)
@@ -206,9 +199,9 @@ def render_public(facts: PublicFacts) -> str:
         audit=audit_note(Candidate(facts.table, (), statement=facts.statement, audit=facts.audit)),
         numbers=[(number, _picture(number, numbers)) for number in numbers],
         limits=(_chosen(facts), *STANDING, *(() if lacks else OF_GUARANTEE), *(OF_NUMBERS if numbers else ())),
-        criteria=[(one, one.without if lacks and one.without else one.public) for one in CRITERIA],
+        criteria=[(each, each.without if lacks and each.without else each.public) for each in CRITERIA],
         column_chart=column_chart, books_of=books_of, COLUMN=COLUMN, N_ROWS=N_ROWS, written=_written,
-        style=inlined("report.css", "public.css"),
+        style=page_style("public.css"),
     )  # fmt: skip
 
 

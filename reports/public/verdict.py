@@ -45,8 +45,8 @@ class PublicVerdict:
         outcomes = [finding.outcome for finding in self.binding]
         if outcomes.count("PASS") == n:
             return f"{every}; {'it holds' if n == 1 else 'both hold' if n == 2 else 'all of these hold'}"
-        found = [(outcomes.count(outcome), many, one) for outcome, (many, one) in _WORDS.items()]
-        return f"{every}; {', '.join(f'{k} {one if k == 1 else many}' for k, many, one in found if k)}"
+        counts = [(outcomes.count(outcome), words) for outcome, words in _WORDS.items()]
+        return f"{every}; {', '.join(f'{count} {words[count == 1]}' for count, words in counts if count)}"
 
 
 def public_verdict(facts: PublicFacts) -> PublicVerdict:
@@ -84,8 +84,8 @@ def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
 
 
 def _public_candidate(facts: PublicFacts) -> Candidate:
-    found = [] if facts.valid is None else [facts.valid]
-    found += [] if facts.audit is None else [facts.audit.estimate]
+    estimates = [] if facts.valid is None else [facts.valid]
+    estimates += [] if facts.audit is None else [facts.audit.estimate]
     if facts.publication is not None:
-        found += [number.estimate for number in facts.publication.numbers if MEASURES[number.measure] != "none"]
-    return Candidate(facts.table, tuple(found), statement=facts.statement)
+        estimates += [number.estimate for number in facts.publication.numbers if MEASURES[number.measure] != "none"]
+    return Candidate(facts.table, tuple(estimates), statement=facts.statement)

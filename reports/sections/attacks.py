@@ -3,7 +3,7 @@
 No other part of `evaluation.json` is read entry by entry: what is not as it should be there is left out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,24 +22,6 @@ WAYS = {
 """Membership attacks in plain words."""
 RATES = ("auc", "tpr_at_0.01", "tpr_at_0.001")
 MOST_COLUMNS = 20  # Columns that the chart of attribute inference shows, the worst ones
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to attack membership: AUC and true positive rates, and whether the headline is from it."""
-
-    name: str
-    chosen: bool
-    numbers: tuple[Interval | None, ...]
-
-
-@dataclass(frozen=True)
-class Reached:
-    """The success of a test of "in or out" at a rate of false alarms; all numbers are shares."""
-
-    measure: str
-    false_alarms: float
-    value: Interval
 
 
 @dataclass(frozen=True)
@@ -114,7 +96,7 @@ def attack_note(candidate: Candidate) -> AttackNote:
     columns = _rates(mapping(candidate.figures.get("inference")).get("columns"))
     return AttackNote(
         lines=tuple(sorted(lines, key=lambda line: -line.above_chance)),
-        columns=tuple(sorted(columns, key=lambda one: (-one.advantage[1], -one.advantage[0]))),
+        columns=tuple(sorted(columns, key=lambda rates: (-rates.advantage[1], -rates.advantage[0]))),
         reconstructed=tuple(_rates(candidate.figures.get("reconstruction"))),
     )
 
@@ -158,70 +140,69 @@ def _line(candidate: Candidate, measure: str) -> AttackLine:
 def _rates_of(candidate: Candidate, estimate: Estimate) -> Rates | None:
     """Success on members and others behind an estimate: the entry of the same advantage with the same lower end."""
     family, end = estimate.measure.split(".")[1], estimate.measure.rpartition(".")[2]
-    drawn = candidate.figures.get(family)
+    figure = candidate.figures.get(family)
     if family == "singling_out":
-        return next(_rates([mapping(drawn).get(end)]), None)
-    if family == "linkability":
-        rates: Iterator[Rates] = iter(splits(candidate))
-    else:
-        rates = _rates(mapping(drawn).get("columns") if family == "inference" else drawn)
-    return next((one for one in rates if one.advantage[:2] == (estimate.value, estimate.low)), None)
+        return next(_rates([mapping(figure).get(end)]), None)
+    entries = figure if family != "inference" else mapping(figure).get("columns")
+    rates = splits(candidate) if family == "linkability" else _rates(entries)
+    return next((each for each in rates if each.advantage[:2] == (estimate.value, estimate.low)), None)
 
 
 def splits(candidate: Candidate) -> tuple[Rates, ...]:
     """Each way to deal the columns to two sources, and how often the two parts of a person's record are linked."""
-    drawn = mappings(candidate.figures.get("linkability"))
-    whole = {name for one in drawn for side in ("columns", "others") for name in texts(one.get(side))}
-    return tuple(sorted(_rates(drawn, whole), key=lambda split: -split.advantage[1]))
+    entries = mappings(candidate.figures.get("linkability"))
+    whole = {name for entry in entries for side in ("columns", "others") for name in texts(entry.get(side))}
+    return tuple(sorted(_rates(entries, whole), key=lambda split: -split.advantage[1]))
 
 
-def _rates(drawn: object, whole: set[str] | None = None) -> Iterator[Rates]:
+def _rates(entries: object, whole: set[str] | None = None) -> Iterator[Rates]:
     """Entry by entry; one without its rates is left out."""
-    for one in mappings(drawn):
-        attack, control, advantage = (interval(one.get(name)) for name in ("attack", "control", "advantage"))
+    for each in mappings(entries):
+        attack, control, advantage = (interval(each.get(name)) for name in ("attack", "control", "advantage"))
         if attack is None or control is None or advantage is None:
             continue
-        columns, others = texts(one.get("columns")), texts(one.get("others"))
+        columns, others = texts(each.get("columns")), texts(each.get("others"))
         yield Rates(
-            column=str(one.get("column", ", ".join(columns))),
+            column=str(each.get("column", ", ".join(columns))),
             members=attack[0],
             controls=control[0],
-            own=amount(one.get("baseline"), 1.0),
+            own=amount(each.get("baseline"), 1.0),
             advantage=advantage,
-            usual=amount(one.get("majority"), 1.0),
-            rare=interval(mapping(one.get("rare")).get("advantage")),
-            quasi=interval(mapping(one.get("quasi_identifiers")).get("advantage")),
+            usual=amount(each.get("majority"), 1.0),
+            rare=interval(mapping(each.get("rare")).get("advantage")),
+            quasi=interval(mapping(each.get("quasi_identifiers")).get("advantage")),
             others="all others" if {*columns, *others} == whole else ", ".join(others),
         )
 
 
-def interval(found: object) -> Interval | None:
+def interval(numbers: object) -> Interval | None:
     """Three numbers of a file as a value with its interval; none where they are not three numbers.
 
     >>> interval([0.5, 0.4, 0.6]), interval("0.5")
     ((0.5, 0.4, 0.6), None)
     """
-    if not isinstance(found, list | tuple) or len(found) != 3:
+    if not isinstance(numbers, list | tuple) or len(numbers) != 3:
         return None
-    value, low, high = (finite(number, default=float("nan")) for number in found)
+    value, low, high = (finite(number, default=float("nan")) for number in numbers)
     return (value, low, high) if value + low + high == value + low + high else None
 
 
-def ways(candidate: Candidate) -> tuple[Way, ...]:
+def ways(candidate: Candidate) -> list[dict[str, Any]]:
+    """Each way to attack membership: AUC and true positive rates, and whether the headline is from it."""
     membership = mapping(candidate.figures.get("membership"))
     chosen = set(texts(membership.get("chosen")))
-    return tuple(
-        Way(WAYS.get(name, name), name in chosen, tuple(interval(one.get(key)) for key in RATES))
-        for one in mappings(membership.get("attacks"))
-        for name in [str(one.get("name", ""))]
-    )
+    attacks = [(str(each.get("name", "")), each) for each in mappings(membership.get("attacks"))]
+    return [
+        {"name": WAYS.get(name, name), "chosen": name in chosen, "numbers": [interval(each.get(key)) for key in RATES]}
+        for name, each in attacks
+    ]
 
 
-def reached(candidate: Candidate) -> tuple[Reached, ...]:
-    measures = ("privacy.membership.tpr_at_0.001", "privacy.membership.tpr_at_0.01")
-    measured: Sequence[tuple[str, Any]] = [(measure, candidate.find(measure)) for measure in measures]
-    return tuple(
-        Reached(measure, float(measure.rpartition("_at_")[2]), (one.value, one.low, one.high))
-        for measure, one in measured
-        if isinstance(one, Estimate) and one.low is not None and one.high is not None
-    )
+def reached(candidate: Candidate) -> list[tuple[str, float, Interval]]:
+    """The success of the membership attack: measure, rate of false alarms, and share of members found."""
+    estimates = [candidate.find(f"privacy.membership.tpr_at_{rate}") for rate in ("0.001", "0.01")]
+    return [
+        (each.measure, float(each.measure.rpartition("_at_")[2]), (each.value, each.low, each.high))
+        for each in estimates
+        if isinstance(each, Estimate) and each.low is not None and each.high is not None
+    ]

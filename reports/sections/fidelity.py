@@ -68,43 +68,36 @@ class WorstClique:
 
 
 def column_rows(candidates: Sequence[Candidate]) -> tuple[ColumnRow, ...]:
-    found = [{f["column"]: f for f in c.figures.get("columns", ())} for c in candidates]
-    names = list(dict.fromkeys(name for figures in found for name in figures))
+    """Each column of any candidate, the worst first."""
+    by_candidate = [{f["column"]: f for f in c.figures.get("columns", ())} for c in candidates]
     rows = []
-    for name in names:
-        figures = tuple(of.get(name) for of in found)
-        rows.append(_column_row(name, figures, tuple(map(_details, figures))))
+    for name in dict.fromkeys(name for figures in by_candidate for name in figures):
+        figures = tuple(each.get(name) for each in by_candidate)
+        present = [figure for figure in figures if figure is not None]
+        shares = [finite(share) for figure in present for side in ("train", "synthetic") for share in figure[side]]
+        worst = max(finite(figure["tvd"]) for figure in present)
+        details = tuple(map(_details, figures))
+        rows.append(ColumnRow(name, str(present[0]["kind"]), worst, max(shares, default=1.0), figures, details))
     return tuple(sorted(rows, key=lambda row: (-row.order, -row.worst)))
 
 
 def _details(figure: Mapping[str, Any] | None) -> tuple[Detail, ...]:
     """Tails, moments, frequent values and steps of one column, each where it was measured."""
-    details, drawn = [], (figure or {}).get("descriptives") or {}
-    for name in ("tail", "mean", "std", "spikes", "steps"):
-        if drawn.get(name) is not None:
-            details.append(Detail(_words(name, finite(drawn[name]), drawn), name in drawn.get("off", ())))
-    return tuple(details)
+    about = (figure or {}).get("descriptives") or {}
+    measured = [name for name in ("tail", "mean", "std", "spikes", "steps") if about.get(name) is not None]
+    return tuple(Detail(_words(name, finite(about[name]), about), name in about.get("off", ())) for name in measured)
 
 
-def _words(name: str, value: float, drawn: Mapping[str, Any]) -> str:
+def _words(name: str, value: float, about: Mapping[str, Any]) -> str:
+    sign = MINUS if value < 0 else "+"
     if name == "tail":
-        beyond = f"tails {'+' if value >= 0 else MINUS}{percent(abs(value))}"
-        return "tails as real" if abs(value) < 0.0005 else beyond
+        return "tails as real" if abs(value) < 0.0005 else f"tails {sign}{percent(abs(value))}"
     if name == "mean":
-        return f"mean {MINUS if value < 0 else '+'}{number(abs(value), 2)} SD"
+        return f"mean {sign}{number(abs(value), 2)} SD"
     if name == "std":
         return f"SD \u00d7 {value:.3g}"
-    called = "frequent values" if name == "spikes" else drawn.get("lattice") or "steps"
+    called = "frequent values" if name == "spikes" else about.get("lattice") or "steps"
     return f"{plain(called)} {percent(min(value, 9.99))} kept"
-
-
-def _column_row(
-    name: str, figures: tuple[Mapping[str, Any] | None, ...], details: tuple[tuple[Detail, ...], ...]
-) -> ColumnRow:
-    present = [figure for figure in figures if figure is not None]
-    shares = [finite(share) for figure in present for name in ("train", "synthetic") for share in figure[name]]
-    worst = max(finite(figure["tvd"]) for figure in present)
-    return ColumnRow(name, str(present[0]["kind"]), worst, max(shares, default=1.0), figures, details)
 
 
 def associations(candidate: Candidate, columns: Sequence[str] = ()) -> AssociationSet | None:
@@ -112,57 +105,42 @@ def associations(candidate: Candidate, columns: Sequence[str] = ()) -> Associati
     figure = candidate.figures.get("associations")
     if not figure or len(figure["columns"]) < 2:
         return None
-    train, synthetic = figure["train"], figure["synthetic"]
-    d = len(figure["columns"])
-    difference = [[_gap(train[i][j], synthetic[i][j]) for j in range(d)] for i in range(d)]
-    kept = [i for i, name in enumerate(figure["columns"]) if name in columns] if columns else _most_wrong(difference)
-
-    def part(matrix: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None, ...], ...]:
-        return tuple(tuple(matrix[i][j] for j in kept) for i in kept)
-
-    return AssociationSet(
-        columns=tuple(figure["columns"][i] for i in kept),
-        train=part(train),
-        synthetic=part(synthetic),
-        difference=part(difference),
-        left_out=d - len(kept),
+    names = figure["columns"]
+    kept = [i for i, name in enumerate(names) if name in (columns or associated([candidate]))]
+    train, synthetic, difference = (
+        tuple(tuple(matrix[i][j] for j in kept) for i in kept)
+        for matrix in (figure["train"], figure["synthetic"], _differences(figure))
     )
+    return AssociationSet(tuple(names[i] for i in kept), train, synthetic, difference, len(names) - len(kept))
 
 
 def associated(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     """Columns that every candidate's triangle shows, so that one real triangle serves all: the most wrong of any."""
     worst: dict[str, float] = {}
-    for figure in (one.figures.get("associations") for one in candidates):
-        if not figure:
-            continue
-        for name, real, synthetic in zip(figure["columns"], figure["train"], figure["synthetic"], strict=True):
-            gaps = (abs(_gap(*pair) or 0.0) for pair in zip(real, synthetic, strict=True))
-            worst[name] = max(worst.get(name, 0.0), *gaps)
-    order = sorted(worst, key=lambda name: -worst[name])
-    return tuple(order[:MOST_COLUMNS])
+    for figure in (candidate.figures.get("associations") for candidate in candidates):
+        if figure:
+            for name, row in zip(figure["columns"], _differences(figure), strict=True):
+                worst[name] = max(worst.get(name, 0.0), *(abs(value or 0.0) for value in row))
+    return tuple(sorted(worst, key=lambda name: -worst[name])[:MOST_COLUMNS])
 
 
-def _gap(real: float | None, synthetic: float | None) -> float | None:
-    """Synthetic association less real one; one that the synthetic table lacks is lost whole."""
-    return None if real is None else finite(synthetic or 0.0) - finite(real)
-
-
-def _most_wrong(difference: Sequence[Sequence[float | None]]) -> list[int]:
-    """Indices of the columns to show, in table order."""
-    order = sorted(range(len(difference)), key=lambda i: (-max((abs(v or 0.0) for v in difference[i]), default=0.0), i))
-    return sorted(order[:MOST_COLUMNS])
+def _differences(figure: Mapping[str, Any]) -> list[list[float | None]]:
+    """Synthetic associations less real ones; one that the synthetic table lacks is lost whole."""
+    return [
+        [None if real is None else finite(other or 0.0) - finite(real) for real, other in zip(*rows, strict=True)]
+        for rows in zip(figure["train"], figure["synthetic"], strict=True)
+    ]
 
 
 def worst_cliques(candidate: Candidate, family: str) -> tuple[WorstClique, ...]:
     """The "pairs" or "triples" that are furthest off, with the landmarks of each."""
-    worst = candidate.figures.get(family, {}).get("worst", ())[:MOST_CLIQUES]
-    return tuple(WorstClique(tuple(found["columns"]), _clique_estimate(family, found), found) for found in worst)
-
-
-def _clique_estimate(family: str, found: Mapping[str, Any]) -> Estimate:
-    reference, floor = (None if found.get(name) is None else finite(found[name]) for name in ("reference", "floor"))
-    tvd, columns = finite(found["tvd"]), tuple(found["columns"])
-    return Estimate(f"{family}.tvd", tvd, 0, "lower", columns, None, None, reference, floor)
+    cliques = []
+    for figure in candidate.figures.get(family, {}).get("worst", ())[:MOST_CLIQUES]:
+        columns, tvd = tuple(figure["columns"]), finite(figure["tvd"])
+        marks = {name: finite(figure[name]) for name in ("reference", "floor") if figure.get(name) is not None}
+        estimate = Estimate(f"{family}.tvd", tvd, 0, "lower", columns, **marks)
+        cliques.append(WorstClique(columns, estimate, figure))
+    return tuple(cliques)
 
 
 def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:
@@ -173,9 +151,6 @@ def score_extent(candidates: Sequence[Candidate]) -> tuple[float, float]:
     step = 0.1 if high - low > 0.25 else 0.02
     low, high = max(low, -1.0) - step / 4, min(high + step / 4, 1.0)
     return round(math.floor(low / step) * step, 2), round(math.ceil(high / step) * step, 2)
-
-
-DASH = "\u2014"
 
 
 @dataclass(frozen=True)
@@ -191,21 +166,19 @@ class ExpectationLine:
 def expectations(candidate: Candidate) -> tuple[ExpectationLine, ...]:
     """The lines of one candidate; empty where nothing was expected."""
     expected, figures = candidate.expected or Expectation(), candidate.figures
-    column, tree, pair = expected.column, expected.tree, expected.pair
     lines = []
-    if column is not None:
+    if expected.column is not None:
         note = "mean total variation, against the training rows"
         each = [figure["tvd"] for figure in figures.get("columns", ())]
-        lines.append(ExpectationLine("A column", note, number(column), _mean(each)))
-    if tree is not None and pair is not None:
+        lines.append(ExpectationLine("A column", note, number(expected.column), _mean(each)))
+    if expected.tree is not None and expected.pair is not None:
         note = "a small pair to a typical one; measured: mean over all pairs"
-        low, high = sorted((tree, pair))
-        matrix = figures.get("pairs", {}).get("tvd", ())
-        each = [row[j] for i, row in enumerate(matrix) for j in range(i)]
+        low, high = sorted((expected.tree, expected.pair))
+        each = [row[j] for i, row in enumerate(figures.get("pairs", {}).get("tvd", ())) for j in range(i)]
         shown = number(low) if low == high else f"{number(low)} to {number(high)}"
         lines.append(ExpectationLine("A pair of columns", note, shown, _mean(each)))
     return tuple(lines)
 
 
 def _mean(distances: Sequence[Any]) -> str:
-    return number(sum(map(finite, distances)) / len(distances)) if distances else DASH
+    return number(sum(map(finite, distances)) / len(distances)) if distances else "\u2014"

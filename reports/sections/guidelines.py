@@ -51,7 +51,9 @@ class GuidelineRow:
 
 
 def criteria_rows(evaluation: Evaluation, candidates: Sequence[Candidate]) -> tuple[GuidelineRow, ...]:
-    return tuple(GuidelineRow(one, tuple((c.name, one.answer(c, evaluation)) for c in candidates)) for one in CRITERIA)
+    return tuple(
+        GuidelineRow(each, tuple((c.name, each.answer(c, evaluation)) for c in candidates)) for each in CRITERIA
+    )
 
 
 def by_attacks(key: str) -> Callable[[Candidate, Evaluation], Answer]:
@@ -100,15 +102,18 @@ def of_audit(candidate: Candidate, _: Evaluation) -> Answer:
 
 def of_utility(candidate: Candidate, _: Evaluation) -> Answer:
     gaps = [e.value for e in candidate.estimates if e.measure.startswith("utility.gap.")]
-    said = [f"loss of a model trained on it at most {number(max(gaps))}"] if gaps else []
-    said += [f"worst group {plain(one.group, 60)}: {one.what} {number(one.value)}" for one in groups_of(candidate)[:1]]
-    return ("stated", "; ".join(said)) if said else ("not measured", "no utility for models or groups was measured")
+    parts = [f"loss of a model trained on it at most {number(max(gaps))}"] if gaps else []
+    parts += [
+        f"worst group {plain(group.group, 60)}: {group.what} {number(group.value)}"
+        for group in groups_of(candidate)[:1]
+    ]
+    return ("stated", "; ".join(parts)) if parts else ("not measured", "no utility for models or groups was measured")
 
 
 def of_schema(_: Candidate, evaluation: Evaluation) -> Answer:
     """The number of columns that the schema's author named as identifying or sensitive."""
     schema = evaluation.schema
-    quasi, sensitive = (count(len(of)) if of else "no" for of in (schema.quasi_identifiers, schema.sensitive))
+    quasi, sensitive = (count(len(names)) if names else "no" for names in (schema.quasi_identifiers, schema.sensitive))
     return "stated", f"schema {schema.status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named"
 
 

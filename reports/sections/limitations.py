@@ -1,6 +1,5 @@
 """Limitations of an evaluation: what did not run, how small a leak it could have seen, why copies can be honest."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,14 +10,14 @@ from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import count, finite, listed, number, percent, plain, sentence
 from reports.audits import audit_note
 from synth.schema import Schema
-from synth.schema.kinds import Column
 
 
 def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
     """Evaluations that were run, this one included; `None` where nobody counted."""
     counted = provenance.attempts
-    found = counted.by_name if counted is not None and by_name else counted
-    return None if found is None else found.evaluations
+    if counted is None or (by_name and counted.by_name is None):
+        return None
+    return counted.by_name.evaluations if by_name and counted.by_name is not None else counted.evaluations
 
 
 NOT_RUN = (
@@ -42,9 +41,7 @@ LEFT_OUT = (
     "it looked at: not choices, the histogram of rows per entity, measured domains, what a step does after its noise, "
     "or anything that this table alone would bring out."
 )
-"""Of an audit that does not say what it left out, as those of before it did."""
-
-
+"""Of an audit that does not say what it left out."""
 NOT_COUNTED = (
     "How many evaluations were run on this real table is not counted here. Each one that somebody reads is a question "
     "to the table, and many questions about few people can be put together to their rows."
@@ -65,16 +62,16 @@ def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitatio
 
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings of the evaluation and its run, as whole sentences; first, that train and holdout differ."""
-    return tuple(_warned(said) for said in (*evaluation.real.warnings, *evaluation.provenance.warnings))
+    return tuple(map(_warned, (*evaluation.real.warnings, *evaluation.provenance.warnings)))
 
 
-def _warned(said: object) -> str:
+def _warned(warning: object) -> str:
     """A warning as a whole sentence.
 
     >>> _warned("no formal guarantee for a"), _warned("n_units=900 is few")
     ('No formal guarantee for a.', 'n_units=900 is few.')
     """
-    text = sentence(said).rstrip(".")
+    text = sentence(warning).rstrip(".")
     first = text.partition(" ")[0]
     return f"{text[:1].upper() + text[1:] if first.isalpha() else text}."
 
@@ -102,27 +99,25 @@ def left_out(schema: Schema) -> tuple[str, ...]:
     """A sentence on each kind of columns that are left out or replaced, with what to write to keep them."""
     names: dict[str, list[str]] = {}
     for name in schema.unlearned:
-        names.setdefault(_fate(schema.columns[name]), []).append(name)
+        column = schema.columns[name]
+        if column.drop:
+            fate = "text" if column.is_text else "left out"
+        elif column.is_personal:
+            fate = "random" if column.personal == "text" else "personal"
+        else:
+            fate = "identifier"
+        names.setdefault(fate, []).append(name)
     known = ((*_UNLEARNED[fate], names[fate]) for fate in _UNLEARNED if fate in names)
     return tuple(f"{what}: {listed(columns)}. {remedy}" for what, remedy, columns in known)
-
-
-def _fate(column: Column) -> str:
-    """What becomes of a column that is not learned: a key of `_UNLEARNED`, or none of them."""
-    if column.drop:
-        return "text" if column.is_text else "left out"
-    if column.is_personal:
-        return "random" if column.personal == "text" else "personal"
-    return "identifier" if column.is_identifier else "learned"
 
 
 def on_samples(candidate: Candidate) -> tuple[str, ...]:
     """A sentence on the samples that numbers rest on; none where they rest on all rows."""
     # The longest names all tables that were not looked at as a whole; some measures need samples of one alone.
-    said = max((sampled(one).partition(";")[0].rstrip(".") for one in candidate.estimates), key=len, default="")
-    if not said:
-        return ()
-    return (f"{said}, by all that needs rows in memory (attacks, utility, detection, fairness).",)
+    longest = max(
+        (sampled(estimate).partition(";")[0].rstrip(".") for estimate in candidate.estimates), key=len, default=""
+    )
+    return (f"{longest}, by all that needs rows in memory (attacks, utility, detection, fairness).",) if longest else ()
 
 
 def attempts_on(evaluation: Evaluation) -> str:
@@ -136,10 +131,10 @@ def attempts_on(evaluation: Evaluation) -> str:
     n = counted.evaluations
     times = "the first evaluation" if n == 1 else f"evaluation number {count(n)}"
     tables = "one synthetic table" if counted.tables == 1 else f"{count(counted.tables)} synthetic tables in all"
-    of = f", with {tables} since {plain(counted.since, 20)}"
     return (
-        f"This is {times} of this real table that was counted on this machine{of}. Each one that somebody reads is a "
-        "question to the table; the more of them are passed on, the more they say together about single rows."
+        f"This is {times} of this real table that was counted on this machine, with {tables} since "
+        f"{plain(counted.since, 20)}. Each one that somebody reads is a question to the table; the more of them are "
+        "passed on, the more they say together about single rows."
     )
 
 
@@ -158,18 +153,18 @@ def _of_audit(candidate: Candidate) -> str:
 
 
 def _power(candidate: Candidate) -> list[str]:
-    figure = candidate.figures.get("membership")
-    if not figure:
+    figure, auc = candidate.figures.get("membership"), candidate.find("privacy.membership.auc")
+    if not figure or not isinstance(auc, Estimate):
         return ["No membership attack gave a result, so nothing here speaks against one."]
     members, controls = int(finite(figure.get("n_members"))), int(finite(figure.get("n_controls")))
-    if members < 1 or controls < 1:
-        return []
-    visible = 0.5 + 2.8 * math.sqrt((members + controls + 1) / (12 * members * controls))
-    sentences = [
-        f"With {count(members)} members and {count(controls)} outsiders, the membership attack would have seen an area "
-        f"under the curve above {number(min(visible, 1.0))} in four of five trials; a weaker leak could go unseen."
-    ]
-    if controls < 1000:
+    sentences = []
+    if auc.detectable is not None:
+        sentences.append(
+            f"With {count(members)} members and {count(controls)} outsiders, the membership attack would have seen "
+            f"an area under the curve above {number(auc.detectable)} in four of five trials; a weaker leak could go "
+            "unseen."
+        )
+    if 0 < controls < 1000:
         sentences.append(
             f"Success at 0.1% false alarms needs 1,000 outsiders; there were {count(controls)}, so the most exposed "
             "one in a thousand could not be looked at."
@@ -179,7 +174,9 @@ def _power(candidate: Candidate) -> list[str]:
 
 def twins(evaluation: Evaluation) -> tuple[str, ...]:
     """Plain words on duplicates among real rows, and what they mean for copies."""
-    reference = next((_copies(c) for c in evaluation.candidates if _copies(c) is not None), None)
+    copies = (candidate.find("privacy.copies") for candidate in evaluation.candidates)
+    shares = (each.reference for each in copies if isinstance(each, Estimate) and each.reference is not None)
+    reference = next(shares, None)
     if reference is None:
         return ()
     if reference < 0.001:
@@ -194,8 +191,3 @@ def twins(evaluation: Evaluation) -> tuple[str, ...]:
         f"about as many ({percent(reference)}). What is judged is the share beyond that, and whether the counts of "
         "equal rows match the training table more closely than chance allows.",
     )
-
-
-def _copies(candidate: Candidate) -> float | None:
-    found = candidate.find("privacy.copies")
-    return found.reference if isinstance(found, Estimate) else None

@@ -33,6 +33,15 @@ FALSE_ALARM_RATE = 0.01
 
 
 @dataclass(frozen=True)
+class Guarantee:
+    """What protects a table whose unit of privacy has a name, or what it lacks."""
+
+    protection: Protection | None
+    units: str = "rows"
+    lacks: str = NO_GUARANTEE
+
+
+@dataclass(frozen=True)
 class Cell:
     """One table on a line: the number and its words, or the words alone where there is none."""
 
@@ -65,7 +74,7 @@ def answers_of(evaluation: Evaluation, applied: Sequence[Verdict], names: Iterab
 
 
 def overview_of(
-    candidates: Sequence[Candidate], guarantees: Sequence["Guarantee"], unlearned: Sequence[str] = ()
+    candidates: Sequence[Candidate], guarantees: Sequence[Guarantee], unlearned: Sequence[str] = ()
 ) -> tuple[OverviewLine, ...]:
     lines = [_line(anchor, measures, candidates, unlearned) for anchor, measures in MEASURES.items()]
     return (*lines, _limits(guarantees))
@@ -74,17 +83,19 @@ def overview_of(
 def _line(
     anchor: Anchor, measures: Sequence[str], candidates: Sequence[Candidate], unlearned: Sequence[str]
 ) -> OverviewLine:
-    given_away = anchor == "utility" and any(_gives_away(one) for one in candidates)
+    given_away = anchor == "utility" and any(map(_gives_away, candidates))
     names = [name for name in measures if (name == WITHOUT) == given_away]
-    measure = next((n for n in names if any(isinstance(one.find(n), Estimate) for one in candidates)), "")
+    measure = next((n for n in names if any(isinstance(c.find(n), Estimate) for c in candidates)), "")
     cells = []
     for candidate in candidates:
-        found = candidate.find(measure) if measure else None
-        if isinstance(found, Estimate):
-            told = spoken(found, "guessing" if anchor == "attacks" else "fresh real sample")
-            cells.append(Cell(shown(found), found, f"{entry(measure).title}: {told}"))
+        answers = [candidate.find(name) for name in measures]
+        estimate = candidate.find(measure) if measure else None
+        if isinstance(estimate, Estimate):
+            words = spoken(estimate, "guessing" if anchor == "attacks" else "fresh real sample")
+            cells.append(Cell(shown(estimate), estimate, f"{entry(measure).title}: {words}"))
         else:
-            cells.append(Cell("target given away" if given_away else _reason(candidate, measures)))
+            reason = next((answer.reason for answer in answers if isinstance(answer, Failure)), "not run")
+            cells.append(Cell("target given away" if given_away else reason))
     if not measure:
         return OverviewLine(anchor, ABSENT[anchor], "", tuple(cells))
     meaning = entry(measure).sentence.rstrip(".")
@@ -99,32 +110,18 @@ def _gives_away(candidate: Candidate) -> bool:
     return bool(utility.get("giveaways") or utility.get("without"))
 
 
-def _reason(candidate: Candidate, measures: Sequence[str]) -> str:
-    """The reason why a table has none of the numbers, in a word or two."""
-    failed = (found for name in measures if isinstance(found := candidate.find(name), Failure))
-    return next((found.reason for found in failed), "not run")
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """What protects a table whose unit of privacy has a name, or what it lacks."""
-
-    protection: Protection | None
-    units: str = "rows"
-    lacks: str = NO_GUARANTEE
-
-
 def _limits(guarantees: Sequence[Guarantee]) -> OverviewLine:
     """The most that any test of "in or out" finds, which the noise or the claim proves."""
-    cells, standing = [], [one for one in guarantees if one.protection is not None]
-    for one in guarantees:
-        if one.protection is None:
-            cells.append(Cell(one.lacks))
+    cells, units = [], []
+    for guarantee in guarantees:
+        if guarantee.protection is None:
+            cells.append(Cell(guarantee.lacks))
             continue
-        most = one.protection.limit.detections(FALSE_ALARM_RATE)
-        drawn = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
-        told = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
-        cells.append(Cell(f"≤ {at_most(most)}", drawn, told))
-    units = " or ".join(dict.fromkeys(one.units for one in standing))
-    meaning = f"Share of the {units} in the real table that any attack can find while it accuses 1% of others"
-    return OverviewLine("guarantee", "Guarantee on attacks", meaning if standing else "", tuple(cells), (0.0, 1.0))
+        units.append(guarantee.units)
+        most = guarantee.protection.limit.detections(FALSE_ALARM_RATE)
+        estimate = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
+        words = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
+        cells.append(Cell(f"≤ {at_most(most)}", estimate, words))
+    named = " or ".join(dict.fromkeys(units))
+    meaning = f"Share of the {named} in the real table that any attack can find while it accuses 1% of others"
+    return OverviewLine("guarantee", "Guarantee on attacks", meaning if units else "", tuple(cells), (0.0, 1.0))

@@ -98,15 +98,12 @@ def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | No
 
 
 def _line(event: EventRecord, total: float | None) -> BookLine:
-    noise = [
-        f"{_NOISE.get(key, plain(key))} {exact(value)}"
-        for key, value in event.noise.items()
-        if not isinstance(value, bool)
-    ]
+    numbers = {key: value for key, value in event.noise.items() if not isinstance(value, bool)}
+    noise = [f"{_NOISE.get(key, plain(key))} {exact(value)}" for key, value in numbers.items()]
     return BookLine(
         what=plain(event.what),
         mechanism=_WORDS.get(event.mechanism, plain(event.mechanism)),
-        noise=(*noise, "on whole numbers") if event.noise.get("whole") is True else tuple(noise),
+        noise=(*noise, *(["on whole numbers"] if event.noise.get("whole") is True else [])),
         times=event.count,
         rho=event.rho,
         share=event.rho / total if event.rho is not None and total else None,

@@ -55,14 +55,14 @@ class VendorRow:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(named(one.name) for one in self.vendor.evidence))
+        return tuple(dict.fromkeys(named(rule.name) for rule in self.vendor.evidence))
 
 
 @dataclass(frozen=True)
 class Ranking:
     """A comparison as the page reads it, with the interval of each figure by its name and the table's."""
 
-    found: VendorRanking
+    comparison: VendorRanking
     rows: tuple[VendorRow, ...]
     differences: tuple[PairResult, ...]
     marks: tuple[Mark, ...]
@@ -75,38 +75,37 @@ class Ranking:
 
     @property
     def reference(self) -> float | None:
-        return None if self.found.picture is None else self.found.picture.reference
+        return None if self.comparison.picture is None else self.comparison.picture.reference
 
 
 def ranking_of(evaluation: Evaluation) -> Ranking | None:
     """The section of an evaluation; `None` where nothing was compared."""
-    found = evaluation.ranking
-    if found is None:
+    comparison = evaluation.ranking
+    if comparison is None:
         return None
-    order, picture, standings = found.order, found.picture, list(STANDINGS)
-    ranks = {one.name: one for one in order.order}
-    rows = [VendorRow(vendor, ranks.get(vendor.name)) for vendor in found.vendors]
+    order, picture, standings = comparison.order, comparison.picture, list(STANDINGS)
+    ranks = {rank.name: rank for rank in order.order}
+    rows = [VendorRow(vendor, ranks.get(vendor.name)) for vendor in comparison.vendors]
     rows.sort(key=lambda row: (standings.index(row.vendor.standing), row.rank.place if row.rank else 0))
     differences = sorted(
-        order.comparisons, key=lambda one: (not one.better, 1.0 if one.p_adjusted is None else one.p_adjusted)
+        order.comparisons, key=lambda pair: (not pair.better, 1.0 if pair.p_adjusted is None else pair.p_adjusted)
     )
     measured = {
         (figure.figure, candidate.name): candidate.find(figure.figure)
         for figure in order.figures
         for candidate in evaluation.candidates
     }
+    titles = ("", "")
+    if picture is not None:
+        titles = (entry(picture.utility).title, f"{entry(picture.exposure).title}, upper end")
     return Ranking(
-        found=found,
+        comparison=comparison,
         rows=tuple(rows),
         differences=tuple(differences[:MOST_DIFFERENCES]),
-        marks=() if picture is None else tuple(_mark(one) for one in picture.points),
-        titles=("", "")
-        if picture is None
-        else (entry(picture.utility).title, f"{entry(picture.exposure).title}, upper end"),
-        intervals={
-            key: one for key, one in measured.items() if isinstance(one, Estimate) and one.low is not None
-        },
-    )  # fmt: skip
+        marks=() if picture is None else tuple(_mark(point) for point in picture.points),
+        titles=titles,
+        intervals={key: e for key, e in measured.items() if isinstance(e, Estimate) and e.low is not None},
+    )
 
 
 def _mark(point: PicturePoint) -> Mark:

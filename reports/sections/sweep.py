@@ -99,6 +99,7 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
         return None
     together, groups = swept.composed, by_setting(points)
     panels = tuple(panel for measure in PANELS if (panel := _panel(measure, groups)) is not None)
+    dots = [{(c.generator, epsilon): mean for c in panel.curves for epsilon, mean in c.dots} for panel in panels]
     return Sweep(
         releasable=swept.releasable,
         epsilon=None if together is None else together.epsilon,
@@ -107,10 +108,7 @@ def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep |
         n_points=len(points),
         n_seeds=max(map(len, groups.values())),
         panels=panels,
-        rows=tuple(
-            SweepRow(*setting, len(group), tuple(_mean(_estimates(panel.measure, group)) for panel in panels))
-            for setting, group in groups.items()
-        ),
+        rows=tuple(SweepRow(*key, len(group), tuple(each.get(key) for each in dots)) for key, group in groups.items()),
         hidden=len(points) - len(shown),
     )
 
@@ -126,12 +124,12 @@ def sweep_points(evaluation: Evaluation) -> tuple[SweepPoint, ...]:
     swept = evaluation.provenance.sweep
     candidates = {candidate.name: candidate for candidate in evaluation.candidates}
     points = [
-        SweepPoint(candidates[one.label], one.generator, one.epsilon, one.seed)
-        for one in (() if swept is None else swept.points)
-        if one.label in candidates
+        SweepPoint(candidates[point.label], point.generator, point.epsilon, point.seed)
+        for point in (() if swept is None else swept.points)
+        if point.label in candidates
     ]
-    order = {name: i for i, name in enumerate(dict.fromkeys(point.generator for point in points))}
-    return tuple(sorted(points, key=lambda p: (order[p.generator], _rank(p.epsilon), p.seed)))
+    order = list(dict.fromkeys(point.generator for point in points))
+    return tuple(sorted(points, key=lambda p: (order.index(p.generator), _rank(p.epsilon), p.seed)))
 
 
 def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidate, ...]:
@@ -181,32 +179,25 @@ def _rank(epsilon: float | None) -> float:
     return math.inf if epsilon is None else epsilon
 
 
-def _estimates(measure: str, points: Iterable[SweepPoint]) -> list[Estimate]:
-    found = (point.candidate.find(measure) for point in points)
-    return [one for one in found if isinstance(one, Estimate)]
-
-
-def _mean(estimates: Sequence[Estimate]) -> Mean | None:
-    return mean_of([one.value for one in estimates]) if estimates else None
-
-
 def _panel(measure: str, groups: dict[Setting, list[SweepPoint]]) -> Panel | None:
-    found = {setting: _estimates(measure, group) for setting, group in groups.items()}
-    every = [one for several in found.values() for one in several]
-    if not every:
-        return None
+    estimates: list[Estimate] = []
     dots: dict[str, list[tuple[float | None, Mean]]] = {}
-    for (generator, epsilon), several in found.items():
-        if (mean := _mean(several)) is not None:
-            dots.setdefault(generator, []).append((epsilon, mean))
-    notes = {one.note for one in every}
+    for (generator, epsilon), group in groups.items():
+        answers = (point.candidate.find(measure) for point in group)
+        measured = [answer for answer in answers if isinstance(answer, Estimate)]
+        if measured:
+            dots.setdefault(generator, []).append((epsilon, mean_of([each.value for each in measured])))
+            estimates += measured
+    if not estimates:
+        return None
+    notes = {each.note for each in estimates}
     return Panel(
         measure=measure,
         entry=entry(measure),
-        better=better(measure, every[0].direction),
+        better=better(measure, estimates[0].direction),
         note=notes.pop() if len(notes) == 1 and measure.startswith("utility.") else "",
-        reference=average(one.reference for one in every),
-        floor=average(one.floor for one in every),
+        reference=average(each.reference for each in estimates),
+        floor=average(each.floor for each in estimates),
         epsilons=tuple(sorted({epsilon for _, epsilon in groups}, key=_rank)),
-        curves=tuple(Curve(generator, tuple(listed)) for generator, listed in dots.items()),
+        curves=tuple(Curve(generator, tuple(means)) for generator, means in dots.items()),
     )

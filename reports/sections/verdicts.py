@@ -37,11 +37,17 @@ class Ruling:
 
 
 def ruling_of(verdict: Verdict) -> Ruling:
-    reasons = _reasons(verdict)
+    if verdict.verdict == "PASS":
+        passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
+        reasons = sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f)))
+    else:
+        weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
+        against = [f for f in verdict.findings if f.outcome != "PASS"]
+        reasons = sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity]))
     return Ruling(
         verdict=verdict,
-        reasons=reasons[:MOST_REASONS],
-        more=() if verdict.verdict == "PASS" else reasons[MOST_REASONS:],
+        reasons=tuple(reasons[:MOST_REASONS]),
+        more=() if verdict.verdict == "PASS" else tuple(reasons[MOST_REASONS:]),
         lapsed=tuple(f for f in verdict.findings if f.waiver is not None and not f.waived),
         broken=tuple(check for check in verdict.checks if check.outcome == BROKEN),
     )
@@ -71,8 +77,8 @@ def first_sentence(reason: str) -> str:
     >>> first_sentence("Column 'St. Louis' is off. Look at it."), first_sentence("It holds.")
     ("Column 'St. Louis' is off.", 'It holds.')
     """
-    found = re.match(r"(?:'[^']*'|[^'])*?[.](?= [A-Z]|$)", reason)
-    return found[0] if found else reason
+    match = re.match(r"(?:'[^']*'|[^'])*?[.](?= [A-Z]|$)", reason)
+    return match[0] if match else reason
 
 
 def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[tuple[str, tuple[Check, ...], str], ...]:
@@ -84,15 +90,6 @@ def self_checks(evaluation: Evaluation, verdicts: Sequence[Verdict]) -> tuple[tu
     return tuple(
         (title, checks[case], absent.get(case, "")) for case, title in titles.items() if case in absent or checks[case]
     )
-
-
-def _reasons(verdict: Verdict) -> tuple[Finding, ...]:
-    if verdict.verdict == "PASS":
-        passed = [f for f in verdict.findings if f.outcome == "PASS" and f.estimate is not None]
-        return tuple(sorted(passed, key=lambda f: (f.rule.severity == "warn", _slack(f))))
-    weight = {("FAIL", "fail"): 0, ("INCONCLUSIVE", "fail"): 1, ("FAIL", "warn"): 2, ("INCONCLUSIVE", "warn"): 3}
-    against = [f for f in verdict.findings if f.outcome != "PASS"]
-    return tuple(sorted(against, key=lambda f: (f.waived, weight[f.outcome, f.rule.severity])))
 
 
 def _slack(finding: Finding) -> float:

@@ -1,6 +1,6 @@
 """The weakest points of one table: its worst columns and relations, and the groups of people whom it serves worst."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,16 +39,12 @@ class Weakest:
 
 
 def weakest_of(candidate: Candidate) -> Weakest:
-    columns = sorted(
-        (
-            WeakColumn(
-                str(one.get("column", "")), finite(one.get("tvd")), excess if isinstance(excess, Estimate) else None
-            )
-            for one in mappings(candidate.figures.get("columns"))
-            for excess in [candidate.find("columns.tvd.excess", (str(one.get("column", "")),))]
-        ),
-        key=lambda one: -one.tvd,
-    )
+    columns = []
+    for figure in mappings(candidate.figures.get("columns")):
+        name = str(figure.get("column", ""))
+        excess = candidate.find("columns.tvd.excess", (name,))
+        columns.append(WeakColumn(name, finite(figure.get("tvd")), excess if isinstance(excess, Estimate) else None))
+    columns.sort(key=lambda column: -column.tvd)
     spots = sorted(weak_spots(candidate), key=lambda spot: -spot.value)
     laws = (law for law in mappings(candidate.figures.get("relations")) if law["reference"] - law["kept"] >= LOST)
     return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST], tuple(spots[:MOST]), tuple(laws)[:MOST])
@@ -56,16 +52,13 @@ def weakest_of(candidate: Candidate) -> Weakest:
 
 def groups_of(candidate: Candidate) -> tuple[WeakGroup, ...]:
     """Every group of which anything was measured, the one first for which most is surely off."""
-    sure = sorted(_groups(candidate), key=lambda one: (-(one.value if one.low is None else one.low), -one.value))
-    return tuple(sure)
-
-
-def _groups(candidate: Candidate) -> Iterator[WeakGroup]:
+    groups = []
     for table in subgroups(candidate):
         for row in table["groups"]:
             name = f"{table['column']}: {row['group']}"
             if "excess" in row:
-                yield WeakGroup(name, "column distance beyond noise", finite(row["excess"]))
-            if found := mapping(row.get("boosting")):
-                value, low, high = (finite(found.get(key)) for key in ("gap", "low", "high"))
-                yield WeakGroup(name, "loss of the boosting model", value, low, high)
+                groups.append(WeakGroup(name, "column distance beyond noise", finite(row["excess"])))
+            if gap := mapping(row.get("boosting")):
+                numbers = (finite(gap.get(key)) for key in ("gap", "low", "high"))
+                groups.append(WeakGroup(name, "loss of the boosting model", *numbers))
+    return tuple(sorted(groups, key=lambda group: (-(group.value if group.low is None else group.low), -group.value)))

@@ -60,7 +60,7 @@ class Shuffle(Generator):
         return Shuffled(
             schema,
             {
-                name: [one.item() if hasattr(one, "item") else one for one in values]
+                name: [each.item() if hasattr(each, "item") else each for each in values]
                 for name, (_, values) in coded.items()
             },
             {name: codes.astype(np.int64) for name, (codes, _) in coded.items()},

@@ -53,12 +53,11 @@ NAMELESS = """() => [...document.querySelectorAll("svg, button, input, a, summar
 }).map(one => one.outerHTML.slice(0, 120))"""
 """What a screen reader could not announce."""
 
-FOCUSED = """() => {
-  const one = document.activeElement, style = getComputedStyle(one);
-  const kind = one.id || one.className.baseVal || one.className || one.nodeName.toLowerCase();
-  return { tag: one.nodeName, kind, text: one.textContent.trim().slice(0, 30), hash: one.hash || "",
-    seen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1 || one.className === "skip" };
-}"""
+CUT = """place => [...document.querySelectorAll(place)].filter(one => one.scrollWidth > one.clientWidth)
+  .map(one => `${one.ariaLabel}: ${one.scrollWidth} in ${one.clientWidth}`)"""
+"""Tables that are wider than their place."""
+
+OPEN = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 
 
 @dataclass
@@ -84,3 +83,17 @@ def visiting(browser: Any, path: Path, width: int = 1440, **how: Any) -> Iterato
         yield visit
     finally:
         page.close()
+
+
+def check_page(browser: Any, path: Path, width: int, fit: str = "#nothing", **how: Any) -> str:
+    """Its text. The page is quiet and fetches nothing, nothing sticks out of it, and everybody can read all of it;
+    `fit`: places whose tables have no need to be scrolled."""
+    with visiting(browser, path, width, **how) as visit:
+        visit.page.evaluate(OPEN)
+        assert visit.told == []
+        assert visit.asked == [path.as_uri()]
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert visit.page.evaluate(CUT, fit) == []
+        assert visit.page.evaluate(UNREADABLE)["found"] == []
+        assert visit.page.evaluate(NAMELESS) == []
+        return str(visit.page.locator("main").text_content())

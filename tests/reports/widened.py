@@ -19,7 +19,7 @@ def widened(make_evaluation: Callable[..., Evaluation], n_columns: int = 100, n_
     parts = [make_evaluation({n: f"{n}_{i:02d}" for n in names}, seed=i) for i in range(-(-n_columns // len(names)))]
     columns = [name for part in parts for name in part.schema.columns][:n_columns]
     kept = [part.schema.model_dump(mode="json", exclude_none=True)["columns"] for part in parts]
-    schema = {name: one for part in kept for name, one in part.items() if name in columns}
+    schema = {name: each for part in kept for name, each in part.items() if name in columns}
     candidates = tuple(_table(parts, columns, i) for i in range(n_tables))
     return replace(
         base,
@@ -31,8 +31,8 @@ def widened(make_evaluation: Callable[..., Evaluation], n_columns: int = 100, n_
 def _table(parts: list[Evaluation], columns: list[str], i: int) -> Candidate:
     several = [part.candidates[i % len(part.candidates)] for part in parts]
     figures = dict(several[0].figures)
-    drawn = [figure for one in several for figure in one.figures["columns"]][: len(columns)]
-    secrets = [one for c in several for one in c.figures["inference"]["columns"]][: len(columns)]
+    drawn = [figure for each in several for figure in each.figures["columns"]][: len(columns)]
+    secrets = [each for c in several for each in c.figures["inference"]["columns"]][: len(columns)]
     figures |= {"columns": drawn, "associations": _associations(columns, i)}
     figures |= {"inference": {**figures["inference"], "columns": secrets}}
     estimates = [e for e in several[0].estimates if not e.measure.startswith("columns.tvd") or not e.subject]

@@ -19,7 +19,7 @@ from evaluate.gate.claim import claims_of
 from evaluate.result import Candidate, Evaluation
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
-from reports.html import environment, inlined
+from reports.html import environment, inlined, page_style
 from reports.standing import standing_of
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
@@ -106,7 +106,7 @@ def render_page(rows: Sequence[Row], folder: str, demand: Demand) -> str:
             demand=demand,
             made_at=datetime.now(UTC),
             columns=[(name, entry(name)) for name in FIGURES if any(name in row["figures"] for row in rows)],
-            style=inlined("report.css", str(here / "index.css")),
+            style=page_style(str(here / "index.css")),
             script=inlined("report.js", str(here / "index.js")),
             mark=MARK,
             looks=LOOKS,
