@@ -163,11 +163,6 @@ def test_without_a_holdout_file_print_and_page_say_so(alone: Evaluation) -> None
     assert "not measured: no holdout" in str(again)
 
 
-def test_without_a_holdout_no_row_is_drawn_by_its_position() -> None:
-    first, turned = (evaluate.evaluate(rows, MADE, schema=SCHEMA, measures=QUICK) for rows in (REAL, REAL[::-1]))
-    assert numbers(first) == numbers(turned)
-
-
 def test_options_are_one_record_for_notebooks_and_jobs() -> None:
     options = EvaluationOptions(measures="fidelity.columns", seed=5, fidelity_rows=150)
     found = evaluate.evaluate(REAL, MADE, holdout=HOLDOUT, schema=SCHEMA, options=options)
@@ -180,21 +175,3 @@ def test_options_are_one_record_for_notebooks_and_jobs() -> None:
     assert job.options(5, "refuse") == options.model_copy(update={"seed": 5})
     assert set(EvaluationSpec.model_fields) - set(MeasureOptions.model_fields) == {"audit", "shadow_models"}
     assert (EvaluationOptions(targets="all").n_targets, EvaluationOptions().n_targets) == (None, 8_000)
-
-
-def test_numbers_are_a_frame_and_plain_data_under_one_name() -> None:
-    found = evaluate.evaluate(REAL, {"a": MADE, "b": REAL[:90]}, holdout=HOLDOUT, schema=SCHEMA, measures=QUICK)
-    frame = found.to_frame()
-    assert list(frame.columns[:4]) == ["candidate", "measure", "value", "n"]
-    assert set(frame["candidate"]) == {"a", "b"}
-    number = found.candidates[0].find("columns.tvd.excess", "age")
-    assert isinstance(number, Estimate)
-    (row,) = frame.query("candidate == 'a' and measure == 'columns.tvd.excess' and subject == 'age'").itertuples()
-    assert (row.value, row.low, row.n, row.failure) == (number.value, number.low, number.n, "")
-    assert frame["failure"][frame["measure"] == "privacy.membership.auc"].eq("skipped: it was not asked for").all()
-    plain = found.to_dict()
-    assert [one["measure"] for one in plain["candidates"][0]["estimates"]] == [
-        one.measure for one in found.candidates[0].estimates
-    ]
-    with pytest.raises(EvaluationError, match=r"did you mean 'columns.tvd.excess"):
-        found.candidates[0].find("columns.tvd.exces")

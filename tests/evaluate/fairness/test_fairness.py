@@ -88,19 +88,6 @@ def test_a_generator_that_loses_one_group_shows():
     assert sum(shown) >= 4, shown
 
 
-def test_a_group_with_too_few_rows_is_named_and_not_measured(fair):
-    rows = {row["group"]: row for row in fair.figures["fairness_models"][0]["groups"]}
-    assert rows["rare"]["few"] and "boosting" not in rows["rare"]
-    assert not rows["m"]["few"]
-
-
-def test_the_training_table_itself_adds_nothing():
-    same = by_name(models.measure(tables(population(1_200, 0))))
-    for kind in ("gap", "parity"):
-        estimate = same[f"fairness.{kind}.boosting", "sex"]
-        assert estimate.value == estimate.low == estimate.high == 0
-
-
 def test_parity_is_what_counting_gives():
     given = tables(n=600)
     learned = study.study_of(given)
@@ -126,21 +113,6 @@ def test_columns_are_compared_within_groups():
     assert rows["rare"]["few"] and "excess" not in rows["rare"]
 
 
-def test_quarters_of_a_number_are_groups():
-    found = columns.measure(tables(sensitive=("age",)))
-    labels = [row["group"] for row in found.figures["fairness_columns"][0]["groups"]]
-    assert len(labels) == 4 and labels[0].startswith("below ") and labels[-1].endswith(" or more")
-
-
-def test_a_constant_number_is_one_group_and_missing_another():
-    column = {**COLUMNS, "x": {**COLUMNS["x"], "missing": True}}
-    schema = build_schema({"status": "inferred", "columns": column})
-    train = population(50, 0).assign(x=[1.0] * 30 + [np.nan] * 20)
-    groups = Groups.of("x", train, schema)
-    assert groups.labels == ("all", "missing")
-    assert np.bincount(groups.codes(train, schema)).tolist() == [30, 20]
-
-
 def test_what_cannot_be_measured_is_said():
     assert "no sensitive column" in models.measure(tables(sensitive=())).failures[0].message
     assert "no sensitive column" in columns.measure(tables(sensitive=())).failures[0].message
@@ -148,17 +120,3 @@ def test_what_cannot_be_measured_is_said():
     assert {failure.subject for failure in of_target.failures} == {("y",)}
     assert "fewer than two" in models.measure(tables(n=150)).failures[0].message
     assert models.measure(tables(target=None)).failures[0].message == "the schema names no target"
-
-
-def test_numbers_are_compared_by_their_means():
-    found = by_name(models.measure(tables(target="x", n=600)))
-    assert {name for name, _ in found} == {f"fairness.{kind}.boosting" for kind in ("gap", "parity")}
-
-
-def test_the_order_of_rows_does_not_matter():
-    given = tables(n=600)
-    mixed = [f.sample(frac=1, random_state=1).reset_index(drop=True) for f in (given.train, given.fresh, given.control)]
-    again = Tables(given.schema, given.declared, *mixed, given.shuffled, given.seed, synthetic=given.synthetic)
-    for module in (models, columns):
-        first, second = by_name(module.measure(given)), by_name(module.measure(again))
-        assert {key: e.value for key, e in first.items()} == pytest.approx({k: e.value for k, e in second.items()})

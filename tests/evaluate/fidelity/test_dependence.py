@@ -1,7 +1,6 @@
 """The distance of dependence: against its definition, on tables that no rule may pass, and how often it is right."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +15,6 @@ from evaluate.fidelity.samples import Samples
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.intervals import HALVES, replicate_groups
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 
@@ -151,37 +149,3 @@ def test_a_relation_that_no_correlation_sees_is_lost_all_the_same(tables_of: Cal
     assert outcome(found[dependence.WORST], LIMITS[dependence.WORST]) == "FAIL"
     assert "'z'" not in found[dependence.WORST].note  # type: ignore[union-attr]
     assert "Of 2 of 3 columns" in found[dependence.WORST].note  # type: ignore[union-attr]
-
-
-def test_where_there_is_nothing_to_lose_or_few_rows_nothing_is_said(tables: Tables) -> None:
-    independent = replace(tables, train=tables.shuffled)
-    for found in (measured(independent), measured(replace(tables, synthetic=tables.synthetic.head(15)))):
-        assert all(isinstance(one, Failure) for one in found.values())
-
-
-def test_a_constant_column_takes_no_part(tables: Tables) -> None:
-    found = measured(replace(tables, train=tables.train.assign(count=pd.array([3] * len(tables.train), dtype="Int64"))))
-    assert isinstance(found[dependence.SHARE], Estimate)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["fresh", "nearly", "half", "shuffled", "one column", "sorted"])
-def test_intervals_of_all_rows_hold_their_expectation(
-    kind: str, population: Population, tables_of: Callable[..., Tables], schema: Schema
-) -> None:
-    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in LIMITS}
-    for replicate in range(300):
-        rng = np.random.default_rng([replicate, 17])
-        train, holdout, rows = population(1_000, rng), population(400, rng), population(400, rng)
-        made = {
-            "fresh": rows, "nearly": population(400, rng, strength=0.9, tilt=0.05),
-            "half": population(400, rng, strength=0.6, tilt=0.2), "shuffled": shuffle_columns(train, rng),
-            "one column": shuffled("shape")(rows, rng), "sorted": spoiled_table("sorted", rows, rng),
-        }[kind]  # fmt: skip
-        for name, one in measured(tables_of(train, holdout, made, schema, replicate)).items():
-            if isinstance(one, Estimate):
-                found[name].append((one.value, one.low or 0.0, one.high or 0.0))
-    for name, of in found.items():
-        value, low, high = np.array(of).T
-        assert len(of) == 300
-        assert np.mean((low <= value.mean()) & (value.mean() <= high)) >= 0.93 - 2 * np.sqrt(0.93 * 0.07 / 300), name

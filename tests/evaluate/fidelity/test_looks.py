@@ -67,24 +67,6 @@ def test_what_names_somebody_is_masked_where_a_copy_repeats_it() -> None:
     assert looks.MASKED not in columns["weight"]["synthetic"]
 
 
-def test_rows_are_drawn_by_seed_whatever_their_order() -> None:
-    without = {**SCHEMA["columns"], "who": {**SCHEMA["columns"]["who"], "drop": True}}
-    flat = {"status": "declared", "columns": without}
-    train, synthetic = visits(1), visits(3)
-    first, again = shown(train, synthetic, flat), shown(train[::-1], synthetic[::-1], flat)
-    assert len(real_rows(first)) == looks.N_ROWS
-    assert first["rows"] == again["rows"]
-    assert first["rows"] != shown(train, synthetic, flat, seed=1)["rows"]
-
-
-def test_copies_are_next_to_training_rows_and_fresh_rows_are_no_more_often_than_the_holdout() -> None:
-    copied, fresh = (shown(visits(1), rows)["map"] for rows in (visits(1), visits(3)))
-    assert len(copied["near"]) == len(copied["synthetic"])
-    assert len(fresh["near"]) / len(fresh["synthetic"]) <= 0.05 + fresh["near_holdout"]
-    assert all(0 < share < 1 for share in fresh["variance"])
-    assert len(fresh["real"]) == min(len(visits(1)), looks.N_POINTS)
-
-
 def test_no_real_row_is_shown_where_none_is_asked_for_and_all_can_be_taken_out() -> None:
     assert shown(visits(1), visits(3), show_rows=False) is None
     found = evaluate(visits(1), visits(3), schema=build_schema(SCHEMA), measures=["fidelity.looks", "fidelity.columns"])

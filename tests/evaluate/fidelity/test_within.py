@@ -1,7 +1,6 @@
 """Relations within groups: against their definition, and what is turned round in a part of the rows alone."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.gate.policy import load_policy, shipped
 from evaluate.intervals import jackknife
-from evaluate.result import Estimate, Failure
+from evaluate.result import Estimate
 from evaluate.tables import Tables
 from synth.schema import build_schema
 
@@ -145,26 +144,6 @@ def test_it_is_the_squared_difference_of_dependence_over_that_of_train_without_i
     own = max((found[name][0] ** 2).sum() - noise[name] for name in ("train", "all"))
     shares = shares_of(codes, level)
     assert shares[z, 0, 0] == pytest.approx(apart / own, rel=1e-4)
-
-
-def test_groups_are_of_the_target_first_and_of_values_of_coarse_numbers(tables: Tables) -> None:
-    codes = EncodedSamples.of(tables, Samples.draw(tables).whole(), together=4)
-    columns = [codes.columns[level.column] for level in within._levels(codes, "length")]
-    assert columns[0] == "length" and "length" not in columns[columns.count("length") :]
-    assert 0 < columns.count("length") <= 4 and "count" in columns
-    assert "length" not in [codes.columns[level.column] for level in within._levels(codes, None)]
-
-
-def test_independent_columns_and_few_rows_say_nothing(tables: Tables) -> None:
-    rng = np.random.default_rng(5)
-    loose = rows(2_000, rng).apply(lambda column: rng.permutation(column.to_numpy()))
-    few = replace(tables, synthetic=tables.synthetic.head(15))
-    for codes, reason in (
-        (coded(loose), "not applicable"),
-        (EncodedSamples.of(few, Samples.draw(few).whole(), together=4), "skipped"),
-    ):
-        found = within.measure(replace(codes, rows=(codes.rows[1], *codes.rows[1:])), None)
-        assert isinstance(found, Failure) and found.reason == reason
 
 
 @pytest.mark.statistical

@@ -62,12 +62,6 @@ def test_what_a_run_writes_is_judged_by_what_it_costs(known: dict[str, bool]) ->
     assert [one.outcome for one in first.findings] == ["FAIL", "INCONCLUSIVE"]
 
 
-def test_a_claim_above_what_its_events_cost_is_judged() -> None:
-    made = content()
-    made["candidates"][0]["statement"].update(epsilon=3.0, epsilon_rdp=3.0)
-    assert judged(made)[0].verdict == "FAIL"
-
-
 Edit = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], object]
 """An edit of the first statement, of its first event, and of the provenance."""
 SMALL = {"epsilon": 0.01, "epsilon_rdp": 0.01}
@@ -158,22 +152,6 @@ def test_a_local_claim_of_less_than_its_answers_cost_is_damage(
     edit(made["candidates"][0]["statement"])
     with pytest.raises(EvaluationError, match=f"damaged: .*{said}"):
         judged(made)
-
-
-def test_two_local_fits_claim_no_less_than_both_cost() -> None:
-    with pytest.raises(EvaluationError, match="smaller epsilon"):
-        judged(local_content(ANSWERS, claim=(1.9, 0.0)))
-
-
-MANY = (GaussianEvent("steps", 40.0, count=300),)
-"""Events that accountants resolve at a delta of 1e-12, but not those of eight such fits together."""
-
-
-@pytest.mark.parametrize(("delta", "said"), [(1e-12, "no accountant resolves together"), (1e-11, "smaller epsilon")])
-def test_a_claim_of_several_releases_is_damage_also_where_nobody_can_price_it(delta: float, said: str) -> None:
-    fit = Schedule(MANY, delta)
-    with pytest.raises(EvaluationError, match=f"damaged: .*{said}"):
-        judged(local_content(*[fit] * 8, claim=(fit.epsilon, delta)))
 
 
 COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], object]]] = {

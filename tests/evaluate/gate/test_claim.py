@@ -4,11 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from evaluate.audit_result import Audit
 from evaluate.gate.claim import Claims, claims_of
-from evaluate.result import Candidate, EvaluationError
+from evaluate.result import Candidate
 from synth.dp.statement import PrivacyStatement
 from tests.evaluations import evaluation_of, stated
 
@@ -100,23 +99,6 @@ def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with
     assert epsilons == sorted(epsilons)
 
 
-def test_a_table_without_a_statement_claims_nothing() -> None:
-    assert claims({}, OWN, own=None) is None
-
-
-def test_no_claim_of_several_releases_is_smaller_than_that_of_one() -> None:
-    small = {"epsilon": 0.8, "delta": 1e-6, "n_fits": 2}
-    for provenance in (
-        {"composed": small},
-        {"sweep": {"releasable": True, "composed": small}},
-        {"released_numbers": {**PUBLISHED, "together": stated(epsilon=0.8), "n_fits": 1}, "release": "m"},
-    ):
-        found = known(claims(provenance, OWN))
-        assert (found.counted.epsilon, found.counted.delta) >= (1.0, 1e-6)
-        assert found.counted.n_releases == 2
-        assert found.reading
-
-
 def test_what_was_picked_from_a_fit_without_secure_noise_is_not_private() -> None:
     void = stated(private=False)
     assert not known(claims({"composed": RUN}, void)).counted.private
@@ -124,30 +106,6 @@ def test_what_was_picked_from_a_fit_without_secure_noise_is_not_private() -> Non
     published = {**PUBLISHED, "together": stated(epsilon=1.1, private=False)}
     assert not known(claims({"released_numbers": published, "release": "m"})).counted.private
     assert not known(claims({}, own=void)).counted.private
-
-
-@pytest.mark.parametrize(
-    "provenance",
-    [
-        {"composed": []},
-        {"composed": "1.5"},
-        {"composed": {**RUN, "epsilon": True}},
-        {"composed": {**RUN, "delta": 1}},
-        {"composed": {**RUN, "n_fits": 0}},
-        {"composed": {"epsilon": 1.5, "delta": 1e-6}},
-        {"sweep": []},
-        {"sweep": {}},
-        {"sweep": {"composed": {"epsilon": 1.5, "delta": 1e-6}}},
-        {"released_numbers": []},
-        {"released_numbers": {**PUBLISHED, "table": "nobody"}},
-        {"released_numbers": {**PUBLISHED, "n_fits": "1"}},
-        {"released_numbers": {**PUBLISHED, "together": {**OWN.to_dict(), "private": 1}}},
-        {"released_numbers": {**PUBLISHED, "every": 3}},
-    ],
-)
-def test_what_no_run_writes_is_damage_and_never_the_claim_of_one_fit(provenance: dict[str, Any]) -> None:
-    with pytest.raises((EvaluationError, ValidationError)):
-        claims(provenance, OWN)
 
 
 EXCEEDING = Audit(

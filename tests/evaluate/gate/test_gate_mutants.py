@@ -200,9 +200,6 @@ def only_a_claim_that_stands_proves_anything() -> None:
     assert _judged(table(), asked).verdict == "FAIL"
 
 
-RUN = {"epsilon": 3.0, "delta": 1e-6, "n_fits": 2}
-
-
 def a_table_counts_with_all_that_it_was_picked_from() -> None:
     epsilon = Schedule(FIT.events * 2, 1e-6).epsilon
     rules, twin = policy_of(rule("statement.epsilon", 1.01 * FIT.epsilon)), table(name="d", statement=OWN)

@@ -1,7 +1,5 @@
 """Whether train and holdout are of one population, and what a verdict makes of it, also from a damaged file."""
 
-import json
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,16 +8,14 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
-from evaluate.engine import evaluate, real_facts
 from evaluate.fidelity.two_samples import _chi_square, _twins, counted, shift_of
 from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import Policy, Rule, load_policy
 from evaluate.gate.shift import rests_on_holdout
 from evaluate.gate.verdict import judge_candidate
-from evaluate.metrics import CATALOG, GATEABLE
+from evaluate.metrics import GATEABLE
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, MOST_UNSEEN, RealFacts, Shift
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError
-from evaluate.result_io import evaluation_from
+from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real
 from synth.schema import build_schema
 from synth.split import split_table
@@ -119,26 +115,6 @@ def test_p_values_of_a_rare_level_hold_far_out(n_train: int, n_holdout: int, n_r
     assert chances[p_values <= 1e-3].sum() > 1e-5
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1_800)
-@pytest.mark.parametrize(
-    "name",
-    ["adult", "airbnb_nyc", "credit_default", "diabetes_hospital", "german_credit", "hmeq", "hotel_bookings",
-     "insurance", "king_county_housing", "nist_ma2018", "nist_ma2019"],
-)  # fmt: skip
-def test_honest_splits_of_a_real_table_are_not_said_to_differ(name: str, shared_table: Any) -> None:
-    from synth.infer import infer_schema
-
-    table = pd.read_csv(shared_table(f"{name}.csv.gz"), keep_default_na=False, na_values=[""], low_memory=False)
-    table = table.sample(min(len(table), 12_000), random_state=0).reset_index(drop=True)
-    schema = infer_schema(table)
-    for seed in range(3):
-        for private in (False, True):
-            split = split_table(table, schema, holdout_share=0.2 + 0.15 * seed, seed=seed, private=private)
-            found = shift_of(Real.prepare(split.train, split.holdout, schema, outside="clamp", seed=seed))
-            assert not found.differs, found.sentence
-
-
 def codes(n: int, rng: np.random.Generator, **more: Any) -> Shift:
     """The shift of two tables of a number and a code of 600 levels, and what `more` makes of either."""
     levels = [f"c{place:03d}" for place in range(600)]
@@ -151,28 +127,6 @@ def codes(n: int, rng: np.random.Generator, **more: Any) -> Shift:
     return shift_of(Real.prepare(*sides, build_schema({"status": "declared", "columns": columns})))
 
 
-def test_a_difference_that_is_certain_and_too_small_to_matter_is_no_other_population() -> None:
-    found = codes(24_000, np.random.default_rng(0), holdout=lambda rows: rows.assign(x=rows["x"] + 0.07))  # D is .028
-    assert not found.differs
-    assert found.detectable < LEAST_AUC + 0.03
-    assert not found.notes
-    apart = {"n_train": 9, "n_holdout": 9, "auc": 0.53, "low": 0.519, "high": 0.54, "p_value": 1e-9}
-    assert not Shift(**apart).differs
-    assert Shift(**{**apart, "low": 0.521}).differs
-
-
-@pytest.mark.parametrize("value", [3.25, np.nan])
-def test_values_that_one_in_a_hundred_training_rows_alone_have_are_another_population(value: float) -> None:
-    def some(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.assign(
-            x=rows["x"].mask(rows.index < 40, value), code=rows["code"].mask(rows.index >= 3_960, "c007")
-        )
-
-    found = codes(4_000, np.random.default_rng(1), train=some, n_holdout=2_500)
-    assert {one.column for one in found.columns} == {"x", "code"}
-    assert all(one.value == pytest.approx(0.005**0.5, abs=0.02) for one in found.columns)
-
-
 def test_a_fifth_of_a_deviation_is_seen_in_five_thousand_rows_and_rare_codes_of_either_side_are() -> None:
     rng = np.random.default_rng(2)
     moved = codes(5_000, rng, holdout=lambda rows: rows.assign(x=rows["x"] + 0.2))
@@ -181,24 +135,6 @@ def test_a_fifth_of_a_deviation_is_seen_in_five_thousand_rows_and_rare_codes_of_
     north = codes(1_000, rng, train=lambda rows: rows.assign(code="c" + rows["code"].str[1:3] + "0"),
                   holdout=lambda rows: rows.assign(code="c" + rows["code"].str[1:3] + "5"))  # fmt: skip
     assert [one.column for one in north.columns] == ["code"]
-
-
-@pytest.mark.parametrize("n_apart", [97, 100])
-def test_a_small_holdout_of_another_year_is_another_population(n_apart: int) -> None:
-    years = {"kind": "categorical", "categories": ["2018", "2019", "2020"]}
-    schema = {"columns": {**SCHEMA["columns"], "year": years}}
-    rows = population(1_100, np.random.default_rng(6))
-    train, holdout = rows[:1_000].assign(year=["2018", "2019"] * 500), rows[1_000:].assign(year="2020")
-    holdout.loc[holdout.index[n_apart:], "year"] = "2019"
-    found = shift(train, holdout, **schema)
-    assert [one.column for one in found.columns] == ["year"]
-
-
-def test_twins_are_counted_among_all_rows_where_columns_are_compared_on_some() -> None:
-    rows = population(6_000, np.random.default_rng(7))
-    mixed = pd.concat([rows[4_000:], rows[:400]])
-    real = Real.prepare(rows[:4_000], mixed, build_schema(SCHEMA), outside="clamp", fidelity_rows=500)
-    assert shift_of(real).twins == pytest.approx(400 / 2_400, abs=0.02)
 
 
 def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() -> None:
@@ -214,41 +150,6 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
     mixed = shift(alone[:1_000], pd.concat([alone[1_000:], alone[:100]]))
     assert mixed.twins == pytest.approx(100 / 1_100, abs=0.01)
     assert "Not all of the holdout is held out: 8.5% of its rows" in mixed.sentence
-
-
-@pytest.mark.parametrize("repeated", ["train", "holdout"])
-def test_training_rows_in_the_holdout_are_seen_beside_a_side_whose_rows_repeat(repeated: str) -> None:
-    rows = population(2_000, np.random.default_rng(9))
-    sides = {"train": rows[:1_000], "holdout": pd.concat([rows[1_000:1_800], rows[:200]])}
-    sides[repeated] = pd.concat([sides[repeated], rows[600:800] if repeated == "train" else rows[1_200:1_400]])
-    found = shift(sides["train"], sides["holdout"])
-    assert found.only_shares_rows
-    assert found.twins == pytest.approx(200 / len(sides["holdout"]), abs=0.03)
-    copied = candidate(estimate(COPIED, 0.0, 0.01))
-    assert outcome(copied, COPIED, 0.05, facts(shift=found))[0] == "INCONCLUSIVE"
-    assert outcome(candidate(estimate(COPIED, 0.2, 0.3)), COPIED, 0.05, facts(shift=found))[0] == "FAIL"
-
-
-def test_entities_on_both_sides_are_no_holdout() -> None:
-    rows = population(900, np.random.default_rng(10)).assign(person=np.arange(900) // 3)
-    columns = {**SCHEMA["columns"], "person": {"kind": "identifier", "bounds": [0, 10**6]}}  # type: ignore[dict-item]
-    more: dict[str, Any] = {"columns": columns, "entity": "person", "max_rows_per_unit": 3}
-    found = shift(rows[:601], rows[601:], **more)  # one person of a hundred
-    assert found.entities == pytest.approx(0.01, abs=0.001)
-    assert "1.0% of its entities stand in train, too" in found.sentence
-
-
-def test_an_attack_that_finds_held_out_rows_asks_whether_the_sides_were_swapped() -> None:
-    found = candidate(estimate(AUC, 0.1, 0.3), estimate(COPIED, 0.0, 0.01))
-    verdict, why = outcome(found, COPIED, 0.05, facts(shift=ALIKE))
-    assert verdict == "INCONCLUSIVE"
-    assert "swapped?" in why
-
-
-@pytest.mark.parametrize("private", [False, True])
-def test_a_split_of_many_small_classes_deals_twins_as_its_classes_do(private: bool) -> None:
-    found = [in_small_classes(8_000, seed, private=private) for seed in range(3)]
-    assert not any(one.differs for one in found)
 
 
 @pytest.mark.statistical
@@ -318,12 +219,6 @@ def test_a_column_that_moved_is_named_and_columns_that_no_longer_hang_together_a
     assert apart.low > 0.5
 
 
-def test_the_order_of_rows_changes_nothing() -> None:
-    rng = np.random.default_rng(5)
-    train, holdout = population(300, rng), population(200, rng)
-    assert shift(train, holdout) == shift(train[::-1], holdout.sample(frac=1, random_state=1))
-
-
 def candidate(*found: Estimate) -> Candidate:
     return Candidate("c", found)
 
@@ -358,80 +253,8 @@ def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_
             assert outcome(given, measure, 0.5, known())[0] == plain
 
 
-def test_no_rule_on_fidelity_and_no_measure_that_is_not_there_is_questioned() -> None:
-    given, real = candidate(estimate("columns.tvd.excess", 0.0, 0.1)), facts(shift=OTHER)
-    assert outcome(given, "columns.tvd.excess", 0.5, real)[0] == "PASS"
-    assert "not run" in outcome(given, AUC, 0.5, real)[1]
-    assert {name for name, number in CATALOG.items() if number.without_holdout} == {
-        "privacy.personal", "privacy.copies", "privacy.multiset", "privacy.audit.excess",
-    }  # fmt: skip
-
-
 def test_copies_fail_beside_any_holdout_unless_twins_explain_them() -> None:
     given = candidate(estimate("privacy.copies", 0.06, 0.08), estimate(COPIED, 0.055, 0.085))
     assert finding_of(given, Rule(measure=COPIED, limit=0.05, why="w")).outcome == "FAIL"
     for twins, expected in ((0.0, "FAIL"), (0.005, "FAIL"), (0.02, "INCONCLUSIVE")):
         assert outcome(given, COPIED, 0.05, facts(shift=OTHER, duplicate_share_train=twins))[0] == expected, twins
-
-
-@pytest.fixture(scope="module")
-def found() -> Evaluation:
-    """An honest table, beside a holdout of people who are older."""
-    rng = np.random.default_rng(7)
-    train, holdout, synthetic = (population(n, rng) for n in (900, 700, 900))
-    holdout["age"] = holdout["age"] + 15
-    schema = build_schema(SCHEMA)
-    return evaluate(train, synthetic, holdout=holdout, schema=schema, measures=["privacy.membership"], outside="clamp")
-
-
-def test_an_evaluation_says_which_columns_differ_and_a_file_keeps_it(found: Evaluation) -> None:
-    assert evaluation_from(found.to_json()) == found
-    kept = found.real.shift
-    assert kept.differs
-    assert "age" in [one.column for one in kept.columns]
-    assert kept.warnings == (kept.sentence,)
-    text, why = outcome(found.candidates[0], AUC, 0.5, found.real)
-    assert text == "INCONCLUSIVE"
-    assert "'age'" in why
-    assert not ALIKE.warnings
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"p_value": 2.0}, {"p_value": None}, {"auc": 0.99, "high": 0.98}, {"n_train": 0}, {"n_train": 1.5}, {"more": 1},
-        {"columns": "age"}, {"columns": [{"column": "age"}]}, {"untested": "it is not known"}, {"low": float("nan")},
-    ],
-)  # fmt: skip
-def test_a_damaged_test_is_refused_and_never_a_verdict(found: Evaluation, change: dict[str, Any]) -> None:
-    content = json.loads(found.to_json())
-    content["real"]["shift"].update(change)
-    with pytest.raises(EvaluationError, match=r"damaged|not an evaluation"):
-        evaluation_from(json.dumps(content))
-
-
-def test_nothing_is_tested_where_nothing_asked_for_rests_on_it(found: Evaluation) -> None:
-    rng = np.random.default_rng(1)
-    real = Real.prepare(population(100, rng), population(100, rng), build_schema(SCHEMA))
-    assert real_facts(real, ["validity"]).shift.untested
-    assert not real_facts(real).shift.untested
-    few = replace(real, train=real.train.head(10))
-    assert "at least" in real_facts(few).shift.untested
-    assert LEVEL <= 1e-3
-
-
-@pytest.mark.slow
-def test_another_year_of_the_same_survey_is_seen(shared_table: Any) -> None:
-    from synth.infer import infer_schema
-
-    years = [
-        pd.read_csv(shared_table(f"nist_ma{year}.csv.gz"), keep_default_na=False, na_values=[""])
-        for year in (2019, 2018)
-    ]
-    schema = infer_schema(pd.concat(years, ignore_index=True))
-    other = shift_of(Real.prepare(*years, schema, outside="clamp"))
-    assert other.differs
-    assert other.auc > 0.6
-    assert {"PWGTP", "WGTP"} <= {one.column for one in other.columns}
-    same = shift_of(Real.prepare(years[0][::2], years[0][1::2], schema, outside="clamp"))
-    assert not same.differs

@@ -1,6 +1,5 @@
 """What would decide a rule: rows, if this real table can have so many; else an epsilon that proves it, or a person."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -12,13 +11,12 @@ from evaluate.fidelity import detection
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import Policy, Rule, build_waivers
 from evaluate.gate.undecided import CANNOT, DELTA, most_of, proving_epsilons
-from evaluate.gate.verdict import Verdict, judge, judge_candidate
+from evaluate.gate.verdict import Verdict, judge
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
 from reports import render_html
-from reports.exports.junit import render_junit
 from reports.exports.summary import to_summary
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
@@ -78,25 +76,6 @@ def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
     assert finding.n_needed == (None if never else n_needed)
 
 
-@pytest.mark.parametrize(
-    ("measure", "n", "n_needed", "larger"),
-    [
-        (GAP, 500, 600, True),
-        ("utility.queries.excess", 500, 600, True),
-        ("privacy.personal", 500, 600, True),
-        (AUC, 500, 600, True),
-        (GAP, 500, 30_000, False),
-        (GAP, 500, 6_000, False),
-    ],
-)
-def test_of_a_number_on_samples_larger_ones_are_the_remedy_where_the_table_has_the_rows(
-    measure: str, n: int, n_needed: int, larger: bool
-) -> None:
-    assert "sample_rows" not in left_open(measure, n, n_needed).reason
-    part = left_open(measure, n, n_needed, "x; on seeded samples: 100 of 4,265 training rows")
-    assert ("a larger sample_rows draws more" in part.reason) == larger == (not part.undecidable)
-
-
 def test_what_measures_take_at_most_is_what_they_take() -> None:
     most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: detection.MAX_ROWS, TEST: task.MAX_ROWS}
     assert {counted: counted.most for counted in most} == most
@@ -134,12 +113,6 @@ def _sigma(epsilon: float) -> float:
             (middle, high) if Schedule((GaussianEvent("a", middle),), DELTA).epsilon > epsilon else (low, middle)
         )
     return high
-
-
-def test_no_epsilon_proves_a_limit_that_guessing_breaks_or_a_rule_that_is_not_on_who_is_in() -> None:
-    assert proving_epsilons(AUC, 0.5) is None
-    assert proving_epsilons("privacy.membership.tpr_at_0.01", 0.01) is None
-    assert proving_epsilons("privacy.copies.people", 0.02) is None
 
 
 RULES = (
@@ -185,13 +158,6 @@ def test_a_verdict_that_no_rows_decide_says_so_at_once_with_both_ways_out() -> N
     assert few.reason.endswith("1 more is open: the findings say what settles each.")
 
 
-def test_nothing_is_said_of_a_verdict_that_rows_decide_or_that_fails() -> None:
-    for found in ((WIDE, replace(LOST, high=0.19), MAYBE), (WIDE, replace(LOST, low=0.3, value=0.4, high=0.5), VALID)):
-        verdict, page, _ = small(*found)
-        assert verdict.verdict != "PASS"
-        assert verdict.reason == "" and "the rows of this table cannot decide" not in page
-
-
 @pytest.mark.parametrize(
     ("reason", "message", "stuck"),
     [
@@ -211,28 +177,3 @@ def test_what_a_table_has_too_few_rows_for_cannot_be_decided_and_what_was_not_ru
     finding = finding_of(Candidate("t", (), (failure,)), rule)
     assert finding.outcome == "INCONCLUSIVE" and message in finding.reason
     assert finding.undecidable == stuck
-
-
-def test_an_estimate_on_the_limit_or_between_two_limits_is_for_somebody_to_answer_for() -> None:
-    on = finding_of(Candidate("t", (replace(WIDE, value=0.6, low=0.55, high=0.65),)), RULES[0])
-    beyond = Rule(measure=GAP, limit=0.1, fails_beyond=0.3, why="w")
-    between = finding_of(Candidate("t", (replace(LOST, value=0.2, low=0.15, high=0.25),)), beyond)
-    for finding in (on, between):
-        assert finding.undecidable and "no number of rows is known that would decide" in finding.reason
-
-
-def test_whoever_reads_the_verdict_alone_is_told_what_is_counted() -> None:
-    evaluation = replace(evaluation_of(Candidate("t", (LOST,)), release="t"), real=REAL)
-    (verdict,) = judge(evaluation, [POLICY.model_copy(update={"rules": RULES[1:2]})])
-    said = "and the measure takes 20,000 of them at most."
-    for text in (json.dumps(verdict.to_dict()), render_junit([verdict]), to_summary(evaluation, [verdict])):
-        assert "Counted are test rows, which are half of the holdout, " in text and said in text
-        assert text.count("No epsilon proves it; a named person may waive it.") == 1  # once, of the verdict
-    page = render_html(evaluation, verdicts=[verdict])
-    assert page.count(said) == page.split('id="policy"')[0].count(said) == 1  # among the reasons
-    assert page.count("a named person may waive it") == 1
-
-
-def test_a_verdict_without_facts_of_the_real_table_names_the_n_alone() -> None:
-    finding = judge_candidate(Candidate("t", (WIDE,)), POLICY).findings[0]
-    assert finding.n_needed is not None and "Counted" not in finding.reason

@@ -1,14 +1,12 @@
 """The verdict as a truth table: every way a number can lie, by who answers for it and what the self-tests say."""
 
 import itertools
-import json
 from datetime import date
 
 import pytest
 
-from evaluate.gate.finding import NEVER_WAIVED, finding_of
+from evaluate.gate.finding import NEVER_WAIVED
 from evaluate.gate.policy import Policy, Rule, Waiver, build_waivers
-from evaluate.gate.undecided import SEARCH_MORE, UNSEARCHED
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.metrics import GATEABLE
 from evaluate.real_facts import RealFacts
@@ -143,21 +141,6 @@ def judged(*found: Estimate | Failure, given: Waiver, statement: PrivacyStatemen
     )
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"policy": "q"}, {"version": 2}, {"version": 4}, {"candidate": "d"}, {"subject": ("age",)},
-        {"measure": OTHER},
-    ],
-)  # fmt: skip
-def test_a_waiver_of_something_else_waives_nothing(changed: dict[str, object]) -> None:
-    broken, other = estimate(LOWER, (0.8, 0.9, 1.0)), {"measure": LOWER, **changed}
-    of = waiver(str(other.pop("measure")), LAST, **other)
-    verdict = judge_candidate(table(broken), policy_of(rule(LOWER)), today=TODAY, waivers=[of])
-    assert verdict.verdict == "FAIL"
-    assert verdict.findings[0].waiver is None
-
-
 def test_a_waiver_of_one_column_leaves_the_others_binding() -> None:
     rules = [Rule(measure="columns.tvd.excess", limit=0.1, why="w", subject=(name,)) for name in ("age", "sex")]
     found = [
@@ -196,39 +179,11 @@ def test_a_number_that_nothing_installed_reads_is_never_waived(is_there: bool) -
     assert (finding.outcome, finding.waived) == ("INCONCLUSIVE", not is_there)
 
 
-def test_a_void_statement_is_never_waived_and_says_so() -> None:
-    verdict = judged(given=waiver(EPSILON, LAST), statement=stated(private=False, epsilon=0.1))
-    assert verdict.verdict == "FAIL"
-    assert "fit again with secure noise" in verdict.findings[0].reason
-
-
 def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> None:
     verdict = judged(given=waiver(EPSILON, LAST))
     assert verdict.findings[0].waived
     assert verdict.verdict == "INCONCLUSIVE"  # nothing is left that was shown to hold
     assert "without any formal guarantee" in verdict.findings[0].reason
-
-
-def test_a_waiver_that_ended_says_when() -> None:
-    verdict = judged(estimate(LOWER, (0.8, 0.9, 1.0)), given=waiver(LOWER, YESTERDAY))
-    assert "ended on 2026-05-03" in verdict.findings[0].reason
-
-
-def test_a_waiver_counts_to_the_end_of_its_last_day() -> None:
-    one = waiver(LOWER, TODAY)
-    assert one.in_force(TODAY)
-    assert not one.in_force(date(2026, 5, 5))
-
-
-def test_a_verdict_with_waivers_and_checks_is_plain_data() -> None:
-    verdict = judge_candidate(
-        table(estimate(LOWER, (0.8, 0.9, 1.0))), policy_of(rule(LOWER)), today=TODAY,
-        waivers=[waiver(LOWER, LAST)], self_tests=ABSENT,
-    )  # fmt: skip
-    content = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
-    assert content["findings"][0]["waiver"]["until"] == "2026-12-31"
-    assert content["findings"][0]["waived"] is True
-    assert content["checks"][0] == {"case": "honest", "outcome": "not applicable", "reason": "It says nothing here."}
 
 
 @pytest.mark.parametrize(
@@ -251,38 +206,6 @@ def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[s
         build_waivers({"waivers": [content]})
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_two_waivers_of_the_same_rule_are_refused() -> None:
-    one = waiver(LOWER, LAST).model_dump(mode="json")
-    with pytest.raises(JobError, match="keep one"):
-        build_waivers({"waivers": [one, {**one, "until": "2027-01-01"}]})
-
-
-@pytest.mark.parametrize(
-    ("low", "value", "high", "outcome"),
-    [
-        (0.50, 0.52, 0.54, "PASS"),
-        (0.61, 0.61, 0.61, "FAIL"),
-        (0.50, 0.55, 0.62, "INCONCLUSIVE"),
-        (None, 0.1, None, "INCONCLUSIVE"),
-    ],
-)
-def test_a_finding_says_once_on_which_samples_its_number_rests(
-    low: float | None, value: float, high: float | None, outcome: str
-) -> None:
-    rule = Rule(measure=LOWER, limit=LIMIT, why="because")
-    said = "on seeded samples: 100 of 900 training rows"
-    for note, searched in ((f"of few; {said}", True), (f"{said}; {UNSEARCHED} (9% of the rows).", False)):
-        measured = Estimate(LOWER, value, 1_000, "lower", low=low, high=high, note=note)
-        finding = finding_of(Candidate("t", (measured,)), rule)
-        assert finding.outcome == outcome
-        assert finding.reason.count(said) == 1 and finding.reason.endswith(("rows.", "rows)."))
-        # More targets are the remedy only where all was searched.
-        assert (finding.n_needed is not None) == (low == 0.50 and outcome == "INCONCLUSIVE" and searched)
-        assert (SEARCH_MORE in finding.reason) == (low == 0.50 and outcome == "INCONCLUSIVE" and not searched)
-    whole = finding_of(Candidate("t", (Estimate(LOWER, value, 1_000, "lower", low=low, high=high),)), rule)
-    assert "Measured" not in whole.reason
 
 
 @pytest.mark.parametrize(("name", "binding"), [("columns.lattice.kept.worst", 1), ("relations.lost.worst", 0)])

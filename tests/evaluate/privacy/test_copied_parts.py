@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from evaluate.privacy import copied_parts, copies
-from evaluate.privacy.exact import exact_of
 from synth.schema import build_schema
 
 PEOPLE, VALUES, PARTS, NEAR = (f"privacy.copies.{name}" for name in ("people", "values", "parts", "near"))
@@ -80,55 +79,6 @@ def test_rows_with_their_last_digits_moved_are_found(draw, make):
     assert found[PEOPLE].low == found[VALUES].low == found[PARTS].low == 0.0
 
 
-def test_a_small_table_of_near_copies_is_one(draw, make):
-    tables = draw(make["all numeric"], SIZES, seed=8)
-    found = by_name(with_synthetic(tables, tables.train.head(50) + 1e-4))[NEAR]
-    assert (found.n, found.value) == (50, pytest.approx(1.0, abs=0.05))
-
-
-def test_a_table_of_few_columns_has_no_parts(draw, make):
-    found = by_name(draw(make["one column"], (200, 100, 100, 200), seed=1))
-    assert found[PARTS].high == 0.0 and "nobody" in found[PARTS].note
-
-
-def test_people_are_counted_and_not_their_rows(draw, make):
-    tables = draw(make["mixed"], (1000, 500, 500, 1000), seed=5)
-    ends = np.cumsum([0, 1000, 500, 500])
-    frames = {
-        name: getattr(tables, name).assign(who=pd.array((np.arange(n) + start) // 10, dtype="Int64"))
-        for name, start, n in zip(("train", "fresh", "control"), ends, (1000, 500, 500), strict=False)
-    }
-    frames["shuffled"] = tables.shuffled.assign(who=frames["train"]["who"])
-    schema = build_schema({
-        **tables.schema.model_dump(), "entity": "who",
-        "columns": {**tables.schema.model_dump()["columns"], "who": {"kind": "identifier", "bounds": [0, 10**9]}},
-    })  # fmt: skip
-    rows = pd.concat([tables.synthetic.iloc[50:], tables.train.head(50)], ignore_index=True).assign(
-        who=pd.array(np.arange(1000), dtype="Int64")
-    )
-    found = by_name(replace(tables, **frames, synthetic=rows, schema=schema, declared=schema))[PEOPLE]
-    assert found.n == 100
-    assert found.value == pytest.approx(0.05)
-
-
-def test_of_many_rows_whole_units_are_compared_and_the_same_share_of_either_side(draw, make):
-    tables = draw(make["mixed"], (1000, 300, 300, 400), seed=6)
-    ends = np.cumsum([0, 1000, 300])
-    frames = {
-        name: getattr(tables, name).assign(who=pd.array((np.arange(n) + start) // 10, dtype="Int64"))
-        for name, start, n in zip(("train", "fresh", "control"), ends, (1000, 300, 300), strict=True)
-    }
-    schema = build_schema({
-        **tables.schema.model_dump(), "entity": "who",
-        "columns": {**tables.schema.model_dump()["columns"], "who": {"kind": "identifier", "bounds": [0, 10**9]}},
-    })  # fmt: skip
-    rows = tables.synthetic.assign(who=pd.array(np.arange(400), dtype="Int64"))
-    real = exact_of(replace(tables, **frames, synthetic=rows, schema=schema, declared=schema)).real(500)
-    _, sizes = np.unique(real.units, return_counts=True)
-    assert set(sizes) == {10}
-    assert (real.in_train.sum(), (~real.in_train).sum()) == (500, 300)
-
-
 def test_of_a_sample_of_people_the_upper_end_allows_for_all_others(draw, make):
     covered, n_most = [], 4000
     for seed in range(6):
@@ -139,18 +89,3 @@ def test_of_a_sample_of_people_the_upper_end_allows_for_all_others(draw, make):
         assert found.high > 0.02
         covered.append(found.low <= 0.03 <= found.high)
     assert sum(covered) >= 5
-
-
-def test_parts_of_a_sample_of_rows_are_shares_of_those_who_could_be_copied(draw, make, monkeypatch):
-    monkeypatch.setattr(copied_parts, "MAX_ROWS", 1000)
-    tables = draw(make["all numeric"], SIZES, seed=9)
-    found = by_name(with_synthetic(tables, tables.train.head(400)))[PARTS]
-    assert found.n == 200  # of 2,000 rows 1,000 are looked at, so that half of the 400 are expected among them
-    assert found.value == pytest.approx(1.0, abs=0.2)
-
-
-def test_the_note_tells_the_nearness_that_was_found(draw, make):
-    tables = draw(make["all numeric"], SIZES, seed=8)
-    found = by_name(with_synthetic(tables, tables.train.head(50) + 1e-9))[NEAR]
-    assert "10 times nearer" in found.note or "5 times nearer" in found.note
-    assert "2,000 people were looked at" in found.note

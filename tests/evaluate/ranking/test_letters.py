@@ -25,14 +25,6 @@ def test_no_letter_says_what_another_says_too(apart: set[tuple[str, str]]) -> No
     assert not any(one < other for one in groups for other in groups)
 
 
-def test_the_best_table_has_the_first_letter() -> None:
-    assert letters(["x", "y"], [("y", "x")]) == {"x": "a", "y": "b"}
-
-
-def test_no_tables_have_no_letters() -> None:
-    assert letters([], []) == {}
-
-
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_adjusted_p_values_lie_between_plain_ones_and_bonferroni(p: list[float]) -> None:
     for plain, adjusted in zip(p, holm(p), strict=True):

@@ -9,8 +9,6 @@ from evaluate.sampling import shuffle_columns
 from evaluate.utility import columns
 from evaluate.utility.columns import MEAN, WORST
 
-from .conftest import reordered, values
-
 
 def measured(tables):
     return {one.measure: one for one in columns.measure(tables).estimates}
@@ -51,25 +49,3 @@ def test_a_table_that_serves_for_the_target_alone_is_found(make):
     found = measured(replace(tied, synthetic=broken(tied.train)))
     assert found[WORST].high < 0.3 < measured(tied)[WORST].value
     assert "the worst is 'group'" in found[WORST].note or "the worst is 'hours'" in found[WORST].note
-
-
-def test_the_order_of_rows_and_columns_does_not_matter(make, fresh):
-    again = values(columns.measure(reordered(make(n=1_000))))
-    assert again == {(name, ()): pytest.approx(one.value, abs=0.02) for name, one in fresh.items()}
-
-
-def test_models_of_real_rows_serve_every_table_beside_them(make):
-    tables = make(n=300)
-    first = measured(tables)
-    tables.kept.clear()
-    known = dict(tables.kept_of_real._made)
-    assert measured(tables) == first
-    assert tables.kept_of_real._made == known
-
-
-def test_few_rows_or_no_relations_say_nothing(make):
-    assert "at least 100 rows" in columns.measure(make(n=60)).failures[0].message
-    alone = make(n=400)
-    rng = np.random.default_rng(2)
-    loose = {side: shuffle_columns(getattr(alone, side), rng) for side in ("train", "fresh", "control", "synthetic")}
-    assert "told by the others" in columns.measure(replace(alone, **loose)).failures[0].message

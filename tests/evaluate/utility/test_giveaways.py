@@ -85,22 +85,6 @@ def test_a_strong_column_and_one_that_never_repeats_give_nothing_away(make):
     assert abs(alone["hours"] - 0.5) < 0.08
 
 
-def test_columns_that_all_give_the_target_away_leave_nothing_to_learn_from(make):
-    made = with_status(make())
-    dropped = {
-        name: {**column, "drop": name not in ("y", "status")}
-        for name, column in made.schema.model_dump()["columns"].items()
-    }
-    alone = build_schema({"status": "declared", "columns": dropped, "target": "y"})
-    sides = {
-        side: getattr(made, side)[["y", "status"]] for side in ("train", "fresh", "control", "synthetic", "shuffled")
-    }
-    failures = {
-        one.measure: one.message for one in tstr.measure(replace(made, schema=alone, declared=alone, **sides)).failures
-    }
-    assert failures[tstr.GAP] == "every column that could predict the target gives it away"
-
-
 def test_an_evaluation_says_how_the_target_is_predicted_and_what_gives_it_away():
     rng = np.random.default_rng(2)
     columns = {**COLUMNS, "who": {**COLUMNS["who"], "drop": True}, "status": STATUS}

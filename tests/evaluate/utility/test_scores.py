@@ -26,12 +26,6 @@ def test_the_macro_area_is_that_of_scikit_learn():
     assert macro_roc_auc(scores, classes, np.ones((1, 300)))[0] == pytest.approx(expected)
 
 
-def test_a_class_without_weight_has_no_area_and_drops_out_of_the_mean():
-    scores, classes = np.eye(3)[[0, 1, 0, 1]], np.array([0, 1, 0, 1])
-    assert np.isnan(roc_auc(scores[:, 2], classes == 2, np.ones((1, 4)))[0])
-    assert macro_roc_auc(scores, classes, np.ones((1, 4)))[0] == 1.0
-
-
 def test_weighted_r2_is_that_of_scikit_learn_and_is_cut_off():
     rng = np.random.default_rng(2)
     truth = rng.normal(1e6, 1.0, 100)

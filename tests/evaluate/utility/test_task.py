@@ -74,29 +74,6 @@ def test_the_number_of_values_decides_how_a_number_is_predicted(column: Any, y: 
     assert why in task.why
 
 
-def test_what_is_asked_for_goes_before_the_values() -> None:
-    asked = tables({"kind": "integer", "bounds": [0, 80]}, lambda f: f["hours"] // 20, task="classification")
-    assert Task.of(asked, "y").kind == "classification"
-    figure = tstr.measure(asked).figures["utility"]
-    assert (figure["task"], figure["why"], figure["metric"]) == ("classification", "as asked for", "roc_auc")
-    assert Task.of(tables(INTEGER, coded, task="regression"), "y").kind == "regression"
-
-
-def test_a_number_of_many_values_is_not_classified_and_that_is_said() -> None:
-    asked = tables({"kind": "real", "bounds": [-10, 10]}, lambda f: f["amount"], task="classification")
-    assert {one.reason for one in tstr.measure(asked).failures} == {"skipped"}
-    assert all("less than half of the training rows" in one.message for one in tstr.measure(asked).failures)
-
-
-def test_another_target_has_no_task_but_its_own() -> None:
-    schema = tables(INTEGER, coded, task="classification").schema
-    assert MeasureOptions().aim(schema) is schema
-    assert MeasureOptions(target="y").aim(schema).task == "classification"
-    assert MeasureOptions(target="x").aim(schema).task is None
-    assert MeasureOptions(target="x", task="regression").aim(schema).task == "regression"
-    assert MeasureOptions(task="regression").aim(schema).task == "regression"
-
-
 @pytest.mark.parametrize(
     ("target", "task", "message"),
     [
