@@ -294,16 +294,7 @@ _SHAPES: Mapping[str, Any] = {
 }
 
 
-OURS = frozenset(
-    {
-        *_SHAPES,
-        *extras.entries("figure"),
-        "inference",
-        "linkability",
-        "reconstruction",
-        "singling_out",
-    }
-)
+OURS = frozenset({*_SHAPES, *extras.entries("figure"), "inference", "linkability", "reconstruction", "singling_out"})
 """Names of figures that a report draws, those of extras by the registry kind "figure" among them; no other package may
 give them."""
 

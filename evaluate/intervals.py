@@ -31,11 +31,7 @@ def replicate_groups(n_groups: int) -> NDArray[np.float64]:
 
 
 def half_samples(
-    value: float,
-    halves: ArrayLike,
-    *,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    n_comparisons: int = 1,
+    value: float, halves: ArrayLike, *, bounds: tuple[float, float] = (-np.inf, np.inf), n_comparisons: int = 1
 ) -> tuple[float, float]:
     """The interval of a number by balanced half-samples, with Student's t on as many degrees of freedom as halves.
     `halves`: the number on each half-sample, then on their complements in the same order; shape (2 n_halves,).

@@ -43,10 +43,7 @@ def _rows(tables: Tables) -> dict[str, Any]:
     masked = [name for name in names if schema.columns[name].is_replaced or schema.columns[name].is_text]
     real, synthetic = (
         side.iloc[_chosen(side, order, schema)]
-        for side, order in (
-            (tables.train, tables.order("train")),
-            (tables.synthetic, tables.order("synthetic")),
-        )
+        for side, order in ((tables.train, tables.order("train")), (tables.synthetic, tables.order("synthetic")))
     )
     cells = {name: {"real": _cells(real, name, schema), "synthetic": _cells(synthetic, name, schema)} for name in names}
     for name in masked:

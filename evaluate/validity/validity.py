@@ -121,13 +121,7 @@ def valid_rows(offered: Any, schema: Schema) -> Estimate:
 
 
 def share(
-    measure: str,
-    tally: ViolationCounts,
-    subject: tuple[str, ...],
-    note: str,
-    *,
-    marks: Marks = ALL,
-    least: float = 1.0,
+    measure: str, tally: ViolationCounts, subject: tuple[str, ...], note: str, *, marks: Marks = ALL, least: float = 1.0
 ) -> Estimate:
     found = float(1 - tally.n_broken / tally.n)
     worth = tally.n / max(least, tally.effect)

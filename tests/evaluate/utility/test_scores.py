@@ -2,13 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
-from evaluate.utility.scores import (
-    N_REPLICATES,
-    macro_roc_auc,
-    r2,
-    roc_auc,
-    weightings,
-)
+from evaluate.utility.scores import N_REPLICATES, macro_roc_auc, r2, roc_auc, weightings
 
 
 def test_weighted_areas_are_those_of_scikit_learn():

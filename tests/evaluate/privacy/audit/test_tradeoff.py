@@ -7,13 +7,7 @@ import pytest
 from scipy import stats
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit.bounds import (
-    allows,
-    epsilon_of_less,
-    epsilon_of_steps,
-    gaussian_epsilon,
-    largest_factor,
-)
+from evaluate.privacy.audit.bounds import allows, epsilon_of_less, epsilon_of_steps, gaussian_epsilon, largest_factor
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 
