@@ -1,7 +1,6 @@
 """The result of an audit of a claimed epsilon: the lower bound, the claim, and which of them is larger.
 
-The audits themselves are in `evaluate.privacy.audit` and fit generators. Their result stands apart, beside
-`evaluate.result`: whoever only reads or shows one loads no generator, and a policy knows what it may rest on.
+It stands apart from `evaluate.privacy.audit`, so that whoever reads or shows one loads no generator.
 """
 
 import math

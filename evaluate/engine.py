@@ -1,8 +1,4 @@
-"""The engine of an evaluation: runs measures, isolates failures, keeps time limits, and hides nothing that did not run.
-
-`evaluate` takes tables, `evaluate_beside` synthetic tables beside real rows that serve others, too. `deadline` is the
-time limit on a block of code.
-"""
+"""The engine of an evaluation: runs measures, isolates failures, keeps time limits, hides nothing that did not run."""
 
 import signal
 import threading

@@ -1,8 +1,4 @@
-"""Figures of an evaluation, and what each has to hold to be shown.
-
-What attacks drew is read entry by entry and may lack any of them; the figures here are drawn as a whole. One that
-cannot be drawn is damage of the file, and is found when the file is read: no report of it is begun.
-"""
+"""Figures of an evaluation: what attacks drew, as a report draws it."""
 
 from collections.abc import Mapping
 from functools import cache

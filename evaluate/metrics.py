@@ -3,12 +3,11 @@
 A metric is declared beside the code that measures it, as a `Metric` in `METRICS` of that module; `MODULES` has a line
 for each module. An installed package brings further ones by an entry point of the group `understudy.metrics`: the name
 of a measure, and its module, which has `METRICS` and `measure(tables) -> MetricResult`. None takes a name of ours.
-Modules are imported late, since some are heavy: a name of a measure costs nothing, the catalog imports them all.
+Modules are imported late, since some are heavy.
 
 A rule may rest on a number whose 95% interval is shown, by simulation in the test suite, to hold what it estimates in
-93 to 97 of 100 repetitions. More is allowed where it is exact or allows for a choice. It may also rest on a few whose
-interval is a textbook's and not simulated, which docs/explanation/evaluation.md names. All others describe: an entry
-says why, and what to name instead.
+93 to 97 of 100 repetitions, or in more where it is exact or allows for a choice, and on the few whose textbook interval
+docs/explanation/evaluation.md names. All others describe: an entry says why, and what to name instead.
 """
 
 import importlib

@@ -1,7 +1,4 @@
-"""The result of an evaluation: what was measured of each synthetic table, facts about the real one, and its provenance.
-
-Nothing here computes; everything here can be written to `evaluation.json` and read back unchanged.
-"""
+"""The result of an evaluation: what was measured of each table, facts about the real one, and its provenance."""
 
 import importlib
 import json

@@ -1,10 +1,7 @@
 """The file form of an evaluation, `evaluation.json`: its strict reader and its JSON Schema.
 
-A gate judges from this file alone, so that whatever no evaluation writes is damage, and never a verdict. Types and keys
-are those of the dataclasses in `evaluate.result`, without any conversion. Beyond them a file says everything once, and
-nothing that its other parts contradict.
-
-The schema is read off the same dataclasses: every key is there, explained, and no other is allowed.
+A gate judges from this file alone, so that whatever no evaluation writes is damage, and never a verdict. Schema and
+reader are read off the dataclasses of `evaluate.result`.
 """
 
 import json

@@ -1,16 +1,10 @@
 """Notes on numbers that were measured on samples of larger tables, and upper ends raised by what was not searched.
 
-An interval covers which rows were drawn as targets. It does not cover where an attack did not search: whoever holds the
-whole synthetic table finds what a sample of it lacks. If each leak rests on one synthetic row, a sample of a share s of
-the table shows a share s of the leak. So the upper end is raised to chance + (end - chance) / s. A leak that rests on
-several rows together shows even less of itself; nothing that was not searched is ever taken for safe.
-
-Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
-
-* one real person's data may stand in most synthetic rows, and that person not be in the sample (`Metric.sampled`
-  "counted");
-* a description that is alone in a sample of the synthetic table need not be alone in the table. So those which single
-  somebody out (`privacy.singling_out`) may be few among those tried.
+If each leak rests on one synthetic row, a sample of a share s of the table shows a share s of the leak: the upper end
+is raised to chance + (end - chance) / s. A leak that rests on several rows together shows even less of itself. The
+upper end is 1 where a share of the rows says nothing of the leak: one person's data may stand in most synthetic rows
+and that person not be in the sample (`Metric.sampled` "counted"), and a description that is alone in a sample need not
+be alone in the table (`privacy.singling_out`).
 """
 
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Seeded samples of rows, and the sides of an evaluation that they are drawn from.
 
-A sample depends on what the rows hold, not on the order in which they or their columns stand. Each side (train,
-synthetic, holdout, shuffled) has a seed of its own. A side that has too few rows, or a holdout that is not held out, is
-refused here before anything is measured.
+A sample depends on what the rows hold, not on the order in which they or their columns stand.
 """
 
 from typing import Literal, get_args

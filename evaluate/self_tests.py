@@ -1,16 +1,12 @@
 """Self-tests of an evaluation: tables of which it is known what a policy must say, made of a few of the same real rows.
 
-* honest: a half of the holdout, which no rule may fail;
-* copy: the training rows themselves, which must fail on privacy;
-* some copies: the honest rows, of which `COPIED` are replaced by training rows, which must fail on copies;
-* shuffled: the training rows with every column shuffled, which must fail on what holds between columns, or between
-  texts and their rows;
-* sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise;
-* those that extras bring by the registry kind "self-test" (`evaluate.gate.spoiled_cases`).
+honest: a half of the holdout, which no rule may fail; copy: the training rows, which must fail on privacy; some copies:
+the honest rows, of which `COPIED` are replaced by training rows, which must fail on copies; shuffled and sorted: the
+training rows with every column shuffled or sorted, which must fail on what holds between columns, or between texts and
+their rows; and those that extras bring by the registry kind "self-test".
 
-They are measured like every other table, on at most `MAX_ROWS` rows in all, and on some columns of wide tables. The
-measures are those that tell most for their time, and none that was not asked for. Work is limited and time is not, so
-that a busy machine comes to what an idle one does. What they come to depends on a policy: see `evaluate.gate.checks`.
+They are measured like every other table, on at most `MAX_ROWS` rows in all, by the measures that tell most for their
+time. Work is limited and time is not, so that a busy machine comes to what an idle one does.
 """
 
 from collections.abc import Callable, Collection, Mapping

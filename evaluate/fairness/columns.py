@@ -1,8 +1,7 @@
 """Column distances within each group of a sensitive column, beyond a fresh real sample.
 
-Within a group, as many synthetic, fresh and shuffled rows are compared with its training rows: total variation of every
-other column, averaged. The worst of several groups is chosen by chance as well: its interval has the coverage of all of
-them together. A group with too few rows in a table says nothing of its columns, but its share of the rows does.
+Within a group, as many synthetic, fresh and shuffled rows are compared with its training rows. The worst of several
+groups is chosen by chance as well: its interval has the coverage of all of them together.
 
 Source: Bhanot et al. 2021, "The problem of fairness in synthetic healthcare data", for fidelity by group.
 """

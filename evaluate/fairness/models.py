@@ -1,12 +1,7 @@
 """Fairness of models: scores by group of a sensitive column, trained on synthetic and on real rows.
 
-Of every sensitive column but the target, for boosting trained on synthetic and on as many training rows: the loss in
-the group that loses most, and what synthetic rows add to demographic parity's largest difference in predictions between
-two groups. Of classes, predictions are the most likely one; of a number, differences are of means, in standard
-deviations of the truth. A group with too few control rows says nothing.
-
-What synthetic rows add may be negative: a model that has learned nothing treats all groups alike. So it describes, and
-no way is better. The worst of several groups is chosen by chance as well: its interval holds all of them at once.
+What synthetic rows add to the difference between groups may be negative: a model that has learned nothing treats all
+groups alike. So it describes, and no way is better. The interval of the worst group holds all of them at once.
 
 Source: Dwork et al. 2012 (1104.3913) for parity of groups, as Agarwal et al. 2018 (1803.02453) measure it.
 """

@@ -1,8 +1,6 @@
 """Associations of two columns: Pearson, Spearman, Cramer's V and the correlation ratio, with replicates.
 
-An association that is undefined, because a column is constant where both are present, is NaN here and nowhere else.
-Cramer's V and the correlation ratio are corrected for small-sample bias. So tables of different sizes can be compared.
-A missing category is a category; of numbers, rows are used where they are present.
+Those of categories are corrected for small-sample bias. An association is NaN where a column is constant.
 """
 
 import numpy as np

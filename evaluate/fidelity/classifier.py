@@ -1,17 +1,11 @@
 """The classifier of two-sample tests: it tells one table's rows from held-out ones, and is scored on unseen rows.
 
-Folds hold whole entities. Rows that are equal may be in different folds. The holdout has no part in the synthetic rows,
-so that a row in both tables says nothing but what is common in both. In a table of few distinct rows a fold of their
-own would hide how often each occurs.
+Folds hold whole entities, but equal rows may be in different folds: in a table of few distinct rows a fold of their own
+would hide how often each occurs. A number also shows its digits, a time its place in the week and in the day, and two
+columns that hang together their difference or ratio: a tree sees these in no column alone. How a cell is stored shows
+nothing.
 
-A number shows its place among all rows, and its digits: how many decimals or zeros it ends in, its fraction, and its
-last digits before the point. A time shows its place in the week and in the day. Two times show the days between them,
-and two numbers that hang together, such days among them, their difference or their ratio: a tree sees these in no
-column alone. How a cell is stored shows nothing. Whole numbers are the same with a point or without, and numbers of
-single precision are what they were written as.
-
-The boosting is scikit-learn's with its defaults for few rows: it does not stop early. Where tables differ little, rows
-that say when to stop say so at once, and what is there stays unseen.
+The boosting does not stop early: where tables differ little, rows that say when to stop say so at once.
 """
 
 import itertools

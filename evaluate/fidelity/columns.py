@@ -1,12 +1,6 @@
-"""Fidelity of every column on its own: distances of numbers and of counts.
+"""Fidelity of every column on its own: distances of numbers and of counts, on equally many rows.
 
-Numbers and dates are compared by the Kolmogorov-Smirnov distance of their present values and by the Wasserstein
-distance in standard deviations of the training column (`Gaps`). Categories and booleans are compared by the chi-square
-of their counts, missing being a category there. All of them are compared by total variation on the bins of the training
-table, missing being a bin there.
-
-Everything is on equally many rows: see `evaluate.fidelity.samples`. The floor of a single column says nothing: shuffled
-columns are right one by one.
+The floor of a single column says nothing: shuffled columns are right one by one.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,8 @@
 """Dependence between columns: how far a table's is from the training table's, as a share of what shuffling loses.
 
-Of two columns it is the part of their joint distribution that independent columns of the same margins do not have. For
-all codes a and b, it is the covariance of "is a" and "is b"; where codes have an order, of "up to a" and "up to b".
-This is zero for independent columns alone, has a sign, and sees any relation, straight or not. Two tables are compared
-by the sum of squared differences, which grows by what is lost as by what is made up.
-
-What chance adds to a sum of squares is subtracted, as half-samples show it. So tables need not be of one size: all rows
-count, up to as many as train has.
+For all codes a and b of two columns it is the covariance of "is a" and "is b"; where codes have an order, of "up to a"
+and "up to b". This is zero for independent columns alone. Tables are compared by the sum of squared differences, less
+what chance adds to it by half-samples: so all rows count, and tables need not be of one size.
 
 Source: Blum, Kiefer and Rosenblatt 1961, "Distribution free tests of independence based on the sample distribution
 function", eq. 1.1; Lyons 2013, "Distance covariance in metric spaces", for columns without an order.

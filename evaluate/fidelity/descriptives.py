@@ -1,8 +1,6 @@
 """Descriptive statistics of columns: categories, tails, mean, standard deviation, spikes and lattices.
 
-What a reader sees of a column before any distance: whether its largest values are as large, its spread as wide, and
-whether values stand where real ones do, on a few frequent ones or on multiples of 10. None of it is biased by the size
-of a sample, so that all rows count, up to as many as train has. Synthetic values lie within the bounds of the schema.
+None of it is biased by the size of a sample, so that all rows count, up to as many as train has.
 """
 
 from collections.abc import Callable, Mapping, Sequence

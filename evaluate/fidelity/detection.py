@@ -1,9 +1,7 @@
-"""Detection of synthetic rows among real ones, by gradient boosting (C2ST).
+"""Detection of synthetic rows among held-out ones, by gradient boosting (C2ST).
 
-Synthetic rows are set against held-out ones, which no generator saw. Against the training rows a table of slightly
-changed copies would do better than real rows do: a copy falls where its original, marked as real, was learned from. The
-reference sets training rows against the same held-out rows, the floor training rows with shuffled columns. The
-classifier is `evaluate.fidelity.classifier`.
+Against the training rows a table of slightly changed copies would do better than real rows do: a copy falls where its
+original, marked as real, was learned from.
 
 Source: Lopez-Paz and Oquab 2017, "Revisiting Classifier Two-Sample Tests", arXiv:1610.06545; LeDell, Petersen, van der
 Laan 2015 (the variance of a cross-fitted area under the curve).

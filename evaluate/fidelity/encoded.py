@@ -1,8 +1,4 @@
-"""Encoded columns of the samples: contingency tables of their codes, and total variation and associations of these.
-
-Counts of codes, of one column or a few together, are of all rows and of replicates. `EncodedSamples` are all columns
-of the four samples in the bins of the training table, coarse enough that so many columns can be counted together.
-"""
+"""Encoded columns of the samples: contingency tables of their codes, and total variation and associations of these."""
 
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,4 @@
-"""Estimates from replicates: a distance as it is, beyond that of a fresh real sample, and the worst of many.
-
-A distance of two samples is never zero, and the smaller they are, the larger it is. As it is, it only describes; what a
-rule may rest on is its difference to the same distance of a fresh real sample of the same size.
-"""
+"""Estimates from replicates: a distance beyond that of a fresh real sample of the same size, and the worst of many."""
 
 from dataclasses import dataclass, replace
 

@@ -1,8 +1,8 @@
 """Rows to look at: a few real ones beside synthetic ones, and a map of many in two dimensions. No number comes of it.
 
-Both show real rows as they are, which nothing else in an evaluation does. They are for the internal report and for
-`evaluation.json` alone: `show_rows` leaves them out, `Evaluation.without_rows` takes them out. Identifiers, personal
-data and free text of real rows are masked even there, also where a synthetic row repeats them.
+Real rows are shown as they are, which nothing else in an evaluation does: `show_rows` leaves them out, and
+`Evaluation.without_rows` takes them out. Identifiers, personal data and free text of real rows are masked even there,
+also where a synthetic row repeats them.
 """
 
 from typing import Any

@@ -1,8 +1,6 @@
 """Fidelity of columns two by two: associations, dependence over all rows and within groups, and total variation.
 
-Total variation is taken on bins of the training table, missing being one of them: as many as leave a cell of two
-numbers about five held-out rows, 4 to 20, and of categories at most 50, of which the rarest become one. Associations
-and total variation are on equally many rows: see `evaluate.fidelity.samples`.
+Total variation is taken on bins of the training table: as many as leave a cell of two numbers about five held-out rows.
 """
 
 import itertools

@@ -1,8 +1,6 @@
 """Three-way marginals: the total variation of every triple of columns, or of a sample of them.
 
-Bins are those of the training table, missing being one of them: as many as leave a cell of three numbers about five
-held-out rows, 3 to 10, and of categories at most 12, of which the rarest become one. Everything is on equally many
-rows: see `evaluate.fidelity.samples`.
+Bins of the training table: as many as leave a cell of three numbers about five held-out rows.
 """
 
 import itertools

@@ -1,17 +1,11 @@
 """Two-sample tests of the holdout against the training rows: whether both can be samples of one population.
 
-All columns together: a classifier learns from a half of the rows and scores the other one. If there is one population,
-the labels of these are exchangeable. The area under its curve then has the variance of Mann and Whitney, whatever it
-has learned.
+A classifier learns all columns from a half of the rows and scores the other one, whose labels are exchangeable if there
+is one population. Columns are tested one by one, rare values in groups of neighbors. Pairs of equal rows are counted
+within strata of the target: a holdout without the twins that chance deals was cleared of them, and one with more holds
+training rows. A side of which many rows repeat is also compared with the twins within either side.
 
-Column by column: Kolmogorov and Smirnov's test of numbers and times, and chi-square of values and of what is missing.
-Rare values are tested in groups of neighbors. The one value or group that differs the most is tested by itself.
-
-Pairs of equal rows: a holdout without the twins that chance deals was cleared of them. One with more of them holds
-training rows. Chance deals within strata of the target. A side of which many rows repeat has twins enough for those of
-two sides not to stand out, so that they are also compared with the twins within either side.
-
-All of these are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
+All are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
 
 Source: Lopez-Paz and Oquab 2017, arXiv:1610.06545; Mann and Whitney 1947; Holm 1979; Bergsma 2013 (Cramer's V less what
 noise adds).

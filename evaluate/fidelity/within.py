@@ -1,12 +1,9 @@
 """Relations within groups, and of single categories: what ties columns together there, beside the same real rows.
 
-A relation that is turned round in a third of the rows is still there on average, and so are those of two labels that
-were exchanged. So dependence (`dependence`) is looked at among the rows of each level of the target, and of each large
-category: for every column, the squared differences of its dependence on all others from train's, as a share of train's
-own squares in the group or in the table, whichever are more. And in all rows it is looked at for each frequent category
-alone. 0 is a fresh sample, and up to 1 what is lost is gone; a relation turned round comes to 4.
-
-What chance adds to squares is subtracted, as a jackknife shows it. So all rows count, whatever their numbers are.
+A relation that is turned round in a third of the rows is still there on average. So dependence is looked at among the
+rows of each level of the target and of each large category, as a share of train's own squares in the group or in the
+table, whichever are more; and in all rows for each frequent category alone. What chance adds to squares is subtracted
+by a jackknife.
 """
 
 from dataclasses import dataclass

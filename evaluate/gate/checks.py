@@ -1,12 +1,8 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
-A half of the holdout must fail nothing, and each of `evaluate.gate.spoiled_cases` on what it spoils. A case speaks only
-through rules that could show it on this table:
-
-* an interval that holds the limit has too few rows behind it to decide, which is no fault;
-* a rule that a fresh real sample breaks itself (the reference) tells nothing of the table;
-* nor does one that shuffled columns keep (the floor): columns are nearly independent, or nothing could break it;
-* a rule that allows as many copies as there are is the policy's choice.
+A half of the holdout must fail nothing, and each of `evaluate.gate.spoiled_cases` on what it spoils. A rule says
+nothing of a case where its limit lies within the interval, where a fresh real sample breaks it too, where shuffled
+columns keep it, or where it allows as many copies as there are.
 """
 
 from collections.abc import Iterable

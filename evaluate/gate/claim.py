@@ -1,7 +1,7 @@
 """A claim as it is judged and quoted: of all that counts with a table, why, and no smaller than what its events cost.
 
 A claim that its own events exceed is damage: no run writes one. Whoever can write the file can write another honest
-one, so that this is no signature. An audit may disprove a part of a claim.
+one, so that this is no signature.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,4 @@
-"""What decides a rule that a number leaves open: more rows, where the real table has them; else a claim, or a person.
-
-A holdout cannot be larger than the table that it is cut from, and some measures take no more rows than they do. Where
-no rows decide, there are two ways out. A privacy claim limits every test of who is in the table, so that a small enough
-epsilon proves a rule on such a test; and a named person may answer for any rule.
-"""
+"""What decides a rule that a number leaves open: more rows, where the real table has them; a claim, or a person."""
 
 import math
 from collections.abc import Callable

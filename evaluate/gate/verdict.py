@@ -1,7 +1,6 @@
 """The gate: what a written policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE.
 
-The worst of the binding rules decides, those that an owner waives aside. What is left then has to come from measures
-that show, on tables of which the answer is known, that they work: see `evaluate.gate.checks`.
+The worst of the binding rules decides, those that an owner waives aside.
 """
 
 from collections.abc import Iterable

@@ -1,14 +1,9 @@
 """Nearest-neighbor search: exact, by keys and Euclidean blocks over all columns, and by Gower's distance on some.
 
 Rows are at distance zero if and only if they are equal, which keys decide, not floats. Products in single precision
-find candidates; the distances that are given are computed again in double precision.
-
-Nearest rows by Gower's distance on some of the columns: for attackers who hold a part of a record.
-
-In a column, two rows differ by 1 where categories differ or one value is missing. Numbers and times differ by their
-ranks, and two missing values by nothing. Differences are added up in whole steps, so that equal sums are equal whatever
-the order of the columns. The pool's own order decides between rows that are equally near: attacks hand it over in a
-seeded random order, so that ties are split by chance.
+find candidates; their distances are computed again in double precision. Gower's differences are added up in whole
+steps, so that equal sums are equal whatever the order of the columns. The pool's own order decides between rows that
+are equally near: attacks hand it over in a seeded random order.
 
 Source: Gower 1971; Giomi et al. 2023 (2211.10459) for attacks by it.
 """

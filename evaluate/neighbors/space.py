@@ -1,12 +1,8 @@
 """Rows of mixed type as points: one space for every distance and every attack.
 
 The squared distance of two rows adds up over the learned columns: 1 where categories differ or one value is missing,
-and `RANK_SCALE`^2 times the squared difference of ranks where both are numbers or times, ranks being taken among all
-real rows, so that the space looks alike from a training row and from any other. Levels of a column with more than
+and `RANK_SCALE`^2 times the squared difference of ranks among all real rows. Levels of a column with more than
 `MAX_LEVELS` of them get random directions, so that two different levels are 1 +- 0.2 apart.
-
-Gower's distance, which adds up what columns differ by and not its square, is taken of the same codes and ranks, which
-`SpaceRows` keep column by column. Attacks that hold some columns of a target, or look for one of them, add up these.
 
 Source: Gower 1971, "A general coefficient of similarity and some of its properties".
 """

@@ -1,16 +1,13 @@
 """Units of train that stand in the synthetic table beyond coincidence, judged by units that were not used.
 
-Some content (a row, a value, a part of a row) that one real unit alone has may stand in an honest table by chance. It
-then does whichever side the unit is on: of all units that are hit, a share `n_train / (n_train + n_holdout)` are of
-train. That holds for every generator that did not see which side is which, however concentrated its table is. So hits
-on train beyond what hits on the holdout make likely are copies. Whoever copies rows of both sides alike is not seen so:
-`privacy.copies.excess` counts rows of train, whatever is hit of the holdout.
+Content (a row, a value, a part of a row) that one real unit alone has may stand in an honest table by chance. Of all
+units that are hit so, a share `n_train / (n_train + n_holdout)` are of train, for every generator that did not see
+which side is which. So hits on train beyond what hits on the holdout make likely are copies. Whoever copies rows of
+both sides alike is not seen so: `privacy.copies.excess` counts rows of train, whatever is hit of the holdout.
 
-With few held-out units, none of them hit, little can be told so. Then twins among the real units help: content that
-two of them share says how often chance repeats what somebody alone has. An honest table is taken to meet it no more
-often than real rows do, but only where no held-out unit was hit, some twins were seen (a table may have been cleared
-of them), and no further than `MOST_TWINS` allows: a concentrated generator betrays itself by the held-out units that
-it hits.
+Where no held-out unit was hit, twins among the real units help: content that two of them share says how often chance
+repeats what somebody alone has. An honest table is taken to meet it no more often than real rows do, but only where
+some twins were seen (a table may have been cleared of them), and no further than `MOST_TWINS` allows.
 
 Source: Clopper & Pearson 1934 (the exact test); Lugannani & Rice 1980 (the tail of a weighted sum); Good 1953, "The
 Population Frequencies of Species" (content that was met once is met again as often as the number of contents that were

@@ -1,18 +1,8 @@
 """Training records of which something stands in the synthetic table beyond coincidence: values, parts, near copies.
 
-A table may hold nobody's row and still give people away: every value of a column taken from train and shuffled among
-the rows, or half of a record joined to half of another. What one real person alone has, to the last digit, tells where
-it is from (`evaluate.privacy.coincidence`). Three kinds of content are looked at:
-
-* values of numbers and times, column by column. A category that one person alone has is known from the schema, and so
-  are the bounds of a number: neither counts;
-* parts of rows: a few columns together, drawn at random many times. Whatever columns of a record were copied, some of
-  these parts lie within them;
-* whole rows with small changes: a synthetic row that lies many times nearer to somebody than other real people do. So
-  people are counted, and weighed by how many times nearer it is and how far they live from others.
-
-Of tables beyond `sample_rows`, the samples are compared. Where only some of the training people are looked
-at, they are a sample, and the intervals are those of a sample.
+Values of numbers and times count column by column: a category that one person alone has is known from the schema, and
+so are the bounds of a number. Parts are a few columns together, drawn at random many times. A near copy is a synthetic
+row that lies many times nearer to somebody than other real people do.
 """
 
 import math

@@ -1,8 +1,5 @@
 """Distances to the closest training record, beside the same figures for the holdout: they describe, and decide nothing.
 
-DCR is the distance from a row to its nearest training row, NNDR that distance divided by the distance to the second
-nearest. Neither tells a leak of a few rows from none, which is why no rule should rest on them.
-
 Source: Yao et al. 2025, arXiv:2505.01524 (why distances do not decide); the space is `evaluate.neighbors`.
 """
 

@@ -1,8 +1,5 @@
 """An attack as a small experiment: how often it succeeds on members, on controls, and without the synthetic table.
 
-Only what it gains on members over controls is a leak: what holds for everybody is knowledge about the population, which
-a good synthetic table is meant to give.
-
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
 """
 

@@ -1,17 +1,9 @@
 """Membership inference: who, of the people whose record an attacker holds, was in the training table?
 
-The attacker knows the synthetic table and the complete record of every target. They also have a sample of the
-population that was not used for training (the fresh half of the holdout). They want to say of a target whether it was
-in the training table. They win where they name members more often than non-members: over all targets (the AUC), or for
-the few targets they are surest of (the true positive rate at a false positive rate of 0.1% or 1%), which is what a leak
-of a few verbatim rows looks like. A table that tells nothing has an AUC of 1/2 and a true positive rate equal to the
-false one.
-
 Several attacks are tried (`evaluate.privacy.membership_attacks`), and each number is that of the strongest. The maximum
-over several attacks on the same targets would be above chance by itself. So each half of the targets is scored by the
-best attack on the other half, or by the first one if no attack did clearly better (`parts_for`). Scores of different
-parts are not compared with each other: areas are averaged, and each part has a threshold of its own (`area`,
-`true_positive_rate`).
+of several on the same targets would be above chance by itself, so each half of the targets is scored by the best attack
+on the other half, or by the first one if no attack did clearly better. Scores of different parts are not compared with
+each other.
 
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration, low false positive rates); van Breugel et al. 2023,
 arXiv:2302.12580 (calibration by a reference population for synthetic tables); DeLong et al. 1988 (the area's variance).

@@ -1,26 +1,14 @@
 """Membership attacks: each gives every target a score, higher for "was in the training table".
 
-The attacker is that of `evaluate.privacy.membership`. Each score compares what the synthetic table says of a record
-with what the attacker's own sample says, so that a record which is near to everything does not look like a member:
-members and non-members are scored alike, and by nothing that the training table alone would know.
+Each score compares what the synthetic table says of a record with what the attacker's own sample says: members and
+non-members are scored alike. Where rows have an entity, a target is an entity, and its score that of the row that the
+attack is surest of. Of an entity `ROWS_EACH` rows are looked at, and on neither side more than any entity of the other
+has: a table that was cut to a few rows of each is not told by that.
 
-Targets (`TargetNeighborhoods`): members are a seeded sample of the training rows, non-members of the control rows, and
-their nearest rows are searched once for all attacks. Where rows have an entity, a target is an entity with all its
-rows. Its score is that of the row that the attack is surest of: one row that was copied gives the whole entity away.
-Targets are independent, so that intervals are right. Of an entity with many rows `ROWS_EACH` are looked at, and on
-neither side more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that.
-Twins in training and control rows make both look alike.
-
-Further ones, which extras bring by the registry kind "membership", look at what a score of rows leaves out: functions
-of the tables and both sides' targets, with the scores of either; `None` where they say nothing of this table.
-
-Fragments (`fragments`): a generator may repeat a few cells of a record and draw the others anew. Then the synthetic row
-lies far from the record, and attacks on nearest rows look at the wrong ones. This one looks a target up by each of its
-telling values instead, and wins where a row that shares one shares others.
-
-Focal points (`focal`): a generator that counts, or splits rows by a few columns at a time, holds the noise of its
-training rows in the counts of cells of two to four columns. Each is off by little, and a member is in the cells that
-have too many rows. This attack adds up many of them.
+Nearest rows miss a generator that repeats a few cells of a record and draws the others anew (`fragments` looks a target
+up by each of its telling values), and one that counts rows by a few columns, whose cells hold the noise of its training
+rows (`focal` adds up many of them). Extras bring further attacks by the registry kind "membership": functions of the
+tables and both sides' targets, with the scores of either; `None` where they say nothing of this table.
 
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Yao et
 al. 2025, arXiv:2505.01524 (why distances need it); Golob et al. 2025, arXiv:2402.06699 (MAMA-MIA, focal points);

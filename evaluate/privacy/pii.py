@@ -1,11 +1,8 @@
 """Real personal data (PII) in the synthetic table: names, e-mail, telephone, card numbers, identifiers.
 
 Such columns are never learned, so that a real value can be there by chance or by a leak only. Chance is what a fresh
-draw of as many values gives, made just as the table's were meant to be: a common first name comes again, an IBAN does
-not (`expected`, `too_many`).
-
-Values are normalized before they are compared: no case, spaces or punctuation, numbers by their digits (`likeness`).
-Real values are looked for where they do not belong as well, in other columns and amid longer texts.
+draw of as many values gives. Values are compared without case, spaces and punctuation, numbers by their digits, in
+other columns and amid longer texts as well.
 """
 
 import math

@@ -1,15 +1,10 @@
 """Reconstruction: what does the synthetic table tell of a record to somebody who knows its quasi-identifiers?
 
-The attacker knows of each target the quasi-identifiers that the schema states, and wants all other columns. A random
-forest that learned from the synthetic rows guesses each of them. A right guess counts by how rare the value is, one
-over the number of real rows that have it, so that every value of a column weighs alike: whoever always names the usual
-one gains next to nothing. They win where they guess more of people in the training table than of people who are not in
-it, column by column. What they guess of the latter is what any good table tells of this population; a forest that
-learned from the attacker's own sample says how much that is without the table.
-
-One forest serves all columns. A tree is grown on a few random projections of the unknown ones, down to single rows;
-each row of a leaf then votes with its values, and a value's votes count by how rare it is in the synthetic table, which
-is the best that the attacker can do for this score.
+A random forest that learned from the synthetic rows guesses all other columns. A right guess counts one over the number
+of real rows that have the value: whoever always names the usual one gains next to nothing. One forest serves all
+columns: a tree is grown on a few random projections of the unknown ones, down to single rows, and each row of a leaf
+votes with its values, a vote counting by how rare the value is in the synthetic table, which is the best that the
+attacker can do for this score.
 
 Source: the reconstruction score of NIST's Collaborative Research Cycle and its winners' attack, arXiv:2606.08372.
 DEVIATES: numbers are guessed by thirty-seconds of their ranks, and of a column of many categories all but the commonest

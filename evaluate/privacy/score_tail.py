@@ -1,8 +1,7 @@
 """The tail of scores that held-out people come to by chance: is one more score as high a copy?
 
-Scores of held-out people say what chance comes to with this synthetic table, a concentrated one included. Such maxima
-have an exponential tail (Karlin & Altschul 1990). One more score above a threshold, beside k held-out scores above it,
-then follows a Pareto law whose exponent is k: that allows for the tail being estimated.
+Maxima by chance have an exponential tail. One more score above a threshold, beside k held-out scores above it, then
+follows a Pareto law whose exponent is k: that allows for the tail being estimated.
 
 Source: Karlin & Altschul 1990, "Methods for assessing the statistical significance of molecular sequence features";
 Pickands 1975 on tails of maxima.

@@ -1,18 +1,13 @@
 """The shadow-model attack: who was in the training table, by an attacker who can fit the generator at will.
 
-The attacker knows the synthetic table, the generator and its parameters, and the complete record of every target. They
-also have a sample of the population that was not used for training (the fresh half of the holdout). They want to say of
-a target whether it was in the training table. They win where they name members more often than non-members. So they fit
-shadow models on their own rows and half of the targets at a time, and sample a table of each. For every target they
-learn how the score differs with it in and with it out. A target's likelihood ratio on the real synthetic table is how
-sure they are of it. A table that tells nothing has an AUC of 1/2.
+They fit shadow models on their own rows and half of the targets at a time, and learn for every target how its score
+differs with it in and with it out: how near its nearest row is (rows that are repeated), and how likely it is by each
+column alone (a rare value that moves a marginal). A target's likelihood ratio on the real synthetic table is how sure
+they are of it.
 
-Two scores are made of each table and target: how near its nearest row is, and how likely the target is by each column
-alone. The first sees rows that are repeated, the second sees a rare value that moves a marginal.
-
-Shadow models (`refits`) are fitted on real rows, a private generator's with noise from the operating system, as an
-attacker would fit them, so that their noise has no seed. They are evaluation, and outside any guarantee as all
-evaluation is: they are made to be thrown away, none of them is saved or released, and no ledger hears of them.
+Shadow models (`refits`) are fitted on real rows, a private generator's with noise from the operating system, so that
+their noise has no seed. They are evaluation, and outside any guarantee as all evaluation is: none is saved or released,
+and no ledger hears of them.
 
 Source: Carlini et al. 2022 (2112.03570), algorithm 1 (likelihood ratios); Stadler, Oprisanu, Troncoso 2022 (2011.07018)
 and Meeus et al. 2023 (2306.10308) (shadow models of generators of tables).

@@ -1,20 +1,11 @@
 """Singling out: is there a description in the synthetic table that fits exactly one person of the real one?
 
-The attacker sees the synthetic table only. They want a predicate on its columns, such as "over 80 and in the north",
-that is true of exactly one person. European guidelines on anonymization call that singling out. They win with a
-predicate where it holds of exactly one of n people. Some win by chance: a rare combination of values is rare among
-people who were never seen by a generator. So the same predicates are tried on as many people of the control rows, and
-only what training rows give beyond these is a leak.
+A predicate is a range of codes for each column. Codes come from the synthetic table alone, which is all that the
+attacker knows: a number equal to its i-th value is 2i + 1, one between two of them the even code between.
 
-A predicate is a range of codes for each column: a column that it says nothing of has the range of everything. Codes
-come from the synthetic table alone, which is all that the attacker knows: a number equal to its i-th value is 2i + 1,
-one between two of them the even code between, so that every real number has its place among the synthetic ones.
-
-Success depends on n. So the training rows are cut into blocks of as many rows as there are control rows, and every
-predicate is tried on every block. What it gains over control rows is added up over the blocks: a predicate made from a
-training row fits in the block of that row only. A copy comes near 1 however many rows train has for each control row.
-Attempts are not independent: several predicates may hold of one outlying person. The interval counts how many attempts
-single out the same person, and takes so many for one.
+Success depends on n. So the training rows are cut into blocks of as many rows as there are control rows, and what a
+predicate gains over control rows is added up over the blocks. Several predicates may hold of one outlying person: the
+interval takes as many attempts as single out the same person for one.
 
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459,
 section 5.1; Cohen & Nissim 2020, "Towards formalizing the GDPR's notion of singling out".

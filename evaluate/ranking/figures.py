@@ -1,12 +1,9 @@
 """The figures that tables are ranked by, and the difference of one figure between two tables with its error.
 
-Fidelity is how much of the dependence between columns is lost or made up, utility the score on control rows of models
-that learned from the table. A mean distance of pairs would not do: most of it is margins, so that shuffled columns
-stand ahead of a private table. Every table is measured on as many rows, against the same training rows in the same
-groups, and scored on the same draws of the same control rows. So their effect on two tables cancels in the difference.
-
-No table is better for being closer to train than a fresh real sample is, and none is worse for being farther off, or
-of less use, than shuffled columns: both are then as bad as can be.
+Fidelity is how much of the dependence between columns is lost or made up: most of a mean distance of pairs is margins,
+so that shuffled columns would stand ahead of a private table. Utility is the score of models on control rows. Every
+table is measured beside the same real rows and draws, whose effect cancels in the difference. No table is better for
+being closer to train than a fresh real sample, nor worse for being farther off than shuffled columns.
 """
 
 import itertools

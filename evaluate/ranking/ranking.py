@@ -1,14 +1,9 @@
 """The ranking of several synthetic tables of one real table: comparisons, the overall order, and the Pareto frontier.
 
-Everything rests on pairs: each figure of two tables is compared beside the same real rows. All comparisons together are
-one family (Holm), and groups are shown by letters (Piepho 2004). The overall order says no more than the comparisons
-do.
-
-A table that breaks a rule of the policy on fidelity stands behind those that keep them all. Else a table is ahead of
-another where it is told better by some figure and worse by none. No figure is weighed against another: how much utility
-a point of fidelity is worth is for the reader to say. Two tables of which each is better at
-something are not ordered, and neither are two that nothing tells apart. A table's place is one more than the number of
-tables ahead of it. On the frontier are tables that no other beats in both utility and privacy.
+All comparisons of pairs are one family (Holm), and groups are shown by letters (Piepho 2004). A table that breaks a
+rule on fidelity stands behind those that keep them all. Else a table is ahead of another where it is told better by
+some figure and worse by none; its place is one more than the number of tables ahead of it. On the frontier are tables
+that no other beats in both utility and privacy.
 """
 
 import itertools

@@ -1,9 +1,7 @@
 """k-means of rows: the space of the rows, and their groups.
 
-Rows are points by public facts wherever the schema declares these, and alike for all tables (`GroupSpace`). A category
-is a coordinate of its own; a number lies between the two ends of its bounds; missing and unknown values are levels,
-too. So each column is a distribution over its levels. Two categories are as far apart as the two ends of a number, and
-a row has a length of at most the square root of the number of its columns.
+Rows are points by public facts wherever the schema declares these, and alike for all tables (`GroupSpace`). Two
+categories are as far apart as the two ends of a number's bounds; missing and unknown values are levels, too.
 
 Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++).
 """

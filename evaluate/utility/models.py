@@ -1,8 +1,4 @@
-"""The two models of utility, linear and gradient boosting: their features, their fit, and their predictions.
-
-Features are rows as the numbers that a model learns from. Everything is fitted on the rows that the model itself may
-see.
-"""
+"""The two models of utility, linear and gradient boosting: their features, their fit, and their predictions."""
 
 import warnings
 from collections.abc import Callable, Mapping

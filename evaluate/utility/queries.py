@@ -1,16 +1,12 @@
 """Five hundred random queries, answered by the synthetic table and by the training table.
 
-Half of them count rows in a box: one to three columns, of each a set of categories, a range between quantiles of the
-training table, or missing. A quarter count rows by group, and a quarter take the mean of a number by group, each with
-at most one condition. The error of a count is relative to the true count, or to a sanity bound where that is larger. So
-queries with hardly any row do not decide; the error of a mean is in standard deviations of its column; a query with
-groups has the mean error of its groups, and a mean over no row is as wrong as can be.
+Half of them count rows in a box of one to three columns; a quarter count rows by group, and a quarter take the mean of
+a number by group, each with at most one condition. The error of a count is relative to the true count, or to a sanity
+bound where that is larger; that of a mean is in standard deviations of its column; a query with groups has the mean
+error of its groups. Intervals hold what other rows would change, not other queries.
 
-# DEVIATES: from Xiao et al., an error above 1 counts as 1: an answer that is off by more than the truth is of no use,
-# and one such query must not outweigh the others.
-
-All tables are compared with the training table at one number of rows; the excess is what the mean error exceeds that of
-a fresh real sample by. Intervals are for these queries: they hold what other rows would change, not other queries.
+DEVIATES: from Xiao et al., an error above 1 counts as 1: one query that is off by more than the truth must not outweigh
+the others.
 
 Source: Xiao, Wang, Gehrke 2010 (Privelet, 0909.5530), section VII, for random range counts with a sanity bound of 0.1%
 of the rows; McKenna et al. 2021 (2108.04978) for error over workloads of queries.

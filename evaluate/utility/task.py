@@ -1,18 +1,9 @@
 """The prediction task: its target, its kind, the rows that models learn from, and columns that give it away.
 
-Categories and true or false are classified, and so is a number that takes two values at most: R2 of a 0 and 1 says
-next to nothing. All other numbers, and times, are regressed: a number has an order, and classes would lose it. Whole
-numbers that are names, not amounts, are declared as categories, or the schema's `task` says how they are predicted.
-
-Columns that give the target away: one of them alone predicts it nearly perfectly.
-
-What a booking's status says of its cancellation, no model needs to learn. It scores next to 1 on every table that keeps
-this one relation, and its loss says nothing of all others. So such columns are named, and models are compared without
-them, too.
-
-Each column alone predicts the target by the class shares, or the mean, of the training rows in each of its bins. This
-is scored on control rows. A bin without training rows predicts what all rows together do, so that a column that never
-repeats tells nothing.
+Categories and true or false are classified, and so is a number that takes two values at most. All other numbers, and
+times, are regressed. Columns of which one alone predicts the target nearly perfectly give it away: it is predicted by
+the class shares, or the mean, of the training rows in each of the column's bins, and scored on control rows. A bin
+without training rows predicts what all rows together do, so that a column that never repeats tells nothing.
 
 Source: Kaufman, Rosset, Perlich, Stitelman 2012, "Leakage in data mining", on such columns.
 """

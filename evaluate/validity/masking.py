@@ -1,7 +1,6 @@
 """Masked shapes of rows that break a constraint: how the values stand to each other, and never a value.
 
-A synthetic row may be a copy of a real one. Categories are told by their number in the schema, texts, numbers and times
-by their form (``Aaa``, ``99``), differences by their first digit.
+A synthetic row may be a copy of a real one: categories are told by their number in the schema, all else by its form.
 """
 
 from collections import Counter

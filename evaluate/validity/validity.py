@@ -1,8 +1,7 @@
 """Validity: the share of synthetic rows that keep the rules of the schema.
 
-Rules are of kinds, domains, precision, missing values, keys and constraints. This is the one measure that looks at the
-table as it was offered, and at all of its rows; the others look at it clamped to the schema. Repeated values of an
-identifier that is not the entity count against the rows that repeat them.
+The one measure that looks at the table as it was offered, and at all of its rows; the others look at it clamped to the
+schema.
 """
 
 from collections.abc import Mapping, Sequence

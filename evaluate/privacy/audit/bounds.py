@@ -1,11 +1,10 @@
 """Lower bounds on epsilon from an attacker's error rates: of a Gaussian mechanism, of any, and of steps of DP-SGD.
 
 The steps of a schedule are a family: the same steps, the noise of each times a factor. Every factor has a privacy curve
-delta(epsilon) by privacy loss distributions, and an attacker's two error rates must satisfy
-1 - FNR <= e^epsilon FPR + delta(epsilon), and the same with the rates exchanged, at every epsilon. The largest factor
-that allows the observed rates says how much noise there can have been at most. No Gaussian limit is taken: few steps,
-or steps with little noise, are far from it. Curves lie on a coarse grid of losses, rounded so that delta is never too
-small: more rates are allowed, the factor is larger, and the bound stays one.
+delta(epsilon), and two error rates must satisfy 1 - FNR <= e^epsilon FPR + delta(epsilon), and the same with the rates
+exchanged, at every epsilon. The largest factor that allows the observed rates says how much noise there can have been
+at most. No Gaussian limit is taken: few steps, or steps with little noise, are far from it. Curves lie on a coarse
+grid, rounded so that delta is never too small: more rates are allowed, and the bound stays one.
 
 Source: Kairouz, Oh, Viswanath 2015 (1311.0776) for the region of rates; Nasr et al. 2023 (2302.07956), section 4, for
 families of mechanisms in audits; Doroshenko et al. 2022 (2207.04380) for the grid; Steinke, Nasr, Jagielski 2023

@@ -1,10 +1,9 @@
 """An audit of the measurement log: can the counts that a fit releases tell whether a unit was there?
 
-The table is made of constants. Every column has the same codes, and every row holds one code throughout. Of each code
-there is a number of rows that no other code has, and one canary: a unit that is there or not. So whatever counts rows
-by some columns has one cell for each canary, and the counts say which. Where a unit may have several rows, a canary has
-more than a fit may use. In histories every unit has k rows in their order: a canary is one of the first rows, and k - 1
-of the later ones.
+Every row of the table holds one code throughout. Of each code there is a number of rows that no other code has, and one
+canary: a unit that is there or not. So whatever counts rows has one cell for each canary. Where a unit may have several
+rows, a canary has more than a fit may use; in histories it is one of the first rows of its unit, and k - 1 of the later
+ones.
 
 For a log y with noise sigma, in which the canary adds c to exact counts x, the best test adds up c (y - x - c/2) /
 sigma^2 over all releases, and says "in" above zero, where the two errors are alike under the claim: no trials are spent

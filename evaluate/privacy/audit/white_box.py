@@ -1,21 +1,13 @@
 """A white-box audit of a claim: does a private fit leak more than its epsilon allows?
 
 The attacker holds all that a fit drew with noise, knows the program, the table and the rows of the canaries, and wants
-to say which canaries were in. That is the attacker of the guarantee, far stronger than anyone who sees a synthetic
-table. The table is a public stand-in made of constants: an audit reads no real row and costs no budget.
+to say which canaries were in: the attacker of the guarantee. The table is a public stand-in made of constants: an audit
+reads no real row and costs no budget. One that would be fitted otherwise than the real table is refused.
 
-- Counts (`counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
-  with mu below Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. That has an epsilon at the claimed delta: the bound.
-- Steps of DP-SGD (`steps`): the error rates over the canaries of one training run, and the least noise in the
-  claimed steps that rules them out (`bounds`).
-
-Where a generator draws both, each part is attacked with half of the error. A bound above the claim disproves it; one
-below it proves nothing. An attack on a small epsilon needs more trials than anybody has time for, so the same fits say
-how large the noise is that they drew, and how far a canary moves what it hides: there a fault shows at any epsilon.
-
-All else that a fit draws (choices, measured domains, the split) is held to what is stated by tests: the same noise, one
-unit less. A stand-in that would be fitted otherwise than the real table is refused. An extra whose respondents
-randomize their own answers brings its own audit, with the arguments of `audit`.
+Counts (`counts`) and steps of DP-SGD (`steps`) are attacked, each with half of the error where a generator draws both.
+An attack on a small epsilon needs more trials than anybody has time for, so the same fits say how large the noise is
+that they drew, and how far a canary moves what it hides: there a fault shows at any epsilon. All else that a fit draws
+is held to what is stated by tests: the same noise, one unit less.
 
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4; Steinke,
 Nasr, Jagielski 2023 (2305.08846), "Privacy auditing with one (1) training run".
