@@ -142,9 +142,7 @@ class CellFaults:
 
 
 def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndarray | None = None) -> np.ndarray:
-    """Flags of the rows that repeat another's values in some columns, none of them missing; shape (n,), boolean.
-    `later`: ranks of the rows, shape (n,): only those that come after an equal one are flagged.
-    """
+    """Rows (n,) that repeat another's values in some columns, none missing; `later`: that come after an equal one."""
     key = Unique(columns=tuple(names))
     parts = [key_hashes(frame, key, schema.columns) for frame in rows.frames(*names)]
     hashes, whole = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -161,9 +159,7 @@ def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndar
 
 
 def draw(rows: Rows, hashes: RowHashes, schema: Schema, seed: int, limit: int) -> tuple[np.ndarray, pd.DataFrame]:
-    """A seeded sample of whole entities, `limit` rows at most, in seeded order: their positions, and the rows. It
-    depends on what the rows hold alone. Where there are no more rows than that, it is all of them.
-    """
+    """A seeded sample of whole entities, `limit` rows at most, by what the rows hold alone: positions, and the rows."""
     if len(rows) <= limit:
         chosen, frame = np.arange(len(rows)), rows.frame()
     else:

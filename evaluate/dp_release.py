@@ -93,9 +93,7 @@ class Yardstick:
 
 
 def bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
-    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*. `rows`: *Sensitive*. Of the
-    source table.
-    """
+    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*."""
     return bound_contributions(Rows.of(rows, yardstick.schema), yardstick.schema).frame()
 
 
@@ -113,9 +111,7 @@ def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) 
 
 
 def right_and_wrong(holdout: pd.DataFrame, yardstick: Yardstick) -> np.ndarray | None:
-    """Counts of held-out rows that a model of the synthetic table gets right and wrong; shape (2,). *Sensitive*.
-    `holdout`: *Sensitive*. Bounded.
-    """
+    """Counts of held-out rows that a model of the synthetic table gets right and wrong; shape (2,). *Sensitive*."""
     target, rows = str(yardstick.schema.target), yardstick.synthetic
     classes = rows[target].dropna().astype(object).value_counts().sort_index()
     known = classes.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES]

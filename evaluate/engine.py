@@ -213,9 +213,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     generators: Mapping[str, GeneratorRecord] | None = None,
     self_tested: bool = True,
 ) -> Evaluation:
-    """The evaluation of synthetic tables beside real rows that may serve others, too: what is measured of these alone
-    is measured once and kept with them.
-    """
+    """The evaluation of tables beside real rows that may serve others, too: what is of these alone is measured once."""
     chosen = _chosen(measures)
     prepared = {name: real.beside(table, (statements or {}).get(name)) for name, table in synthetic.items()}
     candidates = []
@@ -355,9 +353,7 @@ def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
 
 
 def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
-    """The result of a measure; a failure stands for each of its numbers. A number of another measure is refused: a
-    plug-in must not answer for one of ours that failed. So is whatever the reader of evaluations would refuse.
-    """
+    """The result of a measure; failures stand for each number. What the reader of evaluations refuses, is refused."""
     if isinstance(found, MetricResult):
         fault = _fault(measure, found)
         if not fault:

@@ -162,9 +162,7 @@ def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
 
 
 def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer], n_comparisons: int = 1) -> Rate:
-    """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike. `hits`: which
-    rows it counts, shape (n,). `units`: codes from 0 of the unit of each row, shape (n,).
-    """
+    """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike."""
     return wilson(float(hits.mean()), len(hits) / design_effect(hits, units), n_comparisons)
 
 

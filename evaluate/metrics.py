@@ -268,9 +268,7 @@ def is_ours(measure: str) -> bool:
 
 
 def needs_holdout(measure: str) -> bool:
-    """True for attacks and for models, which tell nothing by rows that the generator saw, and for what other packages
-    measure: whether that compares with such rows is theirs to declare.
-    """
+    """True for attacks, for models, and for what other packages measure and do not declare otherwise."""
     return measure.startswith(("privacy.", "utility.", "fairness.models")) or not is_ours(measure)
 
 

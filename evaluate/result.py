@@ -124,9 +124,7 @@ class Candidate(Record):
         return content
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row for each number, and for each failure one without; the columns are `Estimate`'s, with " & " between
-        those that a number is about, and "failure", which is empty where there is a number.
-        """
+        """A row for each number or failure; columns as in `Estimate`, subjects joined by " & ", and "failure"."""
         import pandas as pd
 
         missing = [

@@ -63,10 +63,7 @@ def refuse_one_unit(*halves: pd.DataFrame) -> None:
 
 
 def refuse_overlap(train: tuple[np.ndarray, np.ndarray], holdout: np.ndarray) -> None:
-    """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins. `train`:
-    *Sensitive*. The keys of its rows, each once, and how many rows have it. `holdout`: *Sensitive*. The keys of its
-    rows.
-    """
+    """Refuse a holdout whose rows stand in train, though the table is not one of twins. Keys: *Sensitive*."""
     keys, counts = train
     alone = counts[counts == 1].sum() / counts.sum()
     shared = np.isin(holdout, keys[counts == 1]).mean()

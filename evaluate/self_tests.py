@@ -89,9 +89,7 @@ class _Sample:
 
 
 def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[SelfTest, ...]:
-    """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers.
-    `real`: *Sensitive*. The rows of the evaluation.
-    """
+    """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers."""
     cases = _telling(real)
     asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
     unasked = "It takes one of {}, and none was asked for." if real.held_out else "It takes {}, which takes a holdout."

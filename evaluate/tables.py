@@ -152,9 +152,7 @@ class Real(_Sides):
     def prepare(
         cls, train: Any, holdout: Any, schema: Schema, options: EvaluationOptions | None = None, **settings: Any
     ) -> Self:
-        """The real side of an evaluation. `train`: *Sensitive*. Real rows that the generator saw: any table, not
-        clamped yet. `holdout`: *Sensitive*. Real rows that it did not see; `None`: there are none.
-        """
+        """The real side of an evaluation, of *Sensitive* tables that are not clamped yet; `holdout` may be `None`."""
         options = EvaluationOptions.of(options, settings)
         seed, outside, limit = options.seed, options.outside, options.sample_rows
         sources: dict[Side, Any] = {"train": train, "holdout": holdout}
@@ -277,9 +275,7 @@ class Tables(_Sides):
         return replace(self, whole={**self.whole, "train": self.undivided, "holdout": self.undivided})
 
     def order(self, side: Side) -> np.ndarray:
-        """Positions of the rows of one table in a seeded random order, which depends on what they hold alone. The first
-        n of them are a sample of n rows; tables are drawn independently of each other.
-        """
+        """Positions of a table's rows in a seeded random order by what they hold: the first n are a sample of n."""
         seed = side_seed(self.seed, side)
         if self.schema.entity is None and not self.schema.texts:
             return self._results_of(side).once(("order", side), lambda: drawn_order(self._keys(side), seed))

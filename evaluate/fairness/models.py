@@ -98,9 +98,7 @@ def _score(study: Study, rows: np.ndarray) -> Figure:
 
 
 def parity(study: Study, members: list[np.ndarray], predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The largest difference between two groups in how often a class, or what number, is predicted; shape (b,).
-    `members`: the rows of each group, boolean, shape (n,). `weights`: shape (b, n).
-    """
+    """The largest difference between two groups in how often a class, or what number, is predicted; shape (b,)."""
     if study.task.kind == "regression":
         values = predictions[:, None] / (float(study.test.truth.std()) or 1.0)
     else:

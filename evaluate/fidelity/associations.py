@@ -26,9 +26,7 @@ def standardized(positions: np.ndarray) -> np.ndarray:
 
 
 def pearson(products: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of all pairs of columns, over the rows where both are present. `products`: as
-    `pair_moments` gives them, shape (n_groups, 4, d, d).
-    """
+    """Pearson's correlation of all pairs of columns from `pair_moments`, over the rows where both are present."""
     n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(len(products)), products, axes=1), 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums / n
@@ -40,10 +38,7 @@ def pearson(products: np.ndarray) -> np.ndarray:
 
 
 def pair_moments(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Of all pairs of columns by group, over the rows where both are present. `numbers`: as `standardized` gives them,
-    shape (n, d). `groups`: in [0, n_groups), shape (n,). Returns: Counts, sums and sums of squares of the row's column,
-    and sums of products; shape (n_groups, 4, d, d).
-    """
+    """Counts, sums, sums of squares and of products of pairs by group, where both are present; (n_groups, 4, d, d)."""
     present = ~np.isnan(numbers)
     filled = np.where(present, numbers, 0.0)
     parts = [np.flatnonzero(groups == group) for group in range(n_groups)]
@@ -73,10 +68,7 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
 
 
 def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Of numbers by group and code, over the rows where the number is present. `codes`: in [0, size), shape (n,).
-    `numbers`: as `standardized` gives them, shape (n, d). `groups`: in [0, n_groups), shape (n,). Returns: Counts, sums
-    and sums of squares of each number; shape (d, 3, n_groups, size).
-    """
+    """Counts, sums and squares of each number by group and code, where present; shape (d, 3, n_groups, size)."""
     found = np.empty((numbers.shape[1], 3, n_groups, size))
     for of, number in zip(found, numbers.T, strict=True):
         rows = np.flatnonzero(~np.isnan(number))

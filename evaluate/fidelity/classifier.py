@@ -46,10 +46,7 @@ class Skill:
 def coded(
     sides: Sequence[pd.DataFrame], schema: Schema, further: Sequence[np.ndarray] = ()
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """The rows of every table as small whole numbers, made without a look at which table a row is from. `further`: more
-    numbers of all rows, side after side, shape (n,) each. Returns: Codes of each side, shape (n, d), and which of the d
-    features are categories. Constant ones are left out. Missing is a code of its own.
-    """
+    """Codes (n, d) of every table, made blind to which table a row is from, and which features are categories."""
     features, categories = [], []
     lines: dict[str, np.ndarray] = {}
     for name in sorted(schema.learned):
@@ -108,9 +105,7 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
 
 
 def _between(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
-    """The days between times, and differences and ratios of numbers that hang together in real rows; shape (n,) each.
-    `lines`: positions of numbers and times, by column, shape (n,) each.
-    """
+    """The days between times, differences and ratios of numbers that hang together in real rows; shape (n,) each."""
     days = {
         name: values / (1 if schema.columns[name].is_date else DAY)
         for name, values in lines.items()
@@ -218,10 +213,7 @@ def skill(
     categories: np.ndarray,
     n_folds: int = N_FOLDS,
 ) -> Skill:
-    """Cross-fitted skill of a classifier that tells a table's rows from held-out ones. `held_out`: *Sensitive*. Codes,
-    shape (n, d), and unit of each row, shape (n,). `categories`: which features are codes of categories, shape (d,),
-    boolean. `n_folds`: that are scored; of fewer than all, the rows of the others add nothing.
-    """
+    """Cross-fitted skill of a classifier that tells a table's rows from held-out ones; *Sensitive* codes, and units."""
     # DEVIATES: the area under the curve, not accuracy, which throws away by how much rows are told apart; and every row
     # is scored in its turn, where Lopez-Paz and Oquab score one half.
     codes = np.concatenate([held_out[0], table[0]])
@@ -240,10 +232,7 @@ def skill(
 
 
 def scores(learned: tuple[np.ndarray, np.ndarray], asked: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Scores of some rows by gradient boosting; shape (len(asked),). `learned`: *Sensitive*. Codes and labels that it
-    learns from; shapes (n, d) and (n,). `asked`: codes of the rows to score, shape (m, d). `categories`: which features
-    are codes of categories, shape (d,), boolean.
-    """
+    """Scores of the rows `asked` (m, d) by gradient boosting on *Sensitive* codes and labels; shape (m,)."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     if asked.shape[1] == 0:

@@ -87,9 +87,7 @@ class Gaps:
 
 
 def chi_square(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """The statistic of homogeneity of two rows of counts, its effect size Cramer's V, and its degrees of freedom;
-    expected counts are pooled. `first`, `second`: counts by category, shape (n_replicates, n_categories).
-    """
+    """Homogeneity of two rows of counts, expected ones pooled: statistic, Cramer's V, and degrees of freedom."""
     n_first, n_second = first.sum(axis=1, keepdims=True), second.sum(axis=1, keepdims=True)
     both = first + second
     balance = (first * n_second - second * n_first) ** 2 / np.maximum(both, 1.0)
@@ -202,9 +200,7 @@ def _of_counts(name: str, counts: Four, n: int) -> tuple[list[Estimate | Failure
 
 
 def _of_line(name: str, lines: tuple[OrderedValues, ...], n: int) -> tuple[list[Estimate | Failure], Test, np.ndarray]:
-    """Of a number or time: Kolmogorov-Smirnov's D, and the Wasserstein distance in standard deviations of train; the
-    test; and D of all tables, shape (3, n_replicates).
-    """
+    """Of a number or time: Kolmogorov-Smirnov's D and Wasserstein's distance, the test, and D of all tables."""
     subject, empty = (name,), [line.is_empty for line in lines]
     gaps = [Gaps.between(lines[0], other) for other in lines[1:]]
     distance, moved = (np.array([getattr(of, kind) for of in gaps]) for kind in ("kolmogorov_smirnov", "wasserstein"))

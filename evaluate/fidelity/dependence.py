@@ -30,10 +30,7 @@ _MEANING = "0 is as good as a fresh real sample, 1 as bad as columns shuffled in
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Sums of squares over some pairs of columns, which add up. Of a difference from train, and of train itself: its
-    square on all rows, its products with how half-samples differ from their complements, and the products of these with
-    each other.
-    """
+    """Sums over pairs: squares of a difference, products with half-samples' changes, and products of these."""
 
     square: np.ndarray  # of synthetic, fresh and shuffled rows from train, and of train; shape (4,)
     slope: np.ndarray  # shape (4, 15)
@@ -41,17 +38,13 @@ class Squares:
 
     @classmethod
     def of(cls, dependence: np.ndarray) -> Self:
-        """From the dependence of two columns in training, synthetic, fresh and shuffled rows. `dependence`: on all
-        rows, then on half-samples and their complements; shape (4, 31, n_codes).
-        """
+        """From the dependence of train, synthetic, fresh and shuffled: all, halves, complements; (4, 31, n_codes)."""
         whole, halves, complements = np.split(dependence, [1, _N_HALVES + 1], axis=1)
         return cls._of_moved(np.concatenate([whole, (halves - complements) / 2], axis=1))
 
     @classmethod
     def of_counts(cls, counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool, bool]) -> Self:
-        """From both columns' codes together, in units in which each column alone has variance 1 in train. `counts`: by
-        group, each of shape (16, n_codes).
-        """
+        """From counts of both codes by group, (16, n_codes) each, in units of the columns' deviations in train."""
         cells = np.array(counts, dtype=np.float64)
         parts = _PARTS / (cells.sum(axis=2) @ _PARTS.T)[:, :, None]
         whole, halves, complements = np.split(parts, [1, _N_HALVES + 1], axis=1)
@@ -121,9 +114,7 @@ class Squares:
 
 
 def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
-    """The share over all pairs, and the largest over the pairs of one column, whose interval holds the shares of all
-    columns at once. `coded`: *Sensitive*. All rows of the samples, at least two columns.
-    """
+    """The share over all pairs, and the largest of one column, whose interval holds those of all columns at once."""
     samples, d = coded.samples, len(coded.columns)
     if samples.n_groups != N_GROUPS:
         return [Failure(name, "skipped", "there are too few rows for an interval") for name in (SHARE, WORST)]

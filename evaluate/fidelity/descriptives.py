@@ -59,9 +59,7 @@ class ColumnValues:
 
     @property
     def moments(self) -> np.ndarray:
-        """Count, mean and standard deviation in units of train's, around train's mean, of training and synthetic rows;
-        shape (2, 3, n_replicates).
-        """
+        """Count, mean and standard deviation around train's, in train's units, of train and synthetic: (2, 3, n)."""
         train = self.lines[0]
         scale = float(train.deviation()[0])
         largest = max(-float(train.values[0]), float(train.values[-1])) or 1.0  # so that no sum overflows
@@ -147,10 +145,7 @@ def ratio(first: Rate, second: Rate) -> Rate:
 
 
 def kept_categories(samples: Samples, attributes: Sequence[Attribute]) -> Estimate | Failure:
-    """Of the categories that 1 in 100 training rows have, missing among them, the one whose share has changed the most,
-    twice as many counting like half; its interval holds all of them at once (Bonferroni). `samples`: *Sensitive*. All
-    their rows.
-    """
+    """The frequent category whose share changed most, twice as many like half; its interval holds all (Bonferroni)."""
     alone, worth = [(i,) for i in range(len(attributes))], _worth(samples)
     frequent: list[tuple[str, np.ndarray, np.ndarray]] = []
     each = zip(*(sample.coded(attributes).each(alone) for sample in samples.all), strict=True)
@@ -195,9 +190,7 @@ def _worth(samples: Samples) -> np.ndarray:
 def measure(
     samples: Samples, columns: Mapping[str, Any], lines: Mapping[str, Sequence[OrderedValues]]
 ) -> tuple[list[Estimate | Failure], dict[str, dict[str, Any]]]:
-    """The worst of all columns; and by column what its picture tells of them. `samples`:
-    *Sensitive*. All their rows.
-    """
+    """The worst of all columns, and by column what its picture tells of them."""
     # A column that hardly any real row holds says nothing: where no fresh one does, honest rows cannot be measured.
     there = {name: of for name, of in lines.items() if not (of[0].is_empty or of[2].is_empty or of[3].is_empty)}
     empty = [name for name, of in there.items() if any(one.is_empty for one in of)]

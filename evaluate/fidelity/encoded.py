@@ -103,9 +103,7 @@ class EncodedSamples:
         return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
 
     def pairwise(self) -> tuple[np.ndarray, np.ndarray]:
-        """Total variation of all pairs, of a column alone on the diagonal, and associations, NaN where undefined and on
-        the diagonal. Returns: Of shape (3, n_replicates, d, d) and (4, n_replicates, d, d), symmetric.
-        """
+        """Total variation (3, n, d, d), a column alone on the diagonal, and associations (4, n, d, d), NaN on it."""
         d, n_replicates = range(len(self.columns)), len(replicate_groups(self.samples.n_groups))
         tvd = np.zeros((3, n_replicates, len(d), len(d)))
         found = np.full((4, *tvd.shape[1:]), np.nan)

@@ -79,11 +79,7 @@ def _cells(rows: pd.DataFrame, name: str, schema: Schema) -> list[str | None]:
 
 
 def _map(tables: Tables) -> dict[str, Any] | None:
-    """Principal components of the encoded real rows; `None` where these have fewer than two coordinates.
-
-    A synthetic row is near if it is as near to a training row as only the nearest holdout rows are. Where many holdout
-    rows equal a training row, many honest synthetic rows do: so the share of holdout rows stands beside.
-    """
+    """Principal components of the encoded real rows, near ones flagged; `None` of fewer than two coordinates."""
     from sklearn.decomposition import PCA
 
     space = space_of(tables)

@@ -113,9 +113,7 @@ def _association_figure(coded: EncodedSamples, found: np.ndarray) -> dict[str, A
 
 
 def _pair_figure(tables: Tables, coded: EncodedSamples, tvd: np.ndarray) -> dict[str, Any]:
-    """All pairs, and those that are furthest beyond a fresh real sample, the worst first; the first few with shares of
-    cells that are coarse enough to be drawn.
-    """
+    """All pairs, and those furthest beyond a fresh real sample; the first few with shares of cells to draw."""
     coarse = EncodedSamples.of(tables, coded.samples, together=3)
     first, second = np.triu_indices(tvd.shape[-1], k=1)
     beyond = (tvd[SYNTHETIC, 0] - tvd[FRESH, 0])[first, second]

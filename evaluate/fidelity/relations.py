@@ -113,9 +113,7 @@ def _words(law: Law) -> str:
 
 
 def _checked(frame: pd.DataFrame, law: Law, schema: Schema) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which rows a relation says something of, which of all rows keep it, and what is left of it (times in seconds), or
-    the gap of two columns in order; shape (n,) each, NaN where there is none.
-    """
+    """Rows a relation says something of, that keep it, and what is left of it (times in seconds); (n,) each."""
     if isinstance(law, Relation):
         left = left_of(frame, law, schema)
         shown = left if law.usual is None else np.full(len(left), np.nan)

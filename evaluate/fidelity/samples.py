@@ -31,9 +31,7 @@ class Samples:
 
     @classmethod
     def draw(cls, tables: Tables) -> "Samples":
-        """The samples of one evaluation, by its seed, drawn once; they do not depend on the order of rows. `tables`:
-        *Sensitive*. As `Tables.prepare` gives them.
-        """
+        """The samples of one evaluation, by its seed, drawn once; they do not depend on the order of rows."""
         return tables.kept.once("samples", lambda: cls._draw(tables))
 
     @classmethod

@@ -41,9 +41,7 @@ class TestResult(NamedTuple):
 
 
 def shift_of(real: Real) -> Shift:
-    """The tests of one real table. The same rows and seed give the same numbers. `real`: *Sensitive*. Its rows are in a
-    seeded random order.
-    """
+    """The tests of one real table, whose rows are in a seeded random order; the same seed, the same numbers."""
     schema = real.schema
     train, fresh, control = (_units(part, real) for part in (real.train, real.fresh, real.control))
     holdout = pd.concat([fresh, control], ignore_index=True)
@@ -71,10 +69,7 @@ def shift_of(real: Real) -> Shift:
 
 
 def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.ndarray:
-    """Distinct rows: stratum, count in train, count in the holdout, and 1 for each; shape (k, 4). `train`: *Sensitive*.
-    A key of each row, equal for equal rows, shape (n_train,). `holdout`: *Sensitive*. The same of the holdout.
-    `strata`: *Sensitive*. Of the rows of both, one after the other, equal for equal rows.
-    """
+    """Distinct rows by *Sensitive* keys: stratum, count in train, count in the holdout, and 1; shape (k, 4)."""
     _, first, codes = np.unique(np.concatenate([train, holdout]), return_index=True, return_inverse=True)
     _, strata = np.unique(strata, return_inverse=True)
     n = [np.bincount(side, minlength=len(first)) for side in np.split(codes, [len(train)])]
@@ -104,10 +99,7 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
 def _apart(
     train: pd.DataFrame, holdout: pd.DataFrame, counts: np.ndarray, schema: Schema
 ) -> tuple[list[ShiftedColumn], float]:
-    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`. `train`:
-    *Sensitive*. One row of each unit. `holdout`: *Sensitive*. Likewise. `counts`: *Sensitive*. Of the rows that twins
-    are looked for among, as `counted` gives them.
-    """
+    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`."""
     names = sorted(schema.learned)
     found = [(name, one) for name in names for one in _compared(train[name], holdout[name], schema.columns[name])]
     surplus, by_chance = _twins(counts)
@@ -154,9 +146,7 @@ def _twins(counts: np.ndarray) -> tuple[float, float]:
 def _surplus(
     counts: np.ndarray, codes: np.ndarray, seen: np.ndarray, chances: np.ndarray, rows: tuple[np.ndarray, np.ndarray]
 ) -> tuple[float, float]:
-    """Pairs on two sides beyond chance, as a share of the holdout, and their p-value. `counts`: *Sensitive*. As
-    `counted` gives them. `codes`: of their strata, shape (k,). `seen`: which of them are looked at, shape (k,).
-    """
+    """Pairs on two sides beyond chance among the strata `seen`, as a share of the holdout, and their p-value."""
     _, train, holdout, times = counts.T
     telling = seen & (chances > 0)[codes] & (chances < 1)[codes]
     times, codes = times[telling], codes[telling]

@@ -37,9 +37,7 @@ class Level:
 
 
 def measure(coded: EncodedSamples, target: str | None) -> Estimate | Failure:
-    """The largest share of a column in a group, or of a category; its interval holds those of all at once (Bonferroni).
-    `coded`: *Sensitive*. All rows of the samples, in few bins.
-    """
+    """The largest share of a column in a group, or of a category; its interval holds all at once (Bonferroni)."""
     if coded.samples.n_groups != N_GROUPS:
         return Failure(NAME, "skipped", "there are too few rows for an interval")
     flags = Flags.of(coded)
@@ -101,9 +99,7 @@ def _levels(coded: EncodedSamples, target: str | None) -> list[Level]:
 
 
 def _shares(squares: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares as shares of a base, of synthetic and fresh rows, to first order around all rows, shape (k, 2, 17); and
-    what shuffling loses, shape (k,). `base`: shape (17, k).
-    """
+    """Squares as shares of a base, of synthetic and fresh rows, to first order; and what shuffling loses."""
     with np.errstate(invalid="ignore", divide="ignore"):
         value = squares[0] / base[0]
         linear = value + (squares - value * base[:, None]) / base[0]
@@ -113,9 +109,7 @@ def _shares(squares: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class Flags:
-    """*Sensitive*. What training, synthetic and fresh rows are, by half-sample group: "is a", or "up to a" where codes
-    have an order. What all rows are, or none, has no part.
-    """
+    """*Sensitive*. What rows are by group: "is a", or "up to a" where codes have an order; not what all or none are."""
 
     owner: np.ndarray  # the column of each flag, shape (k,)
     codes: np.ndarray  # the code of each flag, shape (k,)

@@ -264,9 +264,7 @@ def _priced(statements: Iterable[PrivacyStatement]) -> tuple[Event, ...]:
 
 
 def _bounded(event: Event) -> Event | None:
-    """An event that accountants take seconds for, of no larger cost; `None` where there is next to none. A whole number
-    among very many is as good as a real one, which takes no grid of all of them.
-    """
+    """An event that accountants take seconds for, of no larger cost; `None` where there is next to none."""
     match event:
         case GaussianEvent() | StabilityEvent() if max(event.sigma, event.sensitivity) > MOST_NOISE:
             ratio = event.sigma / event.sensitivity

@@ -93,9 +93,7 @@ def finding_of(
     verified: bool = True,
     real: RealFacts | None = None,
 ) -> Finding:
-    """What a rule says of a table. `limit`: what its privacy claim allows any test. `real`: *Sensitive*; so is a
-    finding that knows it.
-    """
+    """What a rule says of a table. `limit`: what its claim allows any test. `real`, and so the finding: *Sensitive*."""
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule, claims, verified=verified)
     found = candidate.get(rule.measure, rule.subject)

@@ -30,9 +30,7 @@ LARGER = "They come from samples of the tables: a larger sample_rows draws more.
 
 
 def left_open(estimate: Estimate, rule: Rule, real: RealFacts | None) -> tuple[str, int | None]:
-    """Why an interval decides nothing and what would, and the n that would where the table may have it. `real`: of the
-    evaluation, where it is known. *Sensitive*: so is the text.
-    """
+    """Why an interval decides nothing and what would, and the n that would where the table may have it; *Sensitive*."""
     if estimate.measure == UNJUDGED:
         return f"{estimate.note[:1].upper()}{estimate.note[1:]}; {JUDGE}.", None
     low, high = estimate.interval
@@ -58,9 +56,7 @@ def left_open(estimate: Estimate, rule: Rule, real: RealFacts | None) -> tuple[s
 
 
 def _decided_at(estimate: Estimate, rule: Rule) -> tuple[int, str] | None:
-    """The n at which the interval of the same number would decide, to three digits, and which way; `None` if none does.
-    Of two ways the first.
-    """
+    """The n at which the interval of the same number would decide, to three digits, and which way, if any."""
     low, high = estimate.interval
     lower, bounds = rule.direction == "lower", CATALOG[rule.measure].range
 

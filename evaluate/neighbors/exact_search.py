@@ -45,18 +45,14 @@ class _Column:
 
 
 def gower_nearest(targets: SpaceRows, pool: SpaceRows, columns: Sequence[str], k: int = 1) -> np.ndarray:
-    """Positions of the k nearest rows of the pool by some columns, nearest first; shape (n, k). `targets`: shape (n,)
-    rows.
-    """
+    """Positions of the k nearest rows of the pool by some columns, nearest first; shape (n, k)."""
     parts = _columns(targets, pool, columns)
     found = [_first(sums, k) for _, sums in _sums(len(targets), len(pool), parts)]
     return np.concatenate(found) if found else np.zeros((0, k), dtype=np.int64)
 
 
 def gower_without_each(targets: SpaceRows, pool: SpaceRows, secrets: Sequence[str]) -> dict[str, np.ndarray]:
-    """For each secret column, positions of the nearest row of the pool by all the other columns; shape (n,) each.
-    `targets`: shape (n,) rows.
-    """
+    """For each secret column, the nearest row of the pool by all the other columns; shape (n,) each."""
     names = sorted(targets.columns)
     parts = _columns(targets, pool, names)
     left_out, unit = [parts[names.index(name)] for name in secrets], parts[0].unit

@@ -78,10 +78,7 @@ def _space(tables: Tables) -> Space:
 
 
 def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:
-    """Coordinates of the rows of every frame; those that are constant throughout are left out. `frames`: *Sensitive*
-    where they are real. The first one gives ranks and levels. Returns: For each frame its points, shape (len(frame),
-    d_space), float32.
-    """
+    """Coordinates of every frame, float32, without constant ones; the first gives ranks and levels. *Sensitive*."""
     blocks: list[list[np.ndarray]] = [[np.zeros((len(frame), 0), np.float32)] for frame in frames]
     for name in sorted(schema.learned):
         scale = Scale.of(frames[0][name], schema.columns[name])
@@ -107,9 +104,7 @@ class Scale:
 
     @classmethod
     def of(cls, known: pd.Series, column: Any) -> "Scale":
-        """The scale of a column. `known`: *Sensitive*. Values that give levels or ranks. For an attack they have to be
-        those of all real rows: by the training rows alone, a training row would lie where ranks are spread out.
-        """
+        """The scale of a column by all real rows (train's would be spread out by train alone). `known`: *Sensitive*."""
         if column.is_categorical:
             return cls(column, levels=pd.Index(known.dropna().unique()).sort_values())
         positions = column.positions(known)

@@ -32,9 +32,7 @@ MOST_TWINS = 3.0  # Largest weight of twins, in multiples of the synthetic table
 
 @dataclass(frozen=True)
 class Coincidences:
-    """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*. Numbers
-    need not be whole where units are alike.
-    """
+    """Units with something that no other unit has, and how many a synthetic table hits, maybe in parts; *Sensitive*."""
 
     train: float
     holdout: float
@@ -138,10 +136,7 @@ class Alone:
 
     @classmethod
     def of(cls, content: np.ndarray, units: np.ndarray, in_train: np.ndarray) -> "Alone":
-        """Of the rows of both sides, in the order of their units. `content`: of each row, shape (n,), equal for equal
-        content. `units`: codes of their units, ascending, shape (n,), those of train and of the holdout apart.
-        `in_train`: which rows are of train, shape (n,).
-        """
+        """Of both sides' rows in the order of their units: content, unit, and whether of train; (n,) each."""
         order = np.argsort(content, kind="stable")
         content, units, in_train = content[order], units[order], in_train[order]
         first = np.ones(len(order), dtype=bool)  # of a unit with some content
@@ -153,9 +148,7 @@ class Alone:
         return cls(content[alone], units[alone], in_train[alone], int((counts == 2).sum()), len(content))
 
     def hit_by(self, synthetic: np.ndarray) -> np.ndarray:
-        """Mask of the content that stands in a synthetic table; shape (k,). `synthetic`: content of its rows, shape
-        (m,), at least one.
-        """
+        """Mask of the content that stands in a synthetic table; shape (k,)."""
         ranked = np.sort(synthetic)
         return np.asarray(ranked[np.minimum(np.searchsorted(ranked, self.content), len(ranked) - 1)] == self.content)
 

@@ -51,9 +51,7 @@ MIXED = np.uint64(6364136223846793005)  # Knuth's factor: content of several col
 
 
 def measure(tables: Tables) -> MetricResult:
-    """People whose exact values, parts of whose rows, or whose nearly whole rows stand in the table beyond coincidence.
-    Estimates: `privacy.copies.values`, `privacy.copies.parts`, `privacy.copies.near`; shares of people.
-    """
+    """People whose exact values, parts of rows, or nearly whole rows stand in the table beyond coincidence."""
     exact = exact_of(tables)
     return MetricResult((_values(exact), _with_coarse(_parts(exact, tables.seed), exact, tables), _near(tables)))
 
@@ -120,9 +118,7 @@ def _parts(exact: Exact, seed: int) -> Estimate:
 
 
 def _with_coarse(parts: Estimate, exact: Exact, tables: Tables) -> Estimate:
-    """The number with a lower end that people with rare values of all coarse columns may raise: whoever changes or
-    exchanges the fine ones has still copied them.
-    """
+    """The number with a lower end that people with rare values of all coarse columns may raise."""
     coarse = [name for name, codes in zip(exact.names, exact.train, strict=True) if len(np.unique(codes)) <= COARSE]
     if not FEWEST < len(coarse) < len(exact.names):
         return parts

@@ -116,17 +116,13 @@ def compare(tables: Tables, other: Side, side: Side = "train") -> TwoSampleChiSq
 
 
 def chi_square(strata: list[np.ndarray]) -> TwoSampleChiSquare:
-    """The two-sample chi-square, summed over strata; strata that one table lacks do not count. `strata`: *Sensitive*.
-    Of each stratum the counts of its K distinct rows in the two tables, shape (2, K).
-    """
+    """The two-sample chi-square, summed over *Sensitive* strata of counts (2, K) that both tables have."""
     sums = np.array([_terms(counts) for counts in strata if counts.any(axis=1).all()]).reshape(-1, 4).sum(axis=0)
     return TwoSampleChiSquare(*(float(number) for number in sums))
 
 
 def _terms(counts: np.ndarray) -> tuple[float, float, float, float]:
-    """The statistic, its mean, its exact variance given all margins (0 for tables too small for the formula), and the
-    logarithm of the probability of the most even split of the counts (multivariate hypergeometric).
-    """
+    """The statistic, its mean and exact variance given all margins, and the log-probability of the most even split."""
     both, (n, m) = counts.sum(axis=0).astype(np.float64), counts.sum(axis=1).astype(np.float64)
     N, K = n + m, float(len(both))
     statistic = (((counts[0] - both * n / N) ** 2) / both).sum() * N * N / (n * m)
@@ -166,12 +162,7 @@ METRICS = (
 
 
 def measure(tables: Tables) -> MetricResult:
-    """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's.
-
-    Estimates: `privacy.copies.people`, `privacy.copies.holdout`, `privacy.copies`, `privacy.copies.excess`,
-    `privacy.copies.unique.excess` (of rows that occur once in the training table: the ones that single somebody out),
-    `privacy.multiset`.
-    """
+    """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's."""
     train, synthetic = tables.hashes("train"), tables.hashes("synthetic")
     sides = synthetic, tables.hashes("holdout")  # all held-out rows are fresh here: half of them tells less
     times = [train.times(side.keys) for side in sides]
@@ -226,9 +217,7 @@ def share_of_people(name: str, people: Rate, n: int, note: str) -> Estimate:
 
 
 def weighed_people(tables: Tables, columns: Sequence[str]) -> tuple[float, float]:
-    """The fewest people of train whom the synthetic table certainly copied in these columns, as those who are met are
-    weighed, and as those who are rare are tested apart; and the most, by the rarer half of all people.
-    """
+    """The fewest people of train that were certainly copied, weighed or tested apart; the most, by the rarer half."""
     train, rows = tables.hashes("train"), _Rows.of(tables, columns)
     units, n_train = np.concatenate([train.units, tables.hashes("holdout").units + train.n_units]), train.n_units
     rarest, half = ([rows.rarest(share, units, n_train) for share in shares] for shares in (RAREST, [HALF]))
@@ -267,9 +256,7 @@ class _Rows:
         return cls(equal[:n_real] > twins, twins - 1 + near / len(columns) + expected, surprise)
 
     def rarest(self, share: float, units: np.ndarray, n_train: int) -> Coincidences:
-        """Of all people, those with the rarest rows, whether others have the same or not: equal rows are judged alike.
-        The first units are those of train.
-        """
+        """Of all people (those of train first), those with the rarest rows: equal rows are judged alike."""
         rows = self.surprise >= np.quantile(self.surprise, 1 - share)
         hit, all_of_them = np.unique(units[rows & self.is_hit]), np.unique(units[rows])
         in_train = [float((of < n_train).sum()) for of in (hit, all_of_them)]

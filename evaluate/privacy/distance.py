@@ -29,9 +29,7 @@ QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Medians of DCR and NNDR, and quantiles; references are the same figures of fresh rows, on as many of them.
-    Estimates: `privacy.dcr.median`, `privacy.nndr.median`.
-    """
+    """Medians of DCR and NNDR, and quantiles; references are the same figures of fresh rows, on as many of them."""
     space = space_of(tables)
     n_affordable = min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
     n, dcr, nndr = min(len(tables.synthetic), len(tables.fresh), n_affordable), {}, {}

@@ -76,9 +76,7 @@ def standing_out(each: Sequence[Estimate]) -> int:
 
 
 def largest(measure: str, tried: Sequence[Experiment], note: Callable[[int], str]) -> Estimate:
-    """The advantage that stands out most from chance, with the interval of the largest of all of them. `note`: by the
-    number of the experiment that does.
-    """
+    """The advantage that stands out most from chance, with the interval of the largest of all of them."""
     each = [experiment.estimate(measure, note="", n_comparisons=len(tried)) for experiment in tried]
     worst = standing_out(each)
     return replace(each[worst], high=max(estimate.interval[1] for estimate in each), note=note(worst))

@@ -185,9 +185,7 @@ NAMES = ("privacy.membership.auc", *(f"privacy.membership.tpr_at_{rate:g}" for r
 
 
 def measure(tables: Tables) -> MetricResult:
-    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to. Estimates:
-    `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
-    """
+    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to."""
     if not tables.schema.learned:
         return not_measured(NOTHING, *NAMES)
     of = scored(tables)

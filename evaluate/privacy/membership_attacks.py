@@ -136,9 +136,7 @@ def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: list[str]) -> np.ndarray:
-    """The most that a row of the pool shares with each target, in nats; shape (len(targets),). `targets`: shape (n,)
-    rows. A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
-    """
+    """The most a row of the pool shares with each target, in nats: values that few known rows have count more; (n,)."""
     found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
     total = np.zeros(found.shape)
     for name, values in sorted(targets.columns.items()):
@@ -178,10 +176,7 @@ def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """Relative nearness of a table to each target over the attacker's own rows, in [-1, 2]; verbatim is above 1.
-    `synthetic`: distances to the nearest row of the table, shape (n,). `fresh`: distances to the nearest of the
-    attacker's rows, shape (n,).
-    """
+    """Relative nearness (n,) of a table to targets over the attacker's own rows, in [-1, 2]; verbatim above 1."""
     both = synthetic + fresh
     contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
     return np.where((synthetic == 0) & (fresh > 0), 1.0 + fresh / (1.0 + fresh), contrast)
@@ -257,9 +252,7 @@ def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Log-ratios of how often a target's cells of two to four columns occur in the synthetic table and in the
-    attacker's sample, summed over random sets of columns.
-    """
+    """Log-ratios of a target's cells of two to four columns in both tables, summed over random sets of columns."""
     # DEVIATES: any sets of columns, not those that a known generator counts.
     space = space_of(tables)
     pools = [space.synthetic.take(tables.order("synthetic")[:MAX_COUNTED]), space.fresh, targets.rows]
@@ -278,9 +271,7 @@ def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def cells_of(pools: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Cells of one column in each pool, fewer than `MAX_CELLS`: equal parts of the ranks, or the commonest categories
-    of the first pool, all others being one.
-    """
+    """Cells of one column in each pool: equal parts of ranks, or the commonest categories of the first, others one."""
     if pools[0].dtype.kind != "i":
         return [
             np.where(values == MISSING, N_PARTS, np.minimum(values * N_PARTS, N_PARTS - 1)).astype(np.int64)
@@ -306,9 +297,7 @@ FOCAL = "focal"
 
 
 def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """Scores of members and of controls by every attack, made once for the same tables; one score for each target.
-    `tables`: *Sensitive*. As `Tables.prepare` gives them.
-    """
+    """Scores of members and of controls by every attack, one for each target, made once for the same tables."""
     return tables.kept.once("membership scores", lambda: _scored(tables))
 
 
@@ -343,9 +332,7 @@ def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _evidence(targets: SpaceRows, pool: SpaceRows, candidates: np.ndarray, known: SpaceRows) -> np.ndarray:
-    """The strongest evidence that one of some rows of the pool is the target, in nats; shape (len(targets),).
-    `targets`: shape (n,) rows. `candidates`: positions in the pool, shape (n, k).
-    """
+    """The strongest evidence that one of some rows (n, k) of the pool is the target, in nats; shape (n,)."""
     total = np.zeros(candidates.shape)
     for name, values in targets.columns.items():
         other, share = pool.columns[name][candidates], share_of(values, known.columns[name])[:, None]

@@ -303,9 +303,7 @@ _MOST_CELLS, _MOST_ROWS, _MOST_ALIKE = 5_000, 20_000, 200
 
 
 def _with_whole_rows(texts: pd.Series, tables: Tables) -> np.ndarray:
-    """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often. A text
-    may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
-    """
+    """Texts that hold all values of a training row; none where they hold held-out rows about as often."""
     cells = {text: _tokens(text) for text in texts[texts.map(lambda value: isinstance(value, str))].unique()}
     cells = {text: tokens for text, tokens in islice(cells.items(), _MOST_CELLS) if len(tokens) >= _LEAST_VALUES}
     hits: list[str] = []

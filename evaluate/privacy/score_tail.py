@@ -35,9 +35,7 @@ class ScoreTail:
         return cls(threshold, float((above - threshold).sum()), len(above), len(ranked), prior_spread)
 
     def chance(self, scores: np.ndarray) -> np.ndarray:
-        """The probability of a score as high for somebody who was not copied. With k known exceedances whose sum is s,
-        the next one is above x with probability (1 + x / s)^-k.
-        """
+        """With k exceedances whose sum is s, the next one is above x with probability (1 + x / s)^-k."""
         k, total = self.k + PRIOR_SCORES, self.excess + PRIOR_SCORES * self.prior_spread
         tail = (self.k + 1) / (self.n + 1) * (1.0 + np.maximum(scores - self.threshold, 0.0) / total) ** -k
         return np.where(scores > self.threshold, np.minimum(tail, 1.0), 1.0)

@@ -69,9 +69,7 @@ class Targets:
 
 
 def measure(tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet) -> MetricResult:
-    """AUC of the shadow-model attack: the estimate `privacy.shadow.auc`. `tables`: *Sensitive*. The real rows and the
-    synthetic table that the generator made.
-    """
+    """AUC of the shadow-model attack: the estimate `privacy.shadow.auc`."""
     targets = Targets.of(tables)
     if why := too_few(targets.n_members, len(targets.records) - targets.n_members):
         return not_measured(why, AUC)
@@ -120,10 +118,7 @@ def attack(
 
 
 def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Log-likelihood ratio of each target's scores with it in over with it out; shape (n_targets,). `shadows`: scores
-    on the shadow tables, shape (n_targets, n_models, n_scores). `inside`: which targets each was fitted with, shape
-    (n_targets, n_models). `observed`: scores on the table that is attacked, shape (n_targets, n_scores).
-    """
+    """Log-likelihood ratio of each target's `observed` scores with it in over with it out; shape (n_targets,)."""
     # DEVIATES: the scores are taken as independent given the target; Carlini et al. join theirs in one Gaussian.
     logs = []
     for side in (inside, ~inside):

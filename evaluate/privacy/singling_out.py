@@ -81,9 +81,7 @@ class IndexedRows:
 
 
 def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> IndexedRows:
-    """The rows of a table by the codes of the synthetic one. `frame`: *Sensitive* where it is real; conforming to the
-    schema.
-    """
+    """The rows of a table by the codes of the synthetic one; *Sensitive* where it is real."""
     names = sorted(schema.learned)
     codes = np.stack([_codes(frame[name], synthetic[name], schema.columns[name]) for name in names])
     order = np.argsort(codes, axis=1, kind="stable")
@@ -222,9 +220,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which predicates hold of exactly one row of each block of n rows, shape (n_predicates, n_blocks), and that row's
-    position for each hit. *Sensitive*. Rows in seeded order; those after the last whole block are not used.
-    """
+    """Which predicates hold of exactly one row of each block of n rows, and that row for each hit. *Sensitive*."""
     n_blocks = rows.codes.shape[1] // n
     hits = np.zeros((len(predicates), n_blocks), dtype=bool)
     singled_out = [np.zeros(0, dtype=np.int64)]

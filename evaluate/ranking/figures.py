@@ -115,9 +115,7 @@ class ReplicatedFigures:
 
     @classmethod
     def of(cls, tables: Tables, time_limit_s: float | None = None) -> "ReplicatedFigures":
-        """The figures of a table beside its real rows; what fails or takes too long is absent, with the reason.
-        `tables`: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
-        """
+        """The figures of a table beside the same `Real` as all others; what fails is absent, with the reason."""
         found: dict[str, DependenceLost | Score] = {}
         absent: dict[str, Failure] = {}
         for name in FIGURES:

@@ -57,9 +57,7 @@ def _decided(one: PairResult, p_adjusted: float) -> PairResult:
 def places(
     names: Sequence[str], comparisons: Iterable[PairResult], keeps: Mapping[str, bool | None] | None = None
 ) -> list[Rank]:
-    """The order of tables, the best first; those that share a place stay in the order given. `keeps`: whether a table
-    keeps all rules on fidelity; `None` where that is open.
-    """
+    """The order of tables, the best first, ties as given; `keeps` all rules on fidelity: `None` where that is open."""
     better: dict[frozenset[str], set[str]] = {}
     for one in comparisons:
         if one.better is not None:

@@ -72,9 +72,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def study_of(tables: Tables, space: GroupSpace) -> ClusterStudy | str:
-    """The centers of an evaluation, or one sentence that says why there are none; made once for the same tables.
-    `tables`: *Sensitive*.
-    """
+    """The centers of an evaluation, or one sentence that says why there are none; made once for the same tables."""
     if not space.columns:
         return "no column is learned, or none with a declared domain"
     return tables.kept.once(("clusters", space), lambda: _made(tables, space))

@@ -148,9 +148,7 @@ class Points:
 
 
 def k_means(X: sparse.csr_matrix | np.ndarray, seed: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Centers of groups, shape (k, d): `N_CENTERS` of them, or as many as there are rows. `X`: *Sensitive* where the
-    rows are real. Shape (n, d). `weights`: of the rows, shape (n,); `None`: all alike.
-    """
+    """Centers (k, d) of the weighted *Sensitive* rows X (n, d): `N_CENTERS` of them, or as many as there are rows."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits

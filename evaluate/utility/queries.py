@@ -207,10 +207,7 @@ def _shares_and_means(
 
 
 def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that answer each query, by group of the half-samples, and the sum of the number that its mean is of.
-    `table`: *Sensitive* where it is real. Returns: Two arrays of shape (n_groups, n_answers). A mean counts the rows
-    where its number is not missing.
-    """
+    """Rows that answer each query, and the sum of the number that its mean is of; (n_groups, n_answers)."""
     counts, totals = [], []
     for query in queries:
         rows: Any = slice(None)

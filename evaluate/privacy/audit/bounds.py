@@ -80,9 +80,7 @@ def epsilon_of_steps(schedule: Schedule, done: SubsampledGaussianEvent, factor: 
 
 
 def epsilon_of_less(schedule: Schedule, what: str, factor: float) -> float:
-    """Epsilon of the whole schedule with less noise in one event than stated, in the others as much. Above the claim,
-    then, and either the claim is false or the list of events that it rests on.
-    """
+    """Epsilon of the schedule with less noise in one event: above the claim, it or the list of events is false."""
     factor = max(factor, LEAST_FACTOR)
     events = [_scaled(event, factor) if event.what == what else event for event in schedule.events]
     return epsilon_pld(events, schedule.delta)

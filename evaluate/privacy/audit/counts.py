@@ -81,9 +81,7 @@ class StandIn:
 
     @property
     def background(self) -> np.ndarray:
-        """Units of each code beside the canary, shape (n_codes,). The rows of no two codes are as many, with a canary
-        or without, whether all of its rows count or not.
-        """
+        """Units of each code beside the canary: rows of no two codes are as many, with it or without."""
         apart = math.ceil(self.n_brought / max(self.k - 1, 1)) + 1 if self.histories else 2 * self.n_brought
         return apart * np.arange(1, self.n_codes + 1)
 
@@ -116,9 +114,7 @@ class StandIn:
         return frame.assign(**dict.fromkeys(self.schema.texts, "a made-up text")) if self.schema.texts else frame
 
     def weights(self, exact: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, float, float] | None:
-        """The cells of a release by code, the rows of each unit that count in it, and those of each canary; `None`
-        where these cells do not keep the codes apart.
-        """
+        """Cells of a release by code, and rows of a unit and a canary in it; `None` where codes are not kept apart."""
         cells = np.flatnonzero(exact)
         if len(cells) != self.n_codes:
             return None
@@ -158,9 +154,7 @@ class LogComplete(Exception):
 
 
 class MeasurementLog(SystemNoise):
-    """The system's noise, which keeps every release with Gaussian noise, and ends a fit with the last draw or at the
-    first step: all counts are released before it.
-    """
+    """The system's noise, which keeps Gaussian releases, and ends a fit with the last draw or at the first step."""
 
     private = False
 
