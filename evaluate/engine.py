@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from types import FrameType
@@ -286,10 +286,10 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[Metr
     seeing = {name for name in numbers_of(measure) if CATALOG[name].without_holdout}
     if blind and not seeing:
         return MetricResult(failures=_failures(measure, "skipped", NO_HOLDOUT)), 0.0
-    with _attempt(measure, time_limit_s) as tried:
-        tried.found = measure_of(measure)(tables.counted_undivided if blind else tables)
-    result = _result(measure, tried.found)
-    return on_samples(measure, _without_holdout(measure, result, seeing) if blind else result, tables), tried.seconds
+    side = tables.counted_undivided if blind else tables
+    raw, seconds = attempted(measure, lambda: measure_of(measure)(side), time_limit_s)
+    result = _result(measure, raw)
+    return on_samples(measure, _without_holdout(measure, result, seeing) if blind else result, tables), seconds
 
 
 def _without_holdout(measure: str, result: MetricResult, seeing: Collection[str]) -> MetricResult:
@@ -300,56 +300,29 @@ def _without_holdout(measure: str, result: MetricResult, seeing: Collection[str]
     return MetricResult(estimates, (*failures, *unseen))
 
 
-def isolated(
-    measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
-) -> tuple[MetricResult, float]:  # fmt: skip
-    """The result of a measure, with errors turned into failures, and its wall seconds."""
-    found, seconds = attempted(measure, work, time_limit_s)
-    return _result(measure, found), seconds
-
-
-def attempted(
-    name: str, work: Callable[[], T], time_limit_s: float | None = None
-) -> tuple[T | Failure, float]:  # fmt: skip
-    """The result of some work, or the failure that its error is turned into, and its wall seconds."""
-    with _attempt(name, time_limit_s) as tried:
-        tried.found = work()
-    return tried.found, tried.seconds
-
-
-@dataclass
-class _Attempt:
-    found: Any = None
-    seconds: float = 0.0
-
-
-@contextmanager
-def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
-    """Run a block whose errors, and whose time, must not spoil anything else; see `attempted`."""
-    began, tried = time.monotonic(), _Attempt()
-    asked = (
-        "" if time_limit_s is None else f"it did not end within the time_limit_s={time_limit_s:g} that was asked for"
-    )
-    late = Failure(name, "timed out", asked)
+def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = None) -> tuple[T | Failure, float]:
+    """The result of some work, or the failure that its error or its time is turned into, and its wall seconds."""
+    began, late = time.monotonic(), False
+    result: T | Failure
     try:
         with deadline(time_limit_s):
-            yield tried
+            result = work()
+        # No alarm can be set outside the main thread: the result came, but not in the time that somebody asked for.
+        late = time_limit_s is not None and time.monotonic() - began > time_limit_s
     except OutOfTimeError:
-        tried.found = late
+        late = True
     except PlaceError:
         raise
     except UnderstudyError as error:  # by contract such a message holds no cell value
-        tried.found = Failure(name, "failed", str(error))
+        result = Failure(name, "failed", str(error))
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code == TERMINATED:
             raise
-        tried.found = Failure(
-            name, "failed", f"it ended in an internal error, {type(error).__name__}; please report it"
-        )
-    tried.seconds = time.monotonic() - began
-    # No alarm can be set outside the main thread: the result came, but not in the time that somebody asked for.
-    if time_limit_s is not None and tried.seconds > time_limit_s and not isinstance(tried.found, Failure):
-        tried.found = late
+        internal = f"it ended in an internal error, {type(error).__name__}; please report it"
+        result = Failure(name, "failed", internal)
+    if late:
+        result = Failure(name, "timed out", f"it did not end within the {time_limit_s=:g} that was asked for")
+    return result, time.monotonic() - began
 
 
 def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
