@@ -119,8 +119,8 @@ class CellFaults:
         bits, n_missing, start = dict.fromkeys(schema.kept, 0), dict.fromkeys(schema.kept, 0), 0
         for chunk in rows.chunks():
             for name in schema.kept:
-                found, array = chunk.faults.get(name), chunk.columns[name]
-                faults = np.zeros(chunk.n, dtype=np.uint16) if found is None else found
+                is_fault, array = chunk.faults.get(name), chunk.columns[name]
+                faults = np.zeros(chunk.n, dtype=np.uint16) if is_fault is None else is_fault
                 if array.null_count or faults.any():
                     missing = array.is_null().to_numpy(zero_copy_only=False) & (faults & ~BIT[Fault.MISSING] == 0)
                     n_missing[name] += int(missing.sum())

@@ -115,13 +115,13 @@ class Audit(AuditPart):
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
         """The audit that attacked some parts, or all at once."""
-        made = vars(max(parts, key=lambda part: part.bound)) | {
+        content = vars(max(parts, key=lambda part: part.bound)) | {
             "what": "",
             "distribution_free": max(part.distribution_free for part in parts),
             "strongest": min(part.strongest for part in parts),
             "parts": tuple(parts) if len(parts) > 1 else (),
         }
-        return Audit(epsilon=claim[0], delta=claim[1], confidence=confidence, **made)
+        return Audit(epsilon=claim[0], delta=claim[1], confidence=confidence, **content)
 
     @property
     def verdict(self) -> str:

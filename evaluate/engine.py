@@ -185,8 +185,8 @@ def _check_table(name: str, table: Any) -> None:
 def _is_by_name(tables: Any) -> bool:
     """True of a dict of tables, false of a dict of columns."""
     return isinstance(tables, Mapping) and not any(
-        isinstance(one, list | tuple) or getattr(one, "ndim", 2) == 1 or type(one).__name__ in _COLUMNS
-        for one in tables.values()
+        isinstance(table, list | tuple) or getattr(table, "ndim", 2) == 1 or type(table).__name__ in _COLUMNS
+        for table in tables.values()
     )
 
 
@@ -241,8 +241,8 @@ def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> Shift:
     if not any(name.startswith("privacy.") for name in chosen):
         return Shift(untested="no measure that rests on it was asked for")
     progress("train against holdout", None)
-    found = real.kept.once("shift", lambda: attempted("shift", lambda: shift_of(real))[0])
-    return Shift(untested=found.message) if isinstance(found, Failure) else found
+    shift = real.kept.once("shift", lambda: attempted("shift", lambda: shift_of(real))[0])
+    return Shift(untested=shift.message) if isinstance(shift, Failure) else shift
 
 
 def measure_candidate(
@@ -262,15 +262,15 @@ def measure_candidate(
         progress(f"measure {name}: {measure}", index / len(chosen))
         runs[measure] = _run(measure, tables, time_limit_s)
     progress(f"measure {name}", 1.0)
-    found = [result for result, _ in runs.values()]
+    results = [result for result, _ in runs.values()]
     skipped = [_failures(m, "skipped", UNASKED) for m in MODULES if m not in runs]
     figures: dict[str, Any] = {}
-    for key, figure in (item for one in found for item in one.figures.items()):
+    for key, figure in (item for outcome in results for item in outcome.figures.items()):
         figures.setdefault(key, figure)  # ours come first
     return Candidate(
         name=name,
-        estimates=(*unjudged(tables), *(estimate for one in found for estimate in one.estimates)),
-        failures=tuple(f for failures in (*(one.failures for one in found), *skipped) for f in failures),
+        estimates=(*unjudged(tables), *(estimate for outcome in results for estimate in outcome.estimates)),
+        failures=tuple(f for failures in (*(outcome.failures for outcome in results), *skipped) for f in failures),
         figures=figures,
         statement=statement,
         generator=generator,
@@ -294,9 +294,9 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[Metr
 
 def _without_holdout(measure: str, result: MetricResult, seeing: Collection[str]) -> MetricResult:
     """The numbers of a measure that compare with no held-out row; the others are not measured."""
-    estimates = tuple(replace(one, reference=None) for one in result.estimates if one.measure in seeing)
-    failures = tuple(one for one in result.failures if one.measure in seeing)
-    unseen = (one for one in _failures(measure, "skipped", NO_HOLDOUT) if one.measure not in {measure, *seeing})
+    estimates = tuple(replace(each, reference=None) for each in result.estimates if each.measure in seeing)
+    failures = tuple(each for each in result.failures if each.measure in seeing)
+    unseen = (each for each in _failures(measure, "skipped", NO_HOLDOUT) if each.measure not in {measure, *seeing})
     return MetricResult(estimates, (*failures, *unseen))
 
 
@@ -325,37 +325,37 @@ def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = Non
     return result, time.monotonic() - began
 
 
-def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
+def _result(measure: str, result: MetricResult | Failure) -> MetricResult:
     """The result of a measure; failures stand for each number. What the reader of evaluations refuses, is refused."""
-    if isinstance(found, MetricResult):
-        fault = _fault(measure, found)
+    if isinstance(result, MetricResult):
+        fault = _fault(measure, result)
         if not fault:
-            return found
-        found = Failure(measure, "failed", fault)
-    elif not isinstance(found, Failure):
-        found = Failure(measure, "failed", "it gave no result")
-    return MetricResult(failures=_failures(measure, found.reason, found.message))
+            return result
+        result = Failure(measure, "failed", fault)
+    elif not isinstance(result, Failure):
+        result = Failure(measure, "failed", "it gave no result")
+    return MetricResult(failures=_failures(measure, result.reason, result.message))
 
 
-def _fault(measure: str, found: MetricResult) -> str:
+def _fault(measure: str, result: MetricResult) -> str:
     """The fault of a result that no evaluation may hold; empty for none. Another package answers for none of ours."""
     seen = set()
-    for one in found.estimates:
-        name, known = str(one.measure), CATALOG.get(str(one.measure))
+    for estimate in result.estimates:
+        name, known = str(estimate.measure), CATALOG.get(str(estimate.measure))
         if known is not None and known.by != measure:
             return f"it gave {name!r}, which is a number of another measure"
-        if known is not None and known.direction != one.direction:
+        if known is not None and known.direction != estimate.direction:
             return f"it gave {name!r} with another direction than it declares"
-        if (name, one.subject) in seen:
+        if (name, estimate.subject) in seen:
             return f"it gave {name!r} twice"
-        seen.add((name, one.subject))
+        seen.add((name, estimate.subject))
     if is_ours(measure):
         return ""
-    for failure in found.failures:
+    for failure in result.failures:
         known = CATALOG.get(str(failure.measure))
         if failure.measure != measure and (known is None or known.by != measure):
             return f"it gave a failure of {str(failure.measure)!r}, which is not its own"
-    taken = [name for name in found.figures if name in OURS]
+    taken = [name for name in result.figures if name in OURS]
     return f"it gave the figure {taken[0]!r}, which is one of ours" if taken else ""
 
 

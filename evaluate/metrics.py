@@ -253,8 +253,8 @@ def _gateable() -> Mapping[str, Direction]:
 
 def forget() -> None:
     """Look for installed packages anew."""
-    for one in (_modules, _catalog, _gateable):
-        one.cache_clear()
+    for cached in (_modules, _catalog, _gateable):
+        cached.cache_clear()
 
 
 MODULES: Mapping[str, str] = Late(_modules)  # The module of each measure of every evaluation, by the measure's name
@@ -275,14 +275,14 @@ def needs_holdout(measure: str) -> bool:
 def measure_of(name: str) -> Callable[[Any], Any]:
     """The function that measures, of a name in `MODULES`."""
     try:
-        found: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
+        measure: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
     except (Exception, SystemExit) as error:
         if name in _of_every_evaluation():
             raise
         raise EvaluationError(
             f"measure={name!r} of another package cannot be imported ({type(error).__name__}); mend that package"
         ) from None
-    return found
+    return measure
 
 
 def numbers_of(measure: str) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ def _of_column(groups: Groups, study: Study) -> MetricResult:
         note = f"TRTR - TSTR in the group that loses most, of {len(gaps)}; the interval is for all of them together"
         marks = {name: max(getattr(gap, name) for gap in gaps) for name in ("reference", "floor")}
         failures, worst = [], [replace(max(gaps, key=lambda gap: gap.value), **marks, note=note)]
-    whole, (low, high) = _compared(study, lambda *of: parity(study, list(members.values()), *of), 1.0)
+    whole, (low, high) = _compared(study, lambda *table: parity(study, list(members.values()), *table), 1.0)
     added = Estimate(
         PARITY, whole["tstr"] - whole["trtr"], len(codes), "none", subject=subject, low=low, high=high,
         reference=whole["fresh"] - whole["matched"], floor=whole["floor"] - whole["trtr"],
@@ -114,7 +114,7 @@ def _compared(
     study: Study, figure: Figure, sign: float, n_comparisons: int = 1
 ) -> tuple[dict[str, float], tuple[float, float]]:
     """A figure of models trained on each side, and the interval of what synthetic rows add to it, or take, by sign."""
-    drawn, halves = ([of(FORM, side, figure) for side in COMPARED] for of in (study.drawn, study.split))
+    drawn, halves = ([score(FORM, side, figure) for side in COMPARED] for score in (study.drawn, study.split))
     whole = {side: float(figure(study.models[FORM][side].predictions, study.blocks[0])[0]) for side in SIDES}
     ends = interval(sign * (drawn[0] - drawn[1]), sign * (halves[0] - halves[1]), n_comparisons=n_comparisons)
     return whole, ends

@@ -12,7 +12,7 @@ LEAST_VARIANCE = 1e-12  # Share of a column's variance below which it counts as 
 
 def standardized(positions: np.ndarray) -> np.ndarray:
     """Columns of mean 0 and variance 1, constant ones exactly 0; NaN where missing; shape as given, (n, d)."""
-    made = np.full(positions.shape, np.nan)
+    scaled = np.full(positions.shape, np.nan)
     for index, column in enumerate(positions.T):
         present = np.flatnonzero(~np.isnan(column))
         if len(present) == 0:
@@ -21,8 +21,8 @@ def standardized(positions: np.ndarray) -> np.ndarray:
         values = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
         values = values - values.mean()
         deviation = float(values.std())
-        made[present, index] = values / deviation if deviation > 0 else 0.0
-    return made
+        scaled[present, index] = values / deviation if deviation > 0 else 0.0
+    return scaled
 
 
 def pearson(products: np.ndarray) -> np.ndarray:
@@ -69,13 +69,13 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
 
 def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
     """Counts, sums and squares of each number by group and code, where present; shape (d, 3, n_groups, size)."""
-    found = np.empty((numbers.shape[1], 3, n_groups, size))
-    for of, number in zip(found, numbers.T, strict=True):
+    result = np.empty((numbers.shape[1], 3, n_groups, size))
+    for block, number in zip(result, numbers.T, strict=True):
         rows = np.flatnonzero(~np.isnan(number))
         cells, values = groups[rows] * np.int64(size) + codes[rows], number[rows]
         for power in range(3):
-            of[power] = np.bincount(cells, values**power, n_groups * size).reshape(n_groups, size)
-    return found
+            block[power] = np.bincount(cells, values**power, n_groups * size).reshape(n_groups, size)
+    return result
 
 
 def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:

@@ -54,19 +54,19 @@ def coded(
         is_category = column.is_categorical
         if column.is_ordered:
             known, is_category = pd.Index(column.categories, dtype=object), False
-            found = [_cut(np.concatenate([_ranks(side[name], known) for side in sides]))]
+            made_features = [_cut(np.concatenate([_ranks(side[name], known) for side in sides]))]
         elif is_category:
-            found = [_levels(pd.concat([side[name].astype(object) for side in sides], ignore_index=True))]
+            made_features = [_levels(pd.concat([side[name].astype(object) for side in sides], ignore_index=True))]
         else:
             lines[name] = np.concatenate([column.positions(side[name]) for side in sides])
-            found = _of_line(lines[name], column)
-        found = [codes for codes in found if (codes != codes[0]).any()]
-        features += found
-        categories += [is_category] * len(found)
-    found = [_cut(values) for values in (*_between(lines, schema, len(sides[0])), *further)]
-    found = [codes for codes in found if (codes != codes[0]).any()]
-    features += found
-    categories += [False] * len(found)
+            made_features = _of_line(lines[name], column)
+        made_features = [codes for codes in made_features if (codes != codes[0]).any()]
+        features += made_features
+        categories += [is_category] * len(made_features)
+    made_features = [_cut(values) for values in (*_between(lines, schema, len(sides[0])), *further)]
+    made_features = [codes for codes in made_features if (codes != codes[0]).any()]
+    features += made_features
+    categories += [False] * len(made_features)
     n_rows = sum(len(side) for side in sides)
     stacked = np.column_stack(features) if features else np.zeros((n_rows, 0), dtype=np.uint8)
     ends = np.cumsum([len(side) for side in sides])[:-1]
@@ -91,9 +91,9 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     """Codes of each number or time: its place, and its digits unless its place tells them; shape (len(values),)."""
     if not column.is_time:
         values = _as_written(values)
-    place = _cut(values)
+    rank = _cut(values)
     if len(np.unique(values[~np.isnan(values)])) <= N_EDGES:
-        return [place]
+        return [rank]
     if column.is_date:
         further = [values % 7]
     elif column.is_time:
@@ -101,7 +101,7 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     else:
         size = np.abs(values)
         further = [_resolution(values), np.round(size % 1.0, MAX_DIGITS), np.floor(size) % 100.0]
-    return [place, *(codes for codes in map(_cut, further) if not np.array_equal(codes, place))]
+    return [rank, *(codes for codes in map(_cut, further) if not np.array_equal(codes, rank))]
 
 
 def _between(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
@@ -217,14 +217,14 @@ def skill(
     # DEVIATES: the area under the curve, not accuracy, which throws away by how much rows are told apart; and every row
     # is scored in its turn, where Lopez-Paz and Oquab score one half.
     codes = np.concatenate([held_out[0], table[0]])
-    of = np.concatenate([folds(held_out[1]), folds(table[1])])
+    fold_of = np.concatenate([folds(held_out[1]), folds(table[1])])
     labels = np.repeat([0, 1], [len(held_out[0]), len(table[0])])
     centered, aucs = np.zeros(len(labels)), np.empty(n_folds)
     for fold in range(n_folds):
-        inside = of == fold
-        found = scores((codes[~inside], labels[~inside]), codes[inside], categories)
+        inside = fold_of == fold
+        predicted = scores((codes[~inside], labels[~inside]), codes[inside], categories)
         positive = labels[inside] == 1
-        wins, losses = placements(found[positive], found[~positive])
+        wins, losses = placements(predicted[positive], predicted[~positive])
         aucs[fold] = wins.mean()
         centered[inside & (labels == 1)] = wins - aucs[fold]
         centered[inside & (labels == 0)] = losses - aucs[fold]

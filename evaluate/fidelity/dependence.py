@@ -91,10 +91,10 @@ class Squares:
         between = ~np.eye(_N_HALVES, dtype=bool)
         return np.asarray(2 * np.mean(self.noise[:, between] ** 2, axis=1))
 
-    def share(self, of: int) -> float:
+    def share(self, side: int) -> float:
         """The place of one table between a fresh sample (0) and shuffled columns (1)."""
         lost = self.beyond_noise
-        return float(lost[of] / lost[-1])
+        return float(lost[side] / lost[-1])
 
     def interval(self, n_comparisons: int = 1) -> tuple[float, float]:
         """Of the share of synthetic rows, to first order, by half-samples. The square of a half-sample's difference
@@ -119,34 +119,34 @@ def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
     if samples.n_groups != N_GROUPS:
         return [Failure(name, "skipped", "there are too few rows for an interval") for name in (SHARE, WORST)]
     pairs = list(itertools.combinations(range(d), 2))
-    found = {}
+    squares = {}
     for (a, b), counts in zip(pairs, coded.each(pairs), strict=True):
         kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
-        found[a, b] = Squares.of_counts(counts, *kinds)
-    ratio, total = samples.train.n_rows / samples.n, Squares.total(found.values())
+        squares[a, b] = Squares.of_counts(counts, *kinds)
+    ratio, total = samples.train.n_rows / samples.n, Squares.total(squares.values())
     why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
     overall: Estimate | Failure = Failure(SHARE, "skipped", why)
     if total.tells(ratio):
         marks = total.share(FRESH), total.share(SHUFFLED)
         overall = Estimate(SHARE, total.share(SYNTHETIC), samples.n, "lower", (), *total.interval(), *marks, _MEANING)
-    return [overall, _worst(found, coded, ratio)]
+    return [overall, _worst(squares, coded, ratio)]
 
 
-def _worst(found: Mapping[tuple[int, int], Squares], coded: EncodedSamples, ratio: float) -> Estimate | Failure:
+def _worst(squares_of: Mapping[tuple[int, int], Squares], coded: EncodedSamples, ratio: float) -> Estimate | Failure:
     d = len(coded.columns)
     by_column = {
-        name: Squares.total(part for pair, part in found.items() if column in pair)
+        name: Squares.total(part for pair, part in squares_of.items() if column in pair)
         for column, name in enumerate(coded.columns)
     }
-    telling = {name: one for name, one in by_column.items() if one.tells(ratio, d)}
+    telling = {name: squares for name, squares in by_column.items() if squares.tells(ratio, d)}
     if not telling:
         why = "no column's relations are strong enough to be told from none: few rows, or columns hardly tied"
         return Failure(WORST, "skipped", why)
     n = len(telling)
-    low, high = np.array([one.interval(n) for one in telling.values()]).max(axis=0).tolist()
+    low, high = np.array([squares.interval(n) for squares in telling.values()]).max(axis=0).tolist()
     name = max(telling, key=lambda name: telling[name].share(SYNTHETIC))
     note = f"The worst is {name!r}." + (f" Of {n} of {d} columns; the relations of the others are weak." * (n < d))
-    fresh, shuffled = (max(one.share(of) for one in telling.values()) for of in (FRESH, SHUFFLED))
+    fresh, shuffled = (max(squares.share(side) for squares in telling.values()) for side in (FRESH, SHUFFLED))
     value = telling[name].share(SYNTHETIC)
     return Estimate(WORST, value, coded.samples.n, "lower", (), low, high, fresh, shuffled, note)
 

@@ -106,7 +106,7 @@ class EncodedSamples:
         """Total variation (3, n, d, d), a column alone on the diagonal, and associations (4, n, d, d), NaN on it."""
         d, n_replicates = range(len(self.columns)), len(replicate_groups(self.samples.n_groups))
         tvd = np.zeros((3, n_replicates, len(d), len(d)))
-        found = np.full((4, *tvd.shape[1:]), np.nan)
+        coefficients = np.full((4, *tvd.shape[1:]), np.nan)
         cliques = list(itertools.chain(((a,) for a in d), itertools.combinations(d, 2)))
         for clique, counts in zip(cliques, self.each(cliques), strict=True):
             a, b = clique[0], clique[-1]
@@ -114,18 +114,18 @@ class EncodedSamples:
             if a != b and self.kind(a, b) == "cramers_v":
                 shape = (-1, self.sizes[a], self.sizes[b])
                 values = [associations.cramers_v(replicated(table).reshape(shape)) for table in counts]
-                found[:, :, a, b] = found[:, :, b, a] = values
+                coefficients[:, :, a, b] = coefficients[:, :, b, a] = values
         numeric, categorical = np.flatnonzero(self.is_number), np.flatnonzero(~self.is_number)
-        for of, rows in zip(found, self.rows if len(numeric) else (), strict=False):
+        for block, rows in zip(coefficients, self.rows if len(numeric) else (), strict=False):
             numbers, groups, n_groups = rows.rows.numbers, rows.rows.groups, self.samples.n_groups
             correlations = associations.pearson(associations.pair_moments(numbers, groups, n_groups))
             correlations[:, np.arange(len(numeric)), np.arange(len(numeric))] = np.nan
-            of[:, numeric[:, None], numeric[None, :]] = correlations
+            block[:, numeric[:, None], numeric[None, :]] = correlations
             for x in categorical:
                 moments = associations.moments(rows.codes[:, x], self.sizes[x], numbers, groups, n_groups)
                 for y, of_number in zip(numeric, moments, strict=True):
-                    of[:, x, y] = of[:, y, x] = associations.correlation_ratio(*of_number)
-        return tvd, found
+                    block[:, x, y] = block[:, y, x] = associations.correlation_ratio(*of_number)
+        return tvd, coefficients
 
 
 def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:

@@ -55,9 +55,9 @@ class Distance:
 def worst(measure: str, replicates: np.ndarray, n: int, names: list[tuple[str, ...]]) -> Estimate:
     """The largest excess of many distances, (n_distances, 3, n) replicates; its interval allows for the choice."""
     beyond = replicates - replicates[:, FRESH : FRESH + 1]
-    place = int(np.argmax(beyond[:, SYNTHETIC, 0]))
-    chosen = beyond[place]
-    called = " and ".join(map(repr, names[place]))
+    position = int(np.argmax(beyond[:, SYNTHETIC, 0]))
+    chosen = beyond[position]
+    called = " and ".join(map(repr, names[position]))
     plain = described(measure, chosen, n, bounds=(-1.0, 1.0), note=f"The worst is {called}.")
     if plain.low is None:
         return plain

@@ -64,13 +64,13 @@ def _chosen(rows: pd.DataFrame, order: np.ndarray, schema: Schema) -> np.ndarray
     histories, codes = histories_of(rows, schema), entity_codes(rows, schema)
     drawn = pd.unique(codes[order])
     owners = codes[histories.rows]
-    found: list[int] = []
+    chosen: list[int] = []
     for entity in drawn[:N_ROWS]:
         history = histories.rows[owners == entity].tolist()
-        if found and len(found) + len(history) > N_ROWS:
+        if chosen and len(chosen) + len(history) > N_ROWS:
             break
-        found += history[:N_ROWS]
-    return np.array(found, dtype=np.int64)
+        chosen += history[:N_ROWS]
+    return np.array(chosen, dtype=np.int64)
 
 
 def _cells(rows: pd.DataFrame, name: str, schema: Schema) -> list[str | None]:
@@ -88,7 +88,7 @@ def _map(tables: Tables) -> dict[str, Any] | None:
     at = {"real": tables.order("train"), "synthetic": tables.order("synthetic")[:N_POINTS]}
     fit = PCA(2, svd_solver="covariance_eigh").fit(space.train.points[at["real"][:N_FIT]])
     real, synthetic = space.train.take(at["real"][:N_POINTS]), space.synthetic.take(at["synthetic"])
-    found: dict[str, Any] = {
+    figure: dict[str, Any] = {
         "variance": np.nan_to_num(fit.explained_variance_ratio_).tolist(),
         "real": fit.transform(real.points).round(3).tolist(),
         "synthetic": fit.transform(synthetic.points).round(3).tolist(),
@@ -96,6 +96,6 @@ def _map(tables: Tables) -> dict[str, Any] | None:
     if tables.held_out:
         fresh = nearest(space.fresh.take(tables.drawn(tables.fresh)[:N_POINTS]), space.train)[:, 0]
         limit = np.quantile(fresh, NEAR, method="lower")
-        found["near"] = np.flatnonzero(nearest(synthetic, space.train)[:, 0] <= limit).tolist()
-        found["near_holdout"] = float((fresh <= limit).mean())
-    return found
+        figure["near"] = np.flatnonzero(nearest(synthetic, space.train)[:, 0] <= limit).tolist()
+        figure["near_holdout"] = float((fresh <= limit).mean())
+    return figure

@@ -107,8 +107,8 @@ class SeededTable:
         if column.is_categorical:
             n_cells = len(column.levels) + 2
             return Attribute(name, column, None, np.arange(n_cells), np.ones(n_cells)).cells(cells)
-        found: np.ndarray = column.positions(cells)
-        return found
+        positions: np.ndarray = column.positions(cells)
+        return positions
 
 
 def moved(table: SeededTable, offsets: Mapping[str, int]) -> SeededTable:
@@ -151,10 +151,10 @@ class SampledRows:
     @cached_property
     def numbers(self) -> np.ndarray:
         """Numbers and times, standardized, NaN where missing; shape (n_rows, d_numbers)."""
-        made = np.empty((self.n_rows, len(self.table.numbers)), order="F")
+        values = np.empty((self.n_rows, len(self.table.numbers)), order="F")
         for index, name in enumerate(self.table.numbers):
-            made[:, index] = self._read(name)
-        return associations.standardized(made)
+            values[:, index] = self._read(name)
+        return associations.standardized(values)
 
     def lines(self) -> Mapping[str, OrderedValues]:
         """Values of numbers and times by group."""

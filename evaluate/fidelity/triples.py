@@ -61,6 +61,6 @@ def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:
 def _figure(names: list[tuple[str, ...]], tvd: np.ndarray, order: np.ndarray, share: float) -> dict[str, Any]:
     rows = []
     for i in order:
-        value, reference, floor = (float(tvd[i, of, 0]) for of in (SYNTHETIC, FRESH, SHUFFLED))
+        value, reference, floor = (float(tvd[i, side, 0]) for side in (SYNTHETIC, FRESH, SHUFFLED))
         rows.append({"columns": list(names[i]), "tvd": value, "reference": reference, "floor": floor})
     return {"worst": rows, "n_triples": len(names), "share": share}

@@ -60,7 +60,7 @@ def measure(coded: EncodedSamples, target: str | None) -> Estimate | Failure:
         words += [f"{name!r} where {level.words}" for name in coded.columns]
         shares += [*of_columns]
         lost += [*lost_by_column]
-    ends = [[jackknife(float(of[0]), of[1:], n_comparisons=len(shares)) for of in pair] for pair in shares]
+    ends = [[jackknife(float(share[0]), share[1:], n_comparisons=len(shares)) for share in pair] for pair in shares]
     telling = [i for i, (_, (low, high)) in enumerate(ends) if 0 < high - low <= 2 * TELLING]
     if not telling:
         why = "in no group of rows are columns tied strongly enough to be told from a fresh real sample"
@@ -75,7 +75,7 @@ def measure(coded: EncodedSamples, target: str | None) -> Estimate | Failure:
 
 def _levels(coded: EncodedSamples, target: str | None) -> list[Level]:
     """Those of the target first, then the largest ones."""
-    found = []
+    levels = []
     for column, (name, attribute) in enumerate(zip(coded.columns, coded.rows[0].attributes, strict=True)):
         is_coarse = coded.is_number[column] and len(coded.samples.train.counted()[name][0]) <= COARSE
         if coded.is_number[column] and name != target and not is_coarse:
@@ -89,10 +89,10 @@ def _levels(coded: EncodedSamples, target: str | None) -> list[Level]:
             if LEAST_SHARE <= share <= 1 - LEAST_SHARE:
                 labels = attribute.labels()[low:high]
                 words = f"{name!r} is {labels[0]!r}" + (f" to {labels[-1]!r}" if len(labels) > 1 else "")
-                found.append((name != target, -share, Level(column, range(low, high), words)))
+                levels.append((name != target, -share, Level(column, range(low, high), words)))
     return [
         level
-        for *_, level in sorted(found, key=lambda each: each[:2])[
+        for *_, level in sorted(levels, key=lambda each: each[:2])[
             : max(MAX_LEVELS * WIDE // max(len(coded.columns), WIDE), 6)
         ]
     ]
@@ -151,17 +151,17 @@ class Flags:
         part of them; shape (17, 3, k).
         """
         ties = [_Ties.of(rows, level) for rows in self.rows]
-        found, squares = np.empty((N_GROUPS + 1, 3, len(self.owner))), np.zeros((3, len(self.owner)))
+        result, squares = np.empty((N_GROUPS + 1, 3, len(self.owner))), np.zeros((3, len(self.owner)))
         means = [np.zeros(1)] * 3
         for replicate, left_out in enumerate((None, *range(N_GROUPS))):
-            train, *others = tables = [of.without(left_out) * self.roots for of in ties]
-            found[replicate] = [_row_squares(of) for of in (*(other - train for other in others), train)]
+            train, *others = tables = [tie.without(left_out) * self.roots for tie in ties]
+            result[replicate] = [_row_squares(tie) for tie in (*(other - train for other in others), train)]
             if left_out is not None:
-                squares = squares + np.array([_row_squares(of) for of in tables])
-                means = [mean + of / N_GROUPS for mean, of in zip(means, tables, strict=True)]
+                squares = squares + np.array([_row_squares(tie) for tie in tables])
+                means = [mean + tie / N_GROUPS for mean, tie in zip(means, tables, strict=True)]
         # What chance adds, by the jackknife: the mean square of each table around the mean of its replicates.
         noise = (N_GROUPS - 1) * (squares / N_GROUPS - np.array([_row_squares(mean) for mean in means]))
-        return np.asarray(found - np.array([noise[1] + noise[0], noise[2] + noise[0], noise[0]]))
+        return np.asarray(result - np.array([noise[1] + noise[0], noise[2] + noise[0], noise[0]]))
 
 
 def _row_squares(matrix: np.ndarray) -> np.ndarray:

@@ -111,8 +111,8 @@ def _source(counted: Counted, estimate: Estimate, n_needed: int, real: RealFacts
 
 def sampled(estimate: Estimate | None) -> str:
     """On which samples a number was measured, as a sentence; empty where on all rows, or where there is no number."""
-    _, found, said = ("", "", "") if estimate is None else estimate.note.partition(SAMPLED)
-    return f"Measured {found}{said.rstrip('.')}." if found else ""
+    _, mark, note = ("", "", "") if estimate is None else estimate.note.partition(SAMPLED)
+    return f"Measured {mark}{note.rstrip('.')}." if mark else ""
 
 
 def bounded(measure: str) -> bool:

@@ -70,8 +70,8 @@ def _space(tables: Tables) -> Space:
     for name in sorted(schema.learned):
         scale = Scale.of(pd.concat([frame[name] for frame in real], ignore_index=True), schema.columns[name])
         values = [scale.apply(frame[name]) for frame in frames]
-        for found, block, part, points in zip(columns, blocks, values, _varying(scale, values), strict=True):
-            found[name] = part
+        for column, block, part, points in zip(columns, blocks, values, _varying(scale, values), strict=True):
+            column[name] = part
             block.append(points)
     stacked = [np.hstack([np.zeros((len(k), 0), np.float32), *part]) for k, part in zip(keys, blocks, strict=True)]
     return Space(*(SpaceRows(*parts) for parts in zip(keys, stacked, columns, strict=True)))

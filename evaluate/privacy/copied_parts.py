@@ -73,7 +73,7 @@ def _values(exact: Exact) -> Estimate:
     if not each:
         return _nobody(VALUES, "no number or time has a value that one person alone has", real.n_people(n))
     comparisons = len(each) + 1
-    ends = {f"column {name!r}": found.copied(comparisons) for name, found in each.items()}
+    ends = {f"column {name!r}": coincidences.copied(comparisons) for name, coincidences in each.items()}
     ends["all columns on average"] = _on_average(hits, could, real, len(each), comparisons)
     worst, people = _worst(ends)
     note = f"share of people whose own value, to the last digit, stands in the table beyond chance; {worst}"
@@ -91,7 +91,7 @@ def _on_average(hits: np.ndarray, could: np.ndarray, real: RealCodes, n_columns:
     in_train = np.zeros(len(hits), dtype=bool)
     in_train[real.units[real.in_train]] = True
     alike = float((hits**2).sum() / hits.sum()) if hits.any() else 1.0  # as a design effect
-    sums = (float(of[side].sum()) / alike for of in (hits, could) for side in (in_train, ~in_train))
+    sums = (float(units[side].sum()) / alike for units in (hits, could) for side in (in_train, ~in_train))
     value, low, high = (end * alike / n_columns for end in Coincidences(*sums).copied(n_comparisons))
     return value, low, high
 
@@ -163,7 +163,7 @@ def _of_all(n: int, people: Rate) -> Rate:
 
 def _surprises(targets: TargetNeighborhoods) -> np.ndarray:
     """A weight for each target by how much nearer a synthetic row is than a held-out one, where few others live."""
-    fresh, synthetic = (of.distances[:, 0] for of in (targets.fresh, targets.synthetic))
+    fresh, synthetic = (side.distances[:, 0] for side in (targets.fresh, targets.synthetic))
     return targets.surest(fresh**2 * np.log(np.maximum(fresh / (2 * np.maximum(synthetic, LEAST)), 1.0)))
 
 

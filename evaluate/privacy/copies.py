@@ -259,7 +259,7 @@ class _Rows:
         """Of all people (those of train first), those with the rarest rows: equal rows are judged alike."""
         rows = self.surprise >= np.quantile(self.surprise, 1 - share)
         hit, all_of_them = np.unique(units[rows & self.is_hit]), np.unique(units[rows])
-        in_train = [float((of < n_train).sum()) for of in (hit, all_of_them)]
+        in_train = [float((members < n_train).sum()) for members in (hit, all_of_them)]
         return Coincidences(in_train[0], len(hit) - in_train[0], in_train[1], len(all_of_them) - in_train[1])
 
     def weighed(self, units: np.ndarray, n_train: int) -> float:

@@ -40,9 +40,9 @@ class ColumnSplit:
     others: tuple[str, ...]
 
     @classmethod
-    def of(cls, one: Iterable[str], other: Iterable[str]) -> "ColumnSplit":
+    def of(cls, columns: Iterable[str], other: Iterable[str]) -> "ColumnSplit":
         """The same split, whichever side is named first."""
-        first, second = sorted((tuple(sorted(one)), tuple(sorted(other))), key=lambda side: (len(side), side))
+        first, second = sorted((tuple(sorted(columns)), tuple(sorted(other))), key=lambda side: (len(side), side))
         return cls(first, second)
 
 

@@ -80,7 +80,7 @@ def _targets(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
     each = ROWS_EACH
     if schema.entity is not None:
         each = min(each, *(np.bincount(entity_codes(frame, schema)).max(initial=1) for frame in sides.values()))
-    found = []
+    nearest = []
     for name, frame in sides.items():
         positions, first = _of_entities(tables.drawn(frame), frame, schema, n, each)
         rows = getattr(space, name).take(positions)
@@ -88,8 +88,8 @@ def _targets(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
         near = partial(search, rows, space.fresh, min(N_FRESH, len(space.fresh)))
         fresh = kept_search(tables, (name, "fresh", n), near)
         codes = getattr(exact, name)[:, positions]
-        found.append(TargetNeighborhoods(positions, rows, codes, synthetic, fresh, first))
-    return found[0], found[1]
+        nearest.append(TargetNeighborhoods(positions, rows, codes, synthetic, fresh, first))
+    return nearest[0], nearest[1]
 
 
 def affordable_targets(n_targets: int, n_synthetic: int) -> int:
@@ -137,11 +137,11 @@ def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: list[str]) -> np.ndarray:
     """The most a row of the pool shares with each target, in nats: values that few known rows have count more; (n,)."""
-    found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
-    total = np.zeros(found.shape)
+    shared = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
+    total = np.zeros(shared.shape)
     for name, values in sorted(targets.columns.items()):
         telling = -np.log(share_of(values, known.columns[name]))
-        total += np.where(values[:, None] == pool.columns[name][found], telling[:, None], 0.0)
+        total += np.where(values[:, None] == pool.columns[name][shared], telling[:, None], 0.0)
     return np.asarray(total.max(axis=1))
 
 
@@ -265,7 +265,10 @@ def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
             keys = [key * MAX_CELLS + cells for key, cells in zip(keys, parts[i], strict=True)]
         codes, distinct = pd.factorize(np.concatenate(keys))
         synthetic, fresh, own = np.split(codes, np.cumsum([len(key) for key in keys])[:-1])
-        counts = [np.bincount(of, minlength=len(distinct)) / len(of) * len(fresh) + 0.5 for of in (synthetic, fresh)]
+        counts = [
+            np.bincount(cells_in, minlength=len(distinct)) / len(cells_in) * len(fresh) + 0.5
+            for cells_in in (synthetic, fresh)
+        ]
         total += np.log(counts[0] / counts[1])[own]
     return total
 
@@ -306,7 +309,8 @@ def _scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     both, n = members.joined(controls), len(members)
     scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
     brought = {name: attack(tables, members, controls) for name, attack in extras.load("membership").items()}
-    return {name: (of[:n], of[n:]) for name, of in scores.items()} | {k: v for k, v in brought.items() if v is not None}
+    halves = {name: (score[:n], score[n:]) for name, score in scores.items()}
+    return halves | {name: both for name, both in brought.items() if both is not None}
 
 
 def _features(rows: SpaceRows) -> np.ndarray:
@@ -328,7 +332,7 @@ def _edges(column: np.ndarray) -> np.ndarray:
 
 def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
     """The bin of each number, counted from 0; shape (n, d)."""
-    return np.column_stack([np.searchsorted(of, column) for of, column in zip(edges, features.T, strict=True)])
+    return np.column_stack([np.searchsorted(cuts, column) for cuts, column in zip(edges, features.T, strict=True)])
 
 
 def _evidence(targets: SpaceRows, pool: SpaceRows, candidates: np.ndarray, known: SpaceRows) -> np.ndarray:

@@ -253,7 +253,7 @@ def _rows(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> E
         if name not in tables.schema.learned:
             whole |= _with_whole_rows(series, tables)
     rows = np.logical_or.reduce([*flags.values(), whole])
-    share, hit = float(rows.mean()), [name for name, found in flags.items() if found.any()]
+    share, hit = float(rows.mean()), [name for name, mask in flags.items() if mask.any()]
     note = "the schema keeps no column of personal data whose values chance does not repeat"
     if counted or hit:
         named = ", ".join(hit or [repr(each.name) for each in counted])

@@ -52,7 +52,7 @@ def measure(tables: Tables) -> MetricResult:
     real = space.train.joined(space.fresh).joined(space.control)
     cells = {name: cells_of([part.columns[name] for part in (*pools, targets, real)]) for name in unknown}
     guessed, alone = (
-        _guesses(pool, targets, known, {name: of[i] for name, of in cells.items()}, tables.seed)
+        _guesses(pool, targets, known, {name: codes[i] for name, codes in cells.items()}, tables.seed)
         for i, pool in enumerate(pools)
     )
     tried, drawn = [], []
@@ -83,16 +83,16 @@ def _guesses(
     from sklearn.ensemble import RandomForestRegressor
 
     rng = np.random.default_rng([seed, 0x2C])
-    projected = sum(rng.standard_normal((int(of.max()) + 1, N_PROJECTIONS))[of] for of in cells.values())
+    projected = sum(rng.standard_normal((int(codes.max()) + 1, N_PROJECTIONS))[codes] for codes in cells.values())
     features = [np.column_stack([part.columns[name] for name in known]).astype(np.float32) for part in (pool, targets)]
     forest = RandomForestRegressor(N_TREES, max_features=-(-2 * len(known) // 3), random_state=seed % 2**32)
     leaves, of_targets = forest.fit(features[0], projected).apply(features[0]), forest.apply(features[1])
-    shares = [1 / np.bincount(of)[of] for of in leaves.T]
+    shares = [1 / np.bincount(codes)[codes] for codes in leaves.T]
     guesses = {}
-    for name, of in cells.items():
-        counts, votes = np.bincount(of), np.zeros((len(targets), int(of.max()) + 1))
+    for name, codes in cells.items():
+        counts, votes = np.bincount(codes), np.zeros((len(targets), int(codes.max()) + 1))
         for share, leaf, of_target in zip(shares, leaves.T, of_targets.T, strict=True):
-            by_leaf = sparse.csr_matrix((share / counts[of], (leaf, of)), shape=(leaves.max() + 1, len(counts)))
+            by_leaf = sparse.csr_matrix((share / counts[codes], (leaf, codes)), shape=(leaves.max() + 1, len(counts)))
             votes += by_leaf[of_target].toarray()
         guesses[name] = votes.argmax(axis=1)
     return guesses

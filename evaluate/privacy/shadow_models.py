@@ -135,7 +135,7 @@ def _scores(table: pd.DataFrame, records: pd.DataFrame, widths: Mapping[str, flo
     """Scores of a table, shape (n_targets, 2): nearness of a row, and likelihood of each target by columns."""
     frames, schema = [tables.fresh, records, table], tables.schema
     points = zip(frames, embed(frames, schema), strict=True)
-    fresh, targets, pool = (SpaceRows(content_hashes(frame, schema), place, {}) for frame, place in points)
+    fresh, targets, pool = (SpaceRows(content_hashes(frame, schema), coordinates, {}) for frame, coordinates in points)
     contrast = contrasts(nearest(targets, pool)[:, 0], nearest(targets, fresh)[:, 0])
     likely = np.log((match_counts(table, records, schema, widths) + 0.5) / (len(table) + 1)).sum(axis=1)
     return np.column_stack([contrast, likely])

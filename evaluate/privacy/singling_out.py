@@ -65,7 +65,7 @@ class IndexedRows:
     ranked: np.ndarray  # codes in that order, shape (d, n)
 
     def matching(self, predicates: Predicates) -> list[np.ndarray]:
-        columns, found = range(len(self.codes)), []
+        columns, matches = range(len(self.codes)), []
         starts = np.column_stack([self.ranked[i].searchsorted(predicates.low[:, i], "left") for i in columns])
         ends = np.column_stack([self.ranked[i].searchsorted(predicates.high[:, i], "right") for i in columns])
         for start, width, low, high in zip(starts, ends - starts, predicates.low, predicates.high, strict=True):
@@ -76,8 +76,8 @@ class IndexedRows:
                     break
                 codes = self.codes[i, rows]
                 rows = rows[(codes >= low[i]) & (codes <= high[i])]
-            found.append(rows)
-        return found
+            matches.append(rows)
+        return matches
 
 
 def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> IndexedRows:
@@ -97,8 +97,8 @@ def are_numbers(schema: Schema) -> np.ndarray:
 def _codes(series: pd.Series, synthetic: pd.Series, column: Any) -> np.ndarray:
     if column.is_categorical:
         levels = pd.Index(synthetic.dropna().unique()).sort_values()
-        found = levels.get_indexer(pd.Index(series.array))
-        codes = np.where(found < 0, UNKNOWN, 2 * found + 1)
+        positions = levels.get_indexer(pd.Index(series.array))
+        codes = np.where(positions < 0, UNKNOWN, 2 * positions + 1)
         return np.where(series.isna().to_numpy(), MISSING, codes).astype(np.int32)
     values, known = (column.positions(part) for part in (series, synthetic))
     known = np.unique(known[~np.isnan(known)])
@@ -177,14 +177,14 @@ _STREAM = 0x51  # Tells this module's random numbers from those of others with t
 def alone(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int) -> Predicates:
     """Predicates on several columns that hold of exactly one synthetic row, each once."""
     nothing, n_rows = np.zeros((0, len(numbers)), dtype=np.int32), table.codes.shape[1]
-    found = Predicates(nothing, nothing)
+    predicates = Predicates(nothing, nothing)
     for batch in range(MAX_BATCHES):
         tried = multivariate(table, (np.arange(n) + batch * n) % n_rows, numbers, rng)
-        one = [len(rows) == 1 for rows in table.matching(tried)]
-        found = found.joined(tried.take(np.flatnonzero(one)))
-        if len(found) >= n:
+        is_alone = [len(rows) == 1 for rows in table.matching(tried)]
+        predicates = predicates.joined(tried.take(np.flatnonzero(is_alone)))
+        if len(predicates) >= n:
             break
-    return found.take(np.arange(min(n, len(found))))
+    return predicates.take(np.arange(min(n, len(predicates))))
 
 
 def measure(tables: Tables) -> MetricResult:

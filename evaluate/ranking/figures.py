@@ -110,13 +110,13 @@ class Score:
 
 @dataclass(frozen=True)
 class ReplicatedFigures:
-    found: Mapping[str, DependenceLost | Score]
+    measured: Mapping[str, DependenceLost | Score]
     absent: Mapping[str, Failure] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Tables, time_limit_s: float | None = None) -> "ReplicatedFigures":
         """The figures of a table beside the same `Real` as all others; what fails is absent, with the reason."""
-        found: dict[str, DependenceLost | Score] = {}
+        measured: dict[str, DependenceLost | Score] = {}
         absent: dict[str, Failure] = {}
         for name in FIGURES:
             measure = _dependence if name == SHARE else _score
@@ -124,8 +124,8 @@ class ReplicatedFigures:
             if isinstance(result, Failure):
                 absent[name] = result
             else:
-                found[name] = result
-        return cls(found, absent)
+                measured[name] = result
+        return cls(measured, absent)
 
 
 def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:

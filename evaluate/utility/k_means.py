@@ -53,20 +53,20 @@ class ScaledColumn:
 
     def apply(self, series: pd.Series) -> np.ndarray:
         """Coordinates of the values, shape (n, width), float32."""
-        found = np.zeros((len(series), self.width), dtype=np.float32)
+        points = np.zeros((len(series), self.width), dtype=np.float32)
         rows = np.arange(len(series))
         if self.column.is_categorical:
             codes = pd.Index(self.column.levels).get_indexer(pd.Index(series.astype(object)))
             codes = np.where(codes < 0, self.width - 2, codes)
-            found[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
-            return found
+            points[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
+            return points
         positions = self.column.positions(series)
         missing = np.isnan(positions)
         low, share = self._places(np.where(missing, self.column.ends[0], positions))
-        found[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
+        points[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
         upper = ~missing & (share > 0)
-        found[rows[upper], low[upper] + 1] = share[upper]
-        return found
+        points[rows[upper], low[upper] + 1] = share[upper]
+        return points
 
     def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The bin or knot at or below each position, and how far it lies on the way to the next knot."""

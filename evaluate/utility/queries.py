@@ -92,7 +92,7 @@ def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ..
     """Training, synthetic, fresh and shuffled rows."""
     numeric = [index for index, attribute in enumerate(discretizer.attributes) if attribute.edges is not None]
     scales: dict[int, tuple[float, float]] = {}
-    made = []
+    coded = []
     for sample in samples.all:
         codes = np.ascontiguousarray(discretizer.encode(sample.rows).T)
         numbers = np.zeros(codes.shape)
@@ -106,8 +106,8 @@ def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ..
             center, scale = scales[index]
             numbers[index] = np.where(known, (values - center) / scale, 0.0)
             there[index] = known
-        made.append(QueriedTable(codes, numbers, there, sample.groups))
-    return tuple(made)
+        coded.append(QueriedTable(codes, numbers, there, sample.groups))
+    return tuple(coded)
 
 
 def _scale(values: np.ndarray) -> tuple[float, float]:
@@ -148,13 +148,13 @@ def _allowed(counts: np.ndarray, *, on_line: bool, rng: np.random.Generator) -> 
     if counts[-1] > 0 and (rng.random() < 0.1 or not counts[:-1].any()):
         allowed[-1] = True
         return allowed
-    held = np.flatnonzero(counts[:-1])
+    present = np.flatnonzero(counts[:-1])
     if on_line:
-        first, last = np.sort(rng.integers(len(held), size=2))
-        allowed[held[first] : held[last] + 1] = True
+        first, last = np.sort(rng.integers(len(present), size=2))
+        allowed[present[first] : present[last] + 1] = True
         return allowed
-    n_chosen = 1 + int(rng.integers(max(1, len(held) // 2)))
-    allowed[rng.permutation(held)[:n_chosen]] = True
+    n_chosen = 1 + int(rng.integers(max(1, len(present) // 2)))
+    allowed[rng.permutation(present)[:n_chosen]] = True
     return allowed
 
 
@@ -187,11 +187,11 @@ def _errors(queries: Sequence[Query], coded: Sequence[QueriedTable], samples: Sa
     truth = _shares_and_means(sums[0], sizes[0], replicates)
     errors = []
     for table in range(1, len(coded)):
-        found = _shares_and_means(sums[table], sizes[table], replicates)
+        answered = _shares_and_means(sums[table], sizes[table], replicates)
         # Means of no row on either side are right, on one side as wrong as can be.
-        only_one = np.isnan(found[1]) != np.isnan(truth[1])
-        off_means = np.where(only_one, 1.0, np.abs(np.nan_to_num(found[1]) - np.nan_to_num(truth[1])))
-        off_counts = np.abs(found[0] - truth[0]) / np.maximum(truth[0], sanity)
+        only_one = np.isnan(answered[1]) != np.isnan(truth[1])
+        off_means = np.where(only_one, 1.0, np.abs(np.nan_to_num(answered[1]) - np.nan_to_num(truth[1])))
+        off_counts = np.abs(answered[0] - truth[0]) / np.maximum(truth[0], sanity)
         off = np.minimum(np.where(is_mean, off_means, off_counts), 1.0)
         errors.append(np.array([np.bincount(of_query, row, minlength=len(queries)) for row in off]) / n_groups)
     return np.array(errors)

@@ -49,9 +49,9 @@ def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np
 def macro_roc_auc(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The mean over classes of one class against the rest, over the classes that have weight; shape (b,)."""
     columns = [1] if scores.shape[1] == 2 else range(scores.shape[1])
-    found = np.array([roc_auc(scores[:, c], classes == c, weights) for c in columns])
-    known = ~np.isnan(found)
-    total = np.where(known, found, 0.0).sum(axis=0)
+    areas = np.array([roc_auc(scores[:, c], classes == c, weights) for c in columns])
+    known = ~np.isnan(areas)
+    total = np.where(known, areas, 0.0).sum(axis=0)
     return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 

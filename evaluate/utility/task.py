@@ -112,8 +112,8 @@ def public_values(column: Any) -> list[Any] | None:
         return None
     places = low + step * np.arange(round((high - low) / step) + 1)
     if column.is_whole:
-        return [int(place) for place in places]
-    return [round(float(place), column.decimals or 0) for place in places]
+        return [int(value) for value in places]
+    return [round(float(value), column.decimals or 0) for value in places]
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
             for n_units, epsilon in (() if status == "void" else protection.groups)
         ),
         composition=tuple(
-            Composed(of=one.of, what=one.what, releases=one.n_releases, epsilon=one.epsilon, delta=one.delta)
+            Composed(of=one.scope, what=one.what, releases=one.n_releases, epsilon=one.epsilon, delta=one.delta)
             for one in claims.all
         ),
         unit=stated.unit,
@@ -275,7 +275,7 @@ def _in_words(status: Standing, claims: Claims, protection: Protection, unit: st
     if status == "void":
         return (wording.VOID,)
     counted = claims.counted
-    seen = wording.SEEN[counted.of]
+    seen = wording.SEEN[counted.scope]
     promised = (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
     composed = tuple(one for one in (claims.reading, claims.price_of_choice) if one)
     if status == "formal":

@@ -41,7 +41,7 @@ MOST_EPSILON, GRID = 40.0, 0.05
 def allows(event: SubsampledGaussianEvent, factor: float, rates: tuple[float, float]) -> bool:
     """True where steps with so many times the noise allow both error rates at once."""
     delta, least = _curve(_scaled(event, factor)), np.exp(EPSILONS)
-    return all(bool(np.all(1 - other - least * one <= delta)) for one, other in (rates, rates[::-1]))
+    return all(bool(np.all(1 - other - least * rate <= delta)) for rate, other in (rates, rates[::-1]))
 
 
 @lru_cache(maxsize=256)
@@ -49,13 +49,13 @@ def _curve(event: SubsampledGaussianEvent) -> np.ndarray:
     """Delta of all steps at `EPSILONS`, never too small."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    one = pld.from_gaussian_mechanism(
+    step = pld.from_gaussian_mechanism(
         event.noise_multiplier,
         sampling_prob=event.sampling_rate,
         value_discretization_interval=float(np.clip(loss_deviation(event) / FINENESS, *INTERVALS)),
         use_connect_dots=True,
     )
-    return np.asarray(one.self_compose(event.count).get_delta_for_epsilon(EPSILONS.tolist()))
+    return np.asarray(step.self_compose(event.count).get_delta_for_epsilon(EPSILONS.tolist()))
 
 
 def largest_factor(event: SubsampledGaussianEvent, rates: tuple[float, float]) -> float:
@@ -92,15 +92,15 @@ def _scaled(event: Any, factor: float) -> Any:
     return replace(event, **{name: getattr(event, name) * factor})
 
 
-def gaussian_mu(one: float, other: float) -> float:
+def gaussian_mu(first: float, other: float) -> float:
     """The sensitivity over sigma that two error rates need at least of a Gaussian mechanism."""
-    return float(special.ndtri(1 - one) - special.ndtri(other))
+    return float(special.ndtri(1 - first) - special.ndtri(other))
 
 
-def free_epsilon(one: float, other: float, delta: float) -> float:
+def free_epsilon(first: float, other: float, delta: float) -> float:
     """Epsilon that two error rates need at least of any mechanism: 1 - other <= e^epsilon one + delta."""
     surplus = 1 - other - delta
-    return max(0.0, math.log(surplus / one)) if surplus > 0 else 0.0
+    return max(0.0, math.log(surplus / first)) if surplus > 0 else 0.0
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -223,8 +223,8 @@ class CountTrials:
         if not n_used:
             raise AuditError("no count that was released tells the audit's canaries apart; leave it out for this one")
         # Whole numbers tie; each way in half of the cases, whether the canary is in or not.
-        said = score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
-        self.errors = (self.errors[0] + int((said & ~present).sum()), self.errors[1] + int((~said & present).sum()))
+        is_in = score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
+        self.errors = (self.errors[0] + int((is_in & ~present).sum()), self.errors[1] + int((~is_in & present).sum()))
         self.n_each += stand_in.n_codes // 2
 
 

@@ -130,12 +130,12 @@ def audit(
     named = [event.what for event in generator.whole_plan(counted, schedule.delta)(1.0)]
     if covered.isdisjoint(named):
         raise AuditError("an audit must look at an event of the claim, and it saw none; leave it out for this one")
-    found = Audit.of_parts((schedule.epsilon, schedule.delta), parts, confidence)
+    result = Audit.of_parts((schedule.epsilon, schedule.delta), parts, confidence)
     unseen = [each for wrapper in wrappers(generator) for each in wrapper.unaudited(schema)]
     return replace(
-        found,
+        result,
         # A fault is above the claim, however slight.
-        bound=max([found.bound, *(max(c.bound, math.nextafter(found.epsilon, math.inf)) for c in checks if c.fault)]),
+        bound=max([result.bound, *(max(c.bound, math.nextafter(result.epsilon, math.inf)) for c in checks if c.fault)]),
         checks=tuple(checks),
         covered=tuple(name for name in named if name in covered),
         not_covered=(*(name for name in named if name not in covered), *unseen, *OUTSIDE),
@@ -161,10 +161,10 @@ def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> 
     if "workload" not in type(inmost).model_fields:
         return {}
     workload, focus = getattr(inmost, "workload"), getattr(inmost, "focus")  # noqa: B009
-    held = Counter(column_weights(workload, focus, schema).values()).most_common()
+    present = Counter(column_weights(workload, focus, schema).values()).most_common()
     names = stand_in.schema.modeled
-    weights = [weight for turn in (1, 2) for weight, n_columns in held if n_columns >= turn]
-    weights += [held[0][0]] * len(names)
+    weights = [weight for turn in (1, 2) for weight, n_columns in present if n_columns >= turn]
+    weights += [present[0][0]] * len(names)
     return {"workload": dict(zip(names, weights, strict=False))}
 
 
@@ -173,9 +173,9 @@ def attacked(
 ) -> AuditPart:
     wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
     never = clopper_pearson(0, n_each, level=confidence)[1]
-    one, other = wrong_in[2], wrong_out[2]
-    free = max(free_epsilon(one, other, delta), free_epsilon(other, one, delta))
-    bound, strongest = (gaussian_epsilon(gaussian_mu(*rates), delta) for rates in ((one, other), (never, never)))
+    first, other = wrong_in[2], wrong_out[2]
+    free = max(free_epsilon(first, other, delta), free_epsilon(other, first, delta))
+    bound, strongest = (gaussian_epsilon(gaussian_mu(*rates), delta) for rates in ((first, other), (never, never)))
     return AuditPart(
         what=what, bound=bound, distribution_free=free, strongest=strongest, n_trials=2 * n_each,
         false_positives=wrong_in, false_negatives=wrong_out, ran_on=ran_on,
@@ -199,8 +199,8 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
         for errors in (trials.errors, trials.errors_without_noise)
     )
     bound, strongest = (
-        epsilon_of_steps(schedule, trials.event, largest_factor(trials.event, (one[2], other[2])))
-        for one, other in (rates, best)
+        epsilon_of_steps(schedule, trials.event, largest_factor(trials.event, (rate[2], other[2])))
+        for rate, other in (rates, best)
     )
     free = best_of_run(trials.scores, trials.present, schedule.delta, confidence)
     return AuditPart(

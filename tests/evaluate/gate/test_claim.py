@@ -87,11 +87,11 @@ def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with
     provenance: dict[str, Any], others: tuple[Any, ...], counted: tuple[str, float], drawn: tuple[str, float] | None
 ) -> None:
     found = known(claims(provenance, *others))
-    assert (found.alone.of, found.alone.epsilon) == ("fit", 1.0)
-    assert (found.counted.of, found.counted.epsilon) == (counted[0], pytest.approx(counted[1]))
+    assert (found.alone.scope, found.alone.epsilon) == ("fit", 1.0)
+    assert (found.counted.scope, found.counted.epsilon) == (counted[0], pytest.approx(counted[1]))
     assert (found.drawn is None) == (drawn is None)
     if drawn is not None and found.drawn is not None:
-        assert (found.drawn.of, found.drawn.epsilon) == drawn
+        assert (found.drawn.scope, found.drawn.epsilon) == drawn
         assert ("stays inside" in found.price_of_choice) == (drawn[0] == "run")
     assert bool(found.reading) == (counted[0] != "fit")
     assert found.counted in found.all

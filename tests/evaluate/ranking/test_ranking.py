@@ -39,7 +39,7 @@ def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(
 
 
 def dependence(figures: ReplicatedFigures) -> DependenceLost:
-    found = figures.found[SHARE]
+    found = figures.measured[SHARE]
     assert isinstance(found, DependenceLost)
     return found
 
@@ -62,7 +62,7 @@ def test_being_closer_to_train_than_a_fresh_real_sample_is_no_merit(figures_of: 
 def test_a_figure_that_only_one_table_has_counts_for_it(figures_of: dict[str, ReplicatedFigures]) -> None:
     name = "utility.tstr.linear"
     failure = Failure(name, "skipped", "a table has no row with a target that occurs in real rows")
-    found = {of: figures_of["worse"].found[of] for of in FIGURES if of != name}
+    found = {each: figures_of["worse"].measured[each] for each in FIGURES if each != name}
     lacking = ReplicatedFigures(found, {name: failure})
     (one,) = [c for c in compared({"one": figures_of["one"], "lacking": lacking}) if c.figure == name]
     assert one.better == "one"
