@@ -31,7 +31,7 @@ AGREEMENT = 1e-3
 _LARGEST_DELTA = 0.1  # The delta that a fit asks for is at most this over its declared number of units
 STAND_IN = "public stand-in"  # In the description of data that an audit ran on, which says that anybody may know of it
 
-Scope = Literal["fit", "published", "tables", "sweep", "run", "sum"]
+Of = Literal["fit", "published", "tables", "sweep", "run", "sum"]
 _BOTH = "Whoever has the {} has both."
 _PICKED = "No job named it for release before anything was drawn, and whoever picks one of several has looked at all."
 
@@ -40,7 +40,7 @@ _PICKED = "No job named it for release before anything was drawn, and whoever pi
 class Claim:
     """The privacy claim of several releases of one real table together."""
 
-    scope: Scope
+    scope: Of
     epsilon: float
     delta: float
     n_releases: int = 1
@@ -141,7 +141,7 @@ def claims_of(evaluation: Evaluation, candidate: Candidate) -> Claims | None:
     private = all(each.statement.private for each in fits if each.statement is not None)
     n_disputed = sum(map(disproved, fits))
 
-    def composed(scope: Scope, claim: ComposedClaim, disputed: int = n_disputed) -> Claim:
+    def composed(scope: Of, claim: ComposedClaim, disputed: int = n_disputed) -> Claim:
         return Claim(scope, claim.epsilon, claim.delta, claim.n_fits, private, disputed)
 
     alone = Claim("fit", stated.epsilon, stated.delta, 1, stated.private, int(disproved(candidate)))
