@@ -113,16 +113,21 @@ class Squares:
         return room > 0 and _quantile(n_comparisons) * noise * (1 + size_ratio) <= TELLING * room
 
 
+def pair_squares(coded: EncodedSamples) -> dict[tuple[int, int], Squares]:
+    """The sums of squares of all pairs of columns."""
+    pairs, sizes, are_numbers = list(itertools.combinations(range(len(coded.columns)), 2)), coded.sizes, coded.is_number
+    return {
+        (a, b): Squares.of_counts(counts, (sizes[a], sizes[b]), (are_numbers[a], are_numbers[b]))
+        for (a, b), counts in zip(pairs, coded.each(pairs), strict=True)
+    }
+
+
 def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
     """The share over all pairs, and the largest of one column, whose interval holds those of all columns at once."""
-    samples, d = coded.samples, len(coded.columns)
+    samples = coded.samples
     if samples.n_groups != N_GROUPS:
         return [Failure(name, "skipped", "there are too few rows for an interval") for name in (SHARE, WORST)]
-    pairs = list(itertools.combinations(range(d), 2))
-    squares = {}
-    for (a, b), counts in zip(pairs, coded.each(pairs), strict=True):
-        kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
-        squares[a, b] = Squares.of_counts(counts, *kinds)
+    squares = pair_squares(coded)
     ratio, total = samples.train.n_rows / samples.n, Squares.total(squares.values())
     why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
     overall: Estimate | Failure = Failure(SHARE, "skipped", why)

@@ -27,6 +27,7 @@ from evaluate.neighbors.space import MISSING
 from evaluate.privacy.exact import exact_of
 from evaluate.sampling import Side, entity_codes
 from evaluate.tables import Tables
+from evaluate.utility.models import in_one_thread
 from synth import extras
 from synth.schema import Schema
 
@@ -215,7 +216,6 @@ def linkage(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """The log-odds that a classifier gives a target of being synthetic, not one of the attacker's own rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     space = space_of(tables)
     synthetic = space.synthetic.take(tables.order("synthetic")[:MAX_LEARNED])
@@ -230,9 +230,8 @@ def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
         max_iter=60, learning_rate=0.1, max_leaf_nodes=31, min_samples_leaf=5, early_stopping=False,
         random_state=tables.seed % 2**32,
     )  # fmt: skip
-    with threadpool_limits(1):  # many threads on few cores wait for each other most of the time
-        learned = model.fit(_binned(rows, edges), is_synthetic, weights)
-        return np.asarray(learned.decision_function(_binned(_features(targets.rows), edges)))
+    in_one_thread(model.fit, _binned(rows, edges), is_synthetic, weights)
+    return np.asarray(in_one_thread(model.decision_function, _binned(_features(targets.rows), edges)))
 
 
 def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:

@@ -6,7 +6,6 @@ table is measured beside the same real rows and draws, whose effect cancels in t
 being closer to train than a fresh real sample, nor worse for being farther off than shuffled columns.
 """
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.engine import attempted
-from evaluate.fidelity.dependence import SHARE, Squares
+from evaluate.fidelity.dependence import SHARE, Squares, pair_squares
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import LEVEL, N_GROUPS
@@ -137,13 +136,7 @@ def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:
         # Of a table whose rows are all of a few units, that is its own doing.
         is_real = min(table.n_units(cut.n_rows) for table, cut in sides) < N_GROUPS
         return Failure(name, "not applicable" if is_real else "skipped", "there are too few rows for an interval")
-    coded = EncodedSamples.of(tables, samples)
-    pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    sizes, are_numbers = coded.sizes, coded.is_number
-    squares = Squares.total(
-        Squares.of_counts(counts, (sizes[a], sizes[b]), (are_numbers[a], are_numbers[b]))
-        for (a, b), counts in zip(pairs, coded.each(pairs), strict=True)
-    )
+    squares = Squares.total(pair_squares(EncodedSamples.of(tables, samples)).values())
     if not squares.tells(samples.train.n_rows / samples.n):
         return Failure(name, "not applicable", "shuffled columns are not told from a fresh real sample")
     return DependenceLost(squares)

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
+from evaluate.utility.models import in_one_thread
 from evaluate.utility.scores import halves
 
 N_CENTERS = 8  # Groups that are looked for in every table
@@ -151,13 +152,12 @@ def k_means(X: sparse.csr_matrix | np.ndarray, seed: int, weights: np.ndarray | 
     """Centers (k, d) of the weighted *Sensitive* rows X (n, d): `N_CENTERS` of them, or as many as there are rows."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
 
     model = KMeans(min(N_CENTERS, X.shape[0]), n_init=N_STARTS, max_iter=N_ITERATIONS, random_state=seed)
-    with threadpool_limits(1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # Of fewer distinct rows than centers: some centers are then the same.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(model.fit(X, sample_weight=weights).cluster_centers_)
+        return np.asarray(in_one_thread(model.fit, X, None, weights).cluster_centers_)
 
 
 def squared_distances(X: sparse.csr_matrix, centers: np.ndarray) -> np.ndarray:

@@ -190,7 +190,7 @@ def booster(kind: TaskKind, categories: np.ndarray, settings: Mapping[str, Any])
     return model(categorical_features=categories, **settings)
 
 
-def in_one_thread(call: Any, *arguments: np.ndarray) -> Any:
+def in_one_thread(call: Any, *arguments: Any) -> Any:
     """A call in one thread: the same sums in the same order everywhere, and no threads that wait for each other."""
     with _threads().limit(limits=1):
         return call(*arguments)
