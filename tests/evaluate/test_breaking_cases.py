@@ -68,9 +68,9 @@ def test_fifty_fifty_against_eighty_twenty_is_seen_at_ten_thousand_rows() -> Non
     def rows(n: int, share: float, seed: int) -> pd.DataFrame:
         return pd.DataFrame({"side": np.where(np.random.default_rng(seed).random(n) < share, "a", "b")})
 
-    found = measured(rows(10_000, 0.5, 0), rows(5_000, 0.5, 1), rows(10_000, 0.8, 2)).find("columns.chi2", ("side",))
-    assert isinstance(found, Estimate) and found.low is not None and found.low > 0.2
-    assert float(found.note.split("p = ")[1].split(";")[0]) < 1e-200
+    result = measured(rows(10_000, 0.5, 0), rows(5_000, 0.5, 1), rows(10_000, 0.8, 2)).find("columns.chi2", ("side",))
+    assert isinstance(result, Estimate) and result.low is not None and result.low > 0.2
+    assert float(result.note.split("p = ")[1].split(";")[0]) < 1e-200
 
 
 def test_a_single_column_that_is_off_shows() -> None:
@@ -81,26 +81,26 @@ def test_a_single_column_that_is_off_shows() -> None:
         "gain": rows["gain"].mask(rows["gain"] == 0, rng.integers(1, 40, 1500)),
         "day": rows["day"] + pd.Timedelta(days=365),
     }
-    found = measured(*REAL, rows.assign(**spoiled))
+    result = measured(*REAL, rows.assign(**spoiled))
     honest = measured(*REAL, rows)
     for name, least in (("level", 0.5), ("a b", 0.1), ("gain", 0.8), ("day", 0.5)):
-        here, there = (one.find("columns.tvd.excess", (name,)) for one in (found, honest))
+        here, there = (each.find("columns.tvd.excess", (name,)) for each in (result, honest))
         assert isinstance(here, Estimate) and isinstance(there, Estimate)
         assert here.value > least and there.value < 0.05, name
-    valid, moved = found.find("validity.column", ("level",)), found.find("columns.wasserstein", ("day",))
+    valid, moved = result.find("validity.column", ("level",)), result.find("columns.wasserstein", ("day",))
     assert isinstance(valid, Estimate) and valid.value < 0.05
     assert isinstance(moved, Estimate) and moved.value > 1.0
 
 
 def other_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
     """The same values: numbers as text or float, dates as text, categories as such; rows and columns turned round."""
-    made = {
+    built = {
         name: column.astype("category") if column.dtype == object else column.astype(object)
         for name, column in frame.items()
     }
-    if "day" in made:
-        made |= {"day": frame["day"].dt.strftime("%Y-%m-%d"), "level": frame["level"].astype(float)}
-    return pd.DataFrame(made).sample(frac=1.0, random_state=3)[list(frame.columns[::-1])]
+    if "day" in built:
+        built |= {"day": frame["day"].dt.strftime("%Y-%m-%d"), "level": frame["level"].astype(float)}
+    return pd.DataFrame(built).sample(frac=1.0, random_state=3)[list(frame.columns[::-1])]
 
 
 @pytest.mark.parametrize("make", [population, answers])
@@ -122,10 +122,10 @@ def test_equal_samples_of_one_population_show_no_leak_at_any_size_ratio(n_seeds,
         for seed in range(n_seeds):
             candidate = measured(*(population(n, 30_000 + 3 * seed + i) for i, n in enumerate(sizes)), PRIVACY)
             broken.update(name for name in failed(candidate, "internal") if name.startswith("privacy."))
-            for one in candidate.estimates:
-                if one.detectable is not None and one.low is not None:
-                    n_drawn[one.measure] += 1
-                    above[one.measure] += one.low > one.reference
+            for each in candidate.estimates:
+                if each.detectable is not None and each.low is not None:
+                    n_drawn[each.measure] += 1
+                    above[each.measure] += each.low > each.reference
     for name, n in n_drawn.items():
         assert above[name] <= stats.binom.isf(1e-6 / len(n_drawn), n, 0.025), name
     # The policy's limits lie far above chance, or where one honest sample in a hundred is.

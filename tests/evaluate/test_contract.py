@@ -114,12 +114,12 @@ def test_nan_never_wins(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return MetricResult((Estimate("columns.tvd.excess", n=10, direction="lower", **numbers),))
 
     monkeypatch.setattr("evaluate.fidelity.columns.measure", measure)
-    found = measure_candidate("a", prepared("honest"), measures=["fidelity.columns"])
-    assert not found.estimates
-    assert "fidelity.columns" in {failure.measure for failure in found.failures}
+    result = measure_candidate("a", prepared("honest"), measures=["fidelity.columns"])
+    assert not result.estimates
+    assert "fidelity.columns" in {failure.measure for failure in result.failures}
     rule = Rule(measure="columns.tvd.excess", limit=1.0, why="because")
     policy = Policy(name="p", version=1, audience="a", rules=(rule,))
-    assert judge_candidate(found, policy).verdict == "INCONCLUSIVE"
+    assert judge_candidate(result, policy).verdict == "INCONCLUSIVE"
 
 
 ABSENT = {"skipped", "not applicable"}
@@ -138,10 +138,10 @@ def test_narrow_constant_and_missing_columns_give_numbers_or_a_reason(kind: str)
     if kind in ("missing", "constant"):
         frames = [frame.assign(age=None if kind == "missing" else 0) for frame in frames]
     tables = Tables.prepare(*frames, build_schema({"status": "declared", "columns": columns}))
-    found = measure_candidate(kind, tables)
-    told = {one.measure for one in (*found.estimates, *found.failures)}
+    result = measure_candidate(kind, tables)
+    told = {each.measure for each in (*result.estimates, *result.failures)}
     assert {CATALOG[name].by if name in CATALOG else name for name in told} >= {*MODULES}
-    assert all(failure.reason in ABSENT and failure.message for failure in found.failures)
+    assert all(failure.reason in ABSENT and failure.message for failure in result.failures)
 
 
 def test_no_number_is_declared_twice() -> None:

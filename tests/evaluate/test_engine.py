@@ -88,10 +88,10 @@ def test_a_measure_that_takes_too_long_is_stopped_and_listed(tables: Tables, bro
 
 def test_the_same_seed_gives_the_same_evaluation_and_it_survives_json() -> None:
     def run(seed: int) -> Evaluation:
-        found = engine.evaluate(
+        result = engine.evaluate(
             _rows(200, 0), _rows(90, 2), holdout=_rows(160, 1), schema=SCHEMA, measures=FIDELITY, seed=seed
         )
-        return evaluation_from(found.to_json())
+        return evaluation_from(result.to_json())
 
     first, second, third = run(0), run(0), run(1)
     assert first.candidates[0].estimates == second.candidates[0].estimates
@@ -114,8 +114,8 @@ def test_columns_that_nobody_judged_leave_open_what_any_policy_says_until_somebo
         tables[2] = tmp_path / "made.parquet"
         real, holdout, synthetic = tables
         measured = engine.evaluate(real, synthetic, holdout=holdout, schema=schema, measures=["privacy.personal"])
-        found = evaluation_from(measured.to_json())
-        judged = judge_candidate(found.candidates[0], HOUSE)
+        result = evaluation_from(measured.to_json())
+        judged = judge_candidate(result.candidates[0], HOUSE)
         assert judged.verdict == verdict
     assert judged.findings[0].reason == (
         "The file holds 2 columns that nobody judged: 'iban', 'me\ufffdmo'; 'me\ufffdmo' looks like email; take them "
@@ -124,7 +124,7 @@ def test_columns_that_nobody_judged_leave_open_what_any_policy_says_until_somebo
     waived = {"policy": "house", "version": 1, "candidate": "synthetic", "measure": UNJUDGED}
     waivers = build_waivers({"waivers": [{**waived, "owner": "A. Owner", "reason": "r", "until": "2999-12-31"}]})
     check_waivers(waivers, [HOUSE], ["synthetic"])
-    assert judge_candidate(found.candidates[0], HOUSE, waivers=waivers).verdict == "PASS"
+    assert judge_candidate(result.candidates[0], HOUSE, waivers=waivers).verdict == "PASS"
 
 
 @pytest.fixture
@@ -161,8 +161,8 @@ def test_a_deadline_stops_code_that_catches_every_exception() -> None:
 
 
 def test_an_error_or_half_a_result_that_a_library_makes_of_the_alarm_does_not_count() -> None:
-    for made in (contextlib.suppress(OutOfTimeError), pytest.raises(OutOfTimeError)):
-        with pytest.raises(OutOfTimeError), deadline(0.1), made:
+    for built in (contextlib.suppress(OutOfTimeError), pytest.raises(OutOfTimeError)):
+        with pytest.raises(OutOfTimeError), deadline(0.1), built:
             time.sleep(5.0)
 
 
@@ -196,6 +196,6 @@ def test_what_one_candidate_breaks_is_a_failure_by_its_name() -> None:
 
     assert engine.attempted("acme", lambda: 3)[0] == 3
     assert engine.attempted("acme", refused)[0] == Failure("acme", "failed", "a table must have rows")
-    found, _ = engine.attempted("acme", lambda: [0][1])
-    assert isinstance(found, Failure)
-    assert (found.measure, "IndexError" in found.message) == ("acme", True)
+    result, _ = engine.attempted("acme", lambda: [0][1])
+    assert isinstance(result, Failure)
+    assert (result.measure, "IndexError" in result.message) == ("acme", True)

@@ -66,6 +66,6 @@ def test_clopper_pearson_agrees_with_scipy(k: int, n: int) -> None:
 )
 def test_newcombe_gives_the_intervals_of_his_paper(counts: tuple[int, int, int, int], expected: object) -> None:
     k, n, l, m = counts  # noqa: E741 (k of n against l of m)
-    found = newcombe(wilson(k / n, n), wilson(l / m, m))
-    assert found[0] == pytest.approx(k / n - l / m)
-    assert found[1:] == pytest.approx(expected, abs=1e-4)
+    result = newcombe(wilson(k / n, n), wilson(l / m, m))
+    assert result[0] == pytest.approx(k / n - l / m)
+    assert result[1:] == pytest.approx(expected, abs=1e-4)

@@ -67,15 +67,15 @@ def rows(n: int, seed: int, *, entities: bool = False) -> pd.DataFrame:
 
 def sides(*, entities: bool = False, n: Mapping[str, int] = LARGE) -> dict[str, pd.DataFrame]:
     """Train, holdout, and a synthetic table with training rows, some twice, and cells that do not fit."""
-    made = {name: rows(n[name], seed, entities=entities) for seed, name in enumerate(n, 1)}
-    taken, synthetic = made["train"].head(n["train"] // 10), made["synthetic"]
+    built = {name: rows(n[name], seed, entities=entities) for seed, name in enumerate(n, 1)}
+    taken, synthetic = built["train"].head(n["train"] // 10), built["synthetic"]
     copied = pd.concat([taken, taken], ignore_index=True)
     if entities:
         copied["who"] = synthetic["who"].to_numpy()[: len(copied)]
-    made["synthetic"] = pd.concat([copied, synthetic.iloc[len(copied) :]], ignore_index=True)
-    made["synthetic"].loc[[3, 50, 70], "age"] = [500, -1, 130]
-    made["synthetic"].loc[[9, 60], "region"] = ["west", " north"]
-    return made
+    built["synthetic"] = pd.concat([copied, synthetic.iloc[len(copied) :]], ignore_index=True)
+    built["synthetic"].loc[[3, 50, 70], "age"] = [500, -1, 130]
+    built["synthetic"].loc[[9, 60], "region"] = ["west", " north"]
+    return built
 
 
 def cut(frame: pd.DataFrame, size: int) -> pa.Table:
@@ -87,8 +87,8 @@ def real_of(frames: Mapping[str, pd.DataFrame], *, entities: bool = False, sampl
     return Real.prepare(cut(frames["train"], 400), cut(frames["holdout"], 400), schema_of(entities=entities), few)
 
 
-def numbers(found: MetricResult) -> dict[Any, list[float | None]]:
-    return {(e.measure, e.subject): [e.value, e.low, e.high, e.n] for e in found.estimates}
+def numbers(result: MetricResult) -> dict[Any, list[float | None]]:
+    return {(e.measure, e.subject): [e.value, e.low, e.high, e.n] for e in result.estimates}
 
 
 @pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])
@@ -113,12 +113,12 @@ def test_copies_and_violations_are_counted_among_all_rows(entities: bool) -> Non
     whole = real_of(frames, entities=entities, sample_rows=10_000).beside(frames["synthetic"])
     assert sampled.n_all("train") == 1_500 > len(sampled.train)
     for measure in (copies.measure, validity.measure):
-        found, expected = numbers(measure(sampled)), numbers(measure(whole))
+        result, expected = numbers(measure(sampled)), numbers(measure(whole))
         # What compares with fresh rows rests on their sample, too; which of repeated names is at fault, on a draw.
         drawn = {("validity.rows", ()), ("validity.column", ("key",))}
         exact = [name for name in expected if not name[0].endswith("excess") and name not in drawn]
         assert len(exact) > 3
-        assert {name: found[name] for name in exact} == {name: pytest.approx(expected[name]) for name in exact}
+        assert {name: result[name] for name in exact} == {name: pytest.approx(expected[name]) for name in exact}
 
 
 @pytest.mark.parametrize("entities", [False, True], ids=["rows", "entities"])
@@ -137,8 +137,8 @@ def test_a_sample_holds_whole_entities_and_does_not_depend_on_the_order_of_rows(
 def test_an_attack_on_a_sample_says_so_and_allows_for_what_it_did_not_search() -> None:
     frames = sides(n={"train": 1_500, "holdout": 900, "synthetic": 3_000})
     tables = real_of(frames, sample_rows=120).beside(frames["synthetic"])
-    found = measure_candidate("a", tables, measures=["privacy.membership", "utility.queries", "privacy.copies"])
-    by_name = {estimate.measure: estimate for estimate in found.estimates}
+    result = measure_candidate("a", tables, measures=["privacy.membership", "utility.queries", "privacy.copies"])
+    by_name = {estimate.measure: estimate for estimate in result.estimates}
     auc, queries = by_name["privacy.membership.auc"], by_name["utility.queries.excess"]
     note = "on seeded samples: 120 of 1,500 training, 120 of 900 held-out, 600 of 3,000 synthetic rows"
     assert note in auc.note and note in queries.note and "samples" not in by_name["privacy.copies"].note
@@ -149,8 +149,8 @@ def test_an_attack_on_a_sample_says_so_and_allows_for_what_it_did_not_search() -
 
 def noted(tables: Tables, name: str, value: float, low: float, high: float, **more: Any) -> Estimate:
     """The number as it is told of these samples; its first two words name the measure."""
-    one = Estimate(name, value, 1_000, "lower", low=low, high=high, **more)
-    return on_samples(".".join(name.split(".")[:2]), MetricResult((one,)), tables).estimates[0]
+    each = Estimate(name, value, 1_000, "lower", low=low, high=high, **more)
+    return on_samples(".".join(name.split(".")[:2]), MetricResult((each,)), tables).estimates[0]
 
 
 def test_the_upper_end_grows_with_the_share_that_was_not_searched() -> None:

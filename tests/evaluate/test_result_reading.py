@@ -21,11 +21,11 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def table(name: str, auc: float = 0.5) -> Candidate:
-    found = (
+    result = (
         Estimate(AUC, auc, 1000, "lower", low=auc - 0.01, high=auc + 0.01),
         Estimate(PAIRS, 0.01, 1000, "lower", low=0.0, high=0.02),
     )
-    return Candidate(name, found, (Failure("privacy.copies", "skipped", "it was not asked for"),))
+    return Candidate(name, result, (Failure("privacy.copies", "skipped", "it was not asked for"),))
 
 
 def made() -> Evaluation:
@@ -50,11 +50,11 @@ def test_columns_of_days_times_and_huge_numbers_are_read_back_unchanged() -> Non
     day = pd.to_datetime("2015-01-01") + pd.to_timedelta(rng.integers(0, 400, 300), "D")
     at = day + pd.to_timedelta(rng.integers(0, 86_400, 300), "s")
     frame = pd.DataFrame({"day": day, "at": at, "huge": rng.normal(size=300) * 1e300})
-    found = evaluate(frame[:150], frame[250:], holdout=frame[150:250], measures=["fidelity.columns"])
-    edges = [figure["edges"] for figure in found.candidates[0].figures["columns"]]
-    assert [type(of[0]) for of in edges] == [str, str, float]
-    assert evaluation_from(found.to_json()).to_json() == found.to_json()
-    assert "2015-01" in render_html(found)
+    result = evaluate(frame[:150], frame[250:], holdout=frame[150:250], measures=["fidelity.columns"])
+    edges = [figure["edges"] for figure in result.candidates[0].figures["columns"]]
+    assert [type(part[0]) for part in edges] == [str, str, float]
+    assert evaluation_from(result.to_json()).to_json() == result.to_json()
+    assert "2015-01" in render_html(result)
 
 
 def updating(**values: Any) -> Change:
@@ -66,8 +66,8 @@ def claiming(**values: Any) -> Change:
 
 
 def failing(measure: str) -> Change:
-    one = {"measure": measure, "reason": "failed", "message": "it broke", "subject": []}
-    return lambda content: first(content)["failures"].append(one)
+    each = {"measure": measure, "reason": "failed", "message": "it broke", "subject": []}
+    return lambda content: first(content)["failures"].append(each)
 
 
 DAMAGES: dict[str, Change] = {

@@ -56,8 +56,8 @@ def visits(n: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     person = np.sort(rng.integers(0, max(n // 5, 1), n)) + seed * 10**6
     hidden = rng.normal(size=n // 5 + 1)[person - seed * 10**6]
-    made = {"id": [f"p{one}" for one in person], "dose": np.round(hidden + rng.normal(size=n), 2)}
-    return pd.DataFrame({**made, "pain": np.round(2 * hidden + rng.normal(size=n), 2)})
+    built = {"id": [f"p{each}" for each in person], "dose": np.round(hidden + rng.normal(size=n), 2)}
+    return pd.DataFrame({**built, "pain": np.round(2 * hidden + rng.normal(size=n), 2)})
 
 
 def real_of(make: Callable[[int, int], pd.DataFrame], n_train: int, n_holdout: int, entity: str | None = None) -> Real:
@@ -71,7 +71,7 @@ def self_tested(real: Real, measures: Iterable[str] = ASKED) -> tuple[SelfTest, 
 
 
 def outcomes(tests: Iterable[SelfTest], policy: str = "internal") -> dict[str, str]:
-    return {one.case: one.outcome for one in checks_of(tests, load_policy(POLICIES / f"{policy}.toml"))}
+    return {each.case: each.outcome for each in checks_of(tests, load_policy(POLICIES / f"{policy}.toml"))}
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +126,15 @@ def test_an_attack_that_sees_nothing_and_copies_that_are_not_counted_are_found_o
     monkeypatch.setattr(f"{MODULES[MEMBERSHIP]}.measure", planted(blind))
     monkeypatch.setattr(f"{MODULES[COPIES]}.measure", planted(uncounted))
     tests = self_tested(real_of(population, 400, 400))
-    found = outcomes(tests)
-    assert {case for case, outcome in found.items() if outcome == BROKEN} == {"copy", "some copies"}
+    result = outcomes(tests)
+    assert {case for case, outcome in result.items() if outcome == BROKEN} == {"copy", "some copies"}
 
 
 def test_pairs_that_are_never_told_from_real_ones_are_found_out(monkeypatch) -> None:
     near = Estimate("pairs.dependence.floor_share", 0.0, 500, "lower", low=-0.05, high=0.05, reference=0.0, floor=1.0)
     monkeypatch.setattr(f"{MODULES[PAIRS]}.measure", planted(near))
-    found = outcomes(self_tested(real_of(population, 200, 100)))
-    assert found["shuffled"] == BROKEN and found["sorted"] == BROKEN
+    result = outcomes(self_tested(real_of(population, 200, 100)))
+    assert result["shuffled"] == BROKEN and result["sorted"] == BROKEN
 
 
 def test_an_attack_that_accuses_everybody_is_found_out(monkeypatch) -> None:
@@ -153,9 +153,9 @@ def test_no_clock_decides_a_self_test_nor_any_other_number(monkeypatch: pytest.M
         monkeypatch.setattr(time, clock, lambda: next(hours))
     busy = evaluate_beside(real_of(population, 200, 100), tables, measures=asked)
     assert busy.self_tests == idle.self_tests
-    first, second = ([replace(one, seconds={}) for one in found.candidates] for found in (busy, idle))
+    first, second = ([replace(each, seconds={}) for each in result.candidates] for result in (busy, idle))
     assert first == second
-    assert not any(failure.reason == "timed out" for one in busy.candidates for failure in one.failures)
+    assert not any(failure.reason == "timed out" for each in busy.candidates for failure in each.failures)
 
 
 def test_self_tests_depend_on_the_seed_and_not_on_the_order_of_rows_and_columns() -> None:

@@ -45,9 +45,9 @@ def test_train_and_holdout_swapped_never_pass() -> None:
     candidate = evaluate(
         holdout, train, holdout=train, schema=schema(), measures=["privacy.membership", "privacy.copies"]
     ).candidates[0]
-    found = candidate.find("privacy.membership.auc")
-    assert isinstance(found, Failure)
-    assert "swapped" in found.message
+    result = candidate.find("privacy.membership.auc")
+    assert isinstance(result, Failure)
+    assert "swapped" in result.message
     assert judge_candidate(candidate, load_policy(INTERNAL)).verdict != "PASS"
 
 

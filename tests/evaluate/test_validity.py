@@ -81,13 +81,13 @@ def test_each_broken_rule_costs_its_row_and_is_named_without_its_value(
     rows = _rows(50)
     rows[column] = rows[column].astype(object)
     rows.loc[[3, 7], column] = [bad, bad]
-    found = judge(rows)
-    assert found[()].value == found[column,].value == pytest.approx(0.96)
-    assert repr(column) in found[()].note
-    assert word in found[column,].note
-    assert "2 of 50 rows" in found[column,].note
+    result = judge(rows)
+    assert result[()].value == result[column,].value == pytest.approx(0.96)
+    assert repr(column) in result[()].note
+    assert word in result[column,].note
+    assert "2 of 50 rows" in result[column,].note
     if isinstance(bad, str):
-        assert bad not in found[column,].note
+        assert bad not in result[column,].note
 
 
 CONSTRAINTS = [
@@ -111,17 +111,17 @@ def test_a_row_that_breaks_a_constraint_is_invalid_though_each_of_its_values_is_
     rows = _lawful_rows(50)
     rows.loc[[3, 7], "price"] = 99.0
     rows.loc[[7, 9], "member"] = ~rows.loc[[7, 9], "member"]
-    found = _judged(rows)
-    assert found["validity.rows", ()].value == pytest.approx(0.94)
-    broken = found["validity.constraint", ("price", "age")]
+    result = _judged(rows)
+    assert result["validity.rows", ()].value == pytest.approx(0.94)
+    broken = result["validity.constraint", ("price", "age")]
     assert broken.value == pytest.approx(0.96)
     assert broken.reference == 1.0
     assert broken.note == (
         "2 of 50 rows break the constraint that 'price' is at most 'age', or hold a value in its columns that the "
         "schema does not allow."
     )
-    assert found["validity.constraint", ("color", "member")].value == pytest.approx(0.96)
-    assert {e.value for (measure, _), e in found.items() if measure == "validity.column"} == {1.0}
+    assert result["validity.constraint", ("color", "member")].value == pytest.approx(0.96)
+    assert {e.value for (measure, _), e in result.items() if measure == "validity.column"} == {1.0}
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_a_row_with_a_value_that_no_column_allows_keeps_no_constraint_on_it(
     rows = _lawful_rows(50)
     rows[column] = rows[column].astype(object)
     rows.loc[[3, 7], column] = bad
-    found = _judged(rows)
+    result = _judged(rows)
     for subject in [("price", "age"), ("color", "member")]:
-        assert found["validity.constraint", subject].value == pytest.approx(0.96 if subject in subjects else 1.0)
+        assert result["validity.constraint", subject].value == pytest.approx(0.96 if subject in subjects else 1.0)
 
 
 KEY = {"kind": "unique", "columns": ["color", "since"]}
@@ -167,15 +167,15 @@ def _of_key(offered: pd.DataFrame, real: pd.DataFrame, **change: Any) -> Any:
 def test_rows_that_repeat_a_key_are_counted_and_shown_without_their_values() -> None:
     rows = _keyed(50)
     rows.loc[7, ["color", "since"]] = rows.loc[3, ["color", "since"]]
-    found = _of_key(rows, _keyed(80))
-    estimate = next(e for e in found.estimates if e.measure == "validity.constraint")
+    result = _of_key(rows, _keyed(80))
+    estimate = next(e for e in result.estimates if e.measure == "validity.constraint")
     assert estimate.value == pytest.approx(0.96)
     assert (estimate.reference, estimate.floor) == (1.0, pytest.approx(estimate.floor))
     assert estimate.floor < 1.0
-    assert found.figures["validity"]["constraints"][0]["shapes"] == [
+    assert result.figures["validity"]["constraints"][0]["shapes"] == [
         {"shape": "2 rows hold the same values (level 2 of 'color', a time of 'since')", "n": 2}
     ]
-    assert found.figures["validity"]["columns"] == []
+    assert result.figures["validity"]["columns"] == []
 
 
 def test_a_constraint_that_real_rows_break_is_said_to_be_wrong() -> None:
@@ -205,14 +205,14 @@ def test_rows_of_one_entity_are_no_independent_evidence() -> None:
 
 def _held(share: float, n_replicates: int) -> float:
     """How many intervals hold the truth where rows of an entity go wrong together."""
-    held = 0
+    covered = 0
     for seed in range(n_replicates):
         rng = np.random.default_rng(seed)
         units = np.repeat(np.arange(300), rng.integers(1, 8, 300))
         flags = (rng.random(300) < share)[units]
         estimate = validity.share("validity.rows", ViolationCounts.of(flags, units), (), "")
-        held += estimate.low <= 1 - share <= estimate.high  # type: ignore[operator]
-    return held / n_replicates
+        covered += estimate.low <= 1 - share <= estimate.high  # type: ignore[operator]
+    return covered / n_replicates
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.3])
@@ -280,8 +280,8 @@ def test_landmarks_are_of_real_rows_as_they_were_before_any_was_clamped() -> Non
     real.loc[real.index[::5], "age"] = 200
     real.loc[real.index[::10], "color"] = "violet"
     tables = Tables.prepare(real.head(400), real.tail(400), _rows(50), SCHEMA, outside="clamp")
-    found = {estimate.subject: estimate for estimate in validity.measure(tables).estimates}
-    assert (found[("age",)].reference, found[("age",)].floor) == (0.8, 0.8)
-    assert found[("color",)].reference == 0.9
-    assert found[()].reference == 0.8, "rows with both count once"
-    assert found[()].floor == pytest.approx(0.8 * 0.9, abs=0.04), "shuffled, they fall apart"
+    result = {estimate.subject: estimate for estimate in validity.measure(tables).estimates}
+    assert (result[("age",)].reference, result[("age",)].floor) == (0.8, 0.8)
+    assert result[("color",)].reference == 0.9
+    assert result[()].reference == 0.8, "rows with both count once"
+    assert result[()].floor == pytest.approx(0.8 * 0.9, abs=0.04), "shuffled, they fall apart"

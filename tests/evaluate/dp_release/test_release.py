@@ -83,21 +83,21 @@ def residuals(sides: Split, synthetic: pd.DataFrame, noise: Any, n_times: int) -
     pairs = yardstick.pair_counts(both), yardstick.pair_counts(yardstick.synthetic)
     accuracy = right_and_wrong(parts[1], yardstick)
     assert accuracy is not None
-    found: list[float] = []
+    result: list[float] = []
     for _ in range(n_times):
         numbers = release_numbers(sides, synthetic, schema, Budget(schedule, noise))
-        by = {one.measure: one for one in numbers if one.measure != COLUMN}
+        by = {each.measure: each for each in numbers if each.measure != COLUMN}
         n_rows = int(by[N_ROWS].value)
         exact = [len(both), *(half_rows([c], [s], n_rows) for c, s in columns), half_rows(*pairs, n_rows), *accuracy]
         drawn = [d for m in (N_ROWS, COLUMN_MEAN, PAIR_MEAN, RIGHT) for d in by[m].drawn]
         events = [schedule.event(what) for what in (ROWS, COLUMNS, COLUMNS, COLUMNS, PAIRS, ACCURACY, ACCURACY)]
-        found += [(d - e) / event.sigma for d, e, event in zip(drawn, exact, events, strict=True)]  # type: ignore[union-attr]
-    return np.array(found)
+        result += [(d - e) / event.sigma for d, e, event in zip(drawn, exact, events, strict=True)]  # type: ignore[union-attr]
+    return np.array(result)
 
 
-def suspicious(found: np.ndarray) -> bool:
+def suspicious(result: np.ndarray) -> bool:
     """Whether residuals are not of the stated size, at one in a million."""
-    return bool(min(stats.chi2.cdf(q := float((found**2).sum()), len(found)), stats.chi2.sf(q, len(found))) < 5e-7)
+    return bool(min(stats.chi2.cdf(q := float((result**2).sum()), len(result)), stats.chi2.sf(q, len(result))) < 5e-7)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -119,9 +119,9 @@ def one_model() -> Any:
 
 
 def test_the_noise_is_that_of_the_schedule(sides: Split, synthetic: pd.DataFrame) -> None:
-    found = residuals(sides, synthetic, SystemNoise(), 25)
-    assert not suspicious(found)
-    assert abs(found.mean()) < 4 / np.sqrt(len(found))
+    result = residuals(sides, synthetic, SystemNoise(), 25)
+    assert not suspicious(result)
+    assert abs(result.mean()) < 4 / np.sqrt(len(result))
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
@@ -166,9 +166,9 @@ def test_a_table_without_pairs_or_classes_pays_for_neither(
     budget = Budget(released_schedule(schema, 0.7, "auto"))
     kept = Split(sides.train[list(columns)], sides.holdout[list(columns)], 0, True, sides.inside)
     numbers = release_numbers(kept, synthetic[list(columns)], schema, budget)
-    assert {one.measure for one in numbers} == set(MEASURES) - missing
+    assert {each.measure for each in numbers} == set(MEASURES) - missing
     assert sum(event.count for event in budget.schedule.events) == sum(
-        1 if one.measure == RIGHT else len(one.drawn) for one in numbers if one.measure != COLUMN_MEAN
+        1 if each.measure == RIGHT else len(each.drawn) for each in numbers if each.measure != COLUMN_MEAN
     )
 
 
@@ -190,15 +190,15 @@ def test_a_column_whose_domain_is_not_declared_is_seen_as_the_synthetic_table_sh
     yardstick = Yardstick.of(narrow, schema)
     assert yardstick.schema.columns["age"].bounds == (40, 60)  # type: ignore[union-attr]
     numbers = release_numbers(sides, narrow, schema, Budget(released_schedule(schema, 50.0, "auto"), NoNoise()))
-    found = {one.subject: one for one in numbers if one.measure == COLUMN}
-    assert found[("town",)].value == pytest.approx((table(0)["town"] != "a").mean(), abs=2 / N)
+    result = {each.subject: each for each in numbers if each.measure == COLUMN}
+    assert result[("town",)].value == pytest.approx((table(0)["town"] != "a").mean(), abs=2 / N)
 
 
 def true_values(sides: Split, synthetic: pd.DataFrame) -> dict[tuple[str, tuple[str, ...]], float]:
     """The numbers without noise, divided by what is numbers."""
     budget = Budget(released_schedule(schema_of(), 0.7, "auto"), NoNoise())
     numbers = release_numbers(sides, synthetic, schema_of(), budget)
-    return {(one.measure, one.subject): one.value for one in numbers}
+    return {(each.measure, each.subject): each.value for each in numbers}
 
 
 def test_intervals_hold_the_exact_number_in_a_few_repetitions(sides: Split, synthetic: pd.DataFrame) -> None:
@@ -208,11 +208,11 @@ def test_intervals_hold_the_exact_number_in_a_few_repetitions(sides: Split, synt
 def coverage(sides: Split, synthetic: pd.DataFrame, n_times: int) -> float:
     """How often intervals hold what they estimate; the least of all numbers where there are many repetitions."""
     truth, rng = true_values(sides, synthetic), np.random.default_rng(0)
-    schedule, held = released_schedule(schema_of(), 0.7, "auto"), []
+    schedule, covered = released_schedule(schema_of(), 0.7, "auto"), []
     for _ in range(n_times):
         numbers = release_numbers(sides, synthetic, schema_of(), Budget(schedule, InjectedNoise(rng)))
         # Half rows are whole numbers: rounding down may cost one of them.
-        held.append([
-            one.low - 1.5 / N <= truth[one.measure, one.subject] <= one.high + 1.5 / N for one in numbers
+        covered.append([
+            each.low - 1.5 / N <= truth[each.measure, each.subject] <= each.high + 1.5 / N for each in numbers
         ])  # fmt: skip
-    return float(np.mean(held, axis=0).min() if n_times > 100 else np.mean(held))
+    return float(np.mean(covered, axis=0).min() if n_times > 100 else np.mean(covered))

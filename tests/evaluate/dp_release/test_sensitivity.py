@@ -75,7 +75,7 @@ def schedule_of(k: int) -> Schedule:
 def asked(real: pd.DataFrame, synthetic: pd.DataFrame, k: int, n_rows: int) -> dict[str, np.ndarray]:
     """Everything that is noised, before it is; the sides of units are what they always are."""
     side, noise = real["side"].to_numpy(), Canned(n_rows)
-    parts = (real[side == one].drop(columns=["side", "unit"]) for one in ("train", "holdout"))
+    parts = (real[side == each].drop(columns=["side", "unit"]) for each in ("train", "holdout"))
     sides = Split(*parts, 0, True, side == "holdout")
     release_numbers(sides, synthetic, schema_of(k), Budget(schedule_of(k), noise))  # type: ignore[arg-type]
     return dict(zip(RELEASES, noise.asked, strict=True))
@@ -108,12 +108,12 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows of an entity count is chosen by a key of the system's; what a fixed table makes is made once."""
     from synth.generators.fitting import training_data
 
-    fit, fitted, of, made = dp_release._model, {}, Yardstick.of, {}
+    fit, fitted, part, built = dp_release._model, {}, Yardstick.of, {}
 
     def once_of(synthetic: pd.DataFrame, schema: Schema) -> Yardstick:
-        if id(synthetic) not in made:
-            made[id(synthetic)] = (synthetic, of(synthetic, schema))
-        return made[id(synthetic)][1]
+        if id(synthetic) not in built:
+            built[id(synthetic)] = (synthetic, part(synthetic, schema))
+        return built[id(synthetic)][1]
 
     def once(rows: pd.DataFrame, known: pd.Index, schema: Schema) -> Any:
         if id(rows) not in fitted:
@@ -126,8 +126,8 @@ def the_same_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def over_tables(k: int, n_tables: int) -> dict[str, float]:
-    found = [farthest(k, seed) for seed in range(n_tables)]
-    return {what: max(one[what] for one in found) for what in RELEASES}
+    result = [farthest(k, seed) for seed in range(n_tables)]
+    return {what: max(each[what] for each in result) for what in RELEASES}
 
 
 @pytest.mark.parametrize("k", [1, 2])

@@ -68,10 +68,10 @@ def fair():
 
 @pytest.mark.statistical
 def test_an_independent_sample_is_fair(fair):
-    found = by_name(fair)
-    gap = found["fairness.gap.boosting", "sex"]
+    result = by_name(fair)
+    gap = result["fairness.gap.boosting", "sex"]
     assert gap.low <= 0.01 and gap.value < 0.05
-    added = found["fairness.parity.boosting", "sex"]
+    added = result["fairness.parity.boosting", "sex"]
     assert added.low <= 0 <= added.high
 
 
@@ -89,15 +89,15 @@ def test_a_generator_that_loses_one_group_shows():
 
 
 def test_parity_is_what_counting_gives():
-    given = tables(n=600)
-    learned = study.study_of(given)
-    codes = Groups.of("sex", given.train, given.schema).codes(learned.test.rows, given.schema)
+    case = tables(n=600)
+    learned = study.study_of(case)
+    codes = Groups.of("sex", case.train, case.schema).codes(learned.test.rows, case.schema)
     members = [codes == group for group in range(2)]
     predictions = learned.models["linear"]["tstr"].predictions
     frame = pd.DataFrame({"sex": learned.test.rows["sex"].astype(object), "positive": predictions.argmax(axis=1)})
     rates = frame[frame["sex"] != "rare"].groupby("sex")["positive"].mean()
-    found = models.parity(learned, members, predictions, learned.blocks[0])
-    assert found[0] == pytest.approx(rates.max() - rates.min())
+    result = models.parity(learned, members, predictions, learned.blocks[0])
+    assert result[0] == pytest.approx(rates.max() - rates.min())
 
 
 def test_columns_are_compared_within_groups():
@@ -105,10 +105,10 @@ def test_columns_are_compared_within_groups():
     assert by_name(honest)["fairness.tvd.excess", "sex"].low <= 0
     older = population(1_200, 3)
     older.loc[older["sex"] == "f", "age"] = 80
-    found = columns.measure(tables(older))
-    worst = by_name(found)["fairness.tvd.excess", "sex"]
+    result = columns.measure(tables(older))
+    worst = by_name(result)["fairness.tvd.excess", "sex"]
     assert worst.low > 0.1 > by_name(bad)["fairness.tvd.excess", "sex"].value
-    rows = {row["group"]: row for row in found.figures["fairness_columns"][0]["groups"]}
+    rows = {row["group"]: row for row in result.figures["fairness_columns"][0]["groups"]}
     assert rows["f"]["excess"] == worst.value and abs(rows["m"]["excess"]) < 0.1
     assert rows["rare"]["few"] and "excess" not in rows["rare"]
 

@@ -22,13 +22,13 @@ def _numbers() -> np.ndarray:
 
 def test_pearson_agrees_with_scipy_on_the_rows_where_both_are_present_in_every_replicate() -> None:
     x = _numbers()
-    found = pearson(pair_moments(standardized(x), GROUPS, N_GROUPS))
+    result = pearson(pair_moments(standardized(x), GROUPS, N_GROUPS))
     for replicate, kept in enumerate(KEPT):
         for a, b in ((0, 1), (0, 2), (1, 2)):
             both = kept & ~np.isnan(x[:, a]) & ~np.isnan(x[:, b])
             expected = stats.pearsonr(x[both, a], x[both, b]).statistic
-            assert found[replicate, a, b] == pytest.approx(expected, abs=1e-9)
-            assert found[replicate, b, a] == pytest.approx(expected, abs=1e-9)
+            assert result[replicate, a, b] == pytest.approx(expected, abs=1e-9)
+            assert result[replicate, b, a] == pytest.approx(expected, abs=1e-9)
 
 
 def test_cramers_v_agrees_with_its_definition_on_scipys_chi_square() -> None:
@@ -49,11 +49,11 @@ def test_the_correlation_ratio_agrees_with_sums_of_squares() -> None:
     codes = RNG.integers(0, 5, 400)
     number = codes * 0.7 + RNG.normal(size=400)
     number[RNG.random(400) < 0.1] = np.nan
-    found = correlation_ratio(*moments(codes, 5, standardized(number[:, None]), GROUPS, N_GROUPS)[0])
+    result = correlation_ratio(*moments(codes, 5, standardized(number[:, None]), GROUPS, N_GROUPS)[0])
     for replicate, kept in enumerate(KEPT):
         rows = kept & ~np.isnan(number)
         y, c = number[rows], codes[rows]
         within = sum(((y[c == k] - y[c == k].mean()) ** 2).sum() for k in np.unique(c))
         total = ((y - y.mean()) ** 2).sum()
         adjusted = 1 - within / total * (len(y) - 1) / (len(y) - len(np.unique(c)))
-        assert found[replicate] == pytest.approx(np.sqrt(max(adjusted, 0)), abs=1e-9)
+        assert result[replicate] == pytest.approx(np.sqrt(max(adjusted, 0)), abs=1e-9)

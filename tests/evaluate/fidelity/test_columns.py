@@ -43,7 +43,7 @@ def values(line: OrderedValues, kept: np.ndarray | None = None) -> np.ndarray:
 def test_every_replicate_is_the_distance_of_its_own_rows(lines: tuple[OrderedValues, OrderedValues]) -> None:
     gaps = Gaps.between(*lines)
     for replicate, kept in enumerate(replicate_groups(16)):
-        first, second = (values(of, kept) for of in lines)
+        first, second = (values(part, kept) for part in lines)
         assert gaps.kolmogorov_smirnov[replicate] == pytest.approx(stats.ks_2samp(first, second).statistic, abs=1e-12)
         assert gaps.wasserstein[replicate] == pytest.approx(stats.wasserstein_distance(first, second), abs=1e-12)
         assert lines[0].deviation()[replicate] == pytest.approx(first.std(), abs=1e-12)

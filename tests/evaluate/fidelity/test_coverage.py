@@ -55,13 +55,13 @@ def draw(
 
 def simulated(tables: Iterator[Tables], modules: Any) -> Found:
     """All estimates of each gated number over many replicates."""
-    found: Found = {}
+    result: Found = {}
     for each in tables:
         for module in modules:
-            for one in module.measure(each).estimates:
-                if CATALOG[one.measure].gateable and one.measure not in OF_THE_POPULATION:
-                    found.setdefault((one.measure, one.subject), []).append(one)
-    return found
+            for item in module.measure(each).estimates:
+                if CATALOG[item.measure].gateable and item.measure not in OF_THE_POPULATION:
+                    result.setdefault((item.measure, item.subject), []).append(item)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,7 @@ def test_every_number_that_a_rule_may_name_is_simulated(few: Found) -> None:
     assert {measure for measure, _ in few} | set(OF_THE_POPULATION) == gated
 
 
+@pytest.mark.statistical
 def test_intervals_hold_their_expectation(few: Found) -> None:
     for key, estimates in few.items():
         # Less than this would show in 1 of 1,000 simulations of so few replicates at a coverage of 93%.
@@ -126,7 +127,12 @@ def test_where_the_truth_is_on_the_limit_a_rule_errs_as_rarely_as_it_says(thousa
 
 
 @pytest.mark.parametrize(
-    "n", [25, pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])], ids=["few", "thousand"]
+    "n",
+    [
+        pytest.param(25, marks=pytest.mark.statistical),
+        pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)]),
+    ],
+    ids=["few", "thousand"],
 )
 @pytest.mark.parametrize("draw", ["half an association"], indirect=True)
 def test_the_interval_of_a_classifiers_excess_holds_its_expectation(n: int, draw: Draw) -> None:

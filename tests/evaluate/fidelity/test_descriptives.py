@@ -28,7 +28,7 @@ def line_of(values: np.ndarray) -> OrderedValues:
 
 
 def values_of(train: np.ndarray, synthetic: np.ndarray, column: Any = REAL) -> ColumnValues:
-    lines: tuple[OrderedValues, ...] = tuple(line_of(of) for of in (train, synthetic, train, train))
+    lines: tuple[OrderedValues, ...] = tuple(line_of(part) for part in (train, synthetic, train, train))
     return ColumnValues("x", column, lines, (1.0,) * 4)
 
 
@@ -72,7 +72,7 @@ def test_a_spike_stands_out_among_its_neighbors() -> None:
 def one_column(tables_of: Callable[..., Tables], *frames: np.ndarray) -> MetricResult:
     column = {"kind": "real", "bounds": [-1e6, 1e6]}
     schema = build_schema({"status": "declared", "columns": {"x": column}})
-    return columns.measure(tables_of(*(pd.DataFrame({"x": of}) for of in frames), schema))
+    return columns.measure(tables_of(*(pd.DataFrame({"x": part}) for part in frames), schema))
 
 
 def test_the_numbers_of_a_ruined_column_are_off_and_those_of_a_fresh_one_are_not(
@@ -140,7 +140,7 @@ def categories(tables_of: Callable[..., Tables], *frames: np.ndarray) -> Estimat
     column = {"kind": "categorical", "categories": list("abcde"), "missing": True}
     schema = build_schema({"status": "declared", "columns": {"x": column}})
     return found(
-        columns.measure(tables_of(*(pd.DataFrame({"x": of}) for of in frames), schema)), descriptives.CATEGORIES
+        columns.measure(tables_of(*(pd.DataFrame({"x": part}) for part in frames), schema)), descriptives.CATEGORIES
     )
 
 
@@ -157,7 +157,7 @@ def test_a_category_that_is_removed_or_tripled_is_named(
 ) -> None:
     rng = np.random.default_rng(8)
     moved = SHARES * [1, 1, 1, 1, times]
-    estimate = categories(tables_of, *(letters(8_000, of, rng) for of in (SHARES, SHARES, moved)))
+    estimate = categories(tables_of, *(letters(8_000, part, rng) for part in (SHARES, SHARES, moved)))
     assert estimate.low is not None and estimate.high is not None
     assert estimate.value == pytest.approx(kept, abs=0.2)
     assert (estimate.high < 0.5) == (times != 1.0) and (estimate.low > 0.5) == (times == 1.0)

@@ -41,19 +41,19 @@ def shown(train: pd.DataFrame, synthetic: pd.DataFrame, schema: dict[str, Any] =
     return figures.get("looks")
 
 
-def real_rows(found: Any) -> pd.DataFrame:
-    return pd.DataFrame({each["column"]: each["real"] for each in found["rows"]["columns"]})
+def real_rows(result: Any) -> pd.DataFrame:
+    return pd.DataFrame({each["column"]: each["real"] for each in result["rows"]["columns"]})
 
 
 @pytest.mark.parametrize("most", [3, 30])
 def test_histories_are_whole_and_in_order_and_what_names_somebody_is_masked(most: int) -> None:
     train = visits(1, most=most)
-    found = shown(train, visits(3))
-    rows = real_rows(found)
+    result = shown(train, visits(3))
+    rows = real_rows(result)
     assert 5 <= len(rows) <= looks.N_ROWS
-    assert [each["column"] for each in found["rows"]["columns"] if each["masked"]] == list(HIDDEN)
+    assert [each["column"] for each in result["rows"]["columns"] if each["masked"]] == list(HIDDEN)
     assert all(rows[name].str.startswith(looks.MASKED).all() for name in HIDDEN)
-    assert not any(text in str(found["rows"]) for name in HIDDEN for text in train[name])
+    assert not any(text in str(result["rows"]) for name in HIDDEN for text in train[name])
     lengths = {tuple(history["weight"].astype(float)) for _, history in train.sort_values("visit").groupby("who")}
     for _, history in rows.groupby("who"):
         assert list(history["visit"].astype(int)) == list(range(1, len(history) + 1))
@@ -69,7 +69,9 @@ def test_what_names_somebody_is_masked_where_a_copy_repeats_it() -> None:
 
 def test_no_real_row_is_shown_where_none_is_asked_for_and_all_can_be_taken_out() -> None:
     assert shown(visits(1), visits(3), show_rows=False) is None
-    found = evaluate(visits(1), visits(3), schema=build_schema(SCHEMA), measures=["fidelity.looks", "fidelity.columns"])
-    assert "near" not in found.candidates[0].figures["looks"]["map"]  # without a holdout nothing is near
-    assert evaluation_from(found.to_json()) == found
-    assert set(found.without_rows().candidates[0].figures) == {"columns"}
+    result = evaluate(
+        visits(1), visits(3), schema=build_schema(SCHEMA), measures=["fidelity.looks", "fidelity.columns"]
+    )
+    assert "near" not in result.candidates[0].figures["looks"]["map"]  # without a holdout nothing is near
+    assert evaluation_from(result.to_json()) == result
+    assert set(result.without_rows().candidates[0].figures) == {"columns"}

@@ -48,10 +48,10 @@ def test_a_fresh_sample_is_near_zero_and_shuffled_columns_are_near_one(
 ) -> None:
     rng = np.random.default_rng(8)
     train, fresh = population(6000, rng), population(2000, rng)
-    for synthetic, place in ((population(2000, rng), 0.0), (shuffle_columns(train, rng), 1.0)):
+    for synthetic, position in ((population(2000, rng), 0.0), (shuffle_columns(train, rng), 1.0)):
         measurement = pairs.measure(tables_of(train, fresh, synthetic, tables.schema))
         share = find(measurement, dependence.SHARE)
-        assert share.value == pytest.approx(place, abs=0.2)
+        assert share.value == pytest.approx(position, abs=0.2)
         assert share.low is not None
         assert share.high is not None
         assert share.high - share.low < 0.5

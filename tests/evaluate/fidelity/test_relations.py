@@ -44,13 +44,13 @@ def test_a_table_in_which_few_stays_end_as_they_should_fails_and_a_fresh_one_pas
     rule = next(rule for rule in load_policy(policy).rules if rule.measure == LOST)
     assert rule.severity == "fail"
     for broken, outcome in ((0.95, "FAIL"), (0.01, "PASS")):
-        found = measured(stays(1200, 0, 0.01), stays(600, 1, 0.01), stays(1200, 2, broken))
-        assert finding_of(Candidate("synthetic", found.estimates, found.failures), rule).outcome == outcome
+        result = measured(stays(1200, 0, 0.01), stays(600, 1, 0.01), stays(1200, 2, broken))
+        assert finding_of(Candidate("synthetic", result.estimates, result.failures), rule).outcome == outcome
 
 
 def test_relations_are_written_out_with_what_is_left_of_them():
-    found = measured(stays(1200, 0), stays(600, 1), stays(1200, 2, 0.9, by=600))
-    worst, order = found.figures["relations"]
+    result = measured(stays(1200, 0), stays(600, 1), stays(1200, 2, 0.9, by=600))
+    worst, order = result.figures["relations"]
     assert worst["relation"] == "discharged = admitted + nights in days"
     assert (worst["real"], worst["reference"]) == ("0 days", 1.0)
     assert worst["synthetic"].startswith("0 to ") and worst["synthetic"].endswith("90 days")
@@ -59,7 +59,7 @@ def test_relations_are_written_out_with_what_is_left_of_them():
         1.0,
         "1 to 12 days",
     )
-    kept = {one.subject: one for one in found.estimates if one.measure == KEPT}
+    kept = {each.subject: each for each in result.estimates if each.measure == KEPT}
     assert kept["discharged", "admitted", "nights"].value == pytest.approx(0.1, abs=0.03)
     assert kept["discharged", "admitted", "nights"].n == stays(1200, 2, 0.9, by=600)["discharged"].notna().sum()
 
@@ -76,7 +76,7 @@ def test_no_gap_of_a_single_row_is_shown(n_ended, shown):
 def test_the_interval_of_the_loss_holds_what_is_lost():
     covered = []
     for seed in range(100):
-        found = measured(stays(300, 3 * seed, 0.02), stays(300, 3 * seed + 1, 0.02), stays(300, 3 * seed + 2, 0.08))
-        worst = found.estimates[0]
+        result = measured(stays(300, 3 * seed, 0.02), stays(300, 3 * seed + 1, 0.02), stays(300, 3 * seed + 2, 0.08))
+        worst = result.estimates[0]
         covered.append(worst.low <= 0.06 <= worst.high)
     assert np.mean(covered) >= 0.9

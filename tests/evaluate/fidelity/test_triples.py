@@ -24,7 +24,7 @@ def test_every_triple_agrees_with_counting_rows_one_by_one(tables: Tables) -> No
             pd.Series(map(tuple, codes[:, triple])).value_counts(normalize=True)
             for codes in (rows.codes for rows in coded.rows[:3])
         ]
-        tvd, reference = (shares[0].sub(of, fill_value=0).abs().sum() / 2 for of in shares[1:])
+        tvd, reference = (shares[0].sub(part, fill_value=0).abs().sum() / 2 for part in shares[1:])
         beyond.append(tvd - reference)
     measurement = triples.measure(tables)
     assert find(measurement, triples.WORST).value == pytest.approx(max(beyond), abs=1e-12)

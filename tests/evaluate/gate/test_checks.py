@@ -25,11 +25,11 @@ def number(measure: str, low: float, high: float, **landmarks: float) -> Estimat
     return Estimate(measure, (low + high) / 2, 500, GATEABLE[measure], low=low, high=high, **landmarks)  # type: ignore[arg-type]
 
 
-def check(case: Case, policy: Policy, *found: Estimate | Failure) -> Check:
-    estimates = tuple(f for f in found if isinstance(f, Estimate))
-    failures = tuple(f for f in found if isinstance(f, Failure))
+def check(case: Case, policy: Policy, *result: Estimate | Failure) -> Check:
+    estimates = tuple(f for f in result if isinstance(f, Estimate))
+    failures = tuple(f for f in result if isinstance(f, Failure))
     test = SelfTest(case, Candidate(case, estimates, failures))
-    return {one.case: one for one in checks_of([test], policy)}[case]
+    return {each.case: each for each in checks_of([test], policy)}[case]
 
 
 def silent(measure: str, reason: Any, message: str = "it broke down") -> Failure:
@@ -81,17 +81,17 @@ OUTCOMES: list[tuple[Case, Policy, list[Estimate | Failure], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "policy", "found", "outcome", "clause"), OUTCOMES)
+@pytest.mark.parametrize(("case", "policy", "measured", "outcome", "clause"), OUTCOMES)
 def test_a_case_speaks_only_where_it_could_show_a_fault(
-    case: Case, policy: Policy, found: list[Estimate | Failure], outcome: str, clause: str
+    case: Case, policy: Policy, measured: list[Estimate | Failure], outcome: str, clause: str
 ) -> None:
-    result = check(case, policy, *found)
+    result = check(case, policy, *measured)
     assert result.outcome == outcome
     assert clause in result.reason
 
 
 @pytest.mark.parametrize(
-    ("found", "outcome"),
+    ("result", "outcome"),
     [
         ([number(COPIES, 0.01, 0.1)], CAME_OUT),
         ([number(COPIES, -0.01, 0.04)], BROKEN),
@@ -102,19 +102,19 @@ def test_a_case_speaks_only_where_it_could_show_a_fault(
         ([number(AUC, 0.4, 0.5)], NOT_APPLICABLE),
     ],
 )
-def test_a_few_copies_are_a_matter_of_rules_on_copies_that_allow_fewer(found: Any, outcome: str) -> None:
+def test_a_few_copies_are_a_matter_of_rules_on_copies_that_allow_fewer(result: Any, outcome: str) -> None:
     rules = (
         Rule(measure=COPIES, limit=0.05, fails_beyond=0.0, why="w"), Rule(measure=AUC, limit=0.6, why="w"),
         Rule(measure="privacy.copies", limit=0.3, why="w"),
     )  # fmt: skip
-    assert check("some copies", Policy(name="p", version=1, audience="a", rules=rules), *found).outcome == outcome
+    assert check("some copies", Policy(name="p", version=1, audience="a", rules=rules), *result).outcome == outcome
     lax = Policy(name="p", version=1, audience="a", rules=(Rule(measure=COPIES, limit=0.2, why="w"),))
     assert check("some copies", lax, number(COPIES, 0.03, 0.07)).reason.startswith("The policy allows 5%")
 
 
 def test_a_case_that_is_missing_shows_nothing_and_an_absent_one_keeps_its_reason() -> None:
-    found = {one.case: one for one in checks_of([SelfTest("copy", absent="Too many twins.")], ALL)}
-    copy = found.pop("copy")
+    result = {each.case: each for each in checks_of([SelfTest("copy", absent="Too many twins.")], ALL)}
+    copy = result.pop("copy")
     assert (copy.outcome, copy.reason) == (NOT_APPLICABLE, "Too many twins.")
-    assert len(found) == len(CASES) - 1
-    assert all(one.outcome == BROKEN and "no such self-test" in one.reason for one in found.values())
+    assert len(result) == len(CASES) - 1
+    assert all(each.outcome == BROKEN and "no such self-test" in each.reason for each in result.values())

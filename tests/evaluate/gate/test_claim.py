@@ -24,16 +24,16 @@ THREE = {"epsilon": 1.6, "delta": 2e-6, "n_fits": 3}
 def claims(
     provenance: dict[str, Any], *others: PrivacyStatement | None, own: PrivacyStatement | None = OWN, name: str = "m"
 ) -> Claims | None:
-    tables = [Candidate(f"other{i}", (), statement=one) for i, one in enumerate(others)]
+    tables = [Candidate(f"other{i}", (), statement=each) for i, each in enumerate(others)]
     first = Candidate("m", (), statement=own)
     evaluation = evaluation_of(first, *tables, **provenance)
-    chosen = next(one for one in evaluation.candidates if one.name == name)
+    chosen = next(each for each in evaluation.candidates if each.name == name)
     return claims_of(evaluation, chosen)
 
 
-def known(found: Claims | None) -> Claims:
-    assert found is not None
-    return found
+def known(result: Claims | None) -> Claims:
+    assert result is not None
+    return result
 
 
 CASES = [
@@ -86,16 +86,16 @@ CASES = [
 def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with_it(
     provenance: dict[str, Any], others: tuple[Any, ...], counted: tuple[str, float], drawn: tuple[str, float] | None
 ) -> None:
-    found = known(claims(provenance, *others))
-    assert (found.alone.scope, found.alone.epsilon) == ("fit", 1.0)
-    assert (found.counted.scope, found.counted.epsilon) == (counted[0], pytest.approx(counted[1]))
-    assert (found.drawn is None) == (drawn is None)
-    if drawn is not None and found.drawn is not None:
-        assert (found.drawn.scope, found.drawn.epsilon) == drawn
-        assert ("stays inside" in found.price_of_choice) == (drawn[0] == "run")
-    assert bool(found.reading) == (counted[0] != "fit")
-    assert found.counted in found.all
-    epsilons = [one.epsilon for one in found.all]
+    result = known(claims(provenance, *others))
+    assert (result.alone.scope, result.alone.epsilon) == ("fit", 1.0)
+    assert (result.counted.scope, result.counted.epsilon) == (counted[0], pytest.approx(counted[1]))
+    assert (result.drawn is None) == (drawn is None)
+    if drawn is not None and result.drawn is not None:
+        assert (result.drawn.scope, result.drawn.epsilon) == drawn
+        assert ("stays inside" in result.price_of_choice) == (drawn[0] == "run")
+    assert bool(result.reading) == (counted[0] != "fit")
+    assert result.counted in result.all
+    epsilons = [each.epsilon for each in result.all]
     assert epsilons == sorted(epsilons)
 
 
@@ -121,8 +121,8 @@ EXCEEDING = Audit(
 def test_what_counts_a_fit_that_an_audit_disproves_says_so(audit: Audit, doubted: int) -> None:
     tables = (Candidate("m", (), statement=OWN), Candidate("bad", (), statement=OWN, audit=audit))
     picked, named = (
-        known(claims_of(one, tables[0]))
-        for one in (
+        known(claims_of(each, tables[0]))
+        for each in (
             evaluation_of(*tables, release=None, composed=RUN),
             evaluation_of(*tables, release="m", composed=RUN),
         )

@@ -66,10 +66,10 @@ def attacked(limit: float, statement: PrivacyStatement | None, entity: str | Non
     """A rule on a membership attack that found nothing certain, on a table that says what it promises."""
     unsure = Estimate(AUC, 0.5, 100, "lower", low=0.1, high=0.99)
     known = {"split": "keyed hash, seed 1", "release": "a", **provenance}
-    made = evaluation_of(Candidate("a", (unsure,), statement=statement), self_tests=ABSENT, **known)
-    made = replace(made, schema=schema_of(entity=entity, n_units=900))
+    built = evaluation_of(Candidate("a", (unsure,), statement=statement), self_tests=ABSENT, **known)
+    built = replace(built, schema=schema_of(entity=entity, n_units=900))
     policy = build_policy({**RULES, "rules": [{"measure": AUC, "limit": limit, "why": "w"}]})
-    return judge(made, [policy])[0].findings[0]
+    return judge(built, [policy])[0].findings[0]
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_nothing_is_proved_where_no_guarantee_covers_those_who_are_attacked(
 
 @pytest.mark.parametrize("entity", [None, "patient"])
 def test_a_unit_of_several_rows_covers_them_and_itself(entity: str | None) -> None:
-    found = attacked(0.98, replace(STATED, unit="patient"), entity)
-    assert (found.outcome, found.proven) == ("PASS", BY_EVENTS)
+    result = attacked(0.98, replace(STATED, unit="patient"), entity)
+    assert (result.outcome, result.proven) == ("PASS", BY_EVENTS)
 
 
 def test_of_books_that_do_not_come_to_the_claim_the_claim_alone_counts() -> None:

@@ -40,11 +40,11 @@ def estimate(low: float | None, value: float, high: float | None, measure: str =
     return Estimate(measure, value, n, direction, low=low, high=high)
 
 
-def candidate(*found: Estimate | Failure, statement: PrivacyStatement | None = None) -> Candidate:
+def candidate(*result: Estimate | Failure, statement: PrivacyStatement | None = None) -> Candidate:
     return Candidate(
         "c",
-        estimates=tuple(f for f in found if isinstance(f, Estimate)),
-        failures=tuple(f for f in found if isinstance(f, Failure)),
+        estimates=tuple(f for f in result if isinstance(f, Estimate)),
+        failures=tuple(f for f in result if isinstance(f, Failure)),
         statement=statement,
     )
 
@@ -69,11 +69,11 @@ def test_a_second_limit_fails_what_chance_does_not_explain(
 ) -> None:
     sign = 1 if GATEABLE[measure] == "lower" else -1
     ends = [None if end is None else sign * end for end in (low, value, high)][::sign]
-    found = candidate(estimate(ends[0], sign * value, ends[2], measure))
-    finding = judge_candidate(found, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
+    result = candidate(estimate(ends[0], sign * value, ends[2], measure))
+    finding = judge_candidate(result, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
     assert (finding.outcome, finding.n_needed) == (expected, n_needed)
     alike, alone = (rule(measure, sign * 0.05, **more) for more in ({"fails_beyond": sign * 0.05}, {}))
-    assert judge_candidate(found, policy_of(alike)).verdict == judge_candidate(found, policy_of(alone)).verdict
+    assert judge_candidate(result, policy_of(alike)).verdict == judge_candidate(result, policy_of(alone)).verdict
 
 
 @pytest.mark.parametrize("measure", ["privacy.texts.copied", "privacy.histories.copied", AUDIT])
@@ -84,17 +84,17 @@ def test_a_rule_on_privacy_that_does_not_apply_to_a_table_passes_nothing(measure
     assert "no binding rule on privacy" in str(verdict)
 
 
-@pytest.mark.parametrize(("needs", "held"), [("texts", {"texts": ("note",)}), ("order", {"order": "visit"})])
+@pytest.mark.parametrize(("needs", "covered"), [("texts", {"texts": ("note",)}), ("order", {"order": "visit"})])
 def test_a_rule_on_what_is_not_installed_counts_where_a_table_has_what_it_needs_and_never_passes(
-    needs: str, held: dict[str, Any]
+    needs: str, covered: dict[str, Any]
 ) -> None:
     policy = policy_of(rule(VALID, 0.9), rule("absent.number", 0.1, needs=needs))
     plain = RealFacts(100, 100, 0, 0.0, 5)
-    for facts, outcomes in ((plain, ["PASS"]), (replace(plain, **held), ["PASS", "INCONCLUSIVE"])):
-        for found in ([], [Estimate("absent.number", 0.0, 100, "lower", low=0.0, high=0.0)]):
-            measured = candidate(estimate(0.99, 1.0, 1.0, VALID), *found)
+    for facts, outcomes in ((plain, ["PASS"]), (replace(plain, **covered), ["PASS", "INCONCLUSIVE"])):
+        for result in ([], [Estimate("absent.number", 0.0, 100, "lower", low=0.0, high=0.0)]):
+            measured = candidate(estimate(0.99, 1.0, 1.0, VALID), *result)
             findings = judge_candidate(measured, policy, real=facts).findings
-            assert [one.outcome for one in findings if one.rule.measure != UNJUDGED] == outcomes
+            assert [each.outcome for each in findings if each.rule.measure != UNJUDGED] == outcomes
 
 
 def test_what_a_rule_needs_is_what_its_number_needs() -> None:
@@ -106,9 +106,9 @@ def test_what_a_rule_needs_is_what_its_number_needs() -> None:
 def test_no_policy_of_ones_own_lets_columns_through_that_nobody_judged() -> None:
     with pytest.raises(ValidationError, match="let somebody answer for them by a waiver"):
         rule(UNJUDGED, 1.0)
-    found = candidate(estimate(0.5, 0.5, 0.5, UNJUDGED), estimate(0, 0, 0, "privacy.copies"))
+    result = candidate(estimate(0.5, 0.5, 0.5, UNJUDGED), estimate(0, 0, 0, "privacy.copies"))
     for own in (rule(UNJUDGED, 0.0), rule(UNJUDGED, 0.0, subject=("memo",)), rule(UNJUDGED, 1.0, severity="warn")):
-        assert judge_candidate(found, policy_of(own, rule("privacy.copies", 0.1))).verdict != "PASS"
+        assert judge_candidate(result, policy_of(own, rule("privacy.copies", 0.1))).verdict != "PASS"
 
 
 @pytest.mark.parametrize("name", ["Internal", "PUBLIC", "partner", "intern\u0430l", "public ", "\uff49nternal"])
@@ -134,12 +134,12 @@ COUNTED: dict[str, tuple[str, Callable[[float], Rate], int, tuple[float, float, 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("measure", "made", "n", "limits", "way"), COUNTED.values(), ids=COUNTED)
+@pytest.mark.parametrize(("measure", "built", "n", "limits", "way"), COUNTED.values(), ids=COUNTED)
 def test_at_the_n_that_is_named_the_same_number_decides_as_named_and_at_a_tenth_less_it_does_not(
-    measure: str, made: Callable[[float], Rate], n: int, limits: tuple[float, ...], way: str
+    measure: str, built: Callable[[float], Rate], n: int, limits: tuple[float, ...], way: str
 ) -> None:
     def judged(limit: float, n: int) -> Finding:
-        value, low, high = made(n)
+        value, low, high = built(n)
         return finding_of(candidate(estimate(low, value, high, measure, n)), rule(measure, limit))
 
     named = set()
@@ -154,12 +154,12 @@ def test_at_the_n_that_is_named_the_same_number_decides_as_named_and_at_a_tenth_
 
 
 def test_a_rule_about_one_column_reads_that_column_only() -> None:
-    found = (
+    result = (
         Estimate("columns.tvd.excess", 0.01, 100, "lower", subject=("age",), low=0.0, high=0.02),
         Estimate("columns.tvd.excess", 0.90, 100, "lower", subject=("sex",), low=0.8, high=0.95),
     )
     for column, expected in (("age", "PASS"), ("sex", "FAIL"), ("race", "INCONCLUSIVE")):
-        verdict = judge_candidate(candidate(*found), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
+        verdict = judge_candidate(candidate(*result), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
         assert verdict.findings[0].outcome == expected
 
 
@@ -171,7 +171,7 @@ def test_what_only_describes_may_not_be_gated(measure: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "clause"),
     [
         ({"rule": []}, "did you mean 'rules'"),
         ({"rules": [{"measure": AUC, "limt": 0.6, "limit": 0.6, "why": "w"}]}, "did you mean 'limit'"),
@@ -188,10 +188,10 @@ def test_what_only_describes_may_not_be_gated(measure: str) -> None:
         ({"valid_days": 1.5}, "valid_days"),
     ],
 )
-def test_a_policy_that_cannot_be_used_is_refused_in_one_sentence(content: dict[str, object], said: str) -> None:
+def test_a_policy_that_cannot_be_used_is_refused_in_one_sentence(content: dict[str, object], clause: str) -> None:
     with pytest.raises(JobError, match="the policy cannot be used") as caught:
         build_policy({"name": "p", "version": 1, "audience": "a", **content})
-    assert said in str(caught.value)
+    assert clause in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -236,8 +236,8 @@ PROMISE = stated()
 def known(statement: PrivacyStatement | None = None, **changed: tuple[float, float, float] | None) -> Candidate:
     audited = {} if statement is None else AUDITED
     figures = {**HONEST, **audited, **changed}
-    found = (estimate(*interval, measure=name) for name, interval in figures.items() if interval is not None)
-    return candidate(*found, statement=statement)
+    result = (estimate(*interval, measure=name) for name, interval in figures.items() if interval is not None)
+    return candidate(*result, statement=statement)
 
 
 def failed(subject: Candidate, name: str) -> set[str]:
@@ -314,7 +314,7 @@ LIMIT = TradeOff.of_claim(1.0, 1e-6)  # at most .731 of the area, .0272 of the m
 
 
 @pytest.mark.parametrize(
-    ("measure", "limit", "found", "outcome", "by_proof", "said"),
+    ("measure", "limit", "result", "outcome", "by_proof", "clause"),
     [
         (AUC, 0.74, (0.4, 0.6, 0.8), "PASS", True, "would not decide"),
         (AUC, 0.74, (0.4, 0.5, 0.6), "PASS", True, "keeps it, too"),
@@ -333,14 +333,14 @@ LIMIT = TradeOff.of_claim(1.0, 1e-6)  # at most .731 of the area, .0272 of the m
     ],
 )
 def test_what_a_claim_proves_passes_and_never_hides_what_was_measured(
-    measure: str, limit: float, found: Any, outcome: str, by_proof: bool, said: str
+    measure: str, limit: float, result: Any, outcome: str, by_proof: bool, clause: str
 ) -> None:
-    there = [] if found is None else [Failure(measure, found, "the reason of it")]
-    there = there if found is None or isinstance(found, str) else [estimate(*found, measure)]
+    there = [] if result is None else [Failure(measure, result, "the reason of it")]
+    there = there if result is None or isinstance(result, str) else [estimate(*result, measure)]
     plain, proved = (
-        judge_candidate(candidate(*there), policy_of(rule(measure, limit)), limit=of) for of in (None, LIMIT)
+        judge_candidate(candidate(*there), policy_of(rule(measure, limit)), limit=part) for part in (None, LIMIT)
     )
     assert (proved.verdict, proved.findings[0].proven is not None) == (outcome, by_proof)
-    assert said in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
+    assert clause in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
     assert plain.findings[0].proven is None and (by_proof or plain.verdict == outcome)
     assert json.loads(json.dumps(proved.to_dict()))["findings"][0]["proven"] == proved.findings[0].proven

@@ -52,7 +52,7 @@ def shift(train: pd.DataFrame, holdout: pd.DataFrame, **schema: Any) -> Shift:
 
 def in_small_classes(n_rows: int, seed: int, *, private: bool = False) -> Shift:
     """The shift between the sides of a split that is stratified on classes of four rows, two of them equal."""
-    levels = [f"c{place:04d}" for place in range(n_rows // 4)]
+    levels = [f"c{position:04d}" for position in range(n_rows // 4)]
     columns = {"code": {"kind": "categorical", "categories": levels}, "x": {"kind": "integer", "bounds": [0, 2]}}
     schema = build_schema({"status": "declared", "target": "code", "columns": columns})
     rows = pd.DataFrame({"code": np.repeat(levels, 4), "x": np.tile([0, 0, 1, 2], len(levels))})
@@ -76,26 +76,28 @@ def dealt(way: str, n_rows: int, seed: int) -> Shift:
     columns = {**SCHEMA["columns"], "person": {"kind": "identifier", "bounds": [0, 10**6]}}  # type: ignore[dict-item]
     more: dict[str, Any] = {"columns": columns, "entity": "person", "max_rows_per_unit": 12}
     split = split_table(visits, build_schema({**SCHEMA, **more}), holdout_share=0.3, seed=seed)
-    found = shift(split.train, split.holdout, **more)
-    assert found.n_train + found.n_holdout == n_rows  # however many visits a person made
-    return found
+    result = shift(split.train, split.holdout, **more)
+    assert result.n_train + result.n_holdout == n_rows  # however many visits a person made
+    return result
 
 
 WAYS = ("at random", "stratified", "by entity", "by hash", "in small classes")
 
 
 def test_samples_of_one_population_are_not_said_to_differ() -> None:
-    found = [dealt(way, 300, seed) for seed in range(2) for way in WAYS[seed::2]]
-    assert not any(one.differs for one in found)
-    assert 0.1 < np.mean([one.p_value for one in found]) < 0.9
+    result = [dealt(way, 300, seed) for seed in range(2) for way in WAYS[seed::2]]
+    assert not any(each.differs for each in result)
+    assert 0.1 < np.mean([each.p_value for each in result]) < 0.9
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_at_most_one_honest_split_in_a_thousand_is_said_to_differ() -> None:
-    found = [dealt(way, 400, seed) for seed in range(300) for way in WAYS]
-    assert sum(one.differs for one in found) <= 4  # 1,500 times LEVEL is .75, and five or more come once in a thousand
-    p_values = np.array([one.p_value for one in found])
+    result = [dealt(way, 400, seed) for seed in range(300) for way in WAYS]
+    assert (
+        sum(each.differs for each in result) <= 4
+    )  # 1,500 times LEVEL is .75, and five or more come once in a thousand
+    p_values = np.array([each.p_value for each in result])
     for share in (0.01, 0.05, 0.5):
         assert (p_values <= share).mean() <= share + 3.3 * np.sqrt(share * (1 - share) / len(p_values))
 
@@ -117,7 +119,7 @@ def test_p_values_of_a_rare_level_hold_far_out(n_train: int, n_holdout: int, n_r
 
 def codes(n: int, rng: np.random.Generator, **more: Any) -> Shift:
     """The shift of two tables of a number and a code of 600 levels, and what `more` makes of either."""
-    levels = [f"c{place:03d}" for place in range(600)]
+    levels = [f"c{position:03d}" for position in range(600)]
     columns = {"x": {"kind": "real", "bounds": [-50, 50], "missing": True},
                "code": {"kind": "categorical", "categories": levels}}  # fmt: skip
     sides = []
@@ -130,11 +132,11 @@ def codes(n: int, rng: np.random.Generator, **more: Any) -> Shift:
 def test_a_fifth_of_a_deviation_is_seen_in_five_thousand_rows_and_rare_codes_of_either_side_are() -> None:
     rng = np.random.default_rng(2)
     moved = codes(5_000, rng, holdout=lambda rows: rows.assign(x=rows["x"] + 0.2))
-    assert [one.column for one in moved.columns] == ["x"]
+    assert [each.column for each in moved.columns] == ["x"]
     # Two towns: each code is rarer than any level that is tested alone.
     north = codes(1_000, rng, train=lambda rows: rows.assign(code="c" + rows["code"].str[1:3] + "0"),
                   holdout=lambda rows: rows.assign(code="c" + rows["code"].str[1:3] + "5"))  # fmt: skip
-    assert [one.column for one in north.columns] == ["code"]
+    assert [each.column for each in north.columns] == ["code"]
 
 
 def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() -> None:
@@ -162,10 +164,10 @@ def test_chances_of_twins_hold_in_strata_of_any_size_and_a_cleared_holdout_is_se
     for _ in range(400):
         keys = strata * 10_000 + rng.integers(0, 2 * size, 1_200)
         tickets = rng.random((1_200 // size, size) if stratified else (1, 1_200))
-        held = (tickets.argsort(axis=1).argsort(axis=1) < 0.4 * tickets.shape[1]).ravel()
-        p_values.append(_twins(counted(keys[~held], keys[held], np.r_[strata[~held], strata[held]]))[1])
-        less = held & ~np.isin(keys, keys[~held])
-        cleared.append(_twins(counted(keys[~held], keys[less], np.r_[strata[~held], strata[less]]))[1])
+        covered = (tickets.argsort(axis=1).argsort(axis=1) < 0.4 * tickets.shape[1]).ravel()
+        p_values.append(_twins(counted(keys[~covered], keys[covered], np.r_[strata[~covered], strata[covered]]))[1])
+        less = covered & ~np.isin(keys, keys[~covered])
+        cleared.append(_twins(counted(keys[~covered], keys[less], np.r_[strata[~covered], strata[less]]))[1])
     for share in (0.01, 0.05):
         assert np.mean(np.array(p_values) <= share) <= share + 3.3 * np.sqrt(share * (1 - share) / 400)
     assert np.mean(np.array(cleared) <= LEVEL / 2) > 0.99
@@ -191,13 +193,13 @@ def test_what_is_too_small_to_matter_breaks_no_limit_of_a_shipped_policy() -> No
 
 
 def test_few_rows_do_not_show_a_difference_and_say_how_large_one_may_go_unseen() -> None:
-    found = codes(300, np.random.default_rng(6), holdout=lambda rows: rows.assign(x=rows["x"] + 0.2))
-    assert not found.differs
-    assert found.detectable == pytest.approx(0.64, abs=0.01)
-    assert "AUC below 0.64 may go unseen" in found.notes[0]
-    assert not found.sentence
-    error = (found.high - found.low) / 2 / 1.959964
-    areas = found.detectable + error * np.random.default_rng(0).normal(size=4_000)
+    result = codes(300, np.random.default_rng(6), holdout=lambda rows: rows.assign(x=rows["x"] + 0.2))
+    assert not result.differs
+    assert result.detectable == pytest.approx(0.64, abs=0.01)
+    assert "AUC below 0.64 may go unseen" in result.notes[0]
+    assert not result.sentence
+    error = (result.high - result.low) / 2 / 1.959964
+    areas = result.detectable + error * np.random.default_rng(0).normal(size=4_000)
     seen = (0.5 - areas) / error <= special.ndtri(LEVEL / 2)
     assert (seen & (areas - 1.959964 * error > LEAST_AUC)).mean() == pytest.approx(0.8, abs=0.02)
 
@@ -207,10 +209,10 @@ def test_a_column_that_moved_is_named_and_columns_that_no_longer_hang_together_a
     train, holdout = population(1_500, rng), population(1_000, rng)
     older = shift(train, holdout.assign(age=holdout["age"] + 6))
     assert older.differs
-    assert [one.column for one in older.columns] == ["age"]
+    assert [each.column for each in older.columns] == ["age"]
     assert "'age' (D = 0.1" in older.sentence
     gone = holdout["income"].where(rng.random(1_000) < 0.9)
-    assert [(one.column, one.statistic) for one in shift(train, holdout.assign(income=gone)).columns] == [
+    assert [(each.column, each.statistic) for each in shift(train, holdout.assign(income=gone)).columns] == [
         ("income", "V")
     ]
     apart = shift(train, holdout.assign(age=holdout["age"].sample(frac=1, random_state=0).to_numpy()))
@@ -219,17 +221,17 @@ def test_a_column_that_moved_is_named_and_columns_that_no_longer_hang_together_a
     assert apart.low > 0.5
 
 
-def candidate(*found: Estimate) -> Candidate:
-    return Candidate("c", found)
+def candidate(*result: Estimate) -> Candidate:
+    return Candidate("c", result)
 
 
 def estimate(measure: str, low: float, high: float) -> Estimate:
     return Estimate(measure, (low + high) / 2, 1000, GATEABLE[measure], low=low, high=high)
 
 
-def outcome(given: Candidate, measure: str, limit: float, real: RealFacts | None) -> tuple[str, str]:
+def outcome(case: Candidate, measure: str, limit: float, real: RealFacts | None) -> tuple[str, str]:
     rule = Rule(measure=measure, limit=limit, why="w")
-    verdict = judge_candidate(given, Policy(name="p", version=1, audience="a", rules=(rule,)), real=real)
+    verdict = judge_candidate(case, Policy(name="p", version=1, audience="a", rules=(rule,)), real=real)
     return verdict.verdict, verdict.findings[0].reason
 
 
@@ -239,22 +241,22 @@ def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_
     good, bad = ((0.9, 1.0), (0.0, 0.1)) if GATEABLE[measure] == "higher" else ((0.0, 0.1), (0.9, 1.0))
     good = (0.48, 0.49) if measure == AUC else good  # far below, it would say that the sides were swapped
     for ends, plain in ((good, "PASS"), (bad, "FAIL"), ((0.1, 0.9), "INCONCLUSIVE")):
-        given = candidate(estimate(measure, *ends))
-        assert outcome(given, measure, 0.5, None)[0] == plain
-        assert outcome(given, measure, 0.5, known(shift=ALIKE))[0] == plain
-        other, why = outcome(given, measure, 0.5, known(shift=OTHER))
+        case = candidate(estimate(measure, *ends))
+        assert outcome(case, measure, 0.5, None)[0] == plain
+        assert outcome(case, measure, 0.5, known(shift=ALIKE))[0] == plain
+        other, why = outcome(case, measure, 0.5, known(shift=OTHER))
         if rests_on_holdout(measure):
             assert other == "INCONCLUSIVE"
             assert "0.900" in why
             for unknown in (known(), known(shift=UNKNOWN)):  # what is not known turns no FAIL around, and passes none
-                assert outcome(given, measure, 0.5, unknown)[0] == {"PASS": "INCONCLUSIVE"}.get(plain, plain)
+                assert outcome(case, measure, 0.5, unknown)[0] == {"PASS": "INCONCLUSIVE"}.get(plain, plain)
         else:
             assert other == plain
-            assert outcome(given, measure, 0.5, known())[0] == plain
+            assert outcome(case, measure, 0.5, known())[0] == plain
 
 
 def test_copies_fail_beside_any_holdout_unless_twins_explain_them() -> None:
-    given = candidate(estimate("privacy.copies", 0.06, 0.08), estimate(COPIED, 0.055, 0.085))
-    assert finding_of(given, Rule(measure=COPIED, limit=0.05, why="w")).outcome == "FAIL"
+    case = candidate(estimate("privacy.copies", 0.06, 0.08), estimate(COPIED, 0.055, 0.085))
+    assert finding_of(case, Rule(measure=COPIED, limit=0.05, why="w")).outcome == "FAIL"
     for twins, expected in ((0.0, "FAIL"), (0.005, "FAIL"), (0.02, "INCONCLUSIVE")):
-        assert outcome(given, COPIED, 0.05, facts(shift=OTHER, duplicate_share_train=twins))[0] == expected, twins
+        assert outcome(case, COPIED, 0.05, facts(shift=OTHER, duplicate_share_train=twins))[0] == expected, twins

@@ -63,11 +63,11 @@ def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
     measure: str, n: int, n_needed: int, rows: str, answer: str
 ) -> None:
     finding = left_open(measure, n, n_needed)
-    said = finding.reason
-    assert f"about n = {n_needed:,} instead of {n:,} would decide" in said
-    assert "Counted are " in said and rows in said and answer in said and said.endswith(".")
+    clause = finding.reason
+    assert f"about n = {n_needed:,} instead of {n:,} would decide" in clause
+    assert "Counted are " in clause and rows in clause and answer in clause and clause.endswith(".")
     never = answer.endswith(("in all.", "at most"))
-    assert said.startswith(CANNOT) == finding.undecidable == never
+    assert clause.startswith(CANNOT) == finding.undecidable == never
     assert finding.n_needed == (None if never else n_needed)
 
 
@@ -117,9 +117,9 @@ RULES = (
 POLICY = Policy(name="p", version=1, audience="partners", rules=RULES)
 
 
-def small(*found: Estimate | Failure, waived: bool = False) -> tuple[Verdict, str, str]:
+def small(*result: Estimate | Failure, waived: bool = False) -> tuple[Verdict, str, str]:
     """The verdict on a table of few rows, and what its page and its summary say."""
-    estimates, failures = (tuple(one for one in found if isinstance(one, of)) for of in (Estimate, Failure))
+    estimates, failures = (tuple(each for each in result if isinstance(each, part)) for part in (Estimate, Failure))
     evaluation = replace(evaluation_of(Candidate("t", estimates, failures), release="t"), real=REAL)  # type: ignore[arg-type]
     waiver = {"policy": "p", "version": 1, "candidate": "t", "measure": GAP, "owner": "A. Moreau", "reason": "agreed"}
     waivers = build_waivers({"waivers": [{**waiver, "until": "2999-01-01"}]}) if waived else ()

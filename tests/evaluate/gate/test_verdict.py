@@ -67,11 +67,11 @@ def policy_of(*rules: Rule) -> Policy:
     return Policy(name="p", version=3, audience="nobody", rules=rules)
 
 
-def table(*found: Estimate | Failure, statement: PrivacyStatement | None = None) -> Candidate:
+def table(*result: Estimate | Failure, statement: PrivacyStatement | None = None) -> Candidate:
     return Candidate(
         "c",
-        estimates=tuple(f for f in found if isinstance(f, Estimate)),
-        failures=tuple(f for f in found if isinstance(f, Failure)),
+        estimates=tuple(f for f in result if isinstance(f, Estimate)),
+        failures=tuple(f for f in result if isinstance(f, Failure)),
         statement=statement,
     )
 
@@ -88,12 +88,12 @@ def all_ways() -> list[tuple[str, tuple[Estimate | Failure, ...], dict[str, obje
     """Measure, what was found, the statement, the outcome, and whether somebody may answer for it."""
     ways: list[tuple[str, tuple[Estimate | Failure, ...], dict[str, object] | None, str, bool]] = []
     for measure in (LOWER, HIGHER):
-        ways += [(measure, (estimate(measure, ends),), None, said, True) for ends, said in INTERVALS.items()]
+        ways += [(measure, (estimate(measure, ends),), None, clause, True) for ends, clause in INTERVALS.items()]
         ways.append((measure, (), None, "INCONCLUSIVE", True))
         for reason in ("failed", "timed out", "skipped"):
             ways.append((measure, (Failure(measure, reason, "why"),), None, "INCONCLUSIVE", True))  # type: ignore[arg-type]
-    for given, said in STATEMENTS.items():
-        ways.append((EPSILON, (), None if given is None else stated(**dict(given)), said, given not in VOID))
+    for case, clause in STATEMENTS.items():
+        ways.append((EPSILON, (), None if case is None else stated(**dict(case)), clause, case not in VOID))
     return ways
 
 
@@ -111,9 +111,9 @@ def expected(outcomes: list[str], spoiled: bool) -> str:
 
 @pytest.mark.parametrize("way", range(len(WAYS)))
 def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
-    measure, found, statement, outcome, answerable = WAYS[way]
+    measure, result, statement, outcome, answerable = WAYS[way]
     # What stands beside it is tried with the first way to each outcome.
-    is_first = [one[3:] for one in WAYS].index((outcome, answerable)) == way
+    is_first = [each[3:] for each in WAYS].index((outcome, answerable)) == way
     beside, self_tests = ((None, *COMPANIONS), [*SELF_TESTS]) if is_first else ((None,), ["not judged"])
     for severity, until, companion, tests in itertools.product(("fail", "warn"), WAIVERS, beside, self_tests):
         rules, more = [rule(measure, severity)], []
@@ -122,12 +122,12 @@ def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
             more = [estimate(OTHER, COMPANIONS[companion])]
         day = WAIVERS[until]
         verdict = judge_candidate(
-            table(*found, *more, statement=statement), policy_of(*rules), today=TODAY,
+            table(*result, *more, statement=statement), policy_of(*rules), today=TODAY,
             waivers=[] if day is None else [waiver(measure, day)], self_tests=SELF_TESTS[tests],
         )  # fmt: skip
         waived = severity == "fail" and until in IN_FORCE and outcome != "PASS" and answerable
         counted = [] if severity == "warn" or waived else [outcome]
-        where = (measure, found, statement, severity, until, companion, tests)
+        where = (measure, result, statement, severity, until, companion, tests)
         assert verdict.findings[0].outcome == outcome, where
         assert verdict.findings[0].waived == waived, where
         assert (verdict.findings[0].waiver is not None) == (
@@ -136,19 +136,19 @@ def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
         assert verdict.verdict == expected([*counted, *([companion] if companion else [])], tests in SPOILED), where
 
 
-def judged(*found: Estimate | Failure, given: Waiver, statement: PrivacyStatement | None = None) -> Verdict:
+def judged(*result: Estimate | Failure, case: Waiver, statement: PrivacyStatement | None = None) -> Verdict:
     return judge_candidate(
-        table(*found, statement=statement), policy_of(rule(given.measure)), today=TODAY, waivers=[given]
+        table(*result, statement=statement), policy_of(rule(case.measure)), today=TODAY, waivers=[case]
     )
 
 
 def test_a_waiver_of_one_column_leaves_the_others_binding() -> None:
     rules = [Rule(measure="columns.tvd.excess", limit=0.1, why="w", subject=(name,)) for name in ("age", "sex")]
-    found = [
+    result = [
         Estimate("columns.tvd.excess", 0.9, 100, "lower", subject=(name,), low=0.8, high=1.0) for name in ("age", "sex")
     ]
-    of = waiver("columns.tvd.excess", LAST, subject=("age",))
-    verdict = judge_candidate(table(*found), policy_of(*rules), today=TODAY, waivers=[of])
+    part = waiver("columns.tvd.excess", LAST, subject=("age",))
+    verdict = judge_candidate(table(*result), policy_of(*rules), today=TODAY, waivers=[part])
     assert [finding.waived for finding in verdict.findings] == [True, False]
     assert verdict.verdict == "FAIL"
     assert verdict.waived == verdict.findings[:1]
@@ -158,12 +158,12 @@ def test_a_waiver_of_one_column_leaves_the_others_binding() -> None:
 def test_nobody_answers_for_a_false_claim_or_for_other_peoples_data(measure: str) -> None:
     promise = stated()
     wrong = Estimate(measure, 0.9, 100, "lower", low=0.9, high=0.9)
-    verdict = judged(wrong, given=waiver(measure, LAST), statement=promise)
+    verdict = judged(wrong, case=waiver(measure, LAST), statement=promise)
     (finding,) = verdict.findings
     assert (verdict.verdict, finding.waived) == ("FAIL", False)
     assert finding.waiver is not None
     assert NEVER_WAIVED[measure] in finding.reason
-    unknown = judged(Failure(measure, "timed out", "late"), given=waiver(measure, LAST), statement=promise)
+    unknown = judged(Failure(measure, "timed out", "late"), case=waiver(measure, LAST), statement=promise)
     assert unknown.findings[0].waived  # that it is not known, an owner may answer for
 
 
@@ -172,23 +172,23 @@ def test_a_number_that_nothing_installed_reads_is_never_waived(is_there: bool) -
     """It may be real personal data, for which nobody may answer; what was never measured an owner may answer for."""
     absent = Rule(measure="privacy.absent", limit=LIMIT, why="because", needs="texts")
     wrong = Estimate("privacy.absent", 0.9, 100, "lower", low=0.9, high=0.9)
-    good, given = estimate(LOWER, (0.5, 0.52, 0.54)), waiver("privacy.absent", LAST)
+    good, case = estimate(LOWER, (0.5, 0.52, 0.54)), waiver("privacy.absent", LAST)
     measured = table(good, *([wrong] if is_there else []))
     facts = RealFacts(100, 100, 0, 0.0, 5, texts=("note",))
-    verdict = judge_candidate(measured, policy_of(rule(LOWER), absent), today=TODAY, waivers=[given], real=facts)
-    (finding,) = (one for one in verdict.findings if one.rule == absent)
+    verdict = judge_candidate(measured, policy_of(rule(LOWER), absent), today=TODAY, waivers=[case], real=facts)
+    (finding,) = (each for each in verdict.findings if each.rule == absent)
     assert (finding.outcome, finding.waived) == ("INCONCLUSIVE", not is_there)
 
 
 def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> None:
-    verdict = judged(given=waiver(EPSILON, LAST))
+    verdict = judged(case=waiver(EPSILON, LAST))
     assert verdict.findings[0].waived
     assert verdict.verdict == "INCONCLUSIVE"  # nothing is left that was shown to hold
     assert "without any formal guarantee" in verdict.findings[0].reason
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "clause"),
     [
         ({"owner": ""}, "owner"),
         ({"owner": "  "}, "one line of text"),
@@ -198,14 +198,14 @@ def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> Non
         ({"version": 0}, "version"),
     ],
 )
-def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], said: str) -> None:
+def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], clause: str) -> None:
     content = {
         "policy": "p", "version": 1, "candidate": "c", "measure": LOWER, "owner": "o", "reason": "r",
         "until": "2026-01-01", **changed,
     }  # fmt: skip
     with pytest.raises(JobError, match="the waivers cannot be used") as caught:
         build_waivers({"waivers": [content]})
-    assert said in str(caught.value)
+    assert clause in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -46,17 +46,17 @@ def named(tables, *columns):
 
 
 def measured(attack, tables):
-    found = ATTACKS[attack][0].measure(named(tables) if attack == "reconstruction" else tables)
-    return (*found.estimates, *found.failures)[0]
+    result = ATTACKS[attack][0].measure(named(tables) if attack == "reconstruction" else tables)
+    return (*result.estimates, *result.failures)[0]
 
 
 @pytest.mark.parametrize(("kind", "sizes"), [*zip(KINDS, RATIOS, strict=True), ("fifty columns", RATIOS[1])])
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_copy_alarms(attack, kind, sizes, draw, make):
     population = fifty if kind == "fifty columns" else make[kind]
-    found = measured(attack, draw(population, (*sizes[:3], sizes[0]), seed=1, leak=1.0))
-    assert found.low > ATTACKS[attack][1]
-    assert found.value > found.detectable
+    result = measured(attack, draw(population, (*sizes[:3], sizes[0]), seed=1, leak=1.0))
+    assert result.low > ATTACKS[attack][1]
+    assert result.value > result.detectable
 
 
 @pytest.mark.parametrize(("attack", "noise"), [("singling out", 1e-3), ("linkability", 1e-2), ("inference", 2e-2)])
@@ -74,7 +74,7 @@ def test_independent_samples_raise_no_alarm_at_any_ratio(attack, draw, make):
         measured(attack, draw(make[kind], sizes, seed=20_000 + seed))
         for kind in (*KINDS, "many duplicates") for sizes in RATIOS for seed in range(2)
     ]  # fmt: skip
-    ends = [(one.low, one.high) for one in drawn if hasattr(one, "low")]  # of duplicates nobody is alone
+    ends = [(each.low, each.high) for each in drawn if hasattr(each, "low")]  # of duplicates nobody is alone
     assert len(ends) >= 18
     assert sum(not low <= 0 <= high for low, high in ends) <= stats.binom.isf(1e-6, len(ends), 0.05)
 
@@ -143,9 +143,9 @@ def test_columns_are_split_at_random_and_as_the_schema_names_them():
 
 
 def test_the_worst_column_is_named_and_its_interval_is_that_of_the_largest_advantage(draw, make):
-    found = attribute_inference.measure(draw(make["mixed"], RATIOS[1], seed=2, leak=1.0))
-    columns = {one["column"]: one["advantage"] for one in found.figures["inference"]["columns"]}
-    (worst,) = found.estimates
+    result = attribute_inference.measure(draw(make["mixed"], RATIOS[1], seed=2, leak=1.0))
+    columns = {each["column"]: each["advantage"] for each in result.figures["inference"]["columns"]}
+    (worst,) = result.estimates
     assert worst.low == max(low for _, low, _ in columns.values())
     assert worst.high == max(high for _, _, high in columns.values())
     assert worst.value == next(value for name, (value, *_) in columns.items() if f"'{name}'" in worst.note)
@@ -154,8 +154,8 @@ def test_the_worst_column_is_named_and_its_interval_is_that_of_the_largest_advan
 def test_values_are_found_within_their_tolerance_and_missing_ones_by_a_missing_guess():
     nan, empty = np.nan, np.zeros(0)
     secret = Secret(empty, empty, np.array([1.0]), empty, width=0.5, is_line=True)
-    found = secret.found(np.array([1.0, 1.0, 1.0, nan, nan]), np.array([1.5, 1.6, nan, 1.0, nan]))
-    assert found.tolist() == [True, False, False, False, True]
+    result = secret.found(np.array([1.0, 1.0, 1.0, nan, nan]), np.array([1.5, 1.6, nan, 1.0, nan]))
+    assert result.tolist() == [True, False, False, False, True]
 
 
 def test_a_leak_of_rare_values_shows_among_them(evaluate_frames):
@@ -169,15 +169,17 @@ def test_a_leak_of_rare_values_shows_among_them(evaluate_frames):
     leaked = pd.concat([synthetic, train[train["illness"] == "rare"]])
     tables = named(evaluate_frames(train, fresh, control, leaked), "x0", "x1")
     drawn = attribute_inference.measure(tables).figures["inference"]["columns"]
-    (illness,) = [one for one in drawn if one["column"] == "illness"]
+    (illness,) = [each for each in drawn if each["column"] == "illness"]
     assert illness["rare"]["advantage"][1] > 0.5 > 0.2 > illness["advantage"][0]
     # Every value weighs alike where a record is reconstructed.
-    (illness,) = [one for one in reconstruction.measure(tables).figures["reconstruction"] if one["column"] == "illness"]
+    (illness,) = [
+        each for each in reconstruction.measure(tables).figures["reconstruction"] if each["column"] == "illness"
+    ]
     assert illness["advantage"][1] > 0.2
 
 
 def test_the_attackers_own_sample_is_as_good_as_an_honest_table(draw, make):
-    found = attribute_inference.measure(draw(make["all categorical"], (1000, 1000, 1000, 1000), seed=4))
-    for one in found.figures["inference"]["columns"]:
-        assert one["baseline"] == pytest.approx(one["control"][0], abs=0.08)
-        assert one["baseline"] > one["majority"]
+    result = attribute_inference.measure(draw(make["all categorical"], (1000, 1000, 1000, 1000), seed=4))
+    for each in result.figures["inference"]["columns"]:
+        assert each["baseline"] == pytest.approx(each["control"][0], abs=0.08)
+        assert each["baseline"] > each["majority"]

@@ -12,8 +12,8 @@ SIZES = (2000, 1000, 1000, 2000)
 
 
 def by_name(tables):
-    found = (copies.measure(tables), copied_parts.measure(tables))
-    return {one.measure: one for part in found for one in (*part.estimates, *part.failures)}
+    result = (copies.measure(tables), copied_parts.measure(tables))
+    return {each.measure: each for part in result for each in (*part.estimates, *part.failures)}
 
 
 def with_synthetic(tables, rows):
@@ -23,28 +23,28 @@ def with_synthetic(tables, rows):
 @pytest.mark.statistical
 def test_an_independent_sample_copies_nobody(population, draw):
     for seed, sizes in enumerate([(1200, 300, 300, 800), (600, 600, 600, 600), (400, 800, 800, 1200)]):
-        found = by_name(draw(population, sizes, seed=seed + 30))
+        result = by_name(draw(population, sizes, seed=seed + 30))
         for name in (PEOPLE, VALUES, PARTS, NEAR):
-            assert found[name].low == 0.0, name
+            assert result[name].low == 0.0, name
 
 
 def test_ten_people_of_a_thousand_are_certain_also_where_they_are_the_most_outlying(draw, make):
     tables = draw(make["mixed"], (1000, 500, 500, 1000), seed=1)
     far = tables.train["x0"].abs().sort_values(ascending=False).index
     for copied in (tables.train.head(10), tables.train.loc[far].head(10)):
-        found = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[10:], copied])))[PEOPLE]
-        assert found.low > 0.0
-        assert found.value == pytest.approx(0.01)
-        assert "about 10 people" in found.note
+        result = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[10:], copied])))[PEOPLE]
+        assert result.low > 0.0
+        assert result.value == pytest.approx(0.01)
+        assert "about 10 people" in result.note
 
 
 def test_values_of_one_column_that_are_shuffled_among_rows_are_found(draw, make):
     tables = draw(make["all numeric"], SIZES, seed=2)
     shuffled = tables.train["x2"].sample(frac=1.0, random_state=0).to_numpy()
-    found = by_name(with_synthetic(tables, tables.synthetic.assign(x2=shuffled)))
-    assert found[VALUES].low > 0.02
-    assert "'x2'" in found[VALUES].note
-    assert found[PEOPLE].low == 0.0
+    result = by_name(with_synthetic(tables, tables.synthetic.assign(x2=shuffled)))
+    assert result[VALUES].low > 0.02
+    assert "'x2'" in result[VALUES].note
+    assert result[PEOPLE].low == 0.0
 
 
 def test_neither_bounds_nor_categories_are_anybodys_own_values(draw, make):
@@ -54,8 +54,8 @@ def test_neither_bounds_nor_categories_are_anybodys_own_values(draw, make):
         "columns": {n: {"kind": "real", "bounds": [-0.25, 0.25], "missing": True} for n in tables.schema.columns},
     })  # fmt: skip
     frames = {name: getattr(tables, name).clip(-0.25, 0.25) for name in ("train", "fresh", "control", "synthetic")}
-    found = by_name(replace(tables, **frames, schema=schema, declared=schema))
-    assert found[VALUES].low == 0.0
+    result = by_name(replace(tables, **frames, schema=schema, declared=schema))
+    assert result[VALUES].low == 0.0
     categories = by_name(draw(make["all categorical"], SIZES, seed=3, leak=1.0))
     assert categories[VALUES].high == 0.0 and "nobody" in categories[VALUES].note
 
@@ -65,18 +65,18 @@ def test_parts_of_rows_that_are_joined_to_other_rows_are_found(draw, make):
     n, half = 40, [f"x{i}" for i in range(4)]
     rows = tables.synthetic.copy()
     rows.loc[: n - 1, half] = tables.train.loc[: n - 1, half].to_numpy()
-    found = by_name(with_synthetic(tables, rows))
-    assert found[PARTS].low > 0.0
-    assert found[PEOPLE].low == 0.0
+    result = by_name(with_synthetic(tables, rows))
+    assert result[PARTS].low > 0.0
+    assert result[PEOPLE].low == 0.0
 
 
 def test_rows_with_their_last_digits_moved_are_found(draw, make):
     tables = draw(make["all numeric"], SIZES, seed=8)
     moved = tables.train.head(40) + np.random.default_rng(0).normal(scale=0.01, size=(40, tables.train.shape[1]))
-    found = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[40:], moved])))
-    assert found[NEAR].low > 0.005
-    assert found[NEAR].value == pytest.approx(0.02, abs=0.005)
-    assert found[PEOPLE].low == found[VALUES].low == found[PARTS].low == 0.0
+    result = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[40:], moved])))
+    assert result[NEAR].low > 0.005
+    assert result[NEAR].value == pytest.approx(0.02, abs=0.005)
+    assert result[PEOPLE].low == result[VALUES].low == result[PARTS].low == 0.0
 
 
 def test_of_a_sample_of_people_the_upper_end_allows_for_all_others(draw, make):
@@ -84,8 +84,8 @@ def test_of_a_sample_of_people_the_upper_end_allows_for_all_others(draw, make):
     for seed in range(6):
         tables = replace(draw(make["all numeric"], (n_most, 500, 500, n_most), seed=40 + seed), n_targets=100)
         moved = tables.train.sample(120, random_state=seed) + 1e-3
-        found = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[120:], moved])))[NEAR]
-        assert found.n == 100
-        assert found.high > 0.02
-        covered.append(found.low <= 0.03 <= found.high)
+        result = by_name(with_synthetic(tables, pd.concat([tables.synthetic.iloc[120:], moved])))[NEAR]
+        assert result.n == 100
+        assert result.high > 0.02
+        covered.append(result.low <= 0.03 <= result.high)
     assert sum(covered) >= 5

@@ -63,10 +63,10 @@ def leaking(adult: pd.DataFrame, schema: Schema, seed: int, share: float, jitter
 
 def alarms(tables: Tables, measures: list[str]) -> set[str]:
     """Every number of an attack, and of the copies, whose interval lies above chance."""
-    found = measure_candidate("synthetic", tables, measures=measures)
-    assert not [failure for failure in found.failures if failure.reason != "skipped"]
+    result = measure_candidate("synthetic", tables, measures=measures)
+    assert not [failure for failure in result.failures if failure.reason != "skipped"]
     above = set()
-    for estimate in found.estimates:
+    for estimate in result.estimates:
         chance = 0.0 if estimate.measure.endswith(".excess") else estimate.reference
         counts = estimate.detectable is not None or estimate.measure.startswith("privacy.copies.unique.excess")
         if counts and chance is not None and estimate.low is not None and estimate.low > chance:
@@ -78,8 +78,8 @@ def alarms(tables: Tables, measures: list[str]) -> set[str]:
 def test_half_a_percent_verbatim_and_five_percent_with_noise_raise_an_alarm(
     share: float, jitter: bool, adult: pd.DataFrame, schema: Schema
 ) -> None:
-    found = alarms(leaking(adult, schema, 0, share, jitter), ["privacy.membership"])
-    assert "privacy.membership.tpr_at_0.001" in found
+    result = alarms(leaking(adult, schema, 0, share, jitter), ["privacy.membership"])
+    assert "privacy.membership.tpr_at_0.001" in result
 
 
 @pytest.mark.slow
@@ -89,9 +89,9 @@ def test_every_rung_of_the_ladder_raises_an_alarm_in_every_table(
 ) -> None:
     for share in (0.05, 0.2) if jitter else (0.005, 0.01, 0.02, 0.05, 0.1, 0.2):
         for seed in range(20):
-            found = alarms(leaking(adult, schema, seed, share, jitter), ["privacy.membership", "privacy.copies"])
-            assert any(name.startswith("privacy.membership") for name in found), (share, seed)
-            assert jitter or "privacy.copies.unique.excess" in found, (share, seed)
+            result = alarms(leaking(adult, schema, seed, share, jitter), ["privacy.membership", "privacy.copies"])
+            assert any(name.startswith("privacy.membership") for name in result), (share, seed)
+            assert jitter or "privacy.copies.unique.excess" in result, (share, seed)
 
 
 @pytest.mark.slow

@@ -12,17 +12,17 @@ from synth.schema import Schema
 
 def matching(schema: Schema, widths: dict[str, float], table: pd.DataFrame, target: pd.Series) -> list[int]:
     """Rows of a table that match one record, by column and one by one."""
-    found = []
+    result = []
     for name in schema.learned:
         value, column = target[name], schema.columns[name]
         if pd.isna(value):
-            found.append(int(table[name].isna().sum()))
+            result.append(int(table[name].isna().sum()))
         elif name not in widths:
-            found.append(int((table[name].astype(object) == value).sum()))
+            result.append(int((table[name].astype(object) == value).sum()))
         else:
             at, center = column.positions(table[name]), column.positions(pd.Series([value], dtype=table[name].dtype))
-            found.append(int((np.abs(at - center) <= widths[name]).sum()))
-    return found
+            result.append(int((np.abs(at - center) <= widths[name]).sum()))
+    return result
 
 
 def test_counts_are_those_of_rows_one_by_one_for_every_make_of_table(population: Any, draw: Callable[..., Any]) -> None:

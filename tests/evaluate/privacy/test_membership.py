@@ -17,27 +17,27 @@ AUC, STRICT, LOOSE = (f"privacy.membership.{name}" for name in ("auc", "tpr_at_0
 
 
 def by_name(measurement):
-    return {one.measure: one for one in (*measurement.estimates, *measurement.failures)}
+    return {each.measure: each for each in (*measurement.estimates, *measurement.failures)}
 
 
 @pytest.mark.statistical
 def test_independent_samples_raise_no_alarm_at_any_size_ratio(population, draw):
     for seed, sizes in enumerate([(2400, 600, 600, 1000), (1200, 1200, 1200, 1000), (600, 1200, 1200, 1000)]):
-        found = by_name(membership.measure(draw(population, sizes, seed=seed + 7)))
-        assert found[AUC].low <= 0.51
-        assert found[LOOSE].low <= 0.015
+        result = by_name(membership.measure(draw(population, sizes, seed=seed + 7)))
+        assert result[AUC].low <= 0.51
+        assert result[LOOSE].low <= 0.015
 
 
 def test_half_a_percent_of_verbatim_rows_is_detected(draw, make):
-    found = by_name(membership.measure(draw(make["mixed"], (4000, 4000, 4000, 4000), seed=1, leak=0.005)))
-    assert found[STRICT].value >= 0.005
-    assert found[STRICT].low > 0.001
+    result = by_name(membership.measure(draw(make["mixed"], (4000, 4000, 4000, 4000), seed=1, leak=0.005)))
+    assert result[STRICT].value >= 0.005
+    assert result[STRICT].low > 0.001
 
 
 def test_twins_in_train_and_control_do_not_look_like_members(draw, make):
-    found = by_name(membership.measure(draw(make["many duplicates"], (1000, 500, 500, 1000), seed=1, leak=1.0)))
-    assert found[AUC].low <= 0.5 <= found[AUC].high
-    assert found[LOOSE].value == 0.0
+    result = by_name(membership.measure(draw(make["many duplicates"], (1000, 500, 500, 1000), seed=1, leak=1.0)))
+    assert result[AUC].low <= 0.5 <= result[AUC].high
+    assert result[LOOSE].value == 0.0
 
 
 def test_the_auc_of_one_part_is_that_of_scikit_learn(draw, make):
@@ -54,14 +54,14 @@ def test_halves_that_choose_for_each_other_do_not_narrow_the_interval():
 
     Were the best always chosen, however little better, the ratio would be 1.09; its error is 0.016.
     """
-    rng, found = np.random.default_rng(0), []
+    rng, result = np.random.default_rng(0), []
     for _ in range(2000):
         common = rng.normal(size=(2, 120))
-        of = {str(i): tuple(common + rng.normal(size=(2, 120))) for i in range(6)}
-        value, low, high = area([part.scores(of) for part in parts_for(AREA, of)])
-        found.append((value - 0.5) / ((high - low) / 2 / special.ndtri(0.975)))
-    assert abs(np.mean(found)) < 4 / 2000**0.5
-    assert np.std(found) < 1.05
+        side = {str(i): tuple(common + rng.normal(size=(2, 120))) for i in range(6)}
+        value, low, high = area([part.scores(side) for part in parts_for(AREA, side)])
+        result.append((value - 0.5) / ((high - low) / 2 / special.ndtri(0.975)))
+    assert abs(np.mean(result)) < 4 / 2000**0.5
+    assert np.std(result) < 1.05
 
 
 @pytest.mark.statistical
@@ -78,10 +78,10 @@ def test_the_interval_of_a_useless_attack_covers_the_false_positive_rate(n_contr
 
 def test_every_attack_finds_a_copy_and_the_report_is_told_of_each(draw, make):
     figure = membership.measure(draw(make["mixed"], (1000, 500, 500, 1000), seed=1, leak=1.0)).figures["membership"]
-    found = {one["name"]: one["auc"][0] for one in figure["attacks"]}
-    assert list(found) == list(ATTACKS)
-    assert found.pop("classifier") > 0.65 and found.pop("focal") > 0.8
-    assert min(found.values()) > 0.95
+    result = {each["name"]: each["auc"][0] for each in figure["attacks"]}
+    assert list(result) == list(ATTACKS)
+    assert result.pop("classifier") > 0.65 and result.pop("focal") > 0.8
+    assert min(result.values()) > 0.95
     assert set(figure["chosen"]) <= set(ATTACKS)
 
 
@@ -92,16 +92,16 @@ def test_a_leak_of_changed_rows_is_linked(draw, make):
     numbers = [name for name in rows.columns if name.startswith("x")]
     rows[numbers] += rng.normal(scale=0.02, size=(len(rows), len(numbers)))
     rows["c0"] = rows["c0"].to_numpy()[rng.permutation(len(rows))]
-    found = by_name(membership.measure(replace(tables, synthetic=rows)))
-    assert found[AUC].low > 0.52
-    assert found[LOOSE].low > 0.02
+    result = by_name(membership.measure(replace(tables, synthetic=rows)))
+    assert result[AUC].low > 0.52
+    assert result[LOOSE].low > 0.02
 
 
 def test_what_an_attack_could_have_detected_is_found_in_eighty_of_a_hundred():
     rng, n, shift = np.random.default_rng(0), 1000, detectable_auc(1000, 1000)
     moved = 2**0.5 * special.ndtri(shift)
-    found = [area([Scores.of(rng.normal(moved, size=n), rng.normal(size=n))])[1] > 0.5 for _ in range(400)]
-    assert np.mean(found) == pytest.approx(0.8, abs=4 * 0.02)
+    result = [area([Scores.of(rng.normal(moved, size=n), rng.normal(size=n))])[1] > 0.5 for _ in range(400)]
+    assert np.mean(result) == pytest.approx(0.8, abs=4 * 0.02)
     share = detectable_rate(0.01, 11, 2000, 1000)
     caught = []
     for _ in range(400):
@@ -130,9 +130,9 @@ def of_entities(tables, sizes):
         "columns": {**tables.schema.model_dump()["columns"], "who": {"kind": "identifier", "bounds": [0, 10**9]}},
     })  # fmt: skip
     frames = {}
-    for side, (name, of) in enumerate([*sizes.items(), ("synthetic", [1])]):
+    for side, (name, part) in enumerate([*sizes.items(), ("synthetic", [1])]):
         frame = getattr(tables, name)
-        owners = np.repeat(np.arange(len(frame)), np.resize(of, len(frame)))[: len(frame)] + side * 10**6
+        owners = np.repeat(np.arange(len(frame)), np.resize(part, len(frame)))[: len(frame)] + side * 10**6
         frames[name] = frame.assign(who=pd.array(owners, dtype="Int64"))
     return replace(tables, **frames, schema=schema, declared=schema)
 
@@ -143,21 +143,21 @@ def test_how_many_rows_an_entity_has_does_not_give_it_away(draw, make, cut):
     sizes = {"train": [1, 2, 2, 2] if cut else [1, 2, 3, 6], "fresh": [1, 2, 3, 6], "control": [1, 2, 3, 6]}
     aucs = []
     for seed in range(2):
-        found = by_name(membership.measure(of_entities(draw(make["mixed"], (900, 300, 900, 600), seed), sizes)))
-        aucs.append(found[AUC].value)
-        assert found[AUC].low <= 0.51
+        result = by_name(membership.measure(of_entities(draw(make["mixed"], (900, 300, 900, 600), seed), sizes)))
+        aucs.append(result[AUC].value)
+        assert result[AUC].low <= 0.51
     assert abs(np.mean(aucs) - 0.5) < 0.04
 
 
 def _chained(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
     """Rows whose every three neighboring columns are those of some training row, and no more of it."""
     rows = train.to_numpy()
-    made = rows[rng.integers(len(rows), size=n)].copy()
+    built = rows[rng.integers(len(rows), size=n)].copy()
     for j in range(1, rows.shape[1]):
-        keys = [pd.Series([tuple(row) for row in of[:, max(0, j - 2) : j]]) for of in (rows, made)]
+        keys = [pd.Series([tuple(row) for row in part[:, max(0, j - 2) : j]]) for part in (rows, built)]
         donors = keys[0].groupby(keys[0]).indices
-        made[:, j] = [rows[rng.choice(donors[key]), j] for key in keys[1]]
-    return pd.DataFrame(made, columns=train.columns)
+        built[:, j] = [rows[rng.choice(donors[key]), j] for key in keys[1]]
+    return pd.DataFrame(built, columns=train.columns)
 
 
 def test_cells_of_a_few_columns_that_are_those_of_train_are_found_by_no_other_attack():

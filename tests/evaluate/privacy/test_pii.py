@@ -95,19 +95,19 @@ def test_one_real_value_of_a_column_is_found_however_it_is_written(
     synthetic = made(300, seed=2)
     for row, (column, written) in enumerate(forms.items()):
         synthetic.loc[row, column] = written(real[column].iloc[row if side == "train" else -1 - row])
-    found = judged(real, synthetic)
-    assert found[("privacy.personal",)].value == pytest.approx(len(forms) / 300)
-    assert found[("privacy.personal",)].low > 0
+    result = judged(real, synthetic)
+    assert result[("privacy.personal",)].value == pytest.approx(len(forms) / 300)
+    assert result[("privacy.personal",)].low > 0
     for column in forms:
-        assert found[("privacy.personal.column", column)].value == pytest.approx((side == "train") / 300), column
+        assert result[("privacy.personal.column", column)].value == pytest.approx((side == "train") / 300), column
 
 
 def test_a_real_mail_in_a_column_that_the_schema_does_not_know_is_found_and_said(real: pd.DataFrame) -> None:
     synthetic = made(300, seed=2).assign(remarks="none")
     synthetic.loc[[3, 7], "remarks"] = [f"see {real['mail'].iloc[0]}", real["mail"].iloc[1]]
-    found = judged(real, synthetic)[("privacy.personal",)]
-    assert found.value == pytest.approx(2 / 300)
-    assert found.note.startswith("2 of 300 rows hold a value of 'mail' that is real")
+    result = judged(real, synthetic)[("privacy.personal",)]
+    assert result.value == pytest.approx(2 / 300)
+    assert result.note.startswith("2 of 300 rows hold a value of 'mail' that is real")
 
 
 def test_training_rows_told_in_a_text_are_found_and_rows_that_tell_of_themselves_are_not() -> None:
@@ -138,11 +138,11 @@ def test_a_real_value_amid_a_text_is_found(real: pd.DataFrame, column: str) -> N
     assert judged(real, synthetic, schema)[("privacy.personal",)].value == pytest.approx(1 / 300)
 
 
-@pytest.mark.parametrize(("column", "said"), [("mail", "unknown"), ("card", "1"), ("iban", "none")])
-def test_what_stands_for_no_value_is_no_leak_in_another_column(real: pd.DataFrame, column: str, said: str) -> None:
-    columns = {**COLUMNS, "note": {"kind": "categorical", "categories": [said, "b"]}}
-    rows, synthetic = real.assign(note=said), made(300, seed=2).assign(note=said)
-    rows.loc[0, column] = said
+@pytest.mark.parametrize(("column", "cell"), [("mail", "unknown"), ("card", "1"), ("iban", "none")])
+def test_what_stands_for_no_value_is_no_leak_in_another_column(real: pd.DataFrame, column: str, cell: str) -> None:
+    columns = {**COLUMNS, "note": {"kind": "categorical", "categories": [cell, "b"]}}
+    rows, synthetic = real.assign(note=cell), made(300, seed=2).assign(note=cell)
+    rows.loc[0, column] = cell
     schema = build_schema({"status": "declared", "columns": columns})
     assert judged(rows, synthetic, schema)[("privacy.personal",)].value == 0
 
@@ -154,9 +154,9 @@ def test_a_table_full_of_real_numbers_alarms_where_one_alone_may_be_chance() -> 
     }
     schema = build_schema({"status": "declared", "columns": columns})
     real, honest = made(2 * N, 1, schema), made(300, 2, schema)
-    one = honest.assign(acc=[real["acc"].iloc[0], *honest["acc"].iloc[1:]])
+    each = honest.assign(acc=[real["acc"].iloc[0], *honest["acc"].iloc[1:]])
     assert judged(real, honest, schema)[("privacy.personal",)].value == 0
-    assert judged(real, one, schema)[("privacy.personal",)].value == 0
+    assert judged(real, each, schema)[("privacy.personal",)].value == 0
     assert judged(real, real.head(N), schema)[("privacy.personal",)].value == 1
 
 
@@ -187,8 +187,8 @@ def test_the_interval_of_a_columns_share_covers_its_expectation(n: int, leak: fl
         values[copied] = rng.choice(train, copied.sum())
         frames = (pd.DataFrame({"id": ids, "note": "a"}) for ids in (train, values))
         tables = replace(base, seed=seed, **dict(zip(("train", "synthetic"), frames, strict=True)))
-        found = {estimate.measure: estimate for estimate in pii.measure(tables).estimates}
-        low, high = found["privacy.personal.column"].low, found["privacy.personal.column"].high
+        result = {estimate.measure: estimate for estimate in pii.measure(tables).estimates}
+        low, high = result["privacy.personal.column"].low, result["privacy.personal.column"].high
         assert low is not None and high is not None
         covered += low <= 0.333 + leak * (1 - 0.333) <= high
     assert (0.93 <= covered / n <= 0.97) if n == 1_000 else covered > 50

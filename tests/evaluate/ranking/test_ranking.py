@@ -30,8 +30,8 @@ def told(*better: tuple[str, str, str | None]) -> list[PairResult]:
 def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(
     figures_of: dict[str, ReplicatedFigures],
 ) -> None:
-    found = ranked(figures_of)
-    order = {one.name: one for one in found.order}
+    result = ranked(figures_of)
+    order = {each.name: each for each in result.order}
     assert order["one"].letters == order["other"].letters == "a"
     assert order["worse"].letters == "b"
     assert order["worse"].behind == ("one", "other")
@@ -39,14 +39,14 @@ def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(
 
 
 def dependence(figures: ReplicatedFigures) -> DependenceLost:
-    found = figures.measured[SHARE]
-    assert isinstance(found, DependenceLost)
-    return found
+    result = figures.measured[SHARE]
+    assert isinstance(result, DependenceLost)
+    return result
 
 
-def moved(one: DependenceLost, by: float) -> DependenceLost:
+def moved(each: DependenceLost, by: float) -> DependenceLost:
     """The same table, whose relations are farther off by so much of the way to shuffled columns."""
-    squares = one.squares
+    squares = each.squares
     shift = np.array([by, 0.0, 0.0, 0.0]) * squares.beyond_noise[-1]
     return DependenceLost(replace(squares, square=squares.square + shift))
 
@@ -62,26 +62,26 @@ def test_being_closer_to_train_than_a_fresh_real_sample_is_no_merit(figures_of: 
 def test_a_figure_that_only_one_table_has_counts_for_it(figures_of: dict[str, ReplicatedFigures]) -> None:
     name = "utility.tstr.linear"
     failure = Failure(name, "skipped", "a table has no row with a target that occurs in real rows")
-    found = {each: figures_of["worse"].measured[each] for each in FIGURES if each != name}
-    lacking = ReplicatedFigures(found, {name: failure})
-    (one,) = [c for c in compared({"one": figures_of["one"], "lacking": lacking}) if c.figure == name]
-    assert one.better == "one"
-    assert one.difference is None
-    assert "no row with a target" in one.reason
+    result = {each: figures_of["worse"].measured[each] for each in FIGURES if each != name}
+    lacking = ReplicatedFigures(result, {name: failure})
+    (item,) = [c for c in compared({"one": figures_of["one"], "lacking": lacking}) if c.figure == name]
+    assert item.better == "one"
+    assert item.difference is None
+    assert "no row with a target" in item.reason
 
 
 def test_a_table_is_ahead_only_where_no_figure_speaks_against_it() -> None:
     split = places(["x", "y"], told(("x", "y", "x"), ("x", "y", "y")))
-    assert [one.place for one in split] == [1, 1]
-    assert {one.letters for one in split} == {"a"}
+    assert [each.place for each in split] == [1, 1]
+    assert {each.letters for each in split} == {"a"}
     clear = places(["x", "y"], told(("x", "y", "y"), ("x", "y", None)))
-    assert [(one.name, one.place) for one in clear] == [("y", 1), ("x", 2)]
+    assert [(each.name, each.place) for each in clear] == [("y", 1), ("x", 2)]
 
 
 def test_a_table_that_breaks_a_rule_on_fidelity_stands_behind_those_that_keep_them_all() -> None:
     keeps = {"kept": True, "broken": False, "open": None}
-    found = places(list(keeps), told(("kept", "broken", "broken"), ("broken", "open", "broken")), keeps)
-    assert {one.name: one.behind for one in found} == {"kept": (), "broken": ("kept",), "open": ("broken",)}
+    result = places(list(keeps), told(("kept", "broken", "broken"), ("broken", "open", "broken")), keeps)
+    assert {each.name: each.behind for each in result} == {"kept": (), "broken": ("kept",), "open": ("broken",)}
 
 
 def test_shuffled_columns_are_never_ahead_of_a_table_with_much_noise(
@@ -94,7 +94,7 @@ def test_shuffled_columns_are_never_ahead_of_a_table_with_much_noise(
         noisy = population(np.random.default_rng(seed), 600, 0.4)
         noisy = noisy.assign(letter=np.where(np.arange(600) < 250, "f", noisy["letter"]))
         tables = {"noisy": noisy, "shuffled": shuffle_columns(real.train, np.random.default_rng(seed))}
-        order = {one.name: one for one in ranked(
+        order = {each.name: each for each in ranked(
             {name: ReplicatedFigures.of(real.beside(table)) for name, table in tables.items()}
         ).order}  # fmt: skip
         assert order["shuffled"].behind == ("noisy",)
@@ -102,8 +102,8 @@ def test_shuffled_columns_are_never_ahead_of_a_table_with_much_noise(
 
 def told_apart(world: Callable[[int, int, int], Real], population: Any, seed: int, off: float) -> bool:
     real, rng = world(seed, 600, 400), np.random.default_rng([seed, 1])
-    found = {name: ReplicatedFigures.of(real.beside(population(rng, 600, off))) for name in ("x", "y")}
-    return any(one.better is not None for one in compared(found))
+    result = {name: ReplicatedFigures.of(real.beside(population(rng, 600, off))) for name in ("x", "y")}
+    return any(each.better is not None for each in compared(result))
 
 
 def fidelity_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_answers_are_those_of_pandas(make):
     samples, discretizer, coded, drawn = _drawn(make(n=200))
     counts, totals = queries.answers(drawn, coded[0], samples.n_groups)
     frame = pd.DataFrame(discretizer.encode(samples.train.rows))
-    place = 0
+    position = 0
     for query in drawn:
         rows = frame
         for column, allowed in query.predicates:
@@ -32,23 +32,23 @@ def test_answers_are_those_of_pandas(make):
         for group in range(query.n_groups):
             index = rows.index[groups == group]
             if query.mean_of < 0:
-                assert counts[:, place].sum() == len(index)
+                assert counts[:, position].sum() == len(index)
             else:
                 numbers = samples.train.rows[discretizer.columns[query.mean_of]]
                 every = numbers.astype(float)
                 asked = (every[index] - every.mean()) / every.std(ddof=0)
-                assert counts[:, place].sum() == asked.notna().sum()
-                assert totals[:, place].sum() == pytest.approx(asked.sum())
-            place += 1
-    assert place == counts.shape[1]
+                assert counts[:, position].sum() == asked.notna().sum()
+                assert totals[:, position].sum() == pytest.approx(asked.sum())
+            position += 1
+    assert position == counts.shape[1]
 
 
 def test_the_training_table_answers_its_own_queries_best(make):
-    found = {name: make(synthetic=how) for name, how in (("same", lambda t: t), ("new", None))}
-    found["shuffled"] = make(synthetic=lambda train: shuffle_columns(train, np.random.default_rng(1)))
-    errors = {name: queries.measure(tables).estimates[0].value for name, tables in found.items()}
+    result = {name: make(synthetic=how) for name, how in (("same", lambda t: t), ("new", None))}
+    result["shuffled"] = make(synthetic=lambda train: shuffle_columns(train, np.random.default_rng(1)))
+    errors = {name: queries.measure(tables).estimates[0].value for name, tables in result.items()}
     assert errors["same"] < 0 < errors["shuffled"] and errors["same"] < errors["new"] < errors["shuffled"]
-    assert "0.000" in queries.measure(found["same"]).estimates[0].note
+    assert "0.000" in queries.measure(result["same"]).estimates[0].note
 
 
 def test_a_fresh_sample_has_no_excess_and_shuffled_columns_have(make):
@@ -74,9 +74,9 @@ def _coverage(make, n_replicates, n, spoil):
 
     # The interval is for one set of queries: they are drawn by the same seed for all replicates.
     drawn = (replace(make(synthetic=spoiled(s), n=n, seed=s), seed=0) for s in range(n_replicates))
-    found = [queries.measure(tables).estimates[0] for tables in drawn]
-    center = np.mean([e.value for e in found])
-    return float(np.mean([e.low <= center <= e.high for e in found]))
+    result = [queries.measure(tables).estimates[0] for tables in drawn]
+    center = np.mean([e.value for e in result])
+    return float(np.mean([e.low <= center <= e.high for e in result]))
 
 
 @pytest.mark.statistical

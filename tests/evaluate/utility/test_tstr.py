@@ -38,9 +38,9 @@ def scores(tables: Tables) -> dict[str, Estimate]:
 @pytest.mark.parametrize("target", ["y", "amount", "group", "sex"])
 def test_an_independent_sample_serves_as_well_as_the_training_table_and_noise_does_not(target, make):
     tables = make(schema_of(target), n=500)
-    found = scores(tables)
+    result = scores(tables)
     for form, gap in gaps(tables).items():
-        score = found[f"utility.tstr.{form}"]
+        score = result[f"utility.tstr.{form}"]
         assert gap.value == pytest.approx(score.reference - score.value)
         assert gap.low <= 0.05 and gap.value < 0.15
         assert target == "sex" or score.value > score.floor + 0.1  # which nothing tells
@@ -90,7 +90,7 @@ def test_the_interval_holds_both_sources_of_chance():
 
 def _simulated(name: str, n_replicates: int, spoil: float, make) -> np.ndarray:
     """Value and interval of a number over fresh draws of every table, shape (n_replicates, 3)."""
-    found = []
+    result = []
     for seed in range(n_replicates):
 
         def spoiled(train: pd.DataFrame, seed: int = seed) -> pd.DataFrame:
@@ -108,8 +108,8 @@ def _simulated(name: str, n_replicates: int, spoil: float, make) -> np.ndarray:
             told = {side: frame.assign(told=frame["y"] == "yes") for side, frame in frames.items()}
             tables = replace(tables, schema=schema, declared=schema, **told)
         number = scores(tables)[name]
-        found.append((number.value, number.low, number.high))
-    return np.array(found)
+        result.append((number.value, number.low, number.high))
+    return np.array(result)
 
 
 @pytest.mark.slow  # a model for each replicate: the noise of few would hide what the documentation states

@@ -44,10 +44,10 @@ def test_randomized_response_exceeds_its_epsilon_no_more_often_than_stated(epsil
 
 def test_a_bound_is_the_last_epsilon_that_is_ruled_out() -> None:
     for v in (60, 75, 99, 100):
-        found = one_run_epsilon(1e-4, 1_000, 100, v, 0.95)
-        if found > 0:
-            assert one_run_p_value(found, 1e-4, 1_000, 100, v) < 0.05
-            assert one_run_p_value(found + 1e-3, 1e-4, 1_000, 100, v) >= 0.05
+        result = one_run_epsilon(1e-4, 1_000, 100, v, 0.95)
+        if result > 0:
+            assert one_run_p_value(result, 1e-4, 1_000, 100, v) < 0.05
+            assert one_run_p_value(result + 1e-3, 1e-4, 1_000, 100, v) >= 0.05
     assert one_run_epsilon(0.0, 100, 100, 50, 0.95) == 0.0
     assert one_run_epsilon(0.0, 10**6, 10**6, 10**6, 0.95) < MOST_EPSILON
     # A delta that explains all there is leaves nothing to be said.
@@ -58,13 +58,13 @@ def test_a_bound_is_the_last_epsilon_that_is_ruled_out() -> None:
 def test_two_thousand_canaries_give_about_what_is_known_of_gaussian_noise(epsilon: float, known: float) -> None:
     rng, delta, m = np.random.default_rng(7), 1e-6, 2_000
     mu = optimize.brentq(lambda x: gaussian_epsilon(x, delta) - epsilon, 1e-3, 10)
-    found = []
+    result = []
     for _ in range(12):
         present = rng.random(m) < 0.5
-        found.append(best_of_run(rng.normal(size=m) + mu * present, present, delta, 0.95))
+        result.append(best_of_run(rng.normal(size=m) + mu * present, present, delta, 0.95))
     # Four standard errors of a mean of twelve, and what another choice of the number of guesses may change.
-    assert np.mean(found) == pytest.approx(known, abs=0.15 + 4 * float(np.std(found)) / math.sqrt(12))
-    assert max(found) < epsilon
+    assert np.mean(result) == pytest.approx(known, abs=0.15 + 4 * float(np.std(result)) / math.sqrt(12))
+    assert max(result) < epsilon
 
 
 def test_scores_that_say_nothing_prove_nothing() -> None:

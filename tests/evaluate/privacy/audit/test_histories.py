@@ -42,15 +42,15 @@ def schema_of(order: str = "time", k: int = K, **more: Any) -> Schema:
 
 
 def generator(name: str = "mst", epsilon: float = 3.0) -> PrivateGenerator:
-    made = compose(registry.generator(name, epsilon=epsilon, delta=1e-6, **CHEAP[name]), schema_of())
-    assert isinstance(made, PrivateGenerator)
-    return made
+    built = compose(registry.generator(name, epsilon=epsilon, delta=1e-6, **CHEAP[name]), schema_of())
+    assert isinstance(built, PrivateGenerator)
+    return built
 
 
 @cache
-def planned(made: PrivateGenerator, order: str) -> tuple[Schedule, StandIn]:
+def planned(built: PrivateGenerator, order: str) -> tuple[Schedule, StandIn]:
     stand_in = StandIn.like(schema_of(order), histories=True)
-    schedule = made.schedule(stand_in.schema)
+    schedule = built.schedule(stand_in.schema)
     assert schedule is not None
     return schedule, stand_in
 
@@ -75,31 +75,31 @@ RELEASED: dict[str, tuple[Any, str, Any]] = {
 def test_a_lie_about_later_rows_shows_in_one_fit(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     planned.cache_clear()
     monkeypatch.setattr(*RELEASED[fault])
-    made = generator()
+    built = generator()
     try:
-        schedule, stand_in = planned(made, "visit")
+        schedule, stand_in = planned(built, "visit")
     finally:
         planned.cache_clear()
     trials, present = CountTrials(), np.arange(N_CANARIES) % 2 == 0
-    trials.add(stand_in, measurement_log(made, schedule, stand_in, present), present)
-    found = white_box.of_noise_on_counts(schedule, trials, 0.9999)
-    assert found.fault is not None
-    assert "later rows" in found.fault
-    assert schedule.epsilon < found.bound < np.inf
+    trials.add(stand_in, measurement_log(built, schedule, stand_in, present), present)
+    result = white_box.of_noise_on_counts(schedule, trials, 0.9999)
+    assert result.fault is not None
+    assert "later rows" in result.fault
+    assert schedule.epsilon < result.bound < np.inf
 
 
 @pytest.mark.parametrize("name", ["mst", pytest.param("aim", marks=SLOW)])
 def test_the_code_as_it_is_raises_no_alarm_and_covers_all(name: str) -> None:
-    found, made = audit(generator(name), schema_of(), n_fits=4), generator(name)
-    schedule = made.schedule(schema_of())
+    result, built = audit(generator(name), schema_of(), n_fits=4), generator(name)
+    schedule = built.schedule(schema_of())
     assert schedule is not None
-    assert found.faults == ()
-    assert found.verdict in (NO_FAULT, "too weak to say")
+    assert result.faults == ()
+    assert result.verdict in (NO_FAULT, "too weak to say")
     choices = tuple(event.what for event in schedule.events if not isinstance(event, GaussianEvent))
-    assert found.covered == tuple(event.what for event in schedule.events if isinstance(event, GaussianEvent))
-    assert {what.rsplit(", ", 1)[1] for what in found.covered} == {"first rows", "later rows"}
-    assert found.not_covered == (*choices, *OUTSIDE)
-    assert "stand-in of histories" in found.ran_on
+    assert result.covered == tuple(event.what for event in schedule.events if isinstance(event, GaussianEvent))
+    assert {what.rsplit(", ", 1)[1] for what in result.covered} == {"first rows", "later rows"}
+    assert result.not_covered == (*choices, *OUTSIDE)
+    assert "stand-in of histories" in result.ran_on
 
 
 def test_a_stand_in_that_is_fitted_otherwise_is_no_audit(monkeypatch: pytest.MonkeyPatch) -> None:

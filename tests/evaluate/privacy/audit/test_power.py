@@ -47,7 +47,7 @@ def test_less_noise_or_larger_samples_of_steps_are_faults(
     residuals = Residuals()
     residuals.add(scale * np.random.default_rng(0).normal(0, 2.0, 50_000), 2.0, whole=False)
     run = SimpleNamespace(event=STEPS, noise_left=noise_left, most_sampled=sampled, residuals=residuals)
-    found = of_noise_in_steps(Schedule((STEPS,), 1e-5), run, 0.9999)  # type: ignore[arg-type]
-    assert (found.fault is None) == (fault == "")
-    assert fault in (found.fault or "")
-    assert (found.bound > epsilon_pld([STEPS], 1e-5)) == (fault != "")
+    result = of_noise_in_steps(Schedule((STEPS,), 1e-5), run, 0.9999)  # type: ignore[arg-type]
+    assert (result.fault is None) == (fault == "")
+    assert fault in (result.fault or "")
+    assert (result.bound > epsilon_pld([STEPS], 1e-5)) == (fault != "")

@@ -96,22 +96,22 @@ def schema_of(k: int = 1) -> Schema:
 def generator(network: str, epsilon: float = 3.0, **more: Any) -> PrivateGenerator:
     small = {"d_latent": 4, "epsilon": epsilon, **FEW, **more}
     if network == "tvae":
-        made = registry.generator("tvae", encoder_widths=(32, 32), decoder_widths=(32, 32), **small)
+        built = registry.generator("tvae", encoder_widths=(32, 32), decoder_widths=(32, 32), **small)
     elif network == "network":
         widths = {"generator_widths": (16,), "critic_widths": (32, 32)}
-        made = registry.generator("ctgan", critic="network", **widths, **small)
+        built = registry.generator("ctgan", critic="network", **widths, **small)
     else:
-        made = registry.generator("ctgan", generator_widths=(16,), **small)
-    assert isinstance(made, PrivateGenerator)
-    return made
+        built = registry.generator("ctgan", generator_widths=(16,), **small)
+    assert isinstance(built, PrivateGenerator)
+    return built
 
 
 @cache
 def schedule_of(epsilon: float, k: int) -> Schedule:
     """Of all three networks alike, since their noise does not depend on what they are."""
-    found = generator("tvae", epsilon).schedule(StandIn.like(schema_of(k)).schema)
-    assert found is not None
-    return found
+    result = generator("tvae", epsilon).schedule(StandIn.like(schema_of(k)).schema)
+    assert result is not None
+    return result
 
 
 def run(network: str, epsilon: float = 3.0, *, k: int = 1, seed: int = 0, **more: Any) -> StepTrials:
@@ -125,8 +125,8 @@ def run(network: str, epsilon: float = 3.0, *, k: int = 1, seed: int = 0, **more
 def attacked(network: str, epsilon: float = 3.0, *, k: int = 1, seed: int = 0, **more: Any) -> tuple[AuditPart, bool]:
     """What one run proves, and whether that exceeds the claim."""
     schedule = schedule_of(epsilon, k)
-    found = of_steps(schedule, run(network, epsilon, k=k, seed=seed, **more), EACH)
-    return found, found.bound > schedule.epsilon
+    result = of_steps(schedule, run(network, epsilon, k=k, seed=seed, **more), EACH)
+    return result, result.bound > schedule.epsilon
 
 
 def plant(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,9 +138,9 @@ def plant(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("network", "k", "fault"), QUICK)
 def test_a_fault_in_a_step_is_found(network: str, k: int, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(fault, monkeypatch)
-    found, exceeds = attacked(network, k=k)
+    result, exceeds = attacked(network, k=k)
     assert exceeds
-    assert found.distribution_free < found.bound
+    assert result.distribution_free < result.bound
 
 
 @pytest.mark.statistical
@@ -148,12 +148,12 @@ def test_a_fault_in_a_step_is_found(network: str, k: int, fault: str, monkeypatc
 def test_the_code_as_it_is_raises_no_alarm(network: str, k: int) -> None:
     # At the confidence of the audit's part an alarm is seen in fewer than one run of a thousand; noise has no seed. The
     # bound of steps alone is about 2.2 with a standard error of 0.15.
-    found, exceeds = attacked(network, k=k)
+    result, exceeds = attacked(network, k=k)
     assert not exceeds
-    assert 1.4 < found.bound < 3.0
-    assert 0.5 < found.distribution_free < found.bound
-    assert found.strongest > 6.0
-    assert "(1.00 of the clipping bound)" in found.ran_on
+    assert 1.4 < result.bound < 3.0
+    assert 0.5 < result.distribution_free < result.bound
+    assert result.strongest > 6.0
+    assert "(1.00 of the clipping bound)" in result.ran_on
 
 
 @pytest.fixture(scope="module")
@@ -177,20 +177,20 @@ def test_a_fault_in_the_counts_of_a_network_is_found_beside_its_steps(monkeypatc
     gaussian = SystemNoise.gaussian
     # A quarter of the noise, so that so few fits are enough.
     monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: gaussian(self, values, sigma / 4))
-    found = audit(generator("tvae"), schema_of(), n_fits=30, time_limit_s=None)
-    steps, counts = found.parts
-    assert found.verdict == EXCEEDS
-    assert found.bound >= counts.bound > found.epsilon
-    assert steps.bound < found.epsilon
+    result = audit(generator("tvae"), schema_of(), n_fits=30, time_limit_s=None)
+    steps, counts = result.parts
+    assert result.verdict == EXCEEDS
+    assert result.bound >= counts.bound > result.epsilon
+    assert steps.bound < result.epsilon
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_what_a_unit_adds_is_measured_and_not_assumed(network: str) -> None:
     # Far above every gradient, the bound makes noise that hides them, and the audit cannot but be weak.
-    found = run(network, max_grad_norm=1_000.0)
-    assert found.share < 0.1
-    said = np.mean(found.scores[found.present] > 0) - np.mean(found.scores[~found.present] > 0)
-    assert abs(said) < 4.5 / math.sqrt(N_STEP_CANARIES) + 0.05
+    result = run(network, max_grad_norm=1_000.0)
+    assert result.share < 0.1
+    clause = np.mean(result.scores[result.present] > 0) - np.mean(result.scores[~result.present] > 0)
+    assert abs(clause) < 4.5 / math.sqrt(N_STEP_CANARIES) + 0.05
 
 
 def test_a_run_in_which_a_unit_adds_nothing_is_not_called_audited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,11 +25,11 @@ def rates_of(
     present = rng.random(N) < 0.5
     hits = np.where(present, rng.binomial(event.count, event.sampling_rate, N), 0)
     spread = event.noise_multiplier * factor * math.sqrt(event.count)
-    said = hits + rng.normal(0, spread, N) > event.count * event.sampling_rate / 2
-    wrong = ((said & ~present).sum(), (~said & present).sum())
+    clause = hits + rng.normal(0, spread, N) > event.count * event.sampling_rate / 2
+    wrong = ((clause & ~present).sum(), (~clause & present).sum())
     n_each = (N - present.sum(), present.sum())
-    one, other = (clopper_pearson(float(k), float(n), level=level)[1] for k, n in zip(wrong, n_each, strict=True))
-    return one, other
+    each, other = (clopper_pearson(float(k), float(n), level=level)[1] for k, n in zip(wrong, n_each, strict=True))
+    return each, other
 
 
 CLAIMS = {
