@@ -50,8 +50,14 @@ def measured(attack, tables):
     return (*result.estimates, *result.failures)[0]
 
 
-@pytest.mark.parametrize(("kind", "sizes"), [*zip(KINDS, RATIOS, strict=True), ("fifty columns", RATIOS[1])])
-@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize(
+    ("attack", "kind", "sizes"),
+    [
+        *((attack, kind, sizes) for attack in ATTACKS for kind, sizes in zip(KINDS, RATIOS, strict=True)),
+        # Of so many columns two that are known point to nobody, and nothing is reconstructed.
+        *((attack, "fifty columns", RATIOS[1]) for attack in ATTACKS if attack != "reconstruction"),
+    ],
+)
 def test_a_copy_alarms(attack, kind, sizes, draw, make):
     population = fifty if kind == "fifty columns" else make[kind]
     result = measured(attack, draw(population, (*sizes[:3], sizes[0]), seed=1, leak=1.0))
@@ -162,12 +168,12 @@ def test_a_leak_of_rare_values_shows_among_them(evaluate_frames):
     rng = np.random.default_rng(0)
 
     def rows(n: int) -> pd.DataFrame:
-        frame = pd.DataFrame({f"x{i}": rng.standard_normal(n) for i in range(3)})
+        frame = pd.DataFrame({"who": rng.standard_normal(n), "town": rng.integers(0, 50, n).astype(float)})
         return frame.assign(illness=np.where(rng.random(n) < 0.08, "rare", "none"))
 
     train, fresh, control, synthetic = (rows(n) for n in (2000, 1000, 1000, 1900))
     leaked = pd.concat([synthetic, train[train["illness"] == "rare"]])
-    tables = named(evaluate_frames(train, fresh, control, leaked), "x0", "x1")
+    tables = named(evaluate_frames(train, fresh, control, leaked), "who", "town")
     drawn = attribute_inference.measure(tables).figures["inference"]["columns"]
     (illness,) = [each for each in drawn if each["column"] == "illness"]
     assert illness["rare"]["advantage"][1] > 0.5 > 0.2 > illness["advantage"][0]
