@@ -287,8 +287,7 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[Metr
     if blind and not seeing:
         return MetricResult(failures=_failures(measure, "skipped", NO_HOLDOUT)), 0.0
     side = tables.counted_undivided if blind else tables
-    raw, seconds = attempted(measure, lambda: measure_of(measure)(side), time_limit_s)
-    result = _result(measure, raw)
+    result, seconds = isolated(measure, lambda: measure_of(measure)(side), time_limit_s)
     return on_samples(measure, _without_holdout(measure, result, seeing) if blind else result, tables), seconds
 
 
@@ -298,6 +297,14 @@ def _without_holdout(measure: str, result: MetricResult, seeing: Collection[str]
     failures = tuple(each for each in result.failures if each.measure in seeing)
     unseen = (each for each in _failures(measure, "skipped", NO_HOLDOUT) if each.measure not in {measure, *seeing})
     return MetricResult(estimates, (*failures, *unseen))
+
+
+def isolated(
+    measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
+) -> tuple[MetricResult, float]:  # fmt: skip
+    """The result of a measure, with errors turned into failures, and its wall seconds."""
+    result, seconds = attempted(measure, work, time_limit_s)
+    return _result(measure, result), seconds
 
 
 def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = None) -> tuple[T | Failure, float]:

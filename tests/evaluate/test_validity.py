@@ -215,13 +215,6 @@ def _held(share: float, n_replicates: int) -> float:
     return covered / n_replicates
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.3])
-def test_intervals_of_clustered_rows_cover(share: float) -> None:
-    """At 95% coverage, fewer than 51 of 60 intervals hold the truth in about 1 of 1,000 runs; these are seeded."""
-    assert _held(share, 60) >= 51 / 60
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.005, 0.02, 0.3, 0.9])
 def test_intervals_of_clustered_rows_cover_95_percent(share: float) -> None:
     assert 0.93 <= _held(share, 1000) <= 0.97

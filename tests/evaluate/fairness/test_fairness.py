@@ -28,6 +28,11 @@ def linear_only():
         yield
 
 
+@pytest.fixture
+def few_fits(monkeypatch):
+    monkeypatch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
+
+
 def population(n: int, seed: int) -> pd.DataFrame:
     """`x` decides for "m" and `z` for "f", both as strongly."""
     rng = np.random.default_rng(seed)
@@ -88,7 +93,7 @@ def test_a_generator_that_loses_one_group_shows():
     assert sum(shown) >= 4, shown
 
 
-def test_parity_is_what_counting_gives():
+def test_parity_is_what_counting_gives(few_fits):
     case = tables(n=600)
     learned = study.study_of(case)
     codes = Groups.of("sex", case.train, case.schema).codes(learned.test.rows, case.schema)
@@ -113,10 +118,10 @@ def test_columns_are_compared_within_groups():
     assert rows["rare"]["few"] and "excess" not in rows["rare"]
 
 
-def test_what_cannot_be_measured_is_said():
+def test_what_cannot_be_measured_is_said(few_fits):
     assert "no sensitive column" in models.measure(tables(sensitive=())).failures[0].message
     assert "no sensitive column" in columns.measure(tables(sensitive=())).failures[0].message
-    of_target = models.measure(tables(sensitive=("y",)))
+    of_target = models.measure(tables(sensitive=("y",), n=400))
     assert {failure.subject for failure in of_target.failures} == {("y",)}
     assert "fewer than two" in models.measure(tables(n=150)).failures[0].message
     assert models.measure(tables(target=None)).failures[0].message == "the schema names no target"

@@ -190,12 +190,9 @@ def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> Non
 @pytest.mark.parametrize(
     ("changed", "clause"),
     [
-        ({"owner": ""}, "owner"),
         ({"owner": "  "}, "one line of text"),
-        ({"reason": "a\nb"}, "one line of text"),
         ({"until": "some day"}, "until"),
         ({"untill": "2026-01-01"}, "did you mean 'until'"),
-        ({"version": 0}, "version"),
     ],
 )
 def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], clause: str) -> None:

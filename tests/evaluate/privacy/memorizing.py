@@ -32,7 +32,7 @@ class Repeated:
         n_rows: int | None = None,
         *,
         seed: int | None = None,
-        case: Mapping[str, Any] | None = None,
+        given: Mapping[str, Any] | None = None,
         progress: Progress = quiet,
     ) -> pd.DataFrame:
         drawn = np.random.default_rng(seed).integers(0, len(self.rows), n_rows or len(self.rows))
