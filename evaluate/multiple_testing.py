@@ -32,15 +32,11 @@ def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str,
     groups = [frozenset(names)] if names else []
     for first, second in apart:
         split = [group - {name} for group in groups if {first, second} <= group for name in (first, second)]
-        groups = _absorbed([group for group in groups if not {first, second} <= group] + split)
+        every = dict.fromkeys([group for group in groups if not {first, second} <= group] + split)
+        groups = [group for group in every if not any(group < other for other in every)]
     position = {name: at for at, name in enumerate(names)}
     groups.sort(key=lambda group: sorted(position[name] for name in group))
     return {name: "".join(_letter(at) for at, group in enumerate(groups) if name in group) for name in names}
-
-
-def _absorbed(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    distinct = list(dict.fromkeys(groups))
-    return [group for group in distinct if not any(group < other for other in distinct)]
 
 
 def _letter(index: int) -> str:

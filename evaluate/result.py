@@ -295,14 +295,11 @@ def _key_figures(candidates: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
     """Title, number of each candidate and landmarks of every key figure that was measured or failed."""
     for measure, metric in CATALOG.items():
         results = [candidate.find(measure) for candidate in candidates] if metric.key else []
-        if any(isinstance(each, Estimate) or (each is not None and _is_told(each)) for each in results):
-            first = next((each for each in results if isinstance(each, Estimate)), None)
+        first = next((each for each in results if isinstance(each, Estimate)), None)
+        failures = [each for each in results if isinstance(each, Failure)]
+        if first is not None or any(each.reason != "skipped" or each.message == NO_HOLDOUT for each in failures):
             marks = (None, None) if first is None else (first.reference, first.floor)
             yield metric.title, *map(_cell, results), *("" if mark is None else number(mark) for mark in marks)
-
-
-def _is_told(failure: Failure) -> bool:
-    return failure.reason != "skipped" or failure.message == NO_HOLDOUT
 
 
 def _cell(result: Estimate | Failure | None) -> str:

@@ -6,7 +6,7 @@ reader are read off the dataclasses of `evaluate.result`.
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,7 +35,7 @@ def evaluation_from(text: str) -> Evaluation:
     if type(version) is not int or version != SCHEMA_VERSION:
         raise EvaluationError(
             f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {str(version)[:20]!r}; "
-            f"{'evaluate again' if _is_older(version) else 'upgrade understudy'}"
+            f"{'evaluate again' if type(version) is int and version < SCHEMA_VERSION else 'upgrade understudy'}"
         )
     content.pop("notice", None)
     try:
@@ -57,10 +57,6 @@ def _damaged(why: str) -> EvaluationError:
     return EvaluationError(f"the evaluation is damaged ({why}); {remedy}")
 
 
-def _is_older(version: object) -> bool:
-    return type(version) is int and version < SCHEMA_VERSION
-
-
 def _typed(content: dict[str, Any]) -> Evaluation:
     """The content as an evaluation that would be written alike: every key there, and every value of its type."""
     evaluation = adapter().validate_json(json.dumps(content))
@@ -73,13 +69,10 @@ def _consistent(evaluation: Evaluation) -> Evaluation:
     """The evaluation, once it says nothing twice and contradicts itself nowhere."""
     _unique("a candidate", (each.name for each in evaluation.candidates))
     _unique("a self-test", (each.case for each in evaluation.self_tests))
-    for candidate in (*evaluation.candidates, *_tested(evaluation)):
+    tested = (test.candidate for test in evaluation.self_tests if test.candidate is not None)
+    for candidate in (*evaluation.candidates, *tested):
         _check(candidate)
     return evaluation
-
-
-def _tested(evaluation: Evaluation) -> Iterator[Candidate]:
-    return (test.candidate for test in evaluation.self_tests if test.candidate is not None)
 
 
 def _unique(what: str, keys: Iterable[Hashable]) -> None:

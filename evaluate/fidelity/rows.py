@@ -96,7 +96,7 @@ class SeededTable:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        return tuple(name for name in self.schema.learned if _on_the_line(self.schema.columns[name]))
+        return tuple(name for name in self.schema.learned if not self.schema.columns[name].is_categorical)
 
     def _values(self, name: str, n_rows: int) -> np.ndarray:
         if self.unmoved is not None:
@@ -174,10 +174,6 @@ class SampledRows:
 
     def _read(self, name: str) -> np.ndarray:
         return self.table.read(name, self.n_rows)
-
-
-def _on_the_line(column: Any) -> bool:
-    return not column.is_categorical
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,12 +45,8 @@ def measure(tables: Tables) -> MetricResult:
     )
     figures: dict[str, Any] = {"quantiles": QUANTILES.tolist()}
     for name, sides in (("dcr", dcr), ("nndr", nndr)):
-        figures[name] = {side: _quantiles(values) for side, values in sides.items()}
+        figures[name] = {side: np.quantile(values, QUANTILES).round(6).tolist() for side, values in sides.items()}
     return MetricResult(estimates, figures={"distance": figures})
-
-
-def _quantiles(values: np.ndarray) -> list[float]:
-    return [round(float(q), 6) for q in np.quantile(values, QUANTILES)]
 
 
 def _median(name: str, values: Mapping[str, np.ndarray], what: str) -> Estimate:

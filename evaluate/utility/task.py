@@ -39,7 +39,11 @@ class Task:
     def of(cls, tables: Tables, target: str) -> "Task":
         """The task that a column makes; at most `MAX_CLASSES` classes, the most frequent ones."""
         real = [frame[target].dropna() for frame in (tables.train, tables.control)]
-        kind, why = public_task(tables.schema, target) or _by_values(pd.concat(real).nunique())
+        kind, why = public_task(tables.schema, target) or (
+            ("classification", "real rows hold two values of it")
+            if pd.concat(real).nunique() <= 2
+            else ("regression", "it is a number of more than two values")
+        )
         if kind == "regression":
             numbers = cls(target, kind).truth(tables.train, tables.schema)
             numbers = numbers[~np.isnan(numbers)]
@@ -79,12 +83,6 @@ def public_task(schema: Schema, target: str) -> tuple[TaskKind, str] | None:
         return "regression", f"it is of kind {column.kind}"
     values = public_values(column)
     return ("classification", "its bounds hold two values") if values is not None and len(values) <= 2 else None
-
-
-def _by_values(n_values: int) -> tuple[TaskKind, str]:
-    if n_values <= 2:
-        return "classification", "real rows hold two values of it"
-    return "regression", "it is a number of more than two values"
 
 
 def is_number(column: Any) -> bool:

@@ -33,7 +33,7 @@ from synth.schema import Schema, build_schema
 from tests.evaluations import conclude
 
 EVENT = GaussianEvent("counts", 1.0)
-MANY_FITS = 320
+MANY_FITS = 160
 """Noise has no seed: with so many fits half the noise is missed far less often than once in a thousand audits."""
 _release, _gaussian, _counted = mechanisms.release, SystemNoise.gaussian, SpooledTable._counted
 
@@ -128,8 +128,8 @@ def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(
 )
 def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*FAULTS[fault])
-    # Without any noise no guess is wrong, and an eighth of the fits shows as much.
-    n_fits = MANY_FITS // 8 if fault == "no noise" else MANY_FITS
+    # Without any noise no guess is wrong, and a quarter of the fits shows as much.
+    n_fits = MANY_FITS // 4 if fault == "no noise" else MANY_FITS
     result = audit(generator(name), schema_of(), n_fits=n_fits, time_limit_s=None)
     assert result.verdict == EXCEEDS
     assert result.estimate.value > 0
@@ -143,9 +143,9 @@ def test_a_fault_in_the_noise_is_found(name: str, fault: str, monkeypatch: pytes
 def test_the_code_as_it_is_raises_no_alarm(name: str, k: int) -> None:
     result = audit(generator(name), schema_of(k), n_fits=MANY_FITS, time_limit_s=None)
     assert result.verdict == NO_FAULT
-    # And it comes near enough to the claim to say something: about 2.1 with a standard error of 0.2, so that either end
-    # lies more than four of them away.
-    assert 1.2 < result.bound < 3.0
+    # And it comes near enough to the claim to say something: about 2.0 with a standard error of 0.3, so that either end
+    # lies more than three of them away.
+    assert 0.8 < result.bound < 3.0
     assert f"{k} row" in result.ran_on
 
 
