@@ -13,7 +13,7 @@ from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG, MODULES
 from evaluate.result import Candidate, Estimate
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import MetricResult, Tables
+from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import build_schema
 
 MIXED = {
@@ -54,13 +54,17 @@ def measured(kind: str) -> Candidate:
 
 
 @cache
+def real() -> Real:
+    return Real.prepare(rows(400, 0), rows(300, 1), SCHEMA)
+
+
+@cache
 def prepared(kind: str) -> Tables:
-    train, holdout = rows(400, 0), rows(300, 1)
-    offered = {"honest": rows(350, 2), "train": train, "shuffled": shuffle_columns(train, np.random.default_rng(3))}
-    if kind in offered:
-        return Tables.prepare(train, holdout, offered[kind], SCHEMA)
-    assert kind == "turned"
-    return Tables.prepare(*(turned(frame) for frame in (train, holdout, offered["honest"])), SCHEMA)
+    train, honest = rows(400, 0), rows(400, 2)
+    if kind == "turned":
+        return Tables.prepare(*(turned(frame) for frame in (train, rows(300, 1), honest)), SCHEMA)
+    shuffled = shuffle_columns(train, np.random.default_rng(3))
+    return real().beside({"honest": honest, "train": train, "shuffled": shuffled}[kind])
 
 
 def turned(frame: pd.DataFrame) -> pd.DataFrame:

@@ -47,7 +47,7 @@ def frames(draw: st.DrawFn, n_rows: int | None = None) -> pd.DataFrame:
     return pd.DataFrame(built)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(train=frames(50), fresh=frames(40), synthetic=frames())
 def test_every_number_is_finite_and_every_figure_is_plain(
     tables_of: Callable[..., Tables], train: pd.DataFrame, fresh: pd.DataFrame, synthetic: pd.DataFrame
