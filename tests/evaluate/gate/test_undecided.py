@@ -10,7 +10,7 @@ from evaluate.estimate import NO_HOLDOUT, UNASKED
 from evaluate.fidelity import detection
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import Policy, Rule, build_waivers
-from evaluate.gate.undecided import CANNOT, DELTA, most_of, proving_epsilons
+from evaluate.gate.undecided import CANNOT, DELTA, SAMPLED, UNSEARCHED, most_of, proving_epsilons
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
@@ -69,6 +69,13 @@ def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
     never = answer.endswith(("in all.", "at most"))
     assert clause.startswith(CANNOT) == finding.undecidable == never
     assert finding.n_needed == (None if never else n_needed)
+
+
+def test_where_samples_were_searched_a_larger_one_is_what_decides() -> None:
+    drawn = f"{SAMPLED}100 of 4,265 training rows"
+    assert left_open("columns.tvd.excess", 500, 2_000, drawn).reason.count("a larger sample_rows draws more") == 1
+    unseen = left_open(AUC, 5_317, 6_000, f"{drawn}; {UNSEARCHED}")
+    assert "search more (sample_rows) or release fewer rows" in unseen.reason and unseen.n_needed is None
 
 
 def test_what_measures_take_at_most_is_what_they_take() -> None:
@@ -151,6 +158,8 @@ def test_a_verdict_that_no_rows_decide_says_so_at_once_with_both_ways_out() -> N
     # What is proved is decided; what rows decide is counted apart.
     few, _, _ = small(narrow, LOST, MAYBE)
     assert few.reason.endswith("1 more is open: the findings say what settles each.")
+    assert "No epsilon proves it; a named person may waive it." in small(LOST, VALID)[0].reason
+    assert proving_epsilons(AUC, 0.5001) is None
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,7 @@ def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> Non
         ({"owner": "  "}, "one line of text"),
         ({"until": "some day"}, "until"),
         ({"untill": "2026-01-01"}, "did you mean 'until'"),
+        ({}, "keep one"),
     ],
 )
 def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], clause: str) -> None:
@@ -201,7 +202,7 @@ def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[s
         "until": "2026-01-01", **changed,
     }  # fmt: skip
     with pytest.raises(JobError, match="the waivers cannot be used") as caught:
-        build_waivers({"waivers": [content]})
+        build_waivers({"waivers": [content] * 2})
     assert clause in str(caught.value)
     assert "\n" not in str(caught.value)
 
