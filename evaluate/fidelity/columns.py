@@ -141,8 +141,8 @@ def measure(tables: Tables) -> MetricResult:
     samples = Samples.draw(tables)
     attributes, lines, whole = binned(tables.schema, samples.train).attributes, _lines(samples), samples.whole()
     described, drawn = descriptives.measure(whole, tables.schema.columns, _lines(whole))
-    alone = [(i,) for i in range(len(attributes))]
-    each = zip(*(sample.coded(attributes).each(alone) for sample in samples.all), strict=True)
+    single = [(i,) for i in range(len(attributes))]
+    each = zip(*(sample.coded(attributes).each(single) for sample in samples.all), strict=True)
     beyond, measured, figures = list[np.ndarray](), list[Estimate | Failure](), list[dict[str, Any]]()
     gaps = dict[str, np.ndarray]()
     for attribute, counted in zip(attributes, each, strict=True):

@@ -125,8 +125,8 @@ def _by_chance(finding: Finding) -> bool:
     estimate = finding.estimate
     if estimate is None:
         return False
-    value, ends = estimate.value, (estimate.low, estimate.high)
-    ends = [value + STRETCH * (end - value) for end in ends if end is not None]
+    value, interval = estimate.value, (estimate.low, estimate.high)
+    ends = [value + STRETCH * (end - value) for end in interval if end is not None]
     return not all(finding.rule.breaks(end) for end in ends)
 
 
