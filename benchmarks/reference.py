@@ -23,7 +23,6 @@ from understudy.extras.text.specification import LanguageModel
 from understudy.json_schemas import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-BETTER = {"lower": "lower", "higher": "higher", "none": "it only describes"}
 MOST_REPEATED = 3  # parameters that two generators share and that are written out for both
 Json = Mapping[str, Any]
 
@@ -57,15 +56,20 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def metrics() -> str:
     """Every metric by the measure that gives it."""
     parts = []
-    for measure, schema in groupby(CATALOG.values(), key=lambda metric: metric.by):
-        head = ("number", "title", "better", "it says", "in a rule")
-        parts.append(f"## `{measure}`\n\n{table(head, map(_metric, schema))}")
+    for measure, declared in groupby(CATALOG.values(), key=lambda metric: metric.by):
+        parts.append(f"## `{measure}`\n\n" + "\n".join(map(_metric, declared)))
     return "\n\n".join(parts)
 
 
-def _metric(metric: Metric) -> tuple[str, ...]:
-    rule = "yes" if metric.gateable else f"no: {metric.describes}"
-    return f"`{metric.name}`", metric.title, metric.better or BETTER[metric.direction], metric.sentence, rule
+def _metric(metric: Metric) -> str:
+    """A line of the list; that less is better, and that a rule may name it, goes without saying."""
+    parts = [f"- `{metric.name}`: {metric.title}.", metric.sentence]
+    if better := metric.better or {"higher": "higher is better"}.get(metric.direction, ""):
+        parts.append(f"*{better.capitalize()}.*")
+    if not metric.gateable:
+        instead = re.findall("name '(.+)'", metric.describes)[0]
+        parts.append(f"*No rule; name `{instead}`.*")
+    return " ".join(filter(None, parts))
 
 
 # The command line

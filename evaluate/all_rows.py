@@ -120,8 +120,8 @@ class CellFaults:
         bits, n_missing, start = dict.fromkeys(schema.kept, 0), dict.fromkeys(schema.kept, 0), 0
         for chunk in rows.chunks():
             for name in schema.kept:
-                found, array = chunk.faults.get(name), chunk.columns[name]
-                faults = np.zeros(chunk.n, dtype=np.uint16) if found is None else found
+                is_fault, array = chunk.faults.get(name), chunk.columns[name]
+                faults = np.zeros(chunk.n, dtype=np.uint16) if is_fault is None else is_fault
                 if array.null_count or faults.any():
                     missing = array.is_null().to_numpy(zero_copy_only=False) & (faults & ~BIT[Fault.MISSING] == 0)
                     n_missing[name] += int(missing.sum())
@@ -143,9 +143,7 @@ class CellFaults:
 
 
 def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndarray | None = None) -> np.ndarray:
-    """Flags of the rows that repeat another's values in some columns, none of them missing; shape (n,), boolean.
-    `later`: ranks of the rows, shape (n,): only those that come after an equal one are flagged.
-    """
+    """Rows (n,) that repeat another's values in some columns, none missing; `later`: that come after an equal one."""
     key = Unique(columns=tuple(names))
     parts = [key_hashes(frame, key, schema.columns) for frame in rows.frames(*names)]
     hashes, whole = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -162,9 +160,7 @@ def repeated(rows: Rows, names: Sequence[str], schema: Schema, *, later: np.ndar
 
 
 def draw(rows: Rows, hashes: RowHashes, schema: Schema, seed: int, limit: int) -> tuple[np.ndarray, pd.DataFrame]:
-    """A seeded sample of whole entities, `limit` rows at most, in seeded order: their positions, and the rows. It
-    depends on what the rows hold alone. Where there are no more rows than that, it is all of them.
-    """
+    """A seeded sample of whole entities, `limit` rows at most, by what the rows hold alone: positions, and the rows."""
     if len(rows) <= limit:
         chosen, frame = np.arange(len(rows)), rows.frame()
     else:

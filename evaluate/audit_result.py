@@ -1,7 +1,6 @@
 """The result of an audit of a claimed epsilon: the lower bound, the claim, and which of them is larger.
 
-The audits themselves are in `evaluate.privacy.audit` and fit generators. Their result stands apart, beside
-`evaluate.result`: whoever only reads or shows one loads no generator, and a policy knows what it may rest on.
+It stands apart from `evaluate.privacy.audit`, so that whoever reads or shows one loads no generator.
 """
 
 import math
@@ -116,13 +115,13 @@ class Audit(AuditPart):
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":
         """The audit that attacked some parts, or all at once."""
-        made = vars(max(parts, key=lambda part: part.bound)) | {
+        content = vars(max(parts, key=lambda part: part.bound)) | {
             "what": "",
             "distribution_free": max(part.distribution_free for part in parts),
             "strongest": min(part.strongest for part in parts),
             "parts": tuple(parts) if len(parts) > 1 else (),
         }
-        return Audit(epsilon=claim[0], delta=claim[1], confidence=confidence, **made)
+        return Audit(epsilon=claim[0], delta=claim[1], confidence=confidence, **content)
 
     @property
     def verdict(self) -> str:

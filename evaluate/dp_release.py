@@ -77,7 +77,7 @@ class Yardstick:
         if len(every) <= MOST_PAIRS:
             return every
         kept = np.random.default_rng(0).choice(len(every), size=MOST_PAIRS, replace=False)
-        return [every[place] for place in np.sort(kept)]
+        return [every[position] for position in np.sort(kept)]
 
     def column_counts(self, rows: pd.DataFrame) -> list[np.ndarray]:
         codes = self.columns.encode(rows)
@@ -93,9 +93,7 @@ class Yardstick:
 
 
 def bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
-    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*. `rows`: *Sensitive*. Of the
-    source table.
-    """
+    """The real rows that count: in canonical form, at most k of each unit. *Sensitive*."""
     return bound_contributions(Rows.of(rows, yardstick.schema), yardstick.schema).frame()
 
 
@@ -113,9 +111,7 @@ def half_rows(real: list[np.ndarray], synthetic: list[np.ndarray], n_rows: int) 
 
 
 def right_and_wrong(holdout: pd.DataFrame, yardstick: Yardstick) -> np.ndarray | None:
-    """Counts of held-out rows that a model of the synthetic table gets right and wrong; shape (2,). *Sensitive*.
-    `holdout`: *Sensitive*. Bounded.
-    """
+    """Counts of held-out rows that a model of the synthetic table gets right and wrong; shape (2,). *Sensitive*."""
     target, rows = str(yardstick.schema.target), yardstick.synthetic
     classes = rows[target].dropna().astype(object).value_counts().sort_index()
     known = classes.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES]
@@ -152,8 +148,8 @@ def _guesses(model: Fitted, rows: pd.DataFrame) -> np.ndarray:
 
 
 def _codes(schema: Schema, synthetic: pd.DataFrame, n_codes: int) -> Discretizer:
-    made = Discretizer.by_quantiles(schema, synthetic, n_codes)
-    return Discretizer(tuple(_merged(a, a.cells(synthetic[a.name]), n_codes) for a in made.attributes))
+    discretizer = Discretizer.by_quantiles(schema, synthetic, n_codes)
+    return Discretizer(tuple(_merged(a, a.cells(synthetic[a.name]), n_codes) for a in discretizer.attributes))
 
 
 def _merged(attribute: Attribute, cells: np.ndarray, n_codes: int) -> Attribute:
@@ -227,10 +223,10 @@ def distance_of(
     scale = 2.0 * rows.value
     value = float(np.mean(noisy)) / scale
     half = Z * math.hypot(paid.event.sigma / math.sqrt(len(noisy)), rows.sigma) / scale
-    held = min(max(value, 0.0), 1.0)
-    ends = _held((value - half, value + half), (0.0, 1.0), held)
+    bounded_value = min(max(value, 0.0), 1.0)
+    ends = _held((value - half, value + half), (0.0, 1.0), bounded_value)
     return paid.number(
-        measure, held, ends, subject=subject, drawn=noisy, counts="half rows", denominator=int(scale),
+        measure, bounded_value, ends, subject=subject, drawn=noisy, counts="half rows", denominator=int(scale),
         expected=expected, epsilon=paid.epsilon(len(noisy)),
     )  # fmt: skip
 

@@ -1,15 +1,11 @@
-"""The engine of an evaluation: runs measures, isolates failures, keeps time limits, and hides nothing that did not run.
-
-`evaluate` takes tables, `evaluate_beside` synthetic tables beside real rows that serve others, too. `deadline` is the
-time limit on a block of code.
-"""
+"""The engine of an evaluation: runs measures, isolates failures, keeps time limits, hides nothing that did not run."""
 
 import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from types import FrameType
@@ -189,8 +185,8 @@ def _check_table(name: str, table: Any) -> None:
 def _is_by_name(tables: Any) -> bool:
     """True of a dict of tables, false of a dict of columns."""
     return isinstance(tables, Mapping) and not any(
-        isinstance(one, list | tuple) or getattr(one, "ndim", 2) == 1 or type(one).__name__ in _COLUMNS
-        for one in tables.values()
+        isinstance(table, list | tuple) or getattr(table, "ndim", 2) == 1 or type(table).__name__ in _COLUMNS
+        for table in tables.values()
     )
 
 
@@ -217,9 +213,7 @@ def evaluate_beside(  # noqa: PLR0913 (as `evaluate`: tables, then the rest by k
     generators: Mapping[str, GeneratorRecord] | None = None,
     self_tested: bool = True,
 ) -> Evaluation:
-    """The evaluation of synthetic tables beside real rows that may serve others, too: what is measured of these alone
-    is measured once and kept with them.
-    """
+    """The evaluation of tables beside real rows that may serve others, too: what is of these alone is measured once."""
     chosen = _chosen(measures)
     prepared = {name: real.beside(table, (statements or {}).get(name)) for name, table in synthetic.items()}
     candidates = []
@@ -247,8 +241,8 @@ def _shift(real: Real, chosen: Iterable[str], progress: Progress) -> Shift:
     if not any(name.startswith("privacy.") for name in chosen):
         return Shift(untested="no measure that rests on it was asked for")
     progress("train against holdout", None)
-    found = real.kept.once("shift", lambda: attempted("shift", lambda: shift_of(real))[0])
-    return Shift(untested=found.message) if isinstance(found, Failure) else found
+    shift = real.kept.once("shift", lambda: attempted("shift", lambda: shift_of(real))[0])
+    return Shift(untested=shift.message) if isinstance(shift, Failure) else shift
 
 
 def measure_candidate(
@@ -268,15 +262,15 @@ def measure_candidate(
         progress(f"measure {name}: {measure}", index / len(chosen))
         runs[measure] = _run(measure, tables, time_limit_s)
     progress(f"measure {name}", 1.0)
-    found = [result for result, _ in runs.values()]
+    results = [result for result, _ in runs.values()]
     skipped = [_failures(m, "skipped", UNASKED) for m in MODULES if m not in runs]
     figures: dict[str, Any] = {}
-    for key, figure in (item for one in found for item in one.figures.items()):
+    for key, figure in (item for outcome in results for item in outcome.figures.items()):
         figures.setdefault(key, figure)  # ours come first
     return Candidate(
         name=name,
-        estimates=(*unjudged(tables), *(estimate for one in found for estimate in one.estimates)),
-        failures=tuple(f for failures in (*(one.failures for one in found), *skipped) for f in failures),
+        estimates=(*unjudged(tables), *(estimate for outcome in results for estimate in outcome.estimates)),
+        failures=tuple(f for failures in (*(outcome.failures for outcome in results), *skipped) for f in failures),
         figures=figures,
         statement=statement,
         generator=generator,
@@ -292,17 +286,16 @@ def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[Metr
     seeing = {name for name in numbers_of(measure) if CATALOG[name].without_holdout}
     if blind and not seeing:
         return MetricResult(failures=_failures(measure, "skipped", NO_HOLDOUT)), 0.0
-    with _attempt(measure, time_limit_s) as tried:
-        tried.found = measure_of(measure)(tables.counted_undivided if blind else tables)
-    result = _result(measure, tried.found)
-    return on_samples(measure, _without_holdout(measure, result, seeing) if blind else result, tables), tried.seconds
+    side = tables.counted_undivided if blind else tables
+    result, seconds = isolated(measure, lambda: measure_of(measure)(side), time_limit_s)
+    return on_samples(measure, _without_holdout(measure, result, seeing) if blind else result, tables), seconds
 
 
 def _without_holdout(measure: str, result: MetricResult, seeing: Collection[str]) -> MetricResult:
     """The numbers of a measure that compare with no held-out row; the others are not measured."""
-    estimates = tuple(replace(one, reference=None) for one in result.estimates if one.measure in seeing)
-    failures = tuple(one for one in result.failures if one.measure in seeing)
-    unseen = (one for one in _failures(measure, "skipped", NO_HOLDOUT) if one.measure not in {measure, *seeing})
+    estimates = tuple(replace(each, reference=None) for each in result.estimates if each.measure in seeing)
+    failures = tuple(each for each in result.failures if each.measure in seeing)
+    unseen = (each for each in _failures(measure, "skipped", NO_HOLDOUT) if each.measure not in {measure, *seeing})
     return MetricResult(estimates, (*failures, *unseen))
 
 
@@ -310,87 +303,66 @@ def isolated(
     measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
 ) -> tuple[MetricResult, float]:  # fmt: skip
     """The result of a measure, with errors turned into failures, and its wall seconds."""
-    found, seconds = attempted(measure, work, time_limit_s)
-    return _result(measure, found), seconds
+    result, seconds = attempted(measure, work, time_limit_s)
+    return _result(measure, result), seconds
 
 
-def attempted(
-    name: str, work: Callable[[], T], time_limit_s: float | None = None
-) -> tuple[T | Failure, float]:  # fmt: skip
-    """The result of some work, or the failure that its error is turned into, and its wall seconds."""
-    with _attempt(name, time_limit_s) as tried:
-        tried.found = work()
-    return tried.found, tried.seconds
-
-
-@dataclass
-class _Attempt:
-    found: Any = None
-    seconds: float = 0.0
-
-
-@contextmanager
-def _attempt(name: str, time_limit_s: float | None) -> Iterator[_Attempt]:
-    """Run a block whose errors, and whose time, must not spoil anything else; see `attempted`."""
-    began, tried = time.monotonic(), _Attempt()
-    asked = (
-        "" if time_limit_s is None else f"it did not end within the time_limit_s={time_limit_s:g} that was asked for"
-    )
-    late = Failure(name, "timed out", asked)
+def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = None) -> tuple[T | Failure, float]:
+    """The result of some work, or the failure that its error or its time is turned into, and its wall seconds."""
+    began, late = time.monotonic(), False
+    result: T | Failure
     try:
         with deadline(time_limit_s):
-            yield tried
+            result = work()
+        # No alarm can be set outside the main thread: the result came, but not in the time that somebody asked for.
+        late = time_limit_s is not None and time.monotonic() - began > time_limit_s
     except OutOfTimeError:
-        tried.found = late
+        late = True
     except PlaceError:
         raise
     except UnderstudyError as error:  # by contract such a message holds no cell value
-        tried.found = Failure(name, "failed", str(error))
+        result = Failure(name, "failed", str(error))
     except (Exception, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code == TERMINATED:
             raise
-        tried.found = Failure(
-            name, "failed", f"it ended in an internal error, {type(error).__name__}; please report it"
-        )
-    tried.seconds = time.monotonic() - began
-    # No alarm can be set outside the main thread: the result came, but not in the time that somebody asked for.
-    if time_limit_s is not None and tried.seconds > time_limit_s and not isinstance(tried.found, Failure):
-        tried.found = late
+        internal = f"it ended in an internal error, {type(error).__name__}; please report it"
+        result = Failure(name, "failed", internal)
+    if late:
+        result = Failure(name, "timed out", f"it did not end within the {time_limit_s=:g} that was asked for")
+    return result, time.monotonic() - began
 
 
-def _result(measure: str, found: MetricResult | Failure) -> MetricResult:
-    """The result of a measure; a failure stands for each of its numbers. A number of another measure is refused: a
-    plug-in must not answer for one of ours that failed. So is whatever the reader of evaluations would refuse.
-    """
-    if isinstance(found, MetricResult):
-        fault = _fault(measure, found)
+def _result(measure: str, result: MetricResult | Failure) -> MetricResult:
+    """The result of a measure; failures stand for each number. What the reader of evaluations refuses, is refused."""
+    if isinstance(result, MetricResult):
+        fault = _fault(measure, result)
         if not fault:
-            return found
-        found = Failure(measure, "failed", fault)
-    elif not isinstance(found, Failure):
-        found = Failure(measure, "failed", "it gave no result")
-    return MetricResult(failures=_failures(measure, found.reason, found.message))
+            return result
+        result = Failure(measure, "failed", fault)
+    elif not isinstance(result, Failure):
+        result = Failure(measure, "failed", "it gave no result")
+    return MetricResult(failures=_failures(measure, result.reason, result.message))
 
 
-def _fault(measure: str, found: MetricResult) -> str:
+def _fault(measure: str, result: MetricResult) -> str:
     """The fault of a result that no evaluation may hold; empty for none. Another package answers for none of ours."""
     seen = set()
-    for one in found.estimates:
-        name, known = str(one.measure), CATALOG.get(str(one.measure))
+    for estimate in result.estimates:
+        name, known = str(estimate.measure), CATALOG.get(str(estimate.measure))
         if known is not None and known.by != measure:
             return f"it gave {name!r}, which is a number of another measure"
-        if known is not None and known.direction != one.direction:
+        if known is not None and known.direction != estimate.direction:
             return f"it gave {name!r} with another direction than it declares"
-        if (name, one.subject) in seen:
+        if (name, estimate.subject) in seen:
             return f"it gave {name!r} twice"
-        seen.add((name, one.subject))
+        seen.add((name, estimate.subject))
     if is_ours(measure):
         return ""
-    for failure in found.failures:
+    for failure in result.failures:
         known = CATALOG.get(str(failure.measure))
         if failure.measure != measure and (known is None or known.by != measure):
             return f"it gave a failure of {str(failure.measure)!r}, which is not its own"
-    taken = [name for name in found.figures if name in OURS]
+    taken = [name for name in result.figures if name in OURS]
     return f"it gave the figure {taken[0]!r}, which is one of ours" if taken else ""
 
 

@@ -1,7 +1,4 @@
-"""Estimates with their interval and landmarks, and failures of what gave none.
-
-Nothing here computes. `evaluate.result` holds these for each synthetic table, and passes them on by name.
-"""
+"""Estimates with their interval and landmarks, and failures of what gave none."""
 
 import math
 from dataclasses import dataclass

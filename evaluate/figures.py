@@ -1,14 +1,10 @@
-"""Figures of an evaluation, and what each has to hold to be shown.
-
-What attacks drew is read entry by entry and may lack any of them; the figures here are drawn as a whole. One that
-cannot be drawn is damage of the file, and is found when the file is read: no report of it is begun.
-"""
+"""Figures of an evaluation: what attacks drew, as a report draws it."""
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from synth import extras
 
@@ -38,11 +34,7 @@ class ColumnTest(FigurePart):
 
 
 class ColumnDescriptives(FigurePart):
-    """Share of values beyond nearly all real ones, difference of means, synthetic less real, ratio of standard
-    deviations, how much of frequent values and of steps is kept, the lattice of the real column, and what is off.
-
-    The difference is in real standard deviations; a constant real column has neither.
-    """
+    """What `descriptives` tells of one column; the difference of means is in real standard deviations."""
 
     tail: Number | None = None
     mean: Number | None = None
@@ -67,24 +59,11 @@ class ColumnShares(FigurePart):
     descriptives: ColumnDescriptives | None = None
     ordered: bool = False
 
-    @model_validator(mode="after")
-    def _alike(self) -> Self:
-        if not len(self.labels) == len(self.train) == len(self.synthetic):
-            raise ValueError("there is a share for each label")
-        return self
-
 
 class Associations(FigurePart):
     columns: list[str]
     train: Matrix
     synthetic: Matrix
-
-    @model_validator(mode="after")
-    def _square(self) -> Self:
-        n = len(self.columns)
-        if any(len(matrix) != n or any(len(row) != n for row in matrix) for matrix in (self.train, self.synthetic)):
-            raise ValueError("there is an association for each pair of columns")
-        return self
 
 
 class Clique(FigurePart):
@@ -94,14 +73,6 @@ class Clique(FigurePart):
         labels: Annotated[list[list[str]], Field(min_length=2, max_length=2)]
         train: list[list[Share]]
         synthetic: list[list[Share]]
-
-        @model_validator(mode="after")
-        def _table(self) -> Self:
-            first, second = map(len, self.labels)
-            for table in (self.train, self.synthetic):
-                if len(table) != first or any(len(row) != second for row in table):
-                    raise ValueError("there is a share for each pair of labels")
-            return self
 
     columns: list[str]
     tvd: Number
@@ -193,13 +164,6 @@ class Distances(FigurePart):
     dcr: Pair
     nndr: Pair
 
-    @model_validator(mode="after")
-    def _alike(self) -> Self:
-        sides = (side for pair in (self.dcr, self.nndr) for side in (pair.synthetic, pair.holdout))
-        if any(len(side) != len(self.quantiles) for side in sides):
-            raise ValueError("there is a distance for each quantile")
-        return self
-
 
 class Membership(FigurePart):
     fpr: list[Share]
@@ -207,12 +171,6 @@ class Membership(FigurePart):
     auc: Share
     n_members: Count = 0
     n_controls: Count = 0
-
-    @model_validator(mode="after")
-    def _alike(self) -> Self:
-        if len(self.fpr) != len(self.tpr):
-            raise ValueError("there is a rate of true alarms for each of false ones")
-        return self
 
 
 class Looks(FigurePart):
@@ -278,7 +236,7 @@ class RelationRow(FigurePart):
     synthetic: str | None = None
 
 
-_SHAPES: Mapping[str, Any] = {
+_OURS: Mapping[str, Any] = {
     "columns": list[ColumnShares],
     "associations": Associations,
     "pairs": Cliques,
@@ -294,16 +252,7 @@ _SHAPES: Mapping[str, Any] = {
 }
 
 
-OURS = frozenset(
-    {
-        *_SHAPES,
-        *extras.entries("figure"),
-        "inference",
-        "linkability",
-        "reconstruction",
-        "singling_out",
-    }
-)
+OURS = frozenset({*_OURS, *extras.entries("figure"), "inference", "linkability", "reconstruction", "singling_out"})
 """Names of figures that a report draws, those of extras by the registry kind "figure" among them; no other package may
 give them."""
 
@@ -319,7 +268,7 @@ def showing_rows() -> frozenset[str]:
 
 
 def _shapes() -> dict[str, Any]:
-    return {**_SHAPES, **extras.load("figure")}
+    return {**_OURS, **extras.load("figure")}
 
 
 @cache

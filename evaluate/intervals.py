@@ -31,11 +31,7 @@ def replicate_groups(n_groups: int) -> NDArray[np.float64]:
 
 
 def half_samples(
-    value: float,
-    halves: ArrayLike,
-    *,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    n_comparisons: int = 1,
+    value: float, halves: ArrayLike, *, bounds: tuple[float, float] = (-np.inf, np.inf), n_comparisons: int = 1
 ) -> tuple[float, float]:
     """The interval of a number by balanced half-samples, with Student's t on as many degrees of freedom as halves.
     `halves`: the number on each half-sample, then on their complements in the same order; shape (2 n_halves,).
@@ -166,9 +162,7 @@ def design_effect(hits: NDArray[np.bool_], units: NDArray[np.integer]) -> float:
 
 
 def clustered(hits: NDArray[np.bool_], units: NDArray[np.integer], n_comparisons: int = 1) -> Rate:
-    """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike. `hits`: which
-    rows it counts, shape (n,). `units`: codes from 0 of the unit of each row, shape (n,).
-    """
+    """A rate with its score interval, on as many rows as tell as much where rows of a unit are alike."""
     return wilson(float(hits.mean()), len(hits) / design_effect(hits, units), n_comparisons)
 
 

@@ -3,12 +3,11 @@
 A metric is declared beside the code that measures it, as a `Metric` in `METRICS` of that module; `MODULES` has a line
 for each module. An installed package brings further ones by an entry point of the group `understudy.metrics`: the name
 of a measure, and its module, which has `METRICS` and `measure(tables) -> MetricResult`. None takes a name of ours.
-Modules are imported late, since some are heavy: a name of a measure costs nothing, the catalog imports them all.
+Modules are imported late, since some are heavy.
 
 A rule may rest on a number whose 95% interval is shown, by simulation in the test suite, to hold what it estimates in
-93 to 97 of 100 repetitions. More is allowed where it is exact or allows for a choice. It may also rest on a few whose
-interval is a textbook's and not simulated, which docs/explanation/evaluation.md names. All others describe: an entry
-says why, and what to name instead.
+93 to 97 of 100 repetitions, or in more where it is exact or allows for a choice, and on the few whose textbook interval
+docs/explanation/evaluation.md names. All others describe: an entry says why, and what to name instead.
 """
 
 import importlib
@@ -254,8 +253,8 @@ def _gateable() -> Mapping[str, Direction]:
 
 def forget() -> None:
     """Look for installed packages anew."""
-    for one in (_modules, _catalog, _gateable):
-        one.cache_clear()
+    for cached in (_modules, _catalog, _gateable):
+        cached.cache_clear()
 
 
 MODULES: Mapping[str, str] = Late(_modules)  # The module of each measure of every evaluation, by the measure's name
@@ -269,23 +268,21 @@ def is_ours(measure: str) -> bool:
 
 
 def needs_holdout(measure: str) -> bool:
-    """True for attacks and for models, which tell nothing by rows that the generator saw, and for what other packages
-    measure: whether that compares with such rows is theirs to declare.
-    """
+    """True for attacks, for models, and for what other packages measure and do not declare otherwise."""
     return measure.startswith(("privacy.", "utility.", "fairness.models")) or not is_ours(measure)
 
 
 def measure_of(name: str) -> Callable[[Any], Any]:
     """The function that measures, of a name in `MODULES`."""
     try:
-        found: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
+        measure: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
     except (Exception, SystemExit) as error:
         if name in _of_every_evaluation():
             raise
         raise EvaluationError(
             f"measure={name!r} of another package cannot be imported ({type(error).__name__}); mend that package"
         ) from None
-    return found
+    return measure
 
 
 def numbers_of(measure: str) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ def holm(p: Sequence[float]) -> list[float]:
     >>> [round(adjusted, 6) for adjusted in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(p)), key=lambda place: p[place])
+    order = sorted(range(len(p)), key=lambda position: p[position])
     adjusted, most = [1.0] * len(p), 0.0
-    for rank, place in enumerate(order):
-        most = max(most, min(1.0, (len(p) - rank) * p[place]))
-        adjusted[place] = most
+    for rank, position in enumerate(order):
+        most = max(most, min(1.0, (len(p) - rank) * p[position]))
+        adjusted[position] = most
     return adjusted
 
 
@@ -32,22 +32,18 @@ def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str,
     groups = [frozenset(names)] if names else []
     for first, second in apart:
         split = [group - {name} for group in groups if {first, second} <= group for name in (first, second)]
-        groups = _absorbed([group for group in groups if not {first, second} <= group] + split)
-    place = {name: at for at, name in enumerate(names)}
-    groups.sort(key=lambda group: sorted(place[name] for name in group))
+        every = dict.fromkeys([group for group in groups if not {first, second} <= group] + split)
+        groups = [group for group in every if not any(group < other for other in every)]
+    position = {name: at for at, name in enumerate(names)}
+    groups.sort(key=lambda group: sorted(position[name] for name in group))
     return {name: "".join(_letter(at) for at, group in enumerate(groups) if name in group) for name in names}
 
 
-def _absorbed(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    distinct = list(dict.fromkeys(groups))
-    return [group for group in distinct if not any(group < other for other in distinct)]
-
-
-def _letter(place: int) -> str:
+def _letter(index: int) -> str:
     """Letters a to z, then a2 to z2, and so on.
 
     >>> _letter(0), _letter(27)
     ('a', 'b2')
     """
-    turn, letter = divmod(place, 26)
+    turn, letter = divmod(index, 26)
     return chr(ord("a") + letter) + (str(turn + 1) if turn else "")

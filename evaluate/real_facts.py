@@ -141,7 +141,7 @@ class Shift(BaseModel):
         if not self._moved:
             return shared
         fewer = f"; fewer of the holdout's rows than by chance equal one training row, by {-self.twins:.1%} of them"
-        named = ", ".join(f"{one.column!r} ({one.statistic} = {one.value:.3f})" for one in self.columns[:MAX_NAMED])
+        named = ", ".join(f"{each.column!r} ({each.statistic} = {each.value:.3f})" for each in self.columns[:MAX_NAMED])
         n_more = len(self.columns) - MAX_NAMED
         more = f" and {n_more} more" if n_more > 0 else ""
         moved = (

@@ -1,7 +1,4 @@
-"""The result of an evaluation: what was measured of each synthetic table, facts about the real one, and its provenance.
-
-Nothing here computes; everything here can be written to `evaluation.json` and read back unchanged.
-"""
+"""The result of an evaluation: what was measured of each table, facts about the real one, and its provenance."""
 
 import importlib
 import json
@@ -127,15 +124,13 @@ class Candidate(Record):
         return content
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row for each number, and for each failure one without; the columns are `Estimate`'s, with " & " between
-        those that a number is about, and "failure", which is empty where there is a number.
-        """
+        """A row for each number or failure; columns as in `Estimate`, subjects joined by " & ", and "failure"."""
         import pandas as pd
 
         missing = [
             {"measure": f.measure, "subject": f.subject, "failure": f"{f.reason}: {f.message}"} for f in self.failures
         ]
-        rows = [*({**vars(one), "failure": ""} for one in self.estimates), *missing]
+        rows = [*({**vars(estimate), "failure": ""} for estimate in self.estimates), *missing]
         frame = pd.DataFrame(rows, columns=[*(field.name for field in fields(Estimate)), "failure"])
         numbers = dict.fromkeys(("value", "low", "high", "reference", "floor", "detectable"), "float64")
         return frame.assign(subject=frame["subject"].map(" & ".join)).astype({**numbers, "n": "Int64"})
@@ -150,17 +145,20 @@ class Candidate(Record):
         Raises:
             EvaluationError: there is no such measure.
         """
-        found = self.get(measure, (subject,) if isinstance(subject, str) else subject)
-        if found is None and measure not in CATALOG and measure not in MODULES and not is_ours(measure):
+        result = self.get(measure, (subject,) if isinstance(subject, str) else subject)
+        if result is None and measure not in CATALOG and measure not in MODULES and not is_ours(measure):
             raise EvaluationError(f"there is no measure {measure!r}; {nearest(measure, [*CATALOG, *MODULES])}")
-        return found
+        return result
 
     def get(self, measure: str, subject: tuple[str, ...] = ()) -> Estimate | Failure | None:
         """The same, `None` also where no such measure is installed."""
         for estimate in self.estimates:
             if estimate.measure == measure and estimate.subject == subject:
                 return estimate
-        return next((one for one in self.failures if one.measure == measure and one.subject in (subject, ())), None)
+        return next(
+            (failure for failure in self.failures if failure.measure == measure and failure.subject in (subject, ())),
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -201,22 +199,22 @@ class Evaluation(Record):
 
     def __repr__(self) -> str:
         """The evaluation in one line; printed, it shows its key figures."""
-        names = ", ".join(repr(one.name) for one in self.candidates[:3])
+        names = ", ".join(repr(candidate.name) for candidate in self.candidates[:3])
         more = f" and {len(self.candidates) - 3} more" if len(self.candidates) > 3 else ""
         return f"<Evaluation of {names}{more} beside {self.real.rows_in_words}>"
 
     def __str__(self) -> str:
         """Key figures of each table, one table below the other."""
-        warnings = (fill(one, WIDTH) for one in self.real.warnings)
+        warnings = (fill(text, WIDTH) for text in self.real.warnings)
         shown = map(str, self.candidates[:MOST_SHOWN])
         return "\n\n".join([repr(self).strip("<>"), *warnings, *shown, *self._left_out()])
 
     def _repr_html_(self) -> str:
         """Key figures of each table beside a fresh real sample and shuffled columns, for a notebook."""
         shown = self.candidates[:MOST_SHOWN]
-        rows = [("guarantee", *(guarantee_words(one.statement) for one in shown), *(NO_GUARANTEE,) * 2)]
+        rows = [("guarantee", *(guarantee_words(candidate.statement) for candidate in shown), *(NO_GUARANTEE,) * 2)]
         caption = "; ".join([repr(self).strip("<>"), *self._left_out(), *self.real.warnings])
-        return html_table(caption, _header([one.name for one in shown]), [*rows, *_key_figures(shown)])
+        return html_table(caption, _header([candidate.name for candidate in shown]), [*rows, *_key_figures(shown)])
 
     def _left_out(self) -> list[str]:
         n_more = len(self.candidates) - MOST_SHOWN
@@ -234,7 +232,7 @@ class Evaluation(Record):
             JobError: there is no such policy.
         """
         if name is None and len(self.candidates) != 1:
-            known = ", ".join(repr(one.name) for one in self.candidates)
+            known = ", ".join(repr(candidate.name) for candidate in self.candidates)
             raise EvaluationError(
                 f"a verdict is on one table, and there are {known}; name one, or let evaluate.judge judge each"
             )
@@ -267,15 +265,17 @@ class Evaluation(Record):
     def without_rows(self) -> Self:
         """The evaluation without what shows real rows, for a place that more people read than the internal report."""
         hidden = importlib.import_module("evaluate.figures").showing_rows()
-        figures = [{name: each for name, each in one.figures.items() if name not in hidden} for one in self.candidates]
-        candidates = (replace(one, figures=kept) for one, kept in zip(self.candidates, figures, strict=True))
+        candidates = []
+        for candidate in self.candidates:
+            figures = {name: figure for name, figure in candidate.figures.items() if name not in hidden}
+            candidates.append(replace(candidate, figures=figures))
         return replace(self, candidates=tuple(candidates))
 
     def to_frame(self) -> "pd.DataFrame":
         """The numbers of all tables, a row each, with the table's name in the column "candidate"."""
         import pandas as pd
 
-        frames = {one.name: one.to_frame() for one in self.candidates}
+        frames = {candidate.name: candidate.to_frame() for candidate in self.candidates}
         return pd.concat(frames, names=["candidate"]).reset_index(level=0).reset_index(drop=True)
 
     def to_dict(self) -> dict[str, Any]:
@@ -294,25 +294,22 @@ def _header(names: Iterable[str]) -> tuple[str, ...]:
 def _key_figures(candidates: Sequence[Candidate]) -> Iterator[tuple[str, ...]]:
     """Title, number of each candidate and landmarks of every key figure that was measured or failed."""
     for measure, metric in CATALOG.items():
-        results = [one.find(measure) for one in candidates] if metric.key else []
-        if any(isinstance(one, Estimate) or (one is not None and _is_told(one)) for one in results):
-            first = next((one for one in results if isinstance(one, Estimate)), None)
+        results = [candidate.find(measure) for candidate in candidates] if metric.key else []
+        first = next((each for each in results if isinstance(each, Estimate)), None)
+        failures = [each for each in results if isinstance(each, Failure)]
+        if first is not None or any(each.reason != "skipped" or each.message == NO_HOLDOUT for each in failures):
             marks = (None, None) if first is None else (first.reference, first.floor)
             yield metric.title, *map(_cell, results), *("" if mark is None else number(mark) for mark in marks)
 
 
-def _is_told(failure: Failure) -> bool:
-    return failure.reason != "skipped" or failure.message == NO_HOLDOUT
-
-
-def _cell(found: Estimate | Failure | None) -> str:
+def _cell(result: Estimate | Failure | None) -> str:
     """A number with its interval, or the reason for none."""
-    if isinstance(found, Failure) and found.message == NO_HOLDOUT:
+    if isinstance(result, Failure) and result.message == NO_HOLDOUT:
         return "not measured: no holdout"
-    if not isinstance(found, Estimate):
-        return "not measured" if found is None else found.reason
-    interval = "" if found.low is None else f" ({number(found.low)} to {number(found.high)})"
-    return f"{number(found.value)}{interval}"
+    if not isinstance(result, Estimate):
+        return "not measured" if result is None else result.reason
+    interval = "" if result.low is None else f" ({number(result.low)} to {number(result.high)})"
+    return f"{number(result.value)}{interval}"
 
 
 @cache

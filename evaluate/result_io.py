@@ -1,15 +1,12 @@
 """The file form of an evaluation, `evaluation.json`: its strict reader and its JSON Schema.
 
-A gate judges from this file alone, so that whatever no evaluation writes is damage, and never a verdict. Types and keys
-are those of the dataclasses in `evaluate.result`, without any conversion. Beyond them a file says everything once, and
-nothing that its other parts contradict.
-
-The schema is read off the same dataclasses: every key is there, explained, and no other is allowed.
+A gate judges from this file alone, so that whatever no evaluation writes is damage, and never a verdict. Schema and
+reader are read off the dataclasses of `evaluate.result`.
 """
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,7 +35,7 @@ def evaluation_from(text: str) -> Evaluation:
     if type(version) is not int or version != SCHEMA_VERSION:
         raise EvaluationError(
             f"this version reads evaluations of schema_version={SCHEMA_VERSION}, not {str(version)[:20]!r}; "
-            f"{'evaluate again' if _is_older(version) else 'upgrade understudy'}"
+            f"{'evaluate again' if type(version) is int and version < SCHEMA_VERSION else 'upgrade understudy'}"
         )
     content.pop("notice", None)
     try:
@@ -60,29 +57,22 @@ def _damaged(why: str) -> EvaluationError:
     return EvaluationError(f"the evaluation is damaged ({why}); {remedy}")
 
 
-def _is_older(version: object) -> bool:
-    return type(version) is int and version < SCHEMA_VERSION
-
-
 def _typed(content: dict[str, Any]) -> Evaluation:
     """The content as an evaluation that would be written alike: every key there, and every value of its type."""
-    found = adapter().validate_json(json.dumps(content))
-    if plain_content(found) != content:
+    evaluation = adapter().validate_json(json.dumps(content))
+    if plain_content(evaluation) != content:
         raise _DamagedError("a key is missing, or a value is not written as it should be")
-    return found
+    return evaluation
 
 
 def _consistent(evaluation: Evaluation) -> Evaluation:
     """The evaluation, once it says nothing twice and contradicts itself nowhere."""
-    _unique("a candidate", (one.name for one in evaluation.candidates))
-    _unique("a self-test", (one.case for one in evaluation.self_tests))
-    for candidate in (*evaluation.candidates, *_tested(evaluation)):
+    _unique("a candidate", (each.name for each in evaluation.candidates))
+    _unique("a self-test", (each.case for each in evaluation.self_tests))
+    tested = (test.candidate for test in evaluation.self_tests if test.candidate is not None)
+    for candidate in (*evaluation.candidates, *tested):
         _check(candidate)
     return evaluation
-
-
-def _tested(evaluation: Evaluation) -> Iterator[Candidate]:
-    return (test.candidate for test in evaluation.self_tests if test.candidate is not None)
 
 
 def _unique(what: str, keys: Iterable[Hashable]) -> None:
@@ -95,22 +85,26 @@ def _unique(what: str, keys: Iterable[Hashable]) -> None:
 
 def _check(candidate: Candidate) -> None:
     check_figures(candidate.figures)
-    _unique("an estimate", ((one.measure, one.subject) for one in candidate.estimates))
-    failed = {(one.measure, one.subject) for one in candidate.failures}
-    for one in candidate.estimates:
-        known = CATALOG.get(one.measure)
+    _unique("an estimate", ((number.measure, number.subject) for number in candidate.estimates))
+    failed = {(number.measure, number.subject) for number in candidate.failures}
+    for number in candidate.estimates:
+        known = CATALOG.get(number.measure)
         family = () if known is None else ((known.by, ()),)
-        if failed & {(one.measure, one.subject), *family}:
+        if failed & {(number.measure, number.subject), *family}:
             raise _DamagedError("a number is there that could not be measured")
-        if known is not None and one.direction != known.direction:
+        if known is not None and number.direction != known.direction:
             raise _DamagedError("a number is better the other way")
-        slack = ROUNDING * (1 + abs(one.value))
-        if one.low is not None and one.high is not None and not one.low - slack <= one.value <= one.high + slack:
+        slack = ROUNDING * (1 + abs(number.value))
+        if (
+            number.low is not None
+            and number.high is not None
+            and not number.low - slack <= number.value <= number.high + slack
+        ):
             raise _DamagedError("a number lies outside its interval")
         least, most = (-math.inf, math.inf) if known is None else known.range
-        numbers = (one.value, one.low, one.high, one.reference, one.floor, one.detectable)
+        numbers = (number.value, number.low, number.high, number.reference, number.floor, number.detectable)
         if any(end is not None and not least - slack <= end <= most + slack for end in numbers):
-            raise _DamagedError(f"{one.measure} lies beyond {least:g} to {most:g}")
+            raise _DamagedError(f"{number.measure} lies beyond {least:g} to {most:g}")
 
 
 _ONCE = ("candidates", "estimates", "self_tests")  # Lists that hold nothing twice
@@ -129,22 +123,22 @@ _EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def evaluation_json() -> dict[str, Any]:
     """The JSON Schema of what `Evaluation.to_json` writes: every key is there, and no other."""
-    made = adapter().json_schema()
-    definitions = made.pop("$defs")
+    schema = adapter().json_schema()
+    definitions = schema.pop("$defs")
     stated = definitions["PrivacyStatement"]["properties"]
     for name in ("epsilon", "epsilon_rdp"):
         stated[name]["exclusiveMinimum"] = 0
     stated["delta"].update(minimum=0, exclusiveMaximum=1)
     for name, base in (("Audit", "AuditPart"), ("CountedAttempts", "EvaluationCounts")):
         definitions[name]["properties"] |= definitions[base]["properties"]  # explained where they are declared
-    for name, definition in {**definitions, "Evaluation": made}.items():
+    for name, definition in {**definitions, "Evaluation": schema}.items():
         if "properties" in definition:
             definition["required"] = list(definition["properties"])
             definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
-        for key, found in definition.get("properties", {}).items():
-            found.pop("default", None)
+        for key, value in definition.get("properties", {}).items():
+            value.pop("default", None)
             if key in _ONCE:
-                found["uniqueItems"] = True
+                value["uniqueItems"] = True
         if name in _EITHER:
             definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
     head = {
@@ -154,6 +148,6 @@ def evaluation_json() -> dict[str, Any]:
         },
         "notice": {"const": NOTICE, "description": "Whom the file is for."},
     }
-    made["properties"] = {**head, **made["properties"]}
-    made["required"] = list(made["properties"])
-    return {**made, "$defs": definitions}
+    schema["properties"] = {**head, **schema["properties"]}
+    schema["required"] = list(schema["properties"])
+    return {**schema, "$defs": definitions}

@@ -1,16 +1,10 @@
 """Notes on numbers that were measured on samples of larger tables, and upper ends raised by what was not searched.
 
-An interval covers which rows were drawn as targets. It does not cover where an attack did not search: whoever holds the
-whole synthetic table finds what a sample of it lacks. If each leak rests on one synthetic row, a sample of a share s of
-the table shows a share s of the leak. So the upper end is raised to chance + (end - chance) / s. A leak that rests on
-several rows together shows even less of itself; nothing that was not searched is ever taken for safe.
-
-Nothing is ruled out, and the upper end is 1, where a share of the rows says nothing of the share of the leak:
-
-* one real person's data may stand in most synthetic rows, and that person not be in the sample (`Metric.sampled`
-  "counted");
-* a description that is alone in a sample of the synthetic table need not be alone in the table. So those which single
-  somebody out (`privacy.singling_out`) may be few among those tried.
+If each leak rests on one synthetic row, a sample of a share s of the table shows a share s of the leak: the upper end
+is raised to chance + (end - chance) / s. A leak that rests on several rows together shows even less of itself. The
+upper end is 1 where a share of the rows says nothing of the leak: one person's data may stand in most synthetic rows
+and that person not be in the sample (`Metric.sampled` "counted"), and a description that is alone in a sample need not
+be alone in the table (`privacy.singling_out`).
 """
 
 from dataclasses import replace
@@ -33,19 +27,19 @@ _AMONG = {
 """Further notes on the sample, by measure."""
 
 
-def on_samples(measure: str, found: MetricResult, tables: Tables) -> MetricResult:
+def on_samples(measure: str, result: MetricResult, tables: Tables) -> MetricResult:
     """A measure's result with a note on its samples; where these are all rows, nothing changes."""
-    said = sampled_rows(tables)
+    drawn = sampled_rows(tables)
     kept = (tables.schema.columns[name] for name in tables.schema.kept)
     # Without a column in which a real person's value could stand unlearned, nothing was looked for.
     finds_nothing = measure == _PERSONAL and not any(column.is_replaced for column in kept)
-    if measure in ON_ALL_ROWS or not said or finds_nothing:
-        return found
-    noted = "; ".join(filter(None, (said, _AMONG.get(measure))))
-    estimates = tuple(replace(one, note="; ".join(filter(None, (one.note, noted)))) for one in found.estimates)
+    if measure in ON_ALL_ROWS or not drawn or finds_nothing:
+        return result
+    noted = "; ".join(filter(None, (drawn, _AMONG.get(measure))))
+    estimates = tuple(replace(each, note="; ".join(filter(None, (each.note, noted)))) for each in result.estimates)
     if measure.startswith("privacy."):
-        estimates = tuple(_allowed(one, measure, tables) for one in estimates)
-    return replace(found, estimates=estimates)
+        estimates = tuple(_allowed(each, measure, tables) for each in estimates)
+    return replace(result, estimates=estimates)
 
 
 _NAMES: dict[Side, str] = {"train": "training", "holdout": "held-out", "synthetic": "synthetic"}
@@ -59,12 +53,12 @@ def sampled_rows(tables: Tables) -> str:
     return f"{SAMPLED}{', '.join(cut)} rows" if cut else ""
 
 
-def _allowed(one: Estimate, measure: str, tables: Tables) -> Estimate:
+def _allowed(estimate: Estimate, measure: str, tables: Tables) -> Estimate:
     """The number with an upper end that allows for what was not searched."""
-    if one.direction != "lower" or one.low is None or one.high is None:
-        return one
+    if estimate.direction != "lower" or estimate.low is None or estimate.high is None:
+        return estimate
     real_sides: tuple[Side, ...] = ("train", "holdout")
-    sampled = CATALOG[one.measure].sampled if one.measure in CATALOG else ""
+    sampled = CATALOG[estimate.measure].sampled if estimate.measure in CATALOG else ""
     synthetic, real = tables.share_at_hand("synthetic"), min(tables.share_at_hand(s) for s in real_sides)
     share = synthetic  # of a leak that a sample shows; 0 where it may show nothing
     if measure == _PERSONAL or sampled == "counted":
@@ -73,16 +67,17 @@ def _allowed(one: Estimate, measure: str, tables: Tables) -> Estimate:
         share = real if synthetic == 1.0 else 0.0
     if sampled == "counted" and synthetic < 1.0:
         # As a sample, it has a sampling error; the rows that were found are in the table all the same.
-        most = max(one.value, clopper_pearson(round(one.value * one.n), one.n)[1])
-        one = replace(one, low=one.value * synthetic, high=most)
+        most = max(estimate.value, clopper_pearson(round(estimate.value * estimate.n), estimate.n)[1])
+        estimate = replace(estimate, low=estimate.value * synthetic, high=most)
     if sampled == "copied" and min(synthetic, real) < 1.0:
-        one = replace(one, high=max(one.high or 0.0, clopper_pearson((one.high or 0.0) * one.n, one.n)[1]))
+        most = estimate.high or 0.0
+        estimate = replace(estimate, high=max(most, clopper_pearson(most * estimate.n, estimate.n)[1]))
     if share == 1.0:
-        return one
-    chance = next((value for end, value in _CHANCE.items() if one.measure.endswith(end)), 0.0)
-    high, detectable = (_of_all(end, chance, share) for end in (one.high, one.detectable))
+        return estimate
+    chance = next((value for end, value in _CHANCE.items() if estimate.measure.endswith(end)), 0.0)
+    high, detectable = (_of_all(end, chance, share) for end in (estimate.high, estimate.detectable))
     unseen = f"{1.0 - share:.1%} of the rows" if share else "of which it may hold anything"
-    return replace(one, high=high, detectable=detectable, note=f"{one.note}; {UNSEARCHED} ({unseen})")
+    return replace(estimate, high=high, detectable=detectable, note=f"{estimate.note}; {UNSEARCHED} ({unseen})")
 
 
 def _of_all(end: float | None, chance: float, share: float) -> float | None:

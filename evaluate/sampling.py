@@ -1,8 +1,6 @@
 """Seeded samples of rows, and the sides of an evaluation that they are drawn from.
 
-A sample depends on what the rows hold, not on the order in which they or their columns stand. Each side (train,
-synthetic, holdout, shuffled) has a seed of its own. A side that has too few rows, or a holdout that is not held out, is
-refused here before anything is measured.
+A sample depends on what the rows hold, not on the order in which they or their columns stand.
 """
 
 from typing import Literal, get_args
@@ -65,10 +63,7 @@ def refuse_one_unit(*halves: pd.DataFrame) -> None:
 
 
 def refuse_overlap(train: tuple[np.ndarray, np.ndarray], holdout: np.ndarray) -> None:
-    """Refuse a holdout that is not held out: its rows stand in train, though the table is not one of twins. `train`:
-    *Sensitive*. The keys of its rows, each once, and how many rows have it. `holdout`: *Sensitive*. The keys of its
-    rows.
-    """
+    """Refuse a holdout whose rows stand in train, though the table is not one of twins. Keys: *Sensitive*."""
     keys, counts = train
     alone = counts[counts == 1].sum() / counts.sum()
     shared = np.isin(holdout, keys[counts == 1]).mean()

@@ -1,16 +1,12 @@
 """Self-tests of an evaluation: tables of which it is known what a policy must say, made of a few of the same real rows.
 
-* honest: a half of the holdout, which no rule may fail;
-* copy: the training rows themselves, which must fail on privacy;
-* some copies: the honest rows, of which `COPIED` are replaced by training rows, which must fail on copies;
-* shuffled: the training rows with every column shuffled, which must fail on what holds between columns, or between
-  texts and their rows;
-* sorted: the training rows with every column sorted, so that all columns rise together, which must fail likewise;
-* those that extras bring by the registry kind "self-test" (`evaluate.gate.spoiled_cases`).
+honest: a half of the holdout, which no rule may fail; copy: the training rows, which must fail on privacy; some copies:
+the honest rows, of which `COPIED` are replaced by training rows, which must fail on copies; shuffled and sorted: the
+training rows with every column shuffled or sorted, which must fail on what holds between columns, or between texts and
+their rows; and those that extras bring by the registry kind "self-test".
 
-They are measured like every other table, on at most `MAX_ROWS` rows in all, and on some columns of wide tables. The
-measures are those that tell most for their time, and none that was not asked for. Work is limited and time is not, so
-that a busy machine comes to what an idle one does. What they come to depends on a policy: see `evaluate.gate.checks`.
+They are measured like every other table, on at most `MAX_ROWS` rows in all, by the measures that tell most for their
+time. Work is limited and time is not, so that a busy machine comes to what an idle one does.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -56,15 +52,15 @@ class _Sample:
 
     @property
     def tables(self) -> dict[Case, pd.DataFrame]:
-        made: dict[Case, pd.DataFrame] = {
+        frames: dict[Case, pd.DataFrame] = {
             "copy": self.real.train, "shuffled": self.real.shuffled, "sorted": _sorted(self.real.train),
         }  # fmt: skip
-        made |= {case: spoiled.spoil(self.real) for case, spoiled in _brought(self.real).items()}
+        frames |= {case: spoiled.spoil(self.real) for case, spoiled in _brought(self.real).items()}
         if self.honest is None:
-            return made
+            return frames
         n_copied = round(COPIED * len(self.honest))
         some = pd.concat([self.honest.iloc[n_copied:], self._alone.head(n_copied)], ignore_index=True)
-        return {"honest": self.honest, **made, "some copies": some}
+        return {"honest": self.honest, **frames, "some copies": some}
 
     @property
     def _alone(self) -> pd.DataFrame:
@@ -76,26 +72,24 @@ class _Sample:
     @property
     def silent(self) -> dict[Case, str]:
         """Reasons why a case says nothing of these rows, by case."""
-        real, found = self.real, dict[Case, str]()
+        real, reasons = self.real, dict[Case, str]()
         if self.honest is None:
             few = f"Half of the holdout and another half to measure it by need {2 * MIN_HOLDOUT_ROWS} rows."
-            found |= {"honest": few, "some copies": few}
+            reasons |= {"honest": few, "some copies": few}
         elif len(self._alone) < round(COPIED * len(self.honest)):
-            found["some copies"] = "Nearly every training row has a twin, so that nobody is known by one."
+            reasons["some copies"] = "Nearly every training row has a twin, so that nobody is known by one."
         if len(real.schema.learned) < 2:
             alone = "Fewer than two columns are learned, so nothing holds between columns."
-            found |= {"shuffled": alone, "sorted": alone}
+            reasons |= {"shuffled": alone, "sorted": alone}
         outside = pd.concat([real.fresh, real.control])
         if twins(outside, real.train, real.schema.learned).mean() > MOSTLY:
-            found["copy"] = "Most held-out rows equal a training row, so a copy is hardly told from an honest table."
-            found.setdefault("some copies", found["copy"])
-        return found
+            reasons["copy"] = "Most held-out rows equal a training row, so a copy is hardly told from an honest table."
+            reasons.setdefault("some copies", reasons["copy"])
+        return reasons
 
 
 def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[SelfTest, ...]:
-    """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers.
-    `real`: *Sensitive*. The rows of the evaluation.
-    """
+    """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers."""
     cases = _telling(real)
     asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
     unasked = "It takes one of {}, and none was asked for." if real.held_out else "It takes {}, which takes a holdout."
@@ -109,9 +103,9 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
         few = f"Fewer than {MIN_TRAIN_ROWS} rows are left where entities are kept whole."
         return tuple(SelfTest(case, absent=absent.get(case, few)) for case in cases)
     absent = {**sample.silent, **absent}
-    tables = {case: sample.real.beside(made) for case, made in sample.tables.items() if case not in absent}
-    found = _measured(tables, asked, run)
-    return tuple(SelfTest(case, found.get(case), absent.get(case, "")) for case in cases)
+    tables = {case: sample.real.beside(table) for case, table in sample.tables.items() if case not in absent}
+    measured = _measured(tables, asked, run)
+    return tuple(SelfTest(case, measured.get(case), absent.get(case, "")) for case in cases)
 
 
 def _telling(real: Real) -> dict[Case, tuple[str, ...]]:
@@ -130,19 +124,19 @@ def _measured(
     tables: Mapping[Case, Tables], asked: Mapping[Case, Collection[str]], run: Run
 ) -> dict[Case, Candidate]:  # fmt: skip
     """The numbers of each table that a rule may rest on, without what a report draws."""
-    found: dict[Case, list[MetricResult]] = {case: [] for case in tables}
+    results: dict[Case, list[MetricResult]] = {case: [] for case in tables}
     brought = (name for names in asked.values() for name in names)
     for name in dict.fromkeys((COPIES, COLUMNS, PAIRS, MEMBERSHIP, *brought)):
-        for case, given in tables.items():
+        for case, table in tables.items():
             if name in asked[case]:
-                found[case].append(run(name, _narrowed(given) if name in NARROWED else given))
+                results[case].append(run(name, _narrowed(table) if name in NARROWED else table))
     return {
         case: Candidate(
             name=case,
-            estimates=tuple(e for one in measured for e in one.estimates if e.measure in GATEABLE),
-            failures=tuple(f for one in measured for f in one.failures if f.measure in GATEABLE),
+            estimates=tuple(e for result in measured for e in result.estimates if e.measure in GATEABLE),
+            failures=tuple(f for result in measured for f in result.failures if f.measure in GATEABLE),
         )
-        for case, measured in found.items()
+        for case, measured in results.items()
     }
 
 
@@ -162,8 +156,8 @@ def _sampled(real: Real) -> _Sample | None:
         return None
     names = sorted(train.columns)
     shuffled = shuffle_columns(train[names], np.random.default_rng([real.seed, 3]))[list(train.columns)]
-    made = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, whole={})
-    return _Sample(made, honest)
+    sampled = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, whole={})
+    return _Sample(sampled, honest)
 
 
 def _some(rows: pd.DataFrame, schema: Schema, most: int) -> pd.DataFrame:

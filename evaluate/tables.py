@@ -51,8 +51,8 @@ class SharedResults:
         """The result of this name, made at its first use."""
         if name not in self._made:
             self._made[name] = make()
-        made: T = self._made[name]
-        return made
+        value: T = self._made[name]
+        return value
 
     def clear(self) -> None:
         self._made.clear()
@@ -152,9 +152,7 @@ class Real(_Sides):
     def prepare(
         cls, train: Any, holdout: Any, schema: Schema, options: EvaluationOptions | None = None, **settings: Any
     ) -> Self:
-        """The real side of an evaluation. `train`: *Sensitive*. Real rows that the generator saw: any table, not
-        clamped yet. `holdout`: *Sensitive*. Real rows that it did not see; `None`: there are none.
-        """
+        """The real side of an evaluation, of *Sensitive* tables that are not clamped yet; `holdout` may be `None`."""
         options = EvaluationOptions.of(options, settings)
         seed, outside, limit = options.seed, options.outside, options.sample_rows
         sources: dict[Side, Any] = {"train": train, "holdout": holdout}
@@ -164,7 +162,7 @@ class Real(_Sides):
                 rows |= {} if table is None else {side: Rows.of(table, schema, outside=outside, other=True)}
         declared = schema
         if schema.measured:
-            schema = observe(schema, *(found.frame(*schema.measured) for found in rows.values()))
+            schema = observe(schema, *(side_rows.frame(*schema.measured) for side_rows in rows.values()))
         undivided = None
         if holdout is None:
             everything = rows["train"]
@@ -173,7 +171,7 @@ class Real(_Sides):
                 everything, declared, holdout_share=0.5, seed=seed, private=True, any_size=True
             )
         refuse_few(len(rows["train"]), len(rows["holdout"]), held_out=undivided is None)
-        hashes = {side: RowHashes.of(found.chunks(), schema) for side, found in rows.items()}
+        hashes = {side: RowHashes.of(side_rows.chunks(), schema) for side, side_rows in rows.items()}
         if undivided is None:
             refuse_overlap(hashes["train"].distinct, hashes["holdout"].keys)
         # In an order that depends on what rows hold, not on how they came, so that all that is drawn does too.
@@ -192,14 +190,14 @@ class Real(_Sides):
             if outside == "refuse":
                 _tell_clamped(faults)
         whole = {s: Whole(rows[s], hashes[s], len(at[s])) for s in sources if len(at[s]) < len(rows[s])}
-        made = cls(
+        real = cls(
             schema, declared, train, fresh, control, _shuffled(train, seed), seed, options.n_targets, options.n_rows,
             limit, faulty, whole, undivided, options.show_rows,
         )  # fmt: skip
         for side in sources:
             if side not in whole:
-                made.kept.once(("hashes", side), partial(hashes[side].take, at[side]))
-        return made
+                real.kept.once(("hashes", side), partial(hashes[side].take, at[side]))
+        return real
 
     def beside(self, synthetic: Any, statement: PrivacyStatement | None = None) -> "Tables":
         """These rows and a synthetic table, whatever it comes from; what is kept of real rows is shared by all."""
@@ -215,16 +213,16 @@ class Real(_Sides):
         if len(at) == len(rows):
             ranks[at] = np.arange(len(at))
         whole: dict[Side, Whole] = {} if len(at) == len(rows) else {"synthetic": Whole(fitted, hashes, len(at))}
-        real = {one.name: getattr(self, one.name) for one in fields(self)} | {"whole": {**self.whole, **whole}}
-        made = Tables(
+        real = {field.name: getattr(self, field.name) for field in fields(self)} | {"whole": {**self.whole, **whole}}
+        tables = Tables(
             **real, synthetic=frame, offered=rows, ranks=ranks, claim=statement,
             unjudged=_unjudged(synthetic, table, self.schema, at),
             translated={} if table is None else dict(table.counted),
         )  # fmt: skip
         if not whole:
-            made.kept.once(("hashes", "synthetic"), lambda: hashes.take(at))
-        object.__setattr__(made, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
-        return made
+            tables.kept.once(("hashes", "synthetic"), lambda: hashes.take(at))
+        object.__setattr__(tables, "kept_of_real", self.kept)  # a table that is changed by `replace` has its own
+        return tables
 
     @cached_property
     def kept(self) -> SharedResults:
@@ -277,9 +275,7 @@ class Tables(_Sides):
         return replace(self, whole={**self.whole, "train": self.undivided, "holdout": self.undivided})
 
     def order(self, side: Side) -> np.ndarray:
-        """Positions of the rows of one table in a seeded random order, which depends on what they hold alone. The first
-        n of them are a sample of n rows; tables are drawn independently of each other.
-        """
+        """Positions of a table's rows in a seeded random order by what they hold: the first n are a sample of n."""
         seed = side_seed(self.seed, side)
         if self.schema.entity is None and not self.schema.texts:
             return self._results_of(side).once(("order", side), lambda: drawn_order(self._keys(side), seed))

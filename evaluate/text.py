@@ -22,7 +22,9 @@ def plain(name: object, longest: int = LONGEST) -> str:
     >>> plain("a" + chr(0) + "b")
     'a\ufffdb'
     """
-    shown = "".join("\ufffd" if _harmful(c) else c for c in str(name)[: longest + 1])
+    harmful = ("Cc", "Cs", "Cn")  # categories of characters
+    cut = str(name)[: longest + 1]
+    shown = "".join("\ufffd" if unicodedata.category(c) in harmful or c in _BIDI else c for c in cut)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
@@ -198,7 +200,3 @@ def finite(value: object, default: float = 0.0) -> float:
     """A number to draw, from data that may hold none."""
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if usable else default  # type: ignore[arg-type]
-
-
-def _harmful(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cs", "Cn") or character in _BIDI

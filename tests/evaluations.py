@@ -50,7 +50,7 @@ def origin(**known: Any) -> Provenance:
             known[name] = {**base, **known[name]}
     if isinstance(known.get("released_numbers"), Mapping):
         parts = {"statement": {"epsilon": 0.3}, "together": {"epsilon": 1.1}, **known["released_numbers"]}
-        whole = {one: stated(**parts[one]) for one in ("statement", "together") if isinstance(parts[one], Mapping)}
+        whole = {each: stated(**parts[each]) for each in ("statement", "together") if isinstance(parts[each], Mapping)}
         known["released_numbers"] = {**parts, **whole}
     return TypeAdapter(Provenance).validate_json(json.dumps(known, default=plain))
 
@@ -82,7 +82,7 @@ def swept(known: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def evaluation_of(*candidates: Candidate, self_tests: tuple[SelfTest, ...] = (), **known: Any) -> Evaluation:
     """An evaluation of some candidates, of which the provenance is known; they are the points of a sweep."""
     if isinstance(known.get("sweep"), Mapping) and "points" not in known["sweep"]:
-        known["sweep"] = swept(known["sweep"], *(one.name for one in candidates))
+        known["sweep"] = swept(known["sweep"], *(each.name for each in candidates))
     return Evaluation(candidates, facts(), SCHEMA, origin(**known), self_tests)
 
 

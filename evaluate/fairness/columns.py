@@ -1,8 +1,7 @@
 """Column distances within each group of a sensitive column, beyond a fresh real sample.
 
-Within a group, as many synthetic, fresh and shuffled rows are compared with its training rows: total variation of every
-other column, averaged. The worst of several groups is chosen by chance as well: its interval has the coverage of all of
-them together. A group with too few rows in a table says nothing of its columns, but its share of the rows does.
+Within a group, as many synthetic, fresh and shuffled rows are compared with its training rows. The worst of several
+groups is chosen by chance as well: its interval has the coverage of all of them together.
 
 Source: Bhanot et al. 2021, "The problem of fairness in synthetic healthcare data", for fidelity by group.
 """
@@ -44,26 +43,26 @@ def measure(tables: Tables) -> MetricResult:
         groups = Groups.of(name, tables.train, tables.schema)
         members = [groups.codes(sample.rows, tables.schema) for sample in samples.all]
         others = [(i, size) for i, (column, size) in enumerate(discretizer.sizes.items()) if column != name]
-        found, rows = list[np.ndarray](), list[dict[str, Any]]()
+        excesses, rows = list[np.ndarray](), list[dict[str, Any]]()
         for group, label in enumerate(groups.labels):
-            inside = [of == group for of in members]
-            counts = [int(of.sum()) for of in inside]
+            inside = [codes == group for codes in members]
+            counts = [int(codes.sum()) for codes in inside]
             row = {"group": label, "real": counts[0] / max(len(inside[0]), 1)}
             row |= {"synthetic": counts[1] / max(len(inside[1]), 1), "few": min(counts) < MIN_ROWS}
             if not row["few"]:
-                found.append(_excess(inside, coded, others, samples))
-                row["excess"] = float(found[-1][SYNTHETIC, 0])
+                excesses.append(_excess(inside, coded, others, samples))
+                row["excess"] = float(excesses[-1][SYNTHETIC, 0])
             rows += [row] * (counts[0] + counts[1] > 0)
         figures.append({"column": name, "groups": rows})
-        if not found:
+        if not excesses:
             failures.append(Failure(NAME, "skipped", f"no group has {MIN_ROWS} rows in every table", (name,)))
             continue
-        worst = max(found, key=lambda replicates: float(replicates[SYNTHETIC, 0]))
+        worst = max(excesses, key=lambda replicates: float(replicates[SYNTHETIC, 0]))
         value, low, high = float(worst[SYNTHETIC, 0]), None, None
         if worst.shape[1] > 1:
-            low, high = half_samples(value, worst[SYNTHETIC, HALVES], bounds=(-1.0, 1.0), n_comparisons=len(found))
-        floor = max(float(replicates[SHUFFLED, 0]) for replicates in found)
-        note = f"mean total variation beyond a fresh real sample in the worst of {len(found)} groups"
+            low, high = half_samples(value, worst[SYNTHETIC, HALVES], bounds=(-1.0, 1.0), n_comparisons=len(excesses))
+        floor = max(float(replicates[SHUFFLED, 0]) for replicates in excesses)
+        note = f"mean total variation beyond a fresh real sample in the worst of {len(excesses)} groups"
         n = min(samples.n, len(members[1]))
         estimates.append(Estimate(NAME, value, n, "lower", (name,), low, high, 0.0, floor, note))
     return MetricResult(tuple(estimates), tuple(failures), {"fairness_columns": figures})
@@ -73,14 +72,14 @@ def _excess(
     inside: list[np.ndarray], coded: list[np.ndarray], columns: list[tuple[int, int]], samples: Samples
 ) -> np.ndarray:
     """Mean total variation of columns within a group less that of fresh rows, shape (3, n_replicates)."""
-    n = min(int(of.sum()) for of in inside[1:])
-    rows = [np.flatnonzero(inside[0]), *(np.flatnonzero(of)[:n] for of in inside[1:])]
+    n = min(int(mask.sum()) for mask in inside[1:])
+    rows = [np.flatnonzero(inside[0]), *(np.flatnonzero(mask)[:n] for mask in inside[1:])]
     total = np.zeros(())
     for column, size in columns:
         counts = []
         for chosen, codes, sample in zip(rows, coded, samples.all, strict=True):
             cells = sample.groups[chosen] * size + codes[chosen, column]
             counts.append(replicated(np.bincount(cells, minlength=samples.n_groups * size).reshape(-1, size)))
-        shares = [of / np.maximum(of.sum(axis=1, keepdims=True), 1) for of in counts]
+        shares = [mask / np.maximum(mask.sum(axis=1, keepdims=True), 1) for mask in counts]
         total = total + np.abs(np.array(shares[1:]) - shares[0]).sum(axis=2) / 2 / len(columns)
     return np.asarray(total - total[FRESH])

@@ -1,12 +1,7 @@
 """Fairness of models: scores by group of a sensitive column, trained on synthetic and on real rows.
 
-Of every sensitive column but the target, for boosting trained on synthetic and on as many training rows: the loss in
-the group that loses most, and what synthetic rows add to demographic parity's largest difference in predictions between
-two groups. Of classes, predictions are the most likely one; of a number, differences are of means, in standard
-deviations of the truth. A group with too few control rows says nothing.
-
-What synthetic rows add may be negative: a model that has learned nothing treats all groups alike. So it describes, and
-no way is better. The worst of several groups is chosen by chance as well: its interval holds all of them at once.
+What synthetic rows add to the difference between groups may be negative: a model that has learned nothing treats all
+groups alike. So it describes, and no way is better. The interval of the worst group holds all of them at once.
 
 Source: Dwork et al. 2012 (1104.3913) for parity of groups, as Agarwal et al. 2018 (1803.02453) measure it.
 """
@@ -85,7 +80,7 @@ def _of_column(groups: Groups, study: Study) -> MetricResult:
         note = f"TRTR - TSTR in the group that loses most, of {len(gaps)}; the interval is for all of them together"
         marks = {name: max(getattr(gap, name) for gap in gaps) for name in ("reference", "floor")}
         failures, worst = [], [replace(max(gaps, key=lambda gap: gap.value), **marks, note=note)]
-    whole, (low, high) = _compared(study, lambda *of: parity(study, list(members.values()), *of), 1.0)
+    whole, (low, high) = _compared(study, lambda *table: parity(study, list(members.values()), *table), 1.0)
     added = Estimate(
         PARITY, whole["tstr"] - whole["trtr"], len(codes), "none", subject=subject, low=low, high=high,
         reference=whole["fresh"] - whole["matched"], floor=whole["floor"] - whole["trtr"],
@@ -103,9 +98,7 @@ def _score(study: Study, rows: np.ndarray) -> Figure:
 
 
 def parity(study: Study, members: list[np.ndarray], predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The largest difference between two groups in how often a class, or what number, is predicted; shape (b,).
-    `members`: the rows of each group, boolean, shape (n,). `weights`: shape (b, n).
-    """
+    """The largest difference between two groups in how often a class, or what number, is predicted; shape (b,)."""
     if study.task.kind == "regression":
         values = predictions[:, None] / (float(study.test.truth.std()) or 1.0)
     else:
@@ -121,7 +114,7 @@ def _compared(
     study: Study, figure: Figure, sign: float, n_comparisons: int = 1
 ) -> tuple[dict[str, float], tuple[float, float]]:
     """A figure of models trained on each side, and the interval of what synthetic rows add to it, or take, by sign."""
-    drawn, halves = ([of(FORM, side, figure) for side in COMPARED] for of in (study.drawn, study.split))
+    drawn, halves = ([score(FORM, side, figure) for side in COMPARED] for score in (study.drawn, study.split))
     whole = {side: float(figure(study.models[FORM][side].predictions, study.blocks[0])[0]) for side in SIDES}
     ends = interval(sign * (drawn[0] - drawn[1]), sign * (halves[0] - halves[1]), n_comparisons=n_comparisons)
     return whole, ends

@@ -1,8 +1,6 @@
 """Associations of two columns: Pearson, Spearman, Cramer's V and the correlation ratio, with replicates.
 
-An association that is undefined, because a column is constant where both are present, is NaN here and nowhere else.
-Cramer's V and the correlation ratio are corrected for small-sample bias. So tables of different sizes can be compared.
-A missing category is a category; of numbers, rows are used where they are present.
+Those of categories are corrected for small-sample bias. An association is NaN where a column is constant.
 """
 
 import numpy as np
@@ -14,7 +12,7 @@ LEAST_VARIANCE = 1e-12  # Share of a column's variance below which it counts as 
 
 def standardized(positions: np.ndarray) -> np.ndarray:
     """Columns of mean 0 and variance 1, constant ones exactly 0; NaN where missing; shape as given, (n, d)."""
-    made = np.full(positions.shape, np.nan)
+    scaled = np.full(positions.shape, np.nan)
     for index, column in enumerate(positions.T):
         present = np.flatnonzero(~np.isnan(column))
         if len(present) == 0:
@@ -23,14 +21,12 @@ def standardized(positions: np.ndarray) -> np.ndarray:
         values = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
         values = values - values.mean()
         deviation = float(values.std())
-        made[present, index] = values / deviation if deviation > 0 else 0.0
-    return made
+        scaled[present, index] = values / deviation if deviation > 0 else 0.0
+    return scaled
 
 
 def pearson(products: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of all pairs of columns, over the rows where both are present. `products`: as
-    `pair_moments` gives them, shape (n_groups, 4, d, d).
-    """
+    """Pearson's correlation of all pairs of columns from `pair_moments`, over the rows where both are present."""
     n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(len(products)), products, axes=1), 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums / n
@@ -42,10 +38,7 @@ def pearson(products: np.ndarray) -> np.ndarray:
 
 
 def pair_moments(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Of all pairs of columns by group, over the rows where both are present. `numbers`: as `standardized` gives them,
-    shape (n, d). `groups`: in [0, n_groups), shape (n,). Returns: Counts, sums and sums of squares of the row's column,
-    and sums of products; shape (n_groups, 4, d, d).
-    """
+    """Counts, sums, sums of squares and of products of pairs by group, where both are present; (n_groups, 4, d, d)."""
     present = ~np.isnan(numbers)
     filled = np.where(present, numbers, 0.0)
     parts = [np.flatnonzero(groups == group) for group in range(n_groups)]
@@ -75,17 +68,14 @@ def cramers_v(table: np.ndarray) -> np.ndarray:
 
 
 def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-    """Of numbers by group and code, over the rows where the number is present. `codes`: in [0, size), shape (n,).
-    `numbers`: as `standardized` gives them, shape (n, d). `groups`: in [0, n_groups), shape (n,). Returns: Counts, sums
-    and sums of squares of each number; shape (d, 3, n_groups, size).
-    """
-    found = np.empty((numbers.shape[1], 3, n_groups, size))
-    for of, number in zip(found, numbers.T, strict=True):
+    """Counts, sums and squares of each number by group and code, where present; shape (d, 3, n_groups, size)."""
+    result = np.empty((numbers.shape[1], 3, n_groups, size))
+    for block, number in zip(result, numbers.T, strict=True):
         rows = np.flatnonzero(~np.isnan(number))
         cells, values = groups[rows] * np.int64(size) + codes[rows], number[rows]
         for power in range(3):
-            of[power] = np.bincount(cells, values**power, n_groups * size).reshape(n_groups, size)
-    return found
+            block[power] = np.bincount(cells, values**power, n_groups * size).reshape(n_groups, size)
+    return result
 
 
 def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:

@@ -1,17 +1,11 @@
 """The classifier of two-sample tests: it tells one table's rows from held-out ones, and is scored on unseen rows.
 
-Folds hold whole entities. Rows that are equal may be in different folds. The holdout has no part in the synthetic rows,
-so that a row in both tables says nothing but what is common in both. In a table of few distinct rows a fold of their
-own would hide how often each occurs.
+Folds hold whole entities, but equal rows may be in different folds: in a table of few distinct rows a fold of their own
+would hide how often each occurs. A number also shows its digits, a time its place in the week and in the day, and two
+columns that hang together their difference or ratio: a tree sees these in no column alone. How a cell is stored shows
+nothing.
 
-A number shows its place among all rows, and its digits: how many decimals or zeros it ends in, its fraction, and its
-last digits before the point. A time shows its place in the week and in the day. Two times show the days between them,
-and two numbers that hang together, such days among them, their difference or their ratio: a tree sees these in no
-column alone. How a cell is stored shows nothing. Whole numbers are the same with a point or without, and numbers of
-single precision are what they were written as.
-
-The boosting is scikit-learn's with its defaults for few rows: it does not stop early. Where tables differ little, rows
-that say when to stop say so at once, and what is there stays unseen.
+The boosting does not stop early: where tables differ little, rows that say when to stop say so at once.
 """
 
 import itertools
@@ -52,10 +46,7 @@ class Skill:
 def coded(
     sides: Sequence[pd.DataFrame], schema: Schema, further: Sequence[np.ndarray] = ()
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """The rows of every table as small whole numbers, made without a look at which table a row is from. `further`: more
-    numbers of all rows, side after side, shape (n,) each. Returns: Codes of each side, shape (n, d), and which of the d
-    features are categories. Constant ones are left out. Missing is a code of its own.
-    """
+    """Codes (n, d) of every table, made blind to which table a row is from, and which features are categories."""
     features, categories = [], []
     lines: dict[str, np.ndarray] = {}
     for name in sorted(schema.learned):
@@ -63,19 +54,19 @@ def coded(
         is_category = column.is_categorical
         if column.is_ordered:
             known, is_category = pd.Index(column.categories, dtype=object), False
-            found = [_cut(np.concatenate([_ranks(side[name], known) for side in sides]))]
+            made_features = [_cut(np.concatenate([_ranks(side[name], known) for side in sides]))]
         elif is_category:
-            found = [_levels(pd.concat([side[name].astype(object) for side in sides], ignore_index=True))]
+            made_features = [_levels(pd.concat([side[name].astype(object) for side in sides], ignore_index=True))]
         else:
             lines[name] = np.concatenate([column.positions(side[name]) for side in sides])
-            found = _of_line(lines[name], column)
-        found = [codes for codes in found if (codes != codes[0]).any()]
-        features += found
-        categories += [is_category] * len(found)
-    found = [_cut(values) for values in (*_between(lines, schema, len(sides[0])), *further)]
-    found = [codes for codes in found if (codes != codes[0]).any()]
-    features += found
-    categories += [False] * len(found)
+            made_features = _of_line(lines[name], column)
+        made_features = [codes for codes in made_features if (codes != codes[0]).any()]
+        features += made_features
+        categories += [is_category] * len(made_features)
+    made_features = [_cut(values) for values in (*_between(lines, schema, len(sides[0])), *further)]
+    made_features = [codes for codes in made_features if (codes != codes[0]).any()]
+    features += made_features
+    categories += [False] * len(made_features)
     n_rows = sum(len(side) for side in sides)
     stacked = np.column_stack(features) if features else np.zeros((n_rows, 0), dtype=np.uint8)
     ends = np.cumsum([len(side) for side in sides])[:-1]
@@ -100,9 +91,9 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     """Codes of each number or time: its place, and its digits unless its place tells them; shape (len(values),)."""
     if not column.is_time:
         values = _as_written(values)
-    place = _cut(values)
+    rank = _cut(values)
     if len(np.unique(values[~np.isnan(values)])) <= N_EDGES:
-        return [place]
+        return [rank]
     if column.is_date:
         further = [values % 7]
     elif column.is_time:
@@ -110,13 +101,11 @@ def _of_line(values: np.ndarray, column: Any) -> list[np.ndarray]:
     else:
         size = np.abs(values)
         further = [_resolution(values), np.round(size % 1.0, MAX_DIGITS), np.floor(size) % 100.0]
-    return [place, *(codes for codes in map(_cut, further) if not np.array_equal(codes, place))]
+    return [rank, *(codes for codes in map(_cut, further) if not np.array_equal(codes, rank))]
 
 
 def _between(lines: dict[str, np.ndarray], schema: Schema, n_real: int) -> list[np.ndarray]:
-    """The days between times, and differences and ratios of numbers that hang together in real rows; shape (n,) each.
-    `lines`: positions of numbers and times, by column, shape (n,) each.
-    """
+    """The days between times, differences and ratios of numbers that hang together in real rows; shape (n,) each."""
     days = {
         name: values / (1 if schema.columns[name].is_date else DAY)
         for name, values in lines.items()
@@ -224,21 +213,18 @@ def skill(
     categories: np.ndarray,
     n_folds: int = N_FOLDS,
 ) -> Skill:
-    """Cross-fitted skill of a classifier that tells a table's rows from held-out ones. `held_out`: *Sensitive*. Codes,
-    shape (n, d), and unit of each row, shape (n,). `categories`: which features are codes of categories, shape (d,),
-    boolean. `n_folds`: that are scored; of fewer than all, the rows of the others add nothing.
-    """
+    """Cross-fitted skill of a classifier that tells a table's rows from held-out ones; *Sensitive* codes, and units."""
     # DEVIATES: the area under the curve, not accuracy, which throws away by how much rows are told apart; and every row
     # is scored in its turn, where Lopez-Paz and Oquab score one half.
     codes = np.concatenate([held_out[0], table[0]])
-    of = np.concatenate([folds(held_out[1]), folds(table[1])])
+    fold_of = np.concatenate([folds(held_out[1]), folds(table[1])])
     labels = np.repeat([0, 1], [len(held_out[0]), len(table[0])])
     centered, aucs = np.zeros(len(labels)), np.empty(n_folds)
     for fold in range(n_folds):
-        inside = of == fold
-        found = scores((codes[~inside], labels[~inside]), codes[inside], categories)
+        inside = fold_of == fold
+        predicted = scores((codes[~inside], labels[~inside]), codes[inside], categories)
         positive = labels[inside] == 1
-        wins, losses = placements(found[positive], found[~positive])
+        wins, losses = placements(predicted[positive], predicted[~positive])
         aucs[fold] = wins.mean()
         centered[inside & (labels == 1)] = wins - aucs[fold]
         centered[inside & (labels == 0)] = losses - aucs[fold]
@@ -246,10 +232,7 @@ def skill(
 
 
 def scores(learned: tuple[np.ndarray, np.ndarray], asked: np.ndarray, categories: np.ndarray) -> np.ndarray:
-    """Scores of some rows by gradient boosting; shape (len(asked),). `learned`: *Sensitive*. Codes and labels that it
-    learns from; shapes (n, d) and (n,). `asked`: codes of the rows to score, shape (m, d). `categories`: which features
-    are codes of categories, shape (d,), boolean.
-    """
+    """Scores of the rows `asked` (m, d) by gradient boosting on *Sensitive* codes and labels; shape (m,)."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     if asked.shape[1] == 0:

@@ -1,12 +1,6 @@
-"""Fidelity of every column on its own: distances of numbers and of counts.
+"""Fidelity of every column on its own: distances of numbers and of counts, on equally many rows.
 
-Numbers and dates are compared by the Kolmogorov-Smirnov distance of their present values and by the Wasserstein
-distance in standard deviations of the training column (`Gaps`). Categories and booleans are compared by the chi-square
-of their counts, missing being a category there. All of them are compared by total variation on the bins of the training
-table, missing being a bin there.
-
-Everything is on equally many rows: see `evaluate.fidelity.samples`. The floor of a single column says nothing: shuffled
-columns are right one by one.
+The floor of a single column says nothing: shuffled columns are right one by one.
 """
 
 from collections.abc import Mapping
@@ -93,9 +87,7 @@ class Gaps:
 
 
 def chi_square(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """The statistic of homogeneity of two rows of counts, its effect size Cramer's V, and its degrees of freedom;
-    expected counts are pooled. `first`, `second`: counts by category, shape (n_replicates, n_categories).
-    """
+    """Homogeneity of two rows of counts, expected ones pooled: statistic, Cramer's V, and degrees of freedom."""
     n_first, n_second = first.sum(axis=1, keepdims=True), second.sum(axis=1, keepdims=True)
     both = first + second
     balance = (first * n_second - second * n_first) ** 2 / np.maximum(both, 1.0)
@@ -125,7 +117,7 @@ def _drawn(attribute: Attribute, counts: Four) -> dict[str, Any]:
     edges: list[float] | list[str] | None = None
     if attribute.edges is not None and attribute.column.is_time:
         unit = "D" if attribute.column.is_date else "us"
-        edges = [str(of) for of in np.ceil(attribute.edges).astype(np.int64).astype(f"datetime64[{unit}]")]
+        edges = [str(value) for value in np.ceil(attribute.edges).astype(np.int64).astype(f"datetime64[{unit}]")]
     elif attribute.edges is not None:
         edges = [float(edge) for edge in np.clip(attribute.edges, -LARGEST, LARGEST)]
     elif attribute.size > MAX_LABELS:
@@ -133,7 +125,7 @@ def _drawn(attribute: Attribute, counts: Four) -> dict[str, Any]:
         n_rare = len(labels) - MAX_LABELS + 1
         labels = [labels[int(np.flatnonzero(new == code)[0])] for code in range(MAX_LABELS)]
         labels[-3] = f"{n_rare} rarer ones"
-        train, synthetic = (np.bincount(new, weights=of, minlength=MAX_LABELS) for of in (train, synthetic))
+        train, synthetic = (np.bincount(new, weights=value, minlength=MAX_LABELS) for value in (train, synthetic))
     figure = {"column": attribute.name, "kind": attribute.column.kind, "labels": labels, "edges": edges}
     figure["ordered"] = attribute.column.is_ordered
     return {**figure, "train": train.tolist(), "synthetic": synthetic.tolist()}
@@ -149,7 +141,8 @@ def measure(tables: Tables) -> MetricResult:
     samples = Samples.draw(tables)
     attributes, lines, whole = binned(tables.schema, samples.train).attributes, _lines(samples), samples.whole()
     described, drawn = descriptives.measure(whole, tables.schema.columns, _lines(whole))
-    each = zip(*(of.coded(attributes).each([(i,) for i in range(len(attributes))]) for of in samples.all), strict=True)
+    single = [(i,) for i in range(len(attributes))]
+    each = zip(*(sample.coded(attributes).each(single) for sample in samples.all), strict=True)
     beyond, measured, figures = list[np.ndarray](), list[Estimate | Failure](), list[dict[str, Any]]()
     gaps = dict[str, np.ndarray]()
     for attribute, counted in zip(attributes, each, strict=True):
@@ -174,7 +167,7 @@ def measure(tables: Tables) -> MetricResult:
         shift = worst(SHIFT, np.array([*gaps.values()]), samples.n, [(name,) for name in gaps])
     measured += [
         mean.excess("columns.tvd.excess", note=note),
-        worst("columns.tvd.excess.worst", np.array(beyond), samples.n, [(of.name,) for of in attributes]),
+        worst("columns.tvd.excess.worst", np.array(beyond), samples.n, [(attribute.name,) for attribute in attributes]),
         shift, *described, descriptives.kept_categories(whole, categories),
     ]  # fmt: skip
     return MetricResult(
@@ -203,24 +196,27 @@ def _of_counts(name: str, counts: Four, n: int) -> tuple[list[Estimate | Failure
         "p measures the number of rows, not quality."
     )
     effect = Distance(np.array([chi_square(counts[0], other)[1] for other in counts[1:]]), n)
-    found = effect.plain("columns.chi2", subject=(name,), note=note)
-    return [found], {"statistic": "V", "value": found.value, "n": [int(of[0].sum()) for of in counts[:2]], "p": p}
+    estimate = effect.plain("columns.chi2", subject=(name,), note=note)
+    return [estimate], {
+        "statistic": "V",
+        "value": estimate.value,
+        "n": [int(part[0].sum()) for part in counts[:2]],
+        "p": p,
+    }
 
 
 def _of_line(name: str, lines: tuple[OrderedValues, ...], n: int) -> tuple[list[Estimate | Failure], Test, np.ndarray]:
-    """Of a number or time: Kolmogorov-Smirnov's D, and the Wasserstein distance in standard deviations of train; the
-    test; and D of all tables, shape (3, n_replicates).
-    """
+    """Of a number or time: Kolmogorov-Smirnov's D and Wasserstein's distance, the test, and D of all tables."""
     subject, empty = (name,), [line.is_empty for line in lines]
     gaps = [Gaps.between(lines[0], other) for other in lines[1:]]
-    distance, moved = (np.array([getattr(of, kind) for of in gaps]) for kind in ("kolmogorov_smirnov", "wasserstein"))
+    distance, moved = (np.array([getattr(gap, kind) for gap in gaps]) for kind in ("kolmogorov_smirnov", "wasserstein"))
     if all(empty[:2]):
         why = "there is no present value to compare"
         return [Failure(f"columns.{kind}", "skipped", why, subject) for kind in ("ks", "wasserstein")], None, distance
     note = "One side has no present value, which counts as the largest distance." if any(empty[:2]) else ""
     ks, test = Distance(distance, n).plain("columns.ks", subject=subject, note=note), None
     if not any(empty[:2]):
-        sizes = [int(of.counts.sum()) for of in lines[:2]]
+        sizes = [int(drawn.counts.sum()) for drawn in lines[:2]]
         test = {"statistic": "D", "value": ks.value, "n": sizes, "p": kolmogorov_p(ks.value, *sizes)}
     scale, why = lines[0].deviation(), ""
     if any(empty):

@@ -1,12 +1,8 @@
 """Dependence between columns: how far a table's is from the training table's, as a share of what shuffling loses.
 
-Of two columns it is the part of their joint distribution that independent columns of the same margins do not have. For
-all codes a and b, it is the covariance of "is a" and "is b"; where codes have an order, of "up to a" and "up to b".
-This is zero for independent columns alone, has a sign, and sees any relation, straight or not. Two tables are compared
-by the sum of squared differences, which grows by what is lost as by what is made up.
-
-What chance adds to a sum of squares is subtracted, as half-samples show it. So tables need not be of one size: all rows
-count, up to as many as train has.
+For all codes a and b of two columns it is the covariance of "is a" and "is b"; where codes have an order, of "up to a"
+and "up to b". This is zero for independent columns alone. Tables are compared by the sum of squared differences, less
+what chance adds to it by half-samples: so all rows count, and tables need not be of one size.
 
 Source: Blum, Kiefer and Rosenblatt 1961, "Distribution free tests of independence based on the sample distribution
 function", eq. 1.1; Lyons 2013, "Distance covariance in metric spaces", for columns without an order.
@@ -34,10 +30,7 @@ _MEANING = "0 is as good as a fresh real sample, 1 as bad as columns shuffled in
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Sums of squares over some pairs of columns, which add up. Of a difference from train, and of train itself: its
-    square on all rows, its products with how half-samples differ from their complements, and the products of these with
-    each other.
-    """
+    """Sums over pairs: squares of a difference, products with half-samples' changes, and products of these."""
 
     square: np.ndarray  # of synthetic, fresh and shuffled rows from train, and of train; shape (4,)
     slope: np.ndarray  # shape (4, 15)
@@ -45,17 +38,13 @@ class Squares:
 
     @classmethod
     def of(cls, dependence: np.ndarray) -> Self:
-        """From the dependence of two columns in training, synthetic, fresh and shuffled rows. `dependence`: on all
-        rows, then on half-samples and their complements; shape (4, 31, n_codes).
-        """
+        """From the dependence of train, synthetic, fresh and shuffled: all, halves, complements; (4, 31, n_codes)."""
         whole, halves, complements = np.split(dependence, [1, _N_HALVES + 1], axis=1)
         return cls._of_moved(np.concatenate([whole, (halves - complements) / 2], axis=1))
 
     @classmethod
     def of_counts(cls, counts: Four, sizes: tuple[int, int], are_numbers: tuple[bool, bool]) -> Self:
-        """From both columns' codes together, in units in which each column alone has variance 1 in train. `counts`: by
-        group, each of shape (16, n_codes).
-        """
+        """From counts of both codes by group, (16, n_codes) each, in units of the columns' deviations in train."""
         cells = np.array(counts, dtype=np.float64)
         parts = _PARTS / (cells.sum(axis=2) @ _PARTS.T)[:, :, None]
         whole, halves, complements = np.split(parts, [1, _N_HALVES + 1], axis=1)
@@ -102,10 +91,10 @@ class Squares:
         between = ~np.eye(_N_HALVES, dtype=bool)
         return np.asarray(2 * np.mean(self.noise[:, between] ** 2, axis=1))
 
-    def share(self, of: int) -> float:
+    def share(self, side: int) -> float:
         """The place of one table between a fresh sample (0) and shuffled columns (1)."""
         lost = self.beyond_noise
-        return float(lost[of] / lost[-1])
+        return float(lost[side] / lost[-1])
 
     def interval(self, n_comparisons: int = 1) -> tuple[float, float]:
         """Of the share of synthetic rows, to first order, by half-samples. The square of a half-sample's difference
@@ -124,42 +113,45 @@ class Squares:
         return room > 0 and _quantile(n_comparisons) * noise * (1 + size_ratio) <= TELLING * room
 
 
+def pair_squares(coded: EncodedSamples) -> dict[tuple[int, int], Squares]:
+    """The sums of squares of all pairs of columns."""
+    pairs, sizes, are_numbers = list(itertools.combinations(range(len(coded.columns)), 2)), coded.sizes, coded.is_number
+    return {
+        (a, b): Squares.of_counts(counts, (sizes[a], sizes[b]), (are_numbers[a], are_numbers[b]))
+        for (a, b), counts in zip(pairs, coded.each(pairs), strict=True)
+    }
+
+
 def measure(coded: EncodedSamples) -> list[Estimate | Failure]:
-    """The share over all pairs, and the largest over the pairs of one column, whose interval holds the shares of all
-    columns at once. `coded`: *Sensitive*. All rows of the samples, at least two columns.
-    """
-    samples, d = coded.samples, len(coded.columns)
+    """The share over all pairs, and the largest of one column, whose interval holds those of all columns at once."""
+    samples = coded.samples
     if samples.n_groups != N_GROUPS:
         return [Failure(name, "skipped", "there are too few rows for an interval") for name in (SHARE, WORST)]
-    pairs = list(itertools.combinations(range(d), 2))
-    found = {}
-    for (a, b), counts in zip(pairs, coded.each(pairs), strict=True):
-        kinds = (coded.sizes[a], coded.sizes[b]), (coded.is_number[a], coded.is_number[b])
-        found[a, b] = Squares.of_counts(counts, *kinds)
-    ratio, total = samples.train.n_rows / samples.n, Squares.total(found.values())
+    squares = pair_squares(coded)
+    ratio, total = samples.train.n_rows / samples.n, Squares.total(squares.values())
     why = "shuffled columns are not told from a fresh real sample: few rows, or columns hardly tied"
     overall: Estimate | Failure = Failure(SHARE, "skipped", why)
     if total.tells(ratio):
         marks = total.share(FRESH), total.share(SHUFFLED)
         overall = Estimate(SHARE, total.share(SYNTHETIC), samples.n, "lower", (), *total.interval(), *marks, _MEANING)
-    return [overall, _worst(found, coded, ratio)]
+    return [overall, _worst(squares, coded, ratio)]
 
 
-def _worst(found: Mapping[tuple[int, int], Squares], coded: EncodedSamples, ratio: float) -> Estimate | Failure:
+def _worst(squares_of: Mapping[tuple[int, int], Squares], coded: EncodedSamples, ratio: float) -> Estimate | Failure:
     d = len(coded.columns)
     by_column = {
-        name: Squares.total(part for pair, part in found.items() if column in pair)
+        name: Squares.total(part for pair, part in squares_of.items() if column in pair)
         for column, name in enumerate(coded.columns)
     }
-    telling = {name: one for name, one in by_column.items() if one.tells(ratio, d)}
+    telling = {name: squares for name, squares in by_column.items() if squares.tells(ratio, d)}
     if not telling:
         why = "no column's relations are strong enough to be told from none: few rows, or columns hardly tied"
         return Failure(WORST, "skipped", why)
     n = len(telling)
-    low, high = np.array([one.interval(n) for one in telling.values()]).max(axis=0).tolist()
+    low, high = np.array([squares.interval(n) for squares in telling.values()]).max(axis=0).tolist()
     name = max(telling, key=lambda name: telling[name].share(SYNTHETIC))
     note = f"The worst is {name!r}." + (f" Of {n} of {d} columns; the relations of the others are weak." * (n < d))
-    fresh, shuffled = (max(one.share(of) for one in telling.values()) for of in (FRESH, SHUFFLED))
+    fresh, shuffled = (max(squares.share(side) for squares in telling.values()) for side in (FRESH, SHUFFLED))
     value = telling[name].share(SYNTHETIC)
     return Estimate(WORST, value, coded.samples.n, "lower", (), low, high, fresh, shuffled, note)
 

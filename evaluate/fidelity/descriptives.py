@@ -1,8 +1,6 @@
 """Descriptive statistics of columns: categories, tails, mean, standard deviation, spikes and lattices.
 
-What a reader sees of a column before any distance: whether its largest values are as large, its spread as wide, and
-whether values stand where real ones do, on a few frequent ones or on multiples of 10. None of it is biased by the size
-of a sample, so that all rows count, up to as many as train has. Synthetic values lie within the bounds of the schema.
+None of it is biased by the size of a sample, so that all rows count, up to as many as train has.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,13 +55,11 @@ class ColumnValues:
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Present values of each sample."""
-        return tuple(int(of.counts.sum()) for of in self.lines)
+        return tuple(int(line.counts.sum()) for line in self.lines)
 
     @property
     def moments(self) -> np.ndarray:
-        """Count, mean and standard deviation in units of train's, around train's mean, of training and synthetic rows;
-        shape (2, 3, n_replicates).
-        """
+        """Count, mean and standard deviation around train's, in train's units, of train and synthetic: (2, 3, n)."""
         train = self.lines[0]
         scale = float(train.deviation()[0])
         largest = max(-float(train.values[0]), float(train.values[-1])) or 1.0  # so that no sum overflows
@@ -92,8 +88,8 @@ class ColumnValues:
             moved = {"mean": synthetic[1] - train[1], "std": np.clip(logs, -LARGEST_LOG, LARGEST_LOG)}
             drawn["mean"] = float(np.clip(moved["mean"][0], -_MOST_DRAWN, _MOST_DRAWN))
             drawn["std"] = float(np.exp(moved["std"][0]))
-            for name, of in moved.items() if len(logs) > 1 else ():
-                low, high = jackknife(float(of[0]), of[WITHOUT])
+            for name, values in moved.items() if len(logs) > 1 else ():
+                low, high = jackknife(float(values[0]), values[WITHOUT])
                 off += [name] * (max(low, -high) > PLAIN[name])
         return {**drawn, "lattice": "" if lattice is None else lattice.description, "off": off}
 
@@ -110,14 +106,14 @@ class Shares:
 
     def rates(self, n_comparisons: int = 1) -> list[Rate]:
         """Of the training, synthetic, fresh and shuffled rows, each with its interval."""
-        found = []
+        result = []
         for i, (line, hits, worth) in enumerate(zip(self.values.lines, self.hits, self.values.worth, strict=True)):
             counts, pseudo = line.counts.sum(axis=0), self.n_pseudo_hits if i == 0 else 0.0
             n = max(int(counts.sum() if self.among is None else counts[self.among[i]].sum()), 1)
-            found.append(
+            result.append(
                 wilson((float(counts[hits].sum()) + pseudo) / (n + pseudo), max(n * worth, 1.0), n_comparisons)
             )
-        return found
+        return result
 
     def differences(self, n_comparisons: int = 1) -> list[Rate]:
         """Of synthetic, fresh and shuffled rows beyond train's, each with its interval."""
@@ -149,10 +145,7 @@ def ratio(first: Rate, second: Rate) -> Rate:
 
 
 def kept_categories(samples: Samples, attributes: Sequence[Attribute]) -> Estimate | Failure:
-    """Of the categories that 1 in 100 training rows have, missing among them, the one whose share has changed the most,
-    twice as many counting like half; its interval holds all of them at once (Bonferroni). `samples`: *Sensitive*. All
-    their rows.
-    """
+    """The frequent category whose share changed most, twice as many like half; its interval holds all (Bonferroni)."""
     alone, worth = [(i,) for i in range(len(attributes))], _worth(samples)
     frequent: list[tuple[str, np.ndarray, np.ndarray]] = []
     each = zip(*(sample.coded(attributes).each(alone) for sample in samples.all), strict=True)
@@ -169,10 +162,10 @@ def kept_categories(samples: Samples, attributes: Sequence[Attribute]) -> Estima
         train, *others = (wilson(float(s), max(float(m), 1.0), len(frequent)) for s, m in zip(shares, n, strict=True))
         kept.append((name, [_either_way(ratio(other, train)) for other in others]))
     name, rates = min(kept, key=lambda each: each[1][0][0])
-    low, high = (min(of[0][end] for *_, of in kept) for end in (1, 2))
+    low, high = (min(ends[0][end] for *_, ends in kept) for end in (1, 2))
     return Estimate(
         CATEGORIES, rates[0][0], samples.others[0].n_rows, "higher", low=low, high=high,
-        reference=min(of[1][0] for *_, of in kept), floor=min(of[2][0] for *_, of in kept),
+        reference=min(ends[1][0] for *_, ends in kept), floor=min(ends[2][0] for *_, ends in kept),
         note=f"The worst is {name}, of {len(kept):,} categories.",
     )  # fmt: skip
 
@@ -190,19 +183,17 @@ def _either_way(times: Rate) -> Rate:
 
 def _worth(samples: Samples) -> np.ndarray:
     """Units of each sample over its rows; shape (4,)."""
-    sizes = [of.n_rows for of in samples.all]
+    sizes = [sample.n_rows for sample in samples.all]
     return np.array([table.n_units(n) / n for table, n in zip(samples.tables, sizes, strict=True)])
 
 
 def measure(
     samples: Samples, columns: Mapping[str, Any], lines: Mapping[str, Sequence[OrderedValues]]
 ) -> tuple[list[Estimate | Failure], dict[str, dict[str, Any]]]:
-    """The worst of all columns; and by column what its picture tells of them. `samples`:
-    *Sensitive*. All their rows.
-    """
+    """The worst of all columns, and by column what its picture tells of them."""
     # A column that hardly any real row holds says nothing: where no fresh one does, honest rows cannot be measured.
-    there = {name: of for name, of in lines.items() if not (of[0].is_empty or of[2].is_empty or of[3].is_empty)}
-    empty = [name for name, of in there.items() if any(one.is_empty for one in of)]
+    there = {name: each for name, each in lines.items() if not any(each[i].is_empty for i in (0, 2, 3))}
+    empty = [name for name, each in there.items() if any(part.is_empty for part in each)]
     if empty:  # a column left out would improve what is said of all
         why = f"it is undefined for column {empty[0]!r}: a table has no present value in it"
         return [Failure(name, "skipped", why) for name in OF_THE_TABLE], {}
@@ -211,69 +202,71 @@ def measure(
         nothing_out = Estimate(TAILS, 0.0, samples.n, "lower", (), 0.0, 0.0, 0.0, 0.0, why)
         return [nothing_out, *(Failure(name, "not applicable", _NO_NUMBER) for name in (SPIKES, LATTICE))], {}
     worth = tuple(_worth(samples).tolist())
-    found = [ColumnValues(name, columns[name], tuple(of), worth) for name, of in there.items()]
-    shares = [(tail(of), spikes(of), lattice(of)) for of in found]
-    measured: list[Estimate | Failure] = [_worst_share(TAILS, [one for one, *_ in shares], Shares.differences, "lower")]
+    values = [ColumnValues(name, columns[name], tuple(each), worth) for name, each in there.items()]
+    shares = [(tail(each), spikes(each), lattice(each)) for each in values]
+    measured: list[Estimate | Failure] = [
+        _worst_share(TAILS, [share for share, *_ in shares], Shares.differences, "lower")
+    ]
     for name, part, without in (
         (SPIKES, 1, "no number or date has values that are frequent"),
         (LATTICE, 2, "the values of no number lie mostly on multiples of a step"),
     ):
-        kept = [one for of in shares if (one := of[part]) is not None]
+        kept = [share for each in shares if (share := each[part]) is not None]
         nothing = Failure(name, "not applicable", without)
         measured.append(_worst_share(name, kept, Shares.ratios, "higher") if kept else nothing)
-    return measured, {of.name: of.drawn(*parts) for of, parts in zip(found, shares, strict=True)}
+    return measured, {each.name: each.drawn(*parts) for each, parts in zip(values, shares, strict=True)}
 
 
-def tail(of: ColumnValues) -> Shares:
+def tail(column: ColumnValues) -> Shares:
     """The share of values beyond the outermost 1 in 1,000 of train's at either end. Of k training values beyond the one
     that is taken for a quantile, another sample has k + 1 more often than k.
     """
-    train, n = of.lines[0], of.sizes[0]
+    train, n = column.lines[0], column.sizes[0]
     counts = train.counts.sum(axis=0)
     most = min(int(max(TAIL * n, FEWEST_IN_TAIL)), n // 20)
     up_to = np.cumsum(counts)
     first = int(np.searchsorted(up_to - counts, most, side="right")) - 1  # the last place with so few below it
     last = int(np.searchsorted(up_to, n - most, side="left"))
     low, high = max(min(first, last), 0), min(max(first, last), len(counts) - 1)
-    beyond = tuple((line.values < train.values[low]) | (line.values > train.values[high]) for line in of.lines)
-    return Shares(of, beyond, n_pseudo_hits=float((low > 0) + (high < len(counts) - 1)))
+    beyond = tuple((line.values < train.values[low]) | (line.values > train.values[high]) for line in column.lines)
+    return Shares(column, beyond, n_pseudo_hits=float((low > 0) + (high < len(counts) - 1)))
 
 
-def spikes(of: ColumnValues) -> Shares | None:
+def spikes(column: ColumnValues) -> Shares | None:
     """The share of values that are frequent ones of train; `None` where it has none to speak of."""
-    train, n = of.lines[0], of.sizes[0]
+    train, n = column.lines[0], column.sizes[0]
     counts = train.counts.sum(axis=0)
     frequent = counts >= max(SPIKE * n, FEWEST_IN_SPIKE)
-    if (own := of.column.unit) is not None:
+    if (own := column.column.unit) is not None:
         beside = []
         for places in (train.values - own, train.values + own):
-            found = np.clip(np.searchsorted(train.values, places), 0, len(counts) - 1)
-            beside.append(np.where(np.isclose(train.values[found], places, rtol=1e-12), counts[found], 0))
+            positions = np.clip(np.searchsorted(train.values, places), 0, len(counts) - 1)
+            beside.append(np.where(np.isclose(train.values[positions], places, rtol=1e-12), counts[positions], 0))
         frequent &= counts >= STANDS_OUT * np.mean(beside, axis=0)
     if counts[frequent].sum() < LEAST_MASS * n:
         return None
     called = f"{int(frequent.sum()):,} frequent values" if frequent.sum() > 1 else "one frequent value"
-    return Shares(of, tuple(np.isin(line.values, train.values[frequent]) for line in of.lines), called)
+    return Shares(column, tuple(np.isin(line.values, train.values[frequent]) for line in column.lines), called)
 
 
-def lattice(of: ColumnValues) -> Shares | None:
+def lattice(column: ColumnValues) -> Shares | None:
     """The share of values other than 0 on the coarsest lattice that most of train's lie on; `None` where there is none.
     A step that the schema rounds to is kept by every table, and so is no finding.
     """
-    train = of.lines[0]
-    if of.column.is_date:
+    train = column.lines[0]
+    if column.column.is_date:
         return None
-    counts, own = train.counts.sum(axis=0), of.column.unit or 0.0
-    some = tuple(line.values != 0 for line in of.lines)
+    counts, own = train.counts.sum(axis=0), column.column.unit or 0.0
+    some = tuple(line.values != 0 for line in column.lines)
     n = int(counts[some[0]].sum())
-    is_time = of.column.is_time
+    is_time = column.column.is_time
     for step in STEPS_OF_TIMES if is_time else STEPS:
         if step < 2 * own or n == 0:
             break
         on = _multiples(train.values, step)
         if on.sum() >= LEAST_DISTINCT and counts[on].sum() >= max(MOST_OF, 3 * own / step) * n:
             called = f"multiples of {step / 10**6:,.0f} seconds" if is_time else f"multiples of {step:,.10g}"
-            return Shares(of, tuple(_multiples(line.values, step) for line in of.lines), called, some)
+            return Shares(column, tuple(_multiples(line.values, step) for line in column.lines), called, some)
     return None
 
 
@@ -284,10 +277,10 @@ def _multiples(values: np.ndarray, step: float) -> np.ndarray:
 
 
 def _worst_share(
-    name: str, shares: Sequence[Shares], found: Callable[[Shares, int], list[Rate]], direction: Direction
+    name: str, shares: Sequence[Shares], rates_of: Callable[[Shares, int], list[Rate]], direction: Direction
 ) -> Estimate:
     """The worst of several columns; its interval holds all of them at once (Bonferroni)."""
-    rates = [found(one, len(shares)) for one in shares]
+    rates = [rates_of(share, len(shares)) for share in shares]
     sign = 1.0 if direction == "lower" else -1.0
     worst = int(np.argmax([sign * synthetic[0] for synthetic, *_ in rates]))
     pick = max if direction == "lower" else min
@@ -299,5 +292,5 @@ def _worst_share(
         note += f" {called}: {train[0]:.3g} of the real values, {synthetic[0]:.3g} of the synthetic ones."
     return Estimate(
         name, rates[worst][0][0], shares[worst].values.sizes[1], direction, low=low, high=high,
-        reference=pick(of[1][0] for of in rates), floor=pick(of[2][0] for of in rates), note=note,
+        reference=pick(rate[1][0] for rate in rates), floor=pick(rate[2][0] for rate in rates), note=note,
     )  # fmt: skip

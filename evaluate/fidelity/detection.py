@@ -1,9 +1,7 @@
-"""Detection of synthetic rows among real ones, by gradient boosting (C2ST).
+"""Detection of synthetic rows among held-out ones, by gradient boosting (C2ST).
 
-Synthetic rows are set against held-out ones, which no generator saw. Against the training rows a table of slightly
-changed copies would do better than real rows do: a copy falls where its original, marked as real, was learned from. The
-reference sets training rows against the same held-out rows, the floor training rows with shuffled columns. The
-classifier is `evaluate.fidelity.classifier`.
+Against the training rows a table of slightly changed copies would do better than real rows do: a copy falls where its
+original, marked as real, was learned from.
 
 Source: Lopez-Paz and Oquab 2017, "Revisiting Classifier Two-Sample Tests", arXiv:1610.06545; LeDell, Petersen, van der
 Laan 2015 (the variance of a cross-fitted area under the curve).
@@ -51,24 +49,24 @@ def measure(tables: Tables) -> MetricResult:
     schema, (train, fresh, synthetic, shuffled) = tables.schema, sampled_rows(tables)
     sides = (fresh, synthetic, train, shuffled)
     units = [np.asarray(pd.factorize(entity_codes(rows, schema))[0]) for rows in sides]
-    if min(int(of.max()) + 1 for of in units[:3]) < MIN_UNITS:
+    if min(int(unit.max()) + 1 for unit in units[:3]) < MIN_UNITS:
         why = f"it needs at least {MIN_UNITS} rows (or entities) of each table"
         return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
     codes, categories = coded(sides, schema, left_of_rows(sides, tables))
     # Of shuffled columns one fold is enough: their number is a landmark, and has no interval.
-    made, real, floor = (
-        skill((codes[0], units[0]), (code, of), categories, n_folds)
-        for code, of, n_folds in zip(codes[1:], units[1:], (N_FOLDS, N_FOLDS, 1), strict=True)
+    offered, real, floor = (
+        skill((codes[0], units[0]), (code, unit), categories, n_folds)
+        for code, unit, n_folds in zip(codes[1:], units[1:], (N_FOLDS, N_FOLDS, 1), strict=True)
     )
     note = (
         "0.5 is a coin." if len(categories) else "All rows of all tables are equal: there is nothing to tell them by."
     )
     if schema.unlearned:
         note = f"Without the columns {listed(schema.unlearned)}. {note}"
-    n, excess = len(train), made.auc - real.auc
-    low, high = _around(made.auc, (0.0, 1.0), (made.losses, units[0]), (made.wins, units[1]))
-    auc = Estimate(NAMES[0], made.auc, n, "lower", (), low, high, real.auc, floor.auc, note)
-    parts = ((made.losses - real.losses, units[0]), (made.wins, units[1]), (real.wins, units[2]))
+    n, excess = len(train), offered.auc - real.auc
+    low, high = _around(offered.auc, (0.0, 1.0), (offered.losses, units[0]), (offered.wins, units[1]))
+    auc = Estimate(NAMES[0], offered.auc, n, "lower", (), low, high, real.auc, floor.auc, note)
+    parts = ((offered.losses - real.losses, units[0]), (offered.wins, units[1]), (real.wins, units[2]))
     low, high = _around(excess, (-1.0, 1.0), *parts)
     note = "The AUC minus that of training rows."
     return MetricResult((auc, Estimate(NAMES[1], excess, n, "lower", (), low, high, 0.0, floor.auc - real.auc, note)))
@@ -119,5 +117,5 @@ def _fresh(tables: Tables, n: int) -> pd.DataFrame:
     order = drawn_order(np.concatenate([_keys(part, schema) for part in parts]), 2 * tables.seed + 1)[:n]
     second = order >= len(parts[0])
     taken = [_rows(parts[0], order[~second], schema), _rows(parts[1], order[second] - len(parts[0]), schema)]
-    place = np.argsort(np.r_[np.flatnonzero(~second), np.flatnonzero(second)])
-    return pd.concat(taken, ignore_index=True).take(place).reset_index(drop=True)
+    rank = np.argsort(np.r_[np.flatnonzero(~second), np.flatnonzero(second)])
+    return pd.concat(taken, ignore_index=True).take(rank).reset_index(drop=True)

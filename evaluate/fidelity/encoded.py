@@ -1,8 +1,4 @@
-"""Encoded columns of the samples: contingency tables of their codes, and total variation and associations of these.
-
-Counts of codes, of one column or a few together, are of all rows and of replicates. `EncodedSamples` are all columns
-of the four samples in the bins of the training table, coarse enough that so many columns can be counted together.
-"""
+"""Encoded columns of the samples: contingency tables of their codes, and total variation and associations of these."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -107,12 +103,10 @@ class EncodedSamples:
         return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
 
     def pairwise(self) -> tuple[np.ndarray, np.ndarray]:
-        """Total variation of all pairs, of a column alone on the diagonal, and associations, NaN where undefined and on
-        the diagonal. Returns: Of shape (3, n_replicates, d, d) and (4, n_replicates, d, d), symmetric.
-        """
+        """Total variation (3, n, d, d), a column alone on the diagonal, and associations (4, n, d, d), NaN on it."""
         d, n_replicates = range(len(self.columns)), len(replicate_groups(self.samples.n_groups))
         tvd = np.zeros((3, n_replicates, len(d), len(d)))
-        found = np.full((4, *tvd.shape[1:]), np.nan)
+        coefficients = np.full((4, *tvd.shape[1:]), np.nan)
         cliques = list(itertools.chain(((a,) for a in d), itertools.combinations(d, 2)))
         for clique, counts in zip(cliques, self.each(cliques), strict=True):
             a, b = clique[0], clique[-1]
@@ -120,18 +114,18 @@ class EncodedSamples:
             if a != b and self.kind(a, b) == "cramers_v":
                 shape = (-1, self.sizes[a], self.sizes[b])
                 values = [associations.cramers_v(replicated(table).reshape(shape)) for table in counts]
-                found[:, :, a, b] = found[:, :, b, a] = values
+                coefficients[:, :, a, b] = coefficients[:, :, b, a] = values
         numeric, categorical = np.flatnonzero(self.is_number), np.flatnonzero(~self.is_number)
-        for of, rows in zip(found, self.rows if len(numeric) else (), strict=False):
+        for block, rows in zip(coefficients, self.rows if len(numeric) else (), strict=False):
             numbers, groups, n_groups = rows.rows.numbers, rows.rows.groups, self.samples.n_groups
             correlations = associations.pearson(associations.pair_moments(numbers, groups, n_groups))
             correlations[:, np.arange(len(numeric)), np.arange(len(numeric))] = np.nan
-            of[:, numeric[:, None], numeric[None, :]] = correlations
+            block[:, numeric[:, None], numeric[None, :]] = correlations
             for x in categorical:
                 moments = associations.moments(rows.codes[:, x], self.sizes[x], numbers, groups, n_groups)
                 for y, of_number in zip(numeric, moments, strict=True):
-                    of[:, x, y] = of[:, y, x] = associations.correlation_ratio(*of_number)
-        return tvd, found
+                    block[:, x, y] = block[:, y, x] = associations.correlation_ratio(*of_number)
+        return tvd, coefficients
 
 
 def binned(schema: Schema, train: SampledRows, n_bins: int = 20) -> Discretizer:

@@ -1,8 +1,4 @@
-"""Estimates from replicates: a distance as it is, beyond that of a fresh real sample, and the worst of many.
-
-A distance of two samples is never zero, and the smaller they are, the larger it is. As it is, it only describes; what a
-rule may rest on is its difference to the same distance of a fresh real sample of the same size.
-"""
+"""Estimates from replicates: a distance beyond that of a fresh real sample of the same size, and the worst of many."""
 
 from dataclasses import dataclass, replace
 
@@ -24,9 +20,7 @@ def described(
     bounds: tuple[float, float] = (0.0, 1.0),
     note: str = "",
 ) -> Estimate:
-    """An estimate, lower is better, of a figure as it is, with the jackknife's interval. `replicates`: the figure for
-    synthetic, fresh and shuffled rows; on all rows, then on replicates; shape (3, n_replicates).
-    """
+    """An estimate, lower is better, of synthetic, fresh and shuffled replicates (3, n), with its jackknife."""
     value, without = float(replicates[SYNTHETIC, 0]), replicates[SYNTHETIC, WITHOUT]
     low, high = None, None
     if len(without):
@@ -59,13 +53,11 @@ class Distance:
 
 
 def worst(measure: str, replicates: np.ndarray, n: int, names: list[tuple[str, ...]]) -> Estimate:
-    """An estimate of the largest excess of many distances; its interval allows for the choice among them (Bonferroni).
-    `replicates`: of each distance as `described` takes them, shape (n_distances, 3, n_replicates).
-    """
+    """The largest excess of many distances, (n_distances, 3, n) replicates; its interval allows for the choice."""
     beyond = replicates - replicates[:, FRESH : FRESH + 1]
-    place = int(np.argmax(beyond[:, SYNTHETIC, 0]))
-    chosen = beyond[place]
-    called = " and ".join(map(repr, names[place]))
+    position = int(np.argmax(beyond[:, SYNTHETIC, 0]))
+    chosen = beyond[position]
+    called = " and ".join(map(repr, names[position]))
     plain = described(measure, chosen, n, bounds=(-1.0, 1.0), note=f"The worst is {called}.")
     if plain.low is None:
         return plain

@@ -1,8 +1,8 @@
 """Rows to look at: a few real ones beside synthetic ones, and a map of many in two dimensions. No number comes of it.
 
-Both show real rows as they are, which nothing else in an evaluation does. They are for the internal report and for
-`evaluation.json` alone: `show_rows` leaves them out, `Evaluation.without_rows` takes them out. Identifiers, personal
-data and free text of real rows are masked even there, also where a synthetic row repeats them.
+Real rows are shown as they are, which nothing else in an evaluation does: `show_rows` leaves them out, and
+`Evaluation.without_rows` takes them out. Identifiers, personal data and free text of real rows are masked even there,
+also where a synthetic row repeats them.
 """
 
 from typing import Any
@@ -43,10 +43,7 @@ def _rows(tables: Tables) -> dict[str, Any]:
     masked = [name for name in names if schema.columns[name].is_replaced or schema.columns[name].is_text]
     real, synthetic = (
         side.iloc[_chosen(side, order, schema)]
-        for side, order in (
-            (tables.train, tables.order("train")),
-            (tables.synthetic, tables.order("synthetic")),
-        )
+        for side, order in ((tables.train, tables.order("train")), (tables.synthetic, tables.order("synthetic")))
     )
     cells = {name: {"real": _cells(real, name, schema), "synthetic": _cells(synthetic, name, schema)} for name in names}
     for name in masked:
@@ -67,13 +64,13 @@ def _chosen(rows: pd.DataFrame, order: np.ndarray, schema: Schema) -> np.ndarray
     histories, codes = histories_of(rows, schema), entity_codes(rows, schema)
     drawn = pd.unique(codes[order])
     owners = codes[histories.rows]
-    found: list[int] = []
+    chosen: list[int] = []
     for entity in drawn[:N_ROWS]:
         history = histories.rows[owners == entity].tolist()
-        if found and len(found) + len(history) > N_ROWS:
+        if chosen and len(chosen) + len(history) > N_ROWS:
             break
-        found += history[:N_ROWS]
-    return np.array(found, dtype=np.int64)
+        chosen += history[:N_ROWS]
+    return np.array(chosen, dtype=np.int64)
 
 
 def _cells(rows: pd.DataFrame, name: str, schema: Schema) -> list[str | None]:
@@ -82,11 +79,7 @@ def _cells(rows: pd.DataFrame, name: str, schema: Schema) -> list[str | None]:
 
 
 def _map(tables: Tables) -> dict[str, Any] | None:
-    """Principal components of the encoded real rows; `None` where these have fewer than two coordinates.
-
-    A synthetic row is near if it is as near to a training row as only the nearest holdout rows are. Where many holdout
-    rows equal a training row, many honest synthetic rows do: so the share of holdout rows stands beside.
-    """
+    """Principal components of the encoded real rows, near ones flagged; `None` of fewer than two coordinates."""
     from sklearn.decomposition import PCA
 
     space = space_of(tables)
@@ -95,7 +88,7 @@ def _map(tables: Tables) -> dict[str, Any] | None:
     at = {"real": tables.order("train"), "synthetic": tables.order("synthetic")[:N_POINTS]}
     fit = PCA(2, svd_solver="covariance_eigh").fit(space.train.points[at["real"][:N_FIT]])
     real, synthetic = space.train.take(at["real"][:N_POINTS]), space.synthetic.take(at["synthetic"])
-    found: dict[str, Any] = {
+    figure: dict[str, Any] = {
         "variance": np.nan_to_num(fit.explained_variance_ratio_).tolist(),
         "real": fit.transform(real.points).round(3).tolist(),
         "synthetic": fit.transform(synthetic.points).round(3).tolist(),
@@ -103,6 +96,6 @@ def _map(tables: Tables) -> dict[str, Any] | None:
     if tables.held_out:
         fresh = nearest(space.fresh.take(tables.drawn(tables.fresh)[:N_POINTS]), space.train)[:, 0]
         limit = np.quantile(fresh, NEAR, method="lower")
-        found["near"] = np.flatnonzero(nearest(synthetic, space.train)[:, 0] <= limit).tolist()
-        found["near_holdout"] = float((fresh <= limit).mean())
-    return found
+        figure["near"] = np.flatnonzero(nearest(synthetic, space.train)[:, 0] <= limit).tolist()
+        figure["near_holdout"] = float((fresh <= limit).mean())
+    return figure

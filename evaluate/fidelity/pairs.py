@@ -1,8 +1,6 @@
 """Fidelity of columns two by two: associations, dependence over all rows and within groups, and total variation.
 
-Total variation is taken on bins of the training table, missing being one of them: as many as leave a cell of two
-numbers about five held-out rows, 4 to 20, and of categories at most 50, of which the rarest become one. Associations
-and total variation are on equally many rows: see `evaluate.fidelity.samples`.
+Total variation is taken on bins of the training table: as many as leave a cell of two numbers about five held-out rows.
 """
 
 import itertools
@@ -63,7 +61,7 @@ def measure(tables: Tables) -> MetricResult:
     whole, coded = samples.whole(), EncodedSamples.of(tables, samples)
     in_groups = within.measure(EncodedSamples.of(tables, whole, together=4), tables.schema.target)
     dependent = dependence.measure(EncodedSamples.of(tables, whole))
-    tvd, found = coded.pairwise()
+    tvd, pairwise = coded.pairwise()
     pairs = list(itertools.combinations(range(len(coded.columns)), 2))
     names = [tuple(coded.columns[i] for i in pair) for pair in pairs]
     each, n = np.array([tvd[:, :, a, b] for a, b in pairs]), samples.n
@@ -71,7 +69,7 @@ def measure(tables: Tables) -> MetricResult:
     # Where columns are independent, shuffled ones are nearer than a fresh sample, which must not break the rule.
     furthest = SHUFFLED if mean.replicates[SHUFFLED, 0] > mean.replicates[FRESH, 0] else FRESH
     measured = [
-        *_associations(coded, found, pairs), *dependent, in_groups,
+        *_associations(coded, pairwise, pairs), *dependent, in_groups,
         mean.excess("pairs.tvd.excess", note=BEYOND),
         mean.excess(FLOOR_EXCESS, note=NEARER, landmark=furthest),
         worst("pairs.tvd.excess.worst", each, n, names),
@@ -79,11 +77,13 @@ def measure(tables: Tables) -> MetricResult:
     return MetricResult(
         estimates=tuple(m for m in measured if isinstance(m, Estimate)),
         failures=tuple(m for m in measured if isinstance(m, Failure)),
-        figures={"associations": _association_figure(coded, found), "pairs": _pair_figure(tables, coded, tvd)},
+        figures={"associations": _association_figure(coded, pairwise), "pairs": _pair_figure(tables, coded, tvd)},
     )
 
 
-def _associations(coded: EncodedSamples, found: np.ndarray, pairs: list[tuple[int, int]]) -> list[Estimate | Failure]:
+def _associations(
+    coded: EncodedSamples, values_of: np.ndarray, pairs: list[tuple[int, int]]
+) -> list[Estimate | Failure]:
     """The mean difference from train of each kind of association, over the pairs where it is defined there."""
     measured: list[Estimate | Failure] = []
     for kind in KINDS:
@@ -91,7 +91,7 @@ def _associations(coded: EncodedSamples, found: np.ndarray, pairs: list[tuple[in
         if not chosen:
             measured.append(Failure(name, "skipped", "the schema has no pair of columns of this kind"))
             continue
-        values = found[:, :, *np.array(chosen).T]
+        values = values_of[:, :, *np.array(chosen).T]
         defined = ~np.isnan(values[0, 0])
         if not defined.any():
             why = "in every pair of this kind a column is constant in the training table"
@@ -107,24 +107,22 @@ def _associations(coded: EncodedSamples, found: np.ndarray, pairs: list[tuple[in
     return measured
 
 
-def _association_figure(coded: EncodedSamples, found: np.ndarray) -> dict[str, Any]:
+def _association_figure(coded: EncodedSamples, values: np.ndarray) -> dict[str, Any]:
     d = range(len(coded.columns))
-    train, synthetic = ([[None if np.isnan(v) else float(v) for v in row] for row in found[i, 0]] for i in (0, 1))
+    train, synthetic = ([[None if np.isnan(v) else float(v) for v in row] for row in values[i, 0]] for i in (0, 1))
     kinds = [[None if a == b else coded.kind(a, b) for b in d] for a in d]
     return {"columns": list(coded.columns), "train": train, "synthetic": synthetic, "kinds": kinds}
 
 
 def _pair_figure(tables: Tables, coded: EncodedSamples, tvd: np.ndarray) -> dict[str, Any]:
-    """All pairs, and those that are furthest beyond a fresh real sample, the worst first; the first few with shares of
-    cells that are coarse enough to be drawn.
-    """
+    """All pairs, and those furthest beyond a fresh real sample; the first few with shares of cells to draw."""
     coarse = EncodedSamples.of(tables, coded.samples, together=3)
     first, second = np.triu_indices(tvd.shape[-1], k=1)
     beyond = (tvd[SYNTHETIC, 0] - tvd[FRESH, 0])[first, second]
     rows = list[dict[str, Any]]()
     for i in np.argsort(-beyond, kind="stable")[:N_WORST]:
         pair = int(first[i]), int(second[i])
-        value, reference, floor = (float(tvd[of, 0, *pair]) for of in (SYNTHETIC, FRESH, SHUFFLED))
+        value, reference, floor = (float(tvd[side, 0, *pair]) for side in (SYNTHETIC, FRESH, SHUFFLED))
         names = [coded.columns[column] for column in pair]
         row = {"columns": names, "tvd": value, "reference": reference, "floor": floor}
         rows.append(row | ({"cells": _cells(coarse, pair)} if len(rows) < N_DRAWN else {}))
@@ -133,7 +131,8 @@ def _pair_figure(tables: Tables, coded: EncodedSamples, tvd: np.ndarray) -> dict
 
 def _cells(coarse: EncodedSamples, pair: tuple[int, int]) -> dict[str, Any]:
     (counts,) = coarse.each([pair])
-    train, synthetic = (shares(of)[0].reshape([coarse.sizes[i] for i in pair]).round(5).tolist() for of in counts[:2])
+    sizes = [coarse.sizes[i] for i in pair]
+    train, synthetic = (shares(side)[0].reshape(sizes).round(5).tolist() for side in counts[:2])
     return {"labels": [_labels(coarse.rows[0].attributes[i]) for i in pair], "train": train, "synthetic": synthetic}
 
 

@@ -1,11 +1,7 @@
 """Relations between columns that hold in all real rows, or nearly: whether they hold in the synthetic ones, too.
 
-A stay that does not end where it should is right in each column. Expressions that give a column exactly, and what says
-its category, are found in training rows by data alone; the constraints of the schema stand beside them. A row counts
-where a relation says something of it. Where one held-out row in a hundred breaks it, a hundredth need not keep it.
-
-What is left of a relation is shown without a hundredth of the rows at either end, and without five at least, rounded to
-two digits: no row's own value.
+They are found in training rows by data alone, beside the constraints of the schema. What is left of a relation is shown
+without a hundredth of the rows at either end, and without five at least, rounded to two digits: no row's own value.
 """
 
 from collections.abc import Sequence
@@ -117,9 +113,7 @@ def _words(law: Law) -> str:
 
 
 def _checked(frame: pd.DataFrame, law: Law, schema: Schema) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which rows a relation says something of, which of all rows keep it, and what is left of it (times in seconds), or
-    the gap of two columns in order; shape (n,) each, NaN where there is none.
-    """
+    """Rows a relation says something of, that keep it, and what is left of it (times in seconds); (n,) each."""
     if isinstance(law, Relation):
         left = left_of(frame, law, schema)
         shown = left if law.usual is None else np.full(len(left), np.nan)

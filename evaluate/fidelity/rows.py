@@ -96,7 +96,7 @@ class SeededTable:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        return tuple(name for name in self.schema.learned if _on_the_line(self.schema.columns[name]))
+        return tuple(name for name in self.schema.learned if not self.schema.columns[name].is_categorical)
 
     def _values(self, name: str, n_rows: int) -> np.ndarray:
         if self.unmoved is not None:
@@ -107,8 +107,8 @@ class SeededTable:
         if column.is_categorical:
             n_cells = len(column.levels) + 2
             return Attribute(name, column, None, np.arange(n_cells), np.ones(n_cells)).cells(cells)
-        found: np.ndarray = column.positions(cells)
-        return found
+        positions: np.ndarray = column.positions(cells)
+        return positions
 
 
 def moved(table: SeededTable, offsets: Mapping[str, int]) -> SeededTable:
@@ -151,10 +151,10 @@ class SampledRows:
     @cached_property
     def numbers(self) -> np.ndarray:
         """Numbers and times, standardized, NaN where missing; shape (n_rows, d_numbers)."""
-        made = np.empty((self.n_rows, len(self.table.numbers)), order="F")
+        values = np.empty((self.n_rows, len(self.table.numbers)), order="F")
         for index, name in enumerate(self.table.numbers):
-            made[:, index] = self._read(name)
-        return associations.standardized(made)
+            values[:, index] = self._read(name)
+        return associations.standardized(values)
 
     def lines(self) -> Mapping[str, OrderedValues]:
         """Values of numbers and times by group."""
@@ -174,10 +174,6 @@ class SampledRows:
 
     def _read(self, name: str) -> np.ndarray:
         return self.table.read(name, self.n_rows)
-
-
-def _on_the_line(column: Any) -> bool:
-    return not column.is_categorical
 
 
 @dataclass(frozen=True, eq=False)

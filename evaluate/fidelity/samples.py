@@ -1,10 +1,8 @@
 """The rows that fidelity compares with the training table: equally many of each, in groups for half-samples.
 
-Synthetic, fresh and shuffled rows are cut to one n. So small-sample bias is the same for all three, and cancels in
-differences. The fresh rows are of the whole holdout: its halves are for attacks and models. Of tables larger than
-`Real.n_rows` a sample is taken; what that costs is in the intervals, as they are those of a smaller table. Shuffled
-rows are the training rows in their seeded order, each column moved along it by an offset of its own, around the end:
-right in each column, and pairs of columns are of rows that stand nowhere near each other.
+So small-sample bias is the same for synthetic, fresh and shuffled rows, and cancels in differences. Of tables larger
+than `Real.n_rows` a sample is taken. Shuffled rows are the training rows in their seeded order, each column moved along
+it by an offset of its own, around the end.
 """
 
 from collections.abc import Mapping
@@ -33,9 +31,7 @@ class Samples:
 
     @classmethod
     def draw(cls, tables: Tables) -> "Samples":
-        """The samples of one evaluation, by its seed, drawn once; they do not depend on the order of rows. `tables`:
-        *Sensitive*. As `Tables.prepare` gives them.
-        """
+        """The samples of one evaluation, by its seed, drawn once; they do not depend on the order of rows."""
         return tables.kept.once("samples", lambda: cls._draw(tables))
 
     @classmethod

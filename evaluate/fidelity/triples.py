@@ -1,8 +1,6 @@
 """Three-way marginals: the total variation of every triple of columns, or of a sample of them.
 
-Bins are those of the training table, missing being one of them: as many as leave a cell of three numbers about five
-held-out rows, 3 to 10, and of categories at most 12, of which the rarest become one. Everything is on equally many
-rows: see `evaluate.fidelity.samples`.
+Bins of the training table: as many as leave a cell of three numbers about five held-out rows.
 """
 
 import itertools
@@ -63,6 +61,6 @@ def _chosen(columns: tuple[str, ...], seed: int) -> tuple[list[Triple], float]:
 def _figure(names: list[tuple[str, ...]], tvd: np.ndarray, order: np.ndarray, share: float) -> dict[str, Any]:
     rows = []
     for i in order:
-        value, reference, floor = (float(tvd[i, of, 0]) for of in (SYNTHETIC, FRESH, SHUFFLED))
+        value, reference, floor = (float(tvd[i, side, 0]) for side in (SYNTHETIC, FRESH, SHUFFLED))
         rows.append({"columns": list(names[i]), "tvd": value, "reference": reference, "floor": floor})
     return {"worst": rows, "n_triples": len(names), "share": share}

@@ -1,17 +1,11 @@
 """Two-sample tests of the holdout against the training rows: whether both can be samples of one population.
 
-All columns together: a classifier learns from a half of the rows and scores the other one. If there is one population,
-the labels of these are exchangeable. The area under its curve then has the variance of Mann and Whitney, whatever it
-has learned.
+A classifier learns all columns from a half of the rows and scores the other one, whose labels are exchangeable if there
+is one population. Columns are tested one by one, rare values in groups of neighbors. Pairs of equal rows are counted
+within strata of the target: a holdout without the twins that chance deals was cleared of them, and one with more holds
+training rows. A side of which many rows repeat is also compared with the twins within either side.
 
-Column by column: Kolmogorov and Smirnov's test of numbers and times, and chi-square of values and of what is missing.
-Rare values are tested in groups of neighbors. The one value or group that differs the most is tested by itself.
-
-Pairs of equal rows: a holdout without the twins that chance deals was cleared of them. One with more of them holds
-training rows. Chance deals within strata of the target. A side of which many rows repeat has twins enough for those of
-two sides not to stand out, so that they are also compared with the twins within either side.
-
-All of these are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
+All are adjusted by Holm and Bonferroni. Where rows have entities, one row of each counts.
 
 Source: Lopez-Paz and Oquab 2017, arXiv:1610.06545; Mann and Whitney 1947; Holm 1979; Bergsma 2013 (Cramer's V less what
 noise adds).
@@ -47,9 +41,7 @@ class TestResult(NamedTuple):
 
 
 def shift_of(real: Real) -> Shift:
-    """The tests of one real table. The same rows and seed give the same numbers. `real`: *Sensitive*. Its rows are in a
-    seeded random order.
-    """
+    """The tests of one real table, whose rows are in a seeded random order; the same seed, the same numbers."""
     schema = real.schema
     train, fresh, control = (_units(part, real) for part in (real.train, real.fresh, real.control))
     holdout = pd.concat([fresh, control], ignore_index=True)
@@ -62,11 +54,11 @@ def shift_of(real: Real) -> Shift:
     least = max(0.5 + float(special.ndtri(1 - LEVEL / 2)) * error, LEAST_AUC + half)
     sides = real.hashes("train"), real.hashes("holdout")
     shared, units = 0.0, sides
-    trained, held = (side.entities for side in sides)
-    if trained is not None and held is not None:
+    trained, held_out = (side.entities for side in sides)
+    if trained is not None and held_out is not None:
         # Sampling rows breaks up pairs of equal ones, so that all count; but of an entity one row.
         units = RowHashes.of([train], schema), RowHashes.of([holdout], schema)
-        known = np.unique(held[held != ABSENT])
+        known = np.unique(held_out[held_out != ABSENT])
         shared = float(np.isin(known, trained).mean()) if len(known) else 0.0
     columns, twins = _apart(train, holdout, counted(units[0].keys, units[1].keys, _strata(*units)), schema)
     return Shift(
@@ -77,10 +69,7 @@ def shift_of(real: Real) -> Shift:
 
 
 def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.ndarray:
-    """Distinct rows: stratum, count in train, count in the holdout, and 1 for each; shape (k, 4). `train`: *Sensitive*.
-    A key of each row, equal for equal rows, shape (n_train,). `holdout`: *Sensitive*. The same of the holdout.
-    `strata`: *Sensitive*. Of the rows of both, one after the other, equal for equal rows.
-    """
+    """Distinct rows by *Sensitive* keys: stratum, count in train, count in the holdout, and 1; shape (k, 4)."""
     _, first, codes = np.unique(np.concatenate([train, holdout]), return_index=True, return_inverse=True)
     _, strata = np.unique(strata, return_inverse=True)
     n = [np.bincount(side, minlength=len(first)) for side in np.split(codes, [len(train)])]
@@ -99,9 +88,9 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
     turns = np.concatenate([np.arange(len(rows)) for rows in parts])
     labels, stacked = np.repeat([0, 1], [len(rows) for rows in parts]), np.concatenate(codes)
     scored = turns % 2 == 1
-    found = scores((stacked[~scored], labels[~scored]), stacked[scored], categories)
+    predicted = scores((stacked[~scored], labels[~scored]), stacked[scored], categories)
     positive = labels[scored] == 1
-    wins, _ = placements(found[positive], found[~positive])
+    wins, _ = placements(predicted[positive], predicted[~positive])
     n, m = int(positive.sum()), int((~positive).sum())
     auc, error = float(wins.mean()), float(np.sqrt((n + m + 1) / (12 * n * m)))
     return auc, error, float(special.ndtr((0.5 - auc) / error))
@@ -110,21 +99,18 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
 def _apart(
     train: pd.DataFrame, holdout: pd.DataFrame, counts: np.ndarray, schema: Schema
 ) -> tuple[list[ShiftedColumn], float]:
-    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`. `train`:
-    *Sensitive*. One row of each unit. `holdout`: *Sensitive*. Likewise. `counts`: *Sensitive*. Of the rows that twins
-    are looked for among, as `counted` gives them.
-    """
+    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`."""
     names = sorted(schema.learned)
-    found = [(name, one) for name in names for one in _compared(train[name], holdout[name], schema.columns[name])]
+    compared = [(name, test) for name in names for test in _compared(train[name], holdout[name], schema.columns[name])]
     surplus, by_chance = _twins(counts)
-    *p_values, of_twins = holm([*(one.p_value for _, one in found), by_chance])
+    *p_values, of_twins = holm([*(test.p_value for _, test in compared), by_chance])
     moved: dict[str, ShiftedColumn] = {}
-    for (name, one), p_value in zip(found, p_values, strict=True):
-        if p_value <= LEVEL / 2 and one.value >= LEAST_EFFECT:  # the first test of a column that says so names it
+    for (name, test), p_value in zip(compared, p_values, strict=True):
+        if p_value <= LEVEL / 2 and test.value >= LEAST_EFFECT:  # the first test of a column that says so names it
             moved.setdefault(
-                name, ShiftedColumn(column=name, statistic=one.statistic, value=one.value, p_value=p_value)
+                name, ShiftedColumn(column=name, statistic=test.statistic, value=test.value, p_value=p_value)
             )
-    shifted = sorted(moved.values(), key=lambda one: -one.value)
+    shifted = sorted(moved.values(), key=lambda column: -column.value)
     return shifted, surplus if of_twins <= LEVEL / 2 and abs(surplus) >= LEAST_TWINS else 0.0
 
 
@@ -160,9 +146,7 @@ def _twins(counts: np.ndarray) -> tuple[float, float]:
 def _surplus(
     counts: np.ndarray, codes: np.ndarray, seen: np.ndarray, chances: np.ndarray, rows: tuple[np.ndarray, np.ndarray]
 ) -> tuple[float, float]:
-    """Pairs on two sides beyond chance, as a share of the holdout, and their p-value. `counts`: *Sensitive*. As
-    `counted` gives them. `codes`: of their strata, shape (k,). `seen`: which of them are looked at, shape (k,).
-    """
+    """Pairs on two sides beyond chance among the strata `seen`, as a share of the holdout, and their p-value."""
     _, train, holdout, times = counts.T
     telling = seen & (chances > 0)[codes] & (chances < 1)[codes]
     times, codes = times[telling], codes[telling]
@@ -181,18 +165,18 @@ def _variance(n_rows: np.ndarray, n_held: np.ndarray, n_pairs: np.ndarray) -> fl
     """Variance of the number of pairs on two sides, summed over strata that are each dealt at random. Pairs of one
     small stratum depend on each other: of two that are all of it, either both are on two sides or neither.
     """
-    rows, held, pairs = (of[n_pairs > 0] for of in (n_rows, n_held, n_pairs))
-    one = 2 * held * (rows - held) / (rows * (rows - 1))
-    ways = 4 * held * (held - 1) * (rows - held) * (rows - held - 1)
+    rows, held_out, pairs = (counts[n_pairs > 0] for counts in (n_rows, n_held, n_pairs))
+    share = 2 * held_out * (rows - held_out) / (rows * (rows - 1))
+    ways = 4 * held_out * (held_out - 1) * (rows - held_out) * (rows - held_out - 1)
     both = ways / np.maximum(rows * (rows - 1) * (rows - 2) * (rows - 3), 1)
-    return float((pairs * one + pairs * (pairs - 1) * both - (pairs * one) ** 2).sum())
+    return float((pairs * share + pairs * (pairs - 1) * both - (pairs * share) ** 2).sum())
 
 
-def _binomial(found: float, n: float, chance: float) -> float:
+def _binomial(count: float, n: float, chance: float) -> float:
     """Two-sided p-value of a binomial count, which need not be whole: the smaller tail twice."""
     tails = [
         float(special.betainc(hits, n - hits + 1, share)) if hits > 0 else 1.0
-        for hits, share in ((found, chance), (n - found, 1 - chance))
+        for hits, share in ((count, chance), (n - count, 1 - chance))
     ]
     return min(1.0, 2 * min(tails))
 
@@ -214,8 +198,8 @@ def _compared(train: pd.Series, holdout: pd.Series, column: Any) -> Iterator[Tes
     places = [column.positions(side) for side in (train, holdout)]
     there = [side[~np.isnan(side)] for side in places]
     if min(map(len, there)) > 0:
-        found = stats.ks_2samp(there[0], there[1], method="asymp")  # ties can only raise its p-value
-        yield TestResult("D", float(found.statistic), float(min(found.pvalue, 1.0)))
+        test = stats.ks_2samp(there[0], there[1], method="asymp")  # ties can only raise its p-value
+        yield TestResult("D", float(test.statistic), float(min(test.pvalue, 1.0)))
         yield from _of_levels(*map(pd.Series, there))
     yield from _of_levels(*(pd.Series(np.isnan(side)) for side in places))
 
@@ -226,7 +210,7 @@ def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[TestResult]:
     groups it sees that towns or codes of one side are not those of the other.
     """
     codes, levels = pd.factorize(pd.concat([first, second], ignore_index=True), use_na_sentinel=False)
-    counts = np.stack([np.bincount(of, minlength=len(levels)) for of in np.split(codes, [len(first)])])
+    counts = np.stack([np.bincount(side, minlength=len(levels)) for side in np.split(codes, [len(first)])])
     order = np.argsort(levels.astype(str) if levels.dtype == object else levels, kind="stable")
     cells, n_frequent = _cells(counts[:, order])
     if cells.shape[1] < 2:
@@ -239,9 +223,9 @@ def _of_levels(first: pd.Series, second: pd.Series) -> Iterator[TestResult]:
     share, rows = cells[0].sum() / cells.sum(), cells.sum(axis=0)
     fewer, more = stats.binom.cdf(cells[0], rows, share), stats.binom.sf(cells[0] - 1, rows, share)
     p_values = np.minimum(1.0, 2 * np.minimum(fewer, more))
-    one = int(p_values.argmin())
-    pair = np.column_stack([cells[:, one], cells.sum(axis=1) - cells[:, one]])
-    yield TestResult("V", _cramer(pair), float(min(1.0, p_values[one] * cells.shape[1])))
+    level = int(p_values.argmin())
+    pair = np.column_stack([cells[:, level], cells.sum(axis=1) - cells[:, level]])
+    yield TestResult("V", _cramer(pair), float(min(1.0, p_values[level] * cells.shape[1])))
 
 
 def _cells(counts: np.ndarray) -> tuple[np.ndarray, int]:
@@ -265,8 +249,8 @@ def _chi_square(counts: np.ndarray) -> TestResult:
     ratio it is the larger. With ten rows expected, Pearson's is several times too small where a cell has too many rows.
     The other is so where one has too few, or cells are many.
     """
-    found = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
-    return TestResult("V", _cramer(counts), float(max(found)))
+    p_values = [stats.chi2_contingency(counts, correction=False, lambda_=kind).pvalue for kind in (1, 0)]
+    return TestResult("V", _cramer(counts), float(max(p_values)))
 
 
 def _cramer(counts: np.ndarray) -> float:

@@ -1,12 +1,9 @@
 """Relations within groups, and of single categories: what ties columns together there, beside the same real rows.
 
-A relation that is turned round in a third of the rows is still there on average, and so are those of two labels that
-were exchanged. So dependence (`dependence`) is looked at among the rows of each level of the target, and of each large
-category: for every column, the squared differences of its dependence on all others from train's, as a share of train's
-own squares in the group or in the table, whichever are more. And in all rows it is looked at for each frequent category
-alone. 0 is a fresh sample, and up to 1 what is lost is gone; a relation turned round comes to 4.
-
-What chance adds to squares is subtracted, as a jackknife shows it. So all rows count, whatever their numbers are.
+A relation that is turned round in a third of the rows is still there on average. So dependence is looked at among the
+rows of each level of the target and of each large category, as a share of train's own squares in the group or in the
+table, whichever are more; and in all rows for each frequent category alone. What chance adds to squares is subtracted
+by a jackknife.
 """
 
 from dataclasses import dataclass
@@ -40,9 +37,7 @@ class Level:
 
 
 def measure(coded: EncodedSamples, target: str | None) -> Estimate | Failure:
-    """The largest share of a column in a group, or of a category; its interval holds those of all at once (Bonferroni).
-    `coded`: *Sensitive*. All rows of the samples, in few bins.
-    """
+    """The largest share of a column in a group, or of a category; its interval holds all at once (Bonferroni)."""
     if coded.samples.n_groups != N_GROUPS:
         return Failure(NAME, "skipped", "there are too few rows for an interval")
     flags = Flags.of(coded)
@@ -65,7 +60,7 @@ def measure(coded: EncodedSamples, target: str | None) -> Estimate | Failure:
         words += [f"{name!r} where {level.words}" for name in coded.columns]
         shares += [*of_columns]
         lost += [*lost_by_column]
-    ends = [[jackknife(float(of[0]), of[1:], n_comparisons=len(shares)) for of in pair] for pair in shares]
+    ends = [[jackknife(float(share[0]), share[1:], n_comparisons=len(shares)) for share in pair] for pair in shares]
     telling = [i for i, (_, (low, high)) in enumerate(ends) if 0 < high - low <= 2 * TELLING]
     if not telling:
         why = "in no group of rows are columns tied strongly enough to be told from a fresh real sample"
@@ -80,7 +75,7 @@ def measure(coded: EncodedSamples, target: str | None) -> Estimate | Failure:
 
 def _levels(coded: EncodedSamples, target: str | None) -> list[Level]:
     """Those of the target first, then the largest ones."""
-    found = []
+    levels = []
     for column, (name, attribute) in enumerate(zip(coded.columns, coded.rows[0].attributes, strict=True)):
         is_coarse = coded.is_number[column] and len(coded.samples.train.counted()[name][0]) <= COARSE
         if coded.is_number[column] and name != target and not is_coarse:
@@ -94,19 +89,17 @@ def _levels(coded: EncodedSamples, target: str | None) -> list[Level]:
             if LEAST_SHARE <= share <= 1 - LEAST_SHARE:
                 labels = attribute.labels()[low:high]
                 words = f"{name!r} is {labels[0]!r}" + (f" to {labels[-1]!r}" if len(labels) > 1 else "")
-                found.append((name != target, -share, Level(column, range(low, high), words)))
+                levels.append((name != target, -share, Level(column, range(low, high), words)))
     return [
         level
-        for *_, level in sorted(found, key=lambda each: each[:2])[
+        for *_, level in sorted(levels, key=lambda each: each[:2])[
             : max(MAX_LEVELS * WIDE // max(len(coded.columns), WIDE), 6)
         ]
     ]
 
 
 def _shares(squares: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares as shares of a base, of synthetic and fresh rows, to first order around all rows, shape (k, 2, 17); and
-    what shuffling loses, shape (k,). `base`: shape (17, k).
-    """
+    """Squares as shares of a base, of synthetic and fresh rows, to first order; and what shuffling loses."""
     with np.errstate(invalid="ignore", divide="ignore"):
         value = squares[0] / base[0]
         linear = value + (squares - value * base[:, None]) / base[0]
@@ -116,9 +109,7 @@ def _shares(squares: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class Flags:
-    """*Sensitive*. What training, synthetic and fresh rows are, by half-sample group: "is a", or "up to a" where codes
-    have an order. What all rows are, or none, has no part.
-    """
+    """*Sensitive*. What rows are by group: "is a", or "up to a" where codes have an order; not what all or none are."""
 
     owner: np.ndarray  # the column of each flag, shape (k,)
     codes: np.ndarray  # the code of each flag, shape (k,)
@@ -160,17 +151,17 @@ class Flags:
         part of them; shape (17, 3, k).
         """
         ties = [_Ties.of(rows, level) for rows in self.rows]
-        found, squares = np.empty((N_GROUPS + 1, 3, len(self.owner))), np.zeros((3, len(self.owner)))
+        result, squares = np.empty((N_GROUPS + 1, 3, len(self.owner))), np.zeros((3, len(self.owner)))
         means = [np.zeros(1)] * 3
         for replicate, left_out in enumerate((None, *range(N_GROUPS))):
-            train, *others = tables = [of.without(left_out) * self.roots for of in ties]
-            found[replicate] = [_row_squares(of) for of in (*(other - train for other in others), train)]
+            train, *others = tables = [tie.without(left_out) * self.roots for tie in ties]
+            result[replicate] = [_row_squares(tie) for tie in (*(other - train for other in others), train)]
             if left_out is not None:
-                squares = squares + np.array([_row_squares(of) for of in tables])
-                means = [mean + of / N_GROUPS for mean, of in zip(means, tables, strict=True)]
+                squares = squares + np.array([_row_squares(tie) for tie in tables])
+                means = [mean + tie / N_GROUPS for mean, tie in zip(means, tables, strict=True)]
         # What chance adds, by the jackknife: the mean square of each table around the mean of its replicates.
         noise = (N_GROUPS - 1) * (squares / N_GROUPS - np.array([_row_squares(mean) for mean in means]))
-        return np.asarray(found - np.array([noise[1] + noise[0], noise[2] + noise[0], noise[0]]))
+        return np.asarray(result - np.array([noise[1] + noise[0], noise[2] + noise[0], noise[0]]))
 
 
 def _row_squares(matrix: np.ndarray) -> np.ndarray:

@@ -1,12 +1,8 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
-A half of the holdout must fail nothing, and each of `evaluate.gate.spoiled_cases` on what it spoils. A case speaks only
-through rules that could show it on this table:
-
-* an interval that holds the limit has too few rows behind it to decide, which is no fault;
-* a rule that a fresh real sample breaks itself (the reference) tells nothing of the table;
-* nor does one that shuffled columns keep (the floor): columns are nearly independent, or nothing could break it;
-* a rule that allows as many copies as there are is the policy's choice.
+A half of the holdout must fail nothing, and each of `evaluate.gate.spoiled_cases` on what it spoils. A rule says
+nothing of a case where its limit lies within the interval, where a fresh real sample breaks it too, where shuffled
+columns keep it, or where it allows as many copies as there are.
 """
 
 from collections.abc import Iterable
@@ -41,7 +37,7 @@ class Check:
 
 def checks_of(self_tests: Iterable[SelfTest], policy: Policy, real: Any = None) -> tuple[Check, ...]:
     """The outcome of each case under a policy. A case without self-test has failed. `real`: facts about the table."""
-    there = {one.case: one for one in self_tests}
+    there = {test.case: test for test in self_tests}
     cases = (*CASES, *brought_cases(lambda need: bool(getattr(real, need, None))))
     return tuple(_check(case, there.get(case), policy) for case in cases)
 
@@ -58,8 +54,8 @@ def _check(case: Case, test: SelfTest | None, policy: Policy) -> Check:
         if not rules:
             return Check(case, NOT_APPLICABLE, f"The policy has no binding rule on {spoiled_case(case).subject}.")
     rules = [rule for rule in rules if test.candidate.get(rule.measure, rule.subject) is not None]
-    found = [finding_of(test.candidate, rule) for rule in rules]
-    return _honest(test.candidate, found) if case == "honest" else _spoiled(case, test.candidate, found)
+    findings = [finding_of(test.candidate, rule) for rule in rules]
+    return _honest(test.candidate, findings) if case == "honest" else _spoiled(case, test.candidate, findings)
 
 
 def _shows(rule: Rule, case: Case) -> bool:
@@ -68,44 +64,44 @@ def _shows(rule: Rule, case: Case) -> bool:
     return by_name or (metric is not None and case in metric.spoiled_by)
 
 
-def _honest(candidate: Candidate, found: list[Finding]) -> Check:
+def _honest(candidate: Candidate, findings: list[Finding]) -> Check:
     """A half of the holdout must break no rule that a fresh real sample keeps."""
-    told = [finding for finding in found if finding.estimate is not None and not _unreachable(finding)]
+    told = [finding for finding in findings if finding.estimate is not None and not _unreachable(finding)]
     for finding in told:
         if finding.outcome == "FAIL" and not _by_chance(finding):
             why = f"Held-out real rows break {finding.name}, so a table that breaks it may be honest, too."
             return Check("honest", BROKEN, why)
     late = () if told else ("timed out",)  # what did end is evidence enough
-    halted = _halted("honest", candidate, found, ("failed", *late))
+    halted = _halted("honest", candidate, findings, ("failed", *late))
     if halted is None and not told:
         return Check("honest", NOT_APPLICABLE, "No measure that a binding rule names says anything of this table.")
     why = f"Held-out real rows break none of {len(told)} rules by more than chance."
     return halted or Check("honest", CAME_OUT, why)
 
 
-def _spoiled(case: Case, candidate: Candidate, found: list[Finding]) -> Check:
+def _spoiled(case: Case, candidate: Candidate, findings: list[Finding]) -> Check:
     """At least one rule has to fail; those that could not on this table are no evidence either way."""
     spoiled = spoiled_case(case)
-    failed = [finding for finding in found if finding.outcome == "FAIL"]
+    failed = [finding for finding in findings if finding.outcome == "FAIL"]
     if failed:
         return Check(case, CAME_OUT, f"{spoiled.text} breaks {failed[0].name}.")
-    passed = [finding for finding in found if finding.outcome == "PASS" and not _untelling(case, finding)]
+    passed = [finding for finding in findings if finding.outcome == "PASS" and not _untelling(case, finding)]
     # Another rule may see with more rows what is not wrong in every way, and until then such a table passes nothing.
-    if passed and not (spoiled.subtle and any(_leans_to_fail(finding) for finding in found)):
+    if passed and not (spoiled.subtle and any(_leans_to_fail(finding) for finding in findings)):
         return Check(case, BROKEN, f"{spoiled.text} keeps {passed[0].name}, which would not have seen it.")
     silent = spoiled.silent
-    if not found:
+    if not findings:
         silent = "What the policy's rules on it rest on is not part of a self-test, or was not asked for."
-    elif any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in found):
+    elif any(finding.outcome == "INCONCLUSIVE" and finding.estimate is not None for finding in findings):
         silent = "The table is too small for any interval to decide."
-    return _halted(case, candidate, found) or Check(case, NOT_APPLICABLE, silent)
+    return _halted(case, candidate, findings) or Check(case, NOT_APPLICABLE, silent)
 
 
 def _halted(
-    case: Case, candidate: Candidate, found: list[Finding], ways: tuple[str, ...] = ("failed", "timed out")
+    case: Case, candidate: Candidate, findings: list[Finding], ways: tuple[str, ...] = ("failed", "timed out")
 ) -> Check | None:  # fmt: skip
     """The check of a case in which a measure broke down or did not end; `None` where all did."""
-    for rule in (finding.rule for finding in found):
+    for rule in (finding.rule for finding in findings):
         failure = candidate.get(rule.measure, rule.subject)
         if isinstance(failure, Failure) and failure.reason in ways:
             return Check(case, BROKEN, f"{rule.measure} gave no number: {failure.message.rstrip('.')}.")
@@ -120,16 +116,17 @@ def _unreachable(finding: Finding) -> bool:
 
 def _leans_to_fail(finding: Finding) -> bool:
     """True where more rows may make an open rule fail: its point estimate breaks it, or there is none."""
-    found = finding.estimate
-    return finding.outcome == "INCONCLUSIVE" and (found is None or finding.rule.breaks(found.value))
+    estimate = finding.estimate
+    return finding.outcome == "INCONCLUSIVE" and (estimate is None or finding.rule.breaks(estimate.value))
 
 
 def _by_chance(finding: Finding) -> bool:
     """True where an interval `STRETCH` times as wide would hold the limit."""
-    found = finding.estimate
-    if found is None:
+    estimate = finding.estimate
+    if estimate is None:
         return False
-    ends = [found.value + STRETCH * (end - found.value) for end in (found.low, found.high) if end is not None]
+    value, interval = estimate.value, (estimate.low, estimate.high)
+    ends = [value + STRETCH * (end - value) for end in interval if end is not None]
     return not all(finding.rule.breaks(end) for end in ends)
 
 

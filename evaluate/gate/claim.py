@@ -1,7 +1,7 @@
 """A claim as it is judged and quoted: of all that counts with a table, why, and no smaller than what its events cost.
 
 A claim that its own events exceed is damage: no run writes one. Whoever can write the file can write another honest
-one, so that this is no signature. An audit may disprove a part of a claim.
+one, so that this is no signature.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ _PICKED = "No job named it for release before anything was drawn, and whoever pi
 class Claim:
     """The privacy claim of several releases of one real table together."""
 
-    of: Of
+    scope: Of
     epsilon: float
     delta: float
     n_releases: int = 1
@@ -58,7 +58,7 @@ class Claim:
             "sweep": f"all private fits of the sweep that the table is from, {count(self.n_releases)} in number",
             "run": f"{_all(self.n_releases)} private releases that its run drew",
             "sum": f"{_all(self.n_releases)} private releases of this evaluation, added up",
-        }[self.of]
+        }[self.scope]
 
     @property
     def why(self) -> str:
@@ -68,7 +68,7 @@ class Claim:
             "published": _BOTH.format("table and the numbers"),
             "tables": _BOTH.format("parents and their rows"),
             "sweep": "Whoever picks one of several fits has looked at all.",
-        }.get(self.of, _PICKED)
+        }.get(self.scope, _PICKED)
 
     @property
     def doubt(self) -> str:
@@ -114,7 +114,9 @@ class Claims:
         """The claim of a choice among all that was drawn; empty where nothing else was drawn."""
         if self.drawn is None:
             return ""
-        beside = "Others were measured beside it" if self.drawn.of == "sum" else "The job drew more, which stays inside"
+        beside = (
+            "Others were measured beside it" if self.drawn.scope == "sum" else "The job drew more, which stays inside"
+        )
         return (
             f"{beside}: {self.drawn.what} come to epsilon {loss(self.drawn.epsilon)} at delta "
             f"{loss(self.drawn.delta)}. That is the claim where the best of them was chosen. {self.drawn.doubt}"
@@ -135,12 +137,12 @@ def claims_of(evaluation: Evaluation, candidate: Candidate) -> Claims | None:
     known, stated = evaluation.provenance, candidate.statement
     if stated is None:
         return None
-    fits = [one for one in evaluation.candidates if one.statement is not None]
-    private = all(one.statement.private for one in fits if one.statement is not None)
+    fits = [each for each in evaluation.candidates if each.statement is not None]
+    private = all(each.statement.private for each in fits if each.statement is not None)
     n_disputed = sum(map(disproved, fits))
 
-    def composed(of: Of, claim: ComposedClaim, disputed: int = n_disputed) -> Claim:
-        return Claim(of, claim.epsilon, claim.delta, claim.n_fits, private, disputed)
+    def composed(scope: Of, claim: ComposedClaim, disputed: int = n_disputed) -> Claim:
+        return Claim(scope, claim.epsilon, claim.delta, claim.n_fits, private, disputed)
 
     alone = Claim("fit", stated.epsilon, stated.delta, 1, stated.private, int(disproved(candidate)))
     parts = []
@@ -158,8 +160,8 @@ def claims_of(evaluation: Evaluation, candidate: Candidate) -> Claims | None:
     run = composed("run", every) if every is not None else None if known.sweep is not None else _added_up(evaluation)
     if run is not None and candidate.name != known.release:
         parts.append(run)
-    counted = _covering(max(parts, key=lambda one: one.epsilon), [*parts, alone]) if parts else alone
-    if replace(counted, of="fit") == alone:  # as of a sweep of one fit
+    counted = _covering(max(parts, key=lambda each: each.epsilon), [*parts, alone]) if parts else alone
+    if replace(counted, scope="fit") == alone:  # as of a sweep of one fit
         counted = alone
     more = run is not None and run.n_releases > counted.n_releases
     return Claims(alone, counted, _covering(run, [counted]) if run is not None and more else None)
@@ -173,15 +175,18 @@ def _added_up(evaluation: Evaluation) -> Claim | None:
     drawn = _drawn(evaluation)
     if len(drawn) < 2:
         return None
-    n_disputed, private = sum(map(disproved, evaluation.candidates)), all(one.private for one in drawn)
-    epsilon, delta = sum(one.epsilon for one in drawn), min(1.0, sum(one.delta for one in drawn))
+    n_disputed, private = sum(map(disproved, evaluation.candidates)), all(each.private for each in drawn)
+    epsilon, delta = (
+        sum(each.epsilon for each in drawn),
+        min(1.0, sum(each.delta for each in drawn)),
+    )
     return Claim("sum", epsilon, delta, len(drawn), private, n_disputed)
 
 
 def _drawn(evaluation: Evaluation) -> tuple[PrivacyStatement, ...]:
     """The statements of all private releases that an evaluation holds."""
     numbers = evaluation.provenance.released_numbers
-    fits = (one.statement for one in evaluation.candidates if one.statement is not None)
+    fits = (candidate.statement for candidate in evaluation.candidates if candidate.statement is not None)
     return (*fits, *(() if numbers is None else (numbers.statement,)))
 
 
@@ -189,20 +194,20 @@ def _covering(claim: Claim, parts: Iterable[Claim]) -> Claim:
     """A claim that is no smaller than that of any part of it, as no composition is."""
     every = (claim, *parts)
     return replace(
-        claim, epsilon=max(one.epsilon for one in every), delta=max(one.delta for one in every),
-        private=all(one.private for one in every), disputed=max(one.disputed for one in every),
+        claim, epsilon=max(part.epsilon for part in every), delta=max(part.delta for part in every),
+        private=all(part.private for part in every), disputed=max(part.disputed for part in every),
     )  # fmt: skip
 
 
 def disproved(candidate: Candidate) -> bool:
     """True where an audit on a public stand-in disproves a candidate's claim."""
-    found = candidate.audit
-    return found is not None and candidate.statement is not None and found.verdict == EXCEEDS and on_stand_in(found)
+    audit = candidate.audit
+    return audit is not None and candidate.statement is not None and audit.verdict == EXCEEDS and on_stand_in(audit)
 
 
-def on_stand_in(found: Audit) -> bool:
+def on_stand_in(audit: Audit) -> bool:
     """True where all of an audit ran on a public stand-in: any other audit is not for the public."""
-    return all(STAND_IN in ran_on for ran_on in (found.ran_on, *(part.ran_on for part in found.parts)))
+    return all(STAND_IN in ran_on for ran_on in (audit.ran_on, *(part.ran_on for part in audit.parts)))
 
 
 def made_here(evaluation: Evaluation) -> bool:
@@ -218,14 +223,14 @@ def damaged(fault: str) -> EvaluationError:
 def check_accounting(evaluation: Evaluation) -> None:
     """Refuse an evaluation that claims less than its events cost, of one release or of several together."""
     known, numbers = evaluation.provenance, evaluation.provenance.released_numbers
-    fits = {one.name: one.statement for one in evaluation.candidates if one.statement is not None}
+    fits = {each.name: each.statement for each in evaluation.candidates if each.statement is not None}
     drawn = _drawn(evaluation)
     for name, stated in fits.items():
         _check_release(stated, f"the statement of {name!r}")
     if numbers is not None:
         _check_release(numbers.statement, "the statement of the published numbers")
         _check_published(numbers, fits, is_sweep=known.sweep is not None)
-    if made_here(evaluation) and any(one.n_units != evaluation.schema.n_units for one in drawn):
+    if made_here(evaluation) and any(each.n_units != evaluation.schema.n_units for each in drawn):
         raise damaged("a statement is of another number of units than the schema")
     every, swept = None if numbers is None else numbers.every, None if known.sweep is None else known.sweep.composed
     for claim, releases, name in (
@@ -238,7 +243,7 @@ def check_accounting(evaluation: Evaluation) -> None:
     for name, both in known.both_tables.items():
         of_table = (fits[name],) if name in fits else ()
         _check_several(of_table, both.epsilon, both.delta, both.n_fits, f"the claim of {name!r} with its related table")
-    names = {one.name for one in evaluation.candidates}
+    names = {each.name for each in evaluation.candidates}
     if numbers is not None and numbers.table not in names:
         raise damaged("its provenance holds published numbers of no table of it")
     if known.sweep is not None and not names <= {point.label for point in known.sweep.points}:
@@ -258,15 +263,13 @@ def cost(events: tuple[Event, ...], delta: float) -> float | None:
 
 def _priced(statements: Iterable[PrivacyStatement]) -> tuple[Event, ...]:
     """All events that statements list, as they are priced: alike ones are equal, and none costs more than it does."""
-    lines = (line for stated in statements for line in stated.events)
-    events = (_bounded(event_of("", one.mechanism, one.noise, min(one.count, MOST_RELEASES))) for one in lines)
+    lines = (draw for stated in statements for draw in stated.events)
+    events = (_bounded(event_of("", draw.mechanism, draw.noise, min(draw.count, MOST_RELEASES))) for draw in lines)
     return tuple(event for event in events if event is not None)
 
 
 def _bounded(event: Event) -> Event | None:
-    """An event that accountants take seconds for, of no larger cost; `None` where there is next to none. A whole number
-    among very many is as good as a real one, which takes no grid of all of them.
-    """
+    """An event that accountants take seconds for, of no larger cost; `None` where there is next to none."""
     match event:
         case GaussianEvent() | StabilityEvent() if max(event.sigma, event.sensitivity) > MOST_NOISE:
             ratio = event.sigma / event.sensitivity
@@ -290,7 +293,7 @@ def _check_stated(stated: PrivacyStatement, name: str) -> None:
     """Refuse a statement that claims less than its events cost, or lists some that no fit draws or nobody can price."""
     if stated.relation not in RELATIONS:
         raise damaged(f"{name} names a neighboring relation that there is not")
-    if stated.trust == LOCAL and any(one.mechanism != RandomizedResponseEvent.mechanism for one in stated.events):
+    if stated.trust == LOCAL and any(event.mechanism != RandomizedResponseEvent.mechanism for event in stated.events):
         raise damaged(f"{name} is local, and lists an event that no respondent randomizes")
     if not stated.events:
         raise damaged(f"{name} lists no event, and a fit with noise draws some")
@@ -316,7 +319,7 @@ def _check_several(
     if not releases:
         return
     events = _priced(releases)
-    least = max(2 * sum(event.delta for event in events), *(one.delta for one in releases))
+    least = max(2 * sum(event.delta for event in events), *(stated.delta for stated in releases))
     if delta < least * (1 - ROUNDING):
         raise damaged(f"{name} has a smaller delta than the releases that it composes")
     spent = cost(events, least)

@@ -93,36 +93,34 @@ def finding_of(
     verified: bool = True,
     real: RealFacts | None = None,
 ) -> Finding:
-    """What a rule says of a table. `limit`: what its privacy claim allows any test. `real`: *Sensitive*; so is a
-    finding that knows it.
-    """
+    """What a rule says of a table. `limit`: what its claim allows any test. `real`, and so the finding: *Sensitive*."""
     if rule.measure.startswith(STATEMENT):
         return _of_statement(candidate, rule, claims, verified=verified)
-    found = candidate.get(rule.measure, rule.subject)
+    number = candidate.get(rule.measure, rule.subject)
     if rule.measure not in CATALOG:
-        unknown = UNREAD if isinstance(found, Estimate) else "Nothing that is installed measures it: nothing is known."
+        unknown = UNREAD if isinstance(number, Estimate) else "Nothing that is installed measures it: nothing is known."
         return Finding(rule, "INCONCLUSIVE", unknown)
-    finding = _measured(found, rule, real)
+    finding = _measured(number, rule, real)
     # What broke down may have met tables that are not what the claim is about.
-    broke = isinstance(found, Failure) and found.reason == "failed"
+    broke = isinstance(number, Failure) and number.reason == "failed"
     return finding if limit is None or broke else _proved(finding, candidate, limit)
 
 
-def _measured(found: Estimate | Failure | None, rule: Rule, real: RealFacts | None) -> Finding:
-    if found is None:
+def _measured(number: Estimate | Failure | None, rule: Rule, real: RealFacts | None) -> Finding:
+    if number is None:
         return Finding(rule, "INCONCLUSIVE", "It was not run, so nothing is known.")
-    if isinstance(found, Failure):
-        of_rows = found.reason == "skipped" and any(word in found.message for word in FEW)
-        remedy = f" {HOLD_OUT}" if found.message == NO_HOLDOUT else ""
-        why = f"{HALTED[found.reason]}: {found.message.rstrip('.')}.{remedy}"
+    if isinstance(number, Failure):
+        of_rows = number.reason == "skipped" and any(word in number.message for word in FEW)
+        remedy = f" {HOLD_OUT}" if number.message == NO_HOLDOUT else ""
+        why = f"{HALTED[number.reason]}: {number.message.rstrip('.')}.{remedy}"
         return Finding(rule, "INCONCLUSIVE", f"{CANNOT}: it {why}" if of_rows else f"It {why}")
-    if found.direction == "none":
+    if number.direction == "none":
         raise JobError(f"measure={rule.measure!r} only describes and may not be gated; take its rule out of the policy")
-    if found.low is None or found.high is None:
-        finding = Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", found)
+    if number.low is None or number.high is None:
+        finding = Finding(rule, "INCONCLUSIVE", "It has no interval, so it cannot show that the limit is kept.", number)
     else:
-        finding = _of_interval(found, rule, real)
-    more = (ASKED.get(rule.measure, "") if finding.outcome != "PASS" else "", sampled(found))
+        finding = _of_interval(number, rule, real)
+    more = (ASKED.get(rule.measure, "") if finding.outcome != "PASS" else "", sampled(number))
     return replace(finding, reason=" ".join(filter(None, (finding.reason, *more))))
 
 
@@ -146,32 +144,32 @@ def _of_interval(estimate: Estimate, rule: Rule, real: RealFacts | None) -> Find
 
 def _worst(estimate: Estimate) -> str:
     """A sentence on the column or pair that a worst case is about; empty for any other number."""
-    found = re.match(r"""The worst is (?:'[^']*'|"[^"]*"|[^.:;]*)""", estimate.note)
-    return f" {found[0]}." if found else ""
+    match = re.match(r"""The worst is (?:'[^']*'|"[^"]*"|[^.:;]*)""", estimate.note)
+    return f" {match[0]}." if match else ""
 
 
 def _proved(finding: Finding, candidate: Candidate, limit: TradeOff) -> Finding:
     """The finding with what a privacy claim proves. Members and outsiders are attacked alike, so that the limit on
     tests holds for them on average over fits. A measured FAIL stays one: either it is chance, or the claim is false.
     """
-    most, found = most_of(limit, finding.rule.measure), finding.estimate
+    most, estimate = most_of(limit, finding.rule.measure), finding.estimate
     if most is None:
         return finding
-    if _contradicts(found, most):
-        said = f"It contradicts the privacy claim, which allows {_at_most(most)} on average over fits: audit the claim."
+    if _contradicts(estimate, most):
+        why = f"It contradicts the privacy claim, which allows {_at_most(most)} on average over fits: audit the claim."
         outcome: Outcome = "FAIL" if finding.outcome == "FAIL" else "INCONCLUSIVE"
-        return replace(finding, outcome=outcome, reason=f"{finding.reason} {said}")
-    disproved = any(_contradicts(one, most_of(limit, one.measure)) for one in candidate.estimates)
+        return replace(finding, outcome=outcome, reason=f"{finding.reason} {why}")
+    disproved = any(_contradicts(other, most_of(limit, other.measure)) for other in candidate.estimates)
     if disproved or finding.outcome == "FAIL" or not finding.rule.keeps(most):
         return finding
     seen = "What was measured would not decide." if finding.outcome != "PASS" else "What was measured keeps it, too."
-    seen = "It was not measured." if found is None else seen
+    seen = "It was not measured." if estimate is None else seen
     reason = f"By proof: the privacy claim allows {_at_most(most)} on average over fits, whatever the attack. {seen}"
     return replace(finding, outcome="PASS", reason=reason, n_needed=None, proven=most)
 
 
-def _contradicts(found: Estimate | None, most: float | None) -> bool:
-    return found is not None and found.low is not None and most is not None and found.low > most
+def _contradicts(estimate: Estimate | None, most: float | None) -> bool:
+    return estimate is not None and estimate.low is not None and most is not None and estimate.low > most
 
 
 def _at_most(share: float) -> str:
@@ -188,7 +186,7 @@ def _of_statement(candidate: Candidate, rule: Rule, claims: Claims | None, *, ve
     if not verified:
         return Finding(rule, "INCONCLUSIVE", UNVERIFIED)
     field = rule.measure.removeprefix(STATEMENT)
-    claim = max(float(getattr(one, field)) for one in (stated, counted))
+    claim = max(float(getattr(each, field)) for each in (stated, counted))
     note = CLAIMED if claims is None else claims.reading or CLAIMED
     estimate = Estimate(measure=rule.measure, value=claim, n=0, direction="lower", note=note)
     if claim > rule.limit:
@@ -214,11 +212,11 @@ def answered(finding: Finding, waiver: Waiver | None, today: date) -> Finding:
 
 def _never(finding: Finding) -> str:
     """The reason why nobody may waive a finding; empty where an owner may answer for it."""
-    found, rule = finding.estimate, finding.rule
+    estimate, rule = finding.estimate, finding.rule
     if finding.reason == UNREAD:  # it may be a number that nobody may answer for
         return "a number that is known has to be judged; install what measures it"
     # A count without an interval is known exactly.
-    is_beyond = found is not None and found.low is None and rule.breaks(found.value)
+    is_beyond = estimate is not None and estimate.low is None and rule.breaks(estimate.value)
     if finding.outcome != "FAIL" and not is_beyond:
         return ""
     if finding.reason == VOID:

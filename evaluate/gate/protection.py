@@ -49,25 +49,25 @@ class Protection:
         >>> next(protection.tests("row")).partition(" that are not")[0]
         'A test of this table that wrongly flags 1% of the rows'
         """
-        ones, one = named(unit, 2), named(unit)
+        ones, noun = named(unit, 2), named(unit)
         yield (
             f"A test of {seen} that wrongly flags 1% of the {ones} that are not in the real table finds at most "
             f"{at_most(self.limit.detections(0.01))} of those that are."
         )
         yield (
-            f"Somebody who holds it as likely as not that one {one} is in, knows all others and has any computing "
+            f"Somebody who holds it as likely as not that one {noun} is in, knows all others and has any computing "
             f"power, guesses right in at most {at_most(self.limit.right_guesses)} of cases; a coin is right in 50%."
         )
 
     def definition(self, unit: str, seen: str) -> Iterator[str]:
-        one = named(unit)
+        noun = named(unit)
         rest = one_in(self.delta) if 0 < self.delta < 0.1 else loss(self.delta)
         if self.epsilon > math.log(1e6):
             yield "Epsilon is so large that it says next to nothing by itself: e^epsilon is more than a million."
         else:
             yield (
                 f"Whatever somebody looks for in {seen}: the chance that it comes out is at most "
-                f"{loss(math.exp(self.epsilon))} times what it is without one {one}, plus delta, {rest}."
+                f"{loss(math.exp(self.epsilon))} times what it is without one {noun}, plus delta, {rest}."
             )
         yield "Delta is a part of that limit. It is not the chance that the factor is exceeded, which may be larger."
 
@@ -79,9 +79,9 @@ class Protection:
         free = [_NUMBERS[size] for size, epsilon in self.groups if not math.isfinite(epsilon)]
         if not bounded:
             return f"Two {ones} together, or one answer of one, have no bound at this delta."
-        said = f"Epsilon of several {ones} together, at the same delta: {', '.join(bounded)}"
-        said += f"; for {' and '.join(free)} there is no bound" if free else ""
-        return f"{said}. That of two also limits what shows of one answer of one."
+        sentence = f"Epsilon of several {ones} together, at the same delta: {', '.join(bounded)}"
+        sentence += f"; for {' and '.join(free)} there is no bound" if free else ""
+        return f"{sentence}. That of two also limits what shows of one answer of one."
 
 
 def named(unit: str, n: int = 1) -> str:
@@ -133,14 +133,14 @@ def _schedule(evaluation: Evaluation, candidate: Candidate, claim: Claim, *, sho
     cost, and they count if they may be `short`.
     """
     numbers = evaluation.provenance.released_numbers
-    fits = tuple(one.statement for one in evaluation.candidates if one.statement is not None)
+    fits = tuple(each.statement for each in evaluation.candidates if each.statement is not None)
     statements: tuple[PrivacyStatement | None, ...] = {
         "fit": (candidate.statement,),
         "published": (None if numbers is None else numbers.together,),
         "run": (*fits, *(() if numbers is None else (numbers.statement,))),
         "sum": (),
-    }.get(claim.of, fits)
-    alone = claim.of in ("fit", "published")
+    }.get(claim.scope, fits)
+    alone = claim.scope in ("fit", "published")
     known = [stated for stated in statements if stated is not None]
     if not alone and len(known) != claim.n_releases:
         return None

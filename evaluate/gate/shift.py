@@ -1,12 +1,9 @@
 """Distribution shift between train and holdout, and the findings that it puts in doubt.
 
-An attack counts as successful by how much better it does on training rows than on held-out ones. Where the two are of
-different populations, another year or another town, it tells these apart, and no member. An honest table then looks
-like a leak, and a leak can look honest. So a rule that compares with the holdout is INCONCLUSIVE there, either way.
-What is counted among training rows alone stands, and so do copies that training rows' own twins do not explain. A
-holdout that merely holds training rows hides leaks and feigns none: FAIL stands, and nothing passes.
-
-No generator saw the holdout. Where an attack takes its rows for training rows, the two were probably swapped.
+Where the two are of different populations, an attack tells these apart, and no member: an honest table looks like a
+leak, and a leak can look honest. So a rule that compares with the holdout is INCONCLUSIVE there, either way. What is
+counted among training rows alone stands. A holdout that holds training rows hides leaks and feigns none: FAIL stands,
+and nothing passes.
 
 Source: Das, Zhang, Tramer 2024, "Blind Baselines Beat Membership Inference Attacks for Foundation Models",
 arXiv:2406.16201.

@@ -1,9 +1,4 @@
-"""What decides a rule that a number leaves open: more rows, where the real table has them; else a claim, or a person.
-
-A holdout cannot be larger than the table that it is cut from, and some measures take no more rows than they do. Where
-no rows decide, there are two ways out. A privacy claim limits every test of who is in the table, so that a small enough
-epsilon proves a rule on such a test; and a named person may answer for any rule.
-"""
+"""What decides a rule that a number leaves open: more rows, where the real table has them; a claim, or a person."""
 
 import math
 from collections.abc import Callable
@@ -35,9 +30,7 @@ LARGER = "They come from samples of the tables: a larger sample_rows draws more.
 
 
 def left_open(estimate: Estimate, rule: Rule, real: RealFacts | None) -> tuple[str, int | None]:
-    """Why an interval decides nothing and what would, and the n that would where the table may have it. `real`: of the
-    evaluation, where it is known. *Sensitive*: so is the text.
-    """
+    """Why an interval decides nothing and what would, and the n that would where the table may have it; *Sensitive*."""
     if estimate.measure == UNJUDGED:
         return f"{estimate.note[:1].upper()}{estimate.note[1:]}; {JUDGE}.", None
     low, high = estimate.interval
@@ -63,9 +56,7 @@ def left_open(estimate: Estimate, rule: Rule, real: RealFacts | None) -> tuple[s
 
 
 def _decided_at(estimate: Estimate, rule: Rule) -> tuple[int, str] | None:
-    """The n at which the interval of the same number would decide, to three digits, and which way; `None` if none does.
-    Of two ways the first.
-    """
+    """The n at which the interval of the same number would decide, to three digits, and which way, if any."""
     low, high = estimate.interval
     lower, bounds = rule.direction == "lower", CATALOG[rule.measure].range
 
@@ -120,8 +111,8 @@ def _source(counted: Counted, estimate: Estimate, n_needed: int, real: RealFacts
 
 def sampled(estimate: Estimate | None) -> str:
     """On which samples a number was measured, as a sentence; empty where on all rows, or where there is no number."""
-    _, found, said = ("", "", "") if estimate is None else estimate.note.partition(SAMPLED)
-    return f"Measured {found}{said.rstrip('.')}." if found else ""
+    _, mark, note = ("", "", "") if estimate is None else estimate.note.partition(SAMPLED)
+    return f"Measured {mark}{note.rstrip('.')}." if mark else ""
 
 
 def bounded(measure: str) -> bool:

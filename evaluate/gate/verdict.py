@@ -1,7 +1,6 @@
 """The gate: what a written policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE.
 
-The worst of the binding rules decides, those that an owner waives aside. What is left then has to come from measures
-that show, on tables of which the answer is known, that they work: see `evaluate.gate.checks`.
+The worst of the binding rules decides, those that an owner waives aside.
 """
 
 from collections.abc import Iterable
@@ -83,18 +82,23 @@ class Verdict:
         lines = [f"{self.candidate}: {self.verdict} under policy {self.policy} {self.version}, for {self.audience}"]
         lines += [f"  {self.reason}"] if self.reason else []
         lines += [
-            f"  {one.outcome}{'' if one.binding else ' (warning)'} {one.name}: {one.reason}"
-            for one in self.findings
-            if one.outcome != "PASS"
+            f"  {finding.outcome}{'' if finding.binding else ' (warning)'} {finding.name}: {finding.reason}"
+            for finding in self.findings
+            if finding.outcome != "PASS"
         ]
-        lines += [f"  self-test {one.case}: {one.reason}" for one in self.checks if one.outcome == BROKEN]
+        lines += [f"  self-test {check.case}: {check.reason}" for check in self.checks if check.outcome == BROKEN]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         titles = {name: CATALOG[name].title for name in CATALOG}
+        order = sorted(self.findings, key=lambda each: ("FAIL", "INCONCLUSIVE", "PASS").index(each.outcome))
         rows = [
-            (titles.get(one.rule.measure, one.rule.measure), one.outcome + " (warning)" * (not one.binding), one.reason)
-            for one in sorted(self.findings, key=lambda one: ("FAIL", "INCONCLUSIVE", "PASS").index(one.outcome))
+            (
+                titles.get(each.rule.measure, each.rule.measure),
+                each.outcome + " (warning)" * (not each.binding),
+                each.reason,
+            )
+            for each in order
         ]
         caption = f"{self.candidate}: {self.verdict} under policy {self.policy}, for {self.audience}"
         return html_table(f"{caption}. {self.reason}".rstrip(" ."), ("rule", "outcome", "reason"), rows)
@@ -140,15 +144,15 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
 
     A rule about an audit applies where there is a claim.
     """
-    of = {w.key: w for w in waivers}
+    by_key = {w.key: w for w in waivers}
     day = today_utc() if today is None else today
     findings = [*barring]
     barred = bool(findings)
     for rule in policy.all_rules:
         if _applies(candidate, rule, real):
-            found = finding_of(candidate, rule, limit=limit, claims=claims, verified=verified, real=real)
+            result = finding_of(candidate, rule, limit=limit, claims=claims, verified=verified, real=real)
             key = (policy.name, policy.version, candidate.name, rule.measure, rule.subject)
-            findings.append(answered(questioned(found, candidate, real), of.get(key), day))
+            findings.append(answered(questioned(result, candidate, real), by_key.get(key), day))
     checks = () if self_tests is None else checks_of(self_tests, policy, real)
     outcomes = {finding.outcome for finding in findings if finding.counts}
     verdict: Outcome = "PASS"
@@ -156,8 +160,8 @@ def judge_candidate(  # noqa: PLR0913 (one table, then what the verdict may rest
         verdict = "FAIL"
     elif outcomes != {"PASS"} or any(check.outcome == BROKEN for check in checks):
         verdict = "INCONCLUSIVE"  # also without any rule that counts: nothing was shown to hold
-    said = (candidate.name, policy.name, policy.version, policy.audience)
-    return Verdict(*said, verdict, tuple(findings), checks)
+    names = (candidate.name, policy.name, policy.version, policy.audience)
+    return Verdict(*names, verdict, tuple(findings), checks)
 
 
 def today_utc() -> date:
@@ -170,14 +174,14 @@ def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     INCONCLUSIVE. A rule whose number needs a fact of the table applies wherever it is there, measured or not, also
     where the extra that measures it is not installed; without facts about the real table, where it was measured.
     """
-    found = None if rule.measure.startswith(STATEMENT) else candidate.get(rule.measure, rule.subject)
+    number = None if rule.measure.startswith(STATEMENT) else candidate.get(rule.measure, rule.subject)
     if rule.measure == UNJUDGED or (rule.need and real is None):
-        return found is not None
+        return number is not None
     if rule.need:
         return bool(getattr(real, rule.need))
-    if isinstance(found, Failure) and found.reason == "not applicable":
+    if isinstance(number, Failure) and number.reason == "not applicable":
         return rule.severity != "warn" and rule.measure not in WHERE_ANYTHING_HOLDS
-    return candidate.statement is not None or rule.measure not in WHERE_THERE or found is not None
+    return candidate.statement is not None or rule.measure not in WHERE_THERE or number is not None
 
 
 def judge(
@@ -214,20 +218,20 @@ def judge(
         )
     is_one = isinstance(policies, Policy | Path | str) or not isinstance(policies, Iterable)
     several: Any = (policies,) if is_one else policies
-    policies = tuple(one if isinstance(one, Policy) else load_policy(one) for one in several)
+    policies = tuple(each if isinstance(each, Policy) else load_policy(each) for each in several)
     waivers = tuple(waivers)
     for policy in policies:
         check_name(policy)
-    known = [one.name for one in evaluation.candidates]
+    known = [each.name for each in evaluation.candidates]
     check_waivers(waivers, policies, known)
     wanted = known if names is None else [names] if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in known:
             raise EvaluationError(f"candidate={name!r} is not in the evaluation; {nearest(name, known)}")
-    chosen = [one for one in evaluation.candidates if one.name in wanted]
-    claims = [claims_of(evaluation, one) for one in chosen]
-    limits = [proven_limit(evaluation, one, of) for one, of in zip(chosen, claims, strict=True)]
-    barring = [(*_barring(one, evaluation.ranking), *_unpaid(evaluation)) for one in chosen]
+    chosen = [each for each in evaluation.candidates if each.name in wanted]
+    claims = [claims_of(evaluation, each) for each in chosen]
+    limits = [proven_limit(evaluation, each, claim) for each, claim in zip(chosen, claims, strict=True)]
+    barring = [(*_barring(each, evaluation.ranking), *_unpaid(evaluation)) for each in chosen]
     return tuple(
         _on_privacy(
             judge_candidate(
@@ -262,16 +266,16 @@ def _barring(candidate: Candidate, ranking: VendorRanking | None) -> Iterable[Fi
     """What a comparison's own rules found, so that no gate passes what a comparison has barred."""
     if ranking is None:
         return
-    ours = [one for one in ranking.vendors if one.name == candidate.name]
+    ours = [vendor for vendor in ranking.vendors if vendor.name == candidate.name]
     if len(ours) != 1:
         raise EvaluationError("the ranking is damaged: it names every table once; compare again")
-    for found in ours[0].evidence:
-        if found.beyond_policy:
+    for evidence in ours[0].evidence:
+        if evidence.beyond_policy:
             try:
                 rule = Rule(
-                    measure=found.measure, limit=found.limit, why=found.why, subject=found.subject,
-                    fails_beyond=None if found.fails_beyond == found.limit else found.fails_beyond,
+                    measure=evidence.measure, limit=evidence.limit, why=evidence.why, subject=evidence.subject,
+                    fails_beyond=None if evidence.fails_beyond == evidence.limit else evidence.fails_beyond,
                 )  # fmt: skip
             except ValueError:
                 raise EvaluationError("the ranking is damaged: it names no rule that there is; compare again") from None
-            yield Finding(rule, "FAIL", found.reason, found.estimate)
+            yield Finding(rule, "FAIL", evidence.reason, evidence.estimate)

@@ -12,16 +12,6 @@ from evaluate.neighbors.exact_search import (
 from evaluate.neighbors.space import Space, SpaceRows, embed, share_of, space_of
 
 __all__ = [
-    "LEAST",
-    "Neighbors",
-    "Space",
-    "SpaceRows",
-    "embed",
-    "gower_nearest",
-    "gower_without_each",
-    "kept_search",
-    "nearest",
-    "search",
-    "share_of",
-    "space_of",
-]
+    "LEAST", "Neighbors", "Space", "SpaceRows", "embed", "gower_nearest", "gower_without_each", "kept_search",
+    "nearest", "search", "share_of", "space_of",
+]  # fmt: skip

@@ -1,14 +1,9 @@
 """Nearest-neighbor search: exact, by keys and Euclidean blocks over all columns, and by Gower's distance on some.
 
 Rows are at distance zero if and only if they are equal, which keys decide, not floats. Products in single precision
-find candidates; the distances that are given are computed again in double precision.
-
-Nearest rows by Gower's distance on some of the columns: for attackers who hold a part of a record.
-
-In a column, two rows differ by 1 where categories differ or one value is missing. Numbers and times differ by their
-ranks, and two missing values by nothing. Differences are added up in whole steps, so that equal sums are equal whatever
-the order of the columns. The pool's own order decides between rows that are equally near: attacks hand it over in a
-seeded random order, so that ties are split by chance.
+find candidates; their distances are computed again in double precision. Gower's differences are added up in whole
+steps, so that equal sums are equal whatever the order of the columns. The pool's own order decides between rows that
+are equally near: attacks hand it over in a seeded random order.
 
 Source: Gower 1971; Giomi et al. 2023 (2211.10459) for attacks by it.
 """
@@ -39,8 +34,8 @@ class _Column:
     def of(cls, targets: np.ndarray, pool: np.ndarray, unit: int) -> "_Column":
         if targets.dtype.kind == "i":
             return cls(targets, pool, unit, is_line=False, is_cut=False)
-        one, other = (np.rint(values.astype(np.float64) * unit).astype(np.int32) for values in (targets, pool))
-        return cls(one, other, unit, is_line=True, is_cut=bool((one > unit).any() or (other > unit).any()))
+        steps, other = (np.rint(values.astype(np.float64) * unit).astype(np.int32) for values in (targets, pool))
+        return cls(steps, other, unit, is_line=True, is_cut=bool((steps > unit).any() or (other > unit).any()))
 
     def gaps(self, block: slice) -> np.ndarray:
         """Of some targets on a line from all rows of the pool; shape (n_block, n_pool), int32."""
@@ -50,24 +45,20 @@ class _Column:
 
 
 def gower_nearest(targets: SpaceRows, pool: SpaceRows, columns: Sequence[str], k: int = 1) -> np.ndarray:
-    """Positions of the k nearest rows of the pool by some columns, nearest first; shape (n, k). `targets`: shape (n,)
-    rows.
-    """
+    """Positions of the k nearest rows of the pool by some columns, nearest first; shape (n, k)."""
     parts = _columns(targets, pool, columns)
-    found = [_first(sums, k) for _, sums in _sums(len(targets), len(pool), parts)]
-    return np.concatenate(found) if found else np.zeros((0, k), dtype=np.int64)
+    nearest = [_first(sums, k) for _, sums in _sums(len(targets), len(pool), parts)]
+    return np.concatenate(nearest) if nearest else np.zeros((0, k), dtype=np.int64)
 
 
 def gower_without_each(targets: SpaceRows, pool: SpaceRows, secrets: Sequence[str]) -> dict[str, np.ndarray]:
-    """For each secret column, positions of the nearest row of the pool by all the other columns; shape (n,) each.
-    `targets`: shape (n,) rows.
-    """
+    """For each secret column, the nearest row of the pool by all the other columns; shape (n,) each."""
     names = sorted(targets.columns)
     parts = _columns(targets, pool, names)
     left_out, unit = [parts[names.index(name)] for name in secrets], parts[0].unit
     ours, theirs = (np.stack([getattr(part, side) for part in left_out]) for side in ("targets", "pool"))
     are_lines = np.array([part.is_line for part in left_out])[:, None]
-    found = np.zeros((len(targets), len(secrets)), dtype=np.int64)
+    nearest = np.zeros((len(targets), len(secrets)), dtype=np.int64)
     for start, sums in _sums(len(targets), len(pool), parts):
         least = sums.min(axis=1)
         for row, total in enumerate(sums):
@@ -75,8 +66,8 @@ def gower_without_each(targets: SpaceRows, pool: SpaceRows, secrets: Sequence[st
             near = np.flatnonzero(total <= least[row] + unit)
             gaps = np.abs(ours[:, start + row, None] - theirs[:, near])
             differ = np.where(are_lines, np.minimum(gaps, unit), np.where(gaps > 0, unit, 0))
-            found[start + row] = near[(total[near] - differ).argmin(axis=1)]
-    return dict(zip(secrets, found.T, strict=True))
+            nearest[start + row] = near[(total[near] - differ).argmin(axis=1)]
+    return dict(zip(secrets, nearest.T, strict=True))
 
 
 def _columns(targets: SpaceRows, pool: SpaceRows, names: Sequence[str]) -> list[_Column]:
@@ -108,11 +99,11 @@ def _first(sums: np.ndarray, k: int) -> np.ndarray:
     if k >= sums.shape[1]:
         return np.asarray(np.argsort(sums, axis=1, kind="stable")[:, :k])
     least = np.partition(sums, k - 1, axis=1)[:, k - 1 : k]
-    found = np.empty((len(sums), k), dtype=np.int64)
+    first = np.empty((len(sums), k), dtype=np.int64)
     for row, below in enumerate(sums <= least):
         near = np.flatnonzero(below)
-        found[row] = near[np.argsort(sums[row, near], kind="stable")[:k]]
-    return found
+        first[row] = near[np.argsort(sums[row, near], kind="stable")[:k]]
+    return first
 
 
 LEAST = 1e-6  # Distance of two rows that differ by less than the space can tell
@@ -189,12 +180,12 @@ def _exact(block: np.ndarray, pool: np.ndarray, candidates: np.ndarray, k: int) 
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(candidates, order, axis=1)
 
 
-def _with_twins(found: Neighbors, keys: np.ndarray, pool: np.ndarray) -> Neighbors:
+def _with_twins(neighbors: Neighbors, keys: np.ndarray, pool: np.ndarray) -> Neighbors:
     """Distance zero, and the position of an equal row, for as many of the neighbors as equal the target."""
     order = np.argsort(pool, kind="stable")
     ranked = pool[order]
     first, after = (np.searchsorted(ranked, keys, side) for side in ("left", "right"))
-    distances, positions = found.distances.copy(), found.positions.copy()
+    distances, positions = neighbors.distances.copy(), neighbors.positions.copy()
     for rank in range(distances.shape[1]):
         equal = after - first > rank
         distances[equal, rank] = 0.0

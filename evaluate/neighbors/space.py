@@ -1,12 +1,8 @@
 """Rows of mixed type as points: one space for every distance and every attack.
 
 The squared distance of two rows adds up over the learned columns: 1 where categories differ or one value is missing,
-and `RANK_SCALE`^2 times the squared difference of ranks where both are numbers or times, ranks being taken among all
-real rows, so that the space looks alike from a training row and from any other. Levels of a column with more than
+and `RANK_SCALE`^2 times the squared difference of ranks among all real rows. Levels of a column with more than
 `MAX_LEVELS` of them get random directions, so that two different levels are 1 +- 0.2 apart.
-
-Gower's distance, which adds up what columns differ by and not its square, is taken of the same codes and ranks, which
-`SpaceRows` keep column by column. Attacks that hold some columns of a target, or look for one of them, add up these.
 
 Source: Gower 1971, "A general coefficient of similarity and some of its properties".
 """
@@ -74,18 +70,15 @@ def _space(tables: Tables) -> Space:
     for name in sorted(schema.learned):
         scale = Scale.of(pd.concat([frame[name] for frame in real], ignore_index=True), schema.columns[name])
         values = [scale.apply(frame[name]) for frame in frames]
-        for found, block, part, points in zip(columns, blocks, values, _varying(scale, values), strict=True):
-            found[name] = part
+        for column, block, part, points in zip(columns, blocks, values, _varying(scale, values), strict=True):
+            column[name] = part
             block.append(points)
     stacked = [np.hstack([np.zeros((len(k), 0), np.float32), *part]) for k, part in zip(keys, blocks, strict=True)]
     return Space(*(SpaceRows(*parts) for parts in zip(keys, stacked, columns, strict=True)))
 
 
 def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:
-    """Coordinates of the rows of every frame; those that are constant throughout are left out. `frames`: *Sensitive*
-    where they are real. The first one gives ranks and levels. Returns: For each frame its points, shape (len(frame),
-    d_space), float32.
-    """
+    """Coordinates of every frame, float32, without constant ones; the first gives ranks and levels. *Sensitive*."""
     blocks: list[list[np.ndarray]] = [[np.zeros((len(frame), 0), np.float32)] for frame in frames]
     for name in sorted(schema.learned):
         scale = Scale.of(frames[0][name], schema.columns[name])
@@ -111,9 +104,7 @@ class Scale:
 
     @classmethod
     def of(cls, known: pd.Series, column: Any) -> "Scale":
-        """The scale of a column. `known`: *Sensitive*. Values that give levels or ranks. For an attack they have to be
-        those of all real rows: by the training rows alone, a training row would lie where ranks are spread out.
-        """
+        """The scale of a column by all real rows (train's would be spread out by train alone). `known`: *Sensitive*."""
         if column.is_categorical:
             return cls(column, levels=pd.Index(known.dropna().unique()).sort_values())
         positions = column.positions(known)

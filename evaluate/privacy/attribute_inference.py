@@ -1,15 +1,9 @@
 """Attribute inference: who learns a person's secret from the synthetic table?
 
-The attacker knows the synthetic table and of each target all columns but one, and wants that one. They look up the
-synthetic row that is nearest by what they know, and take its value. They win where they find the values of people in
-the training table more often than those of people who are not in it: the latter is what anybody learns from any good
-table of this population. Every column plays the secret in turn. Where the schema names quasi-identifiers, a weaker
-attacker who knows only these is drawn beside.
-
-Numbers and times are found by a guess that is no further off than a twentieth of what most rows span, as
-`evaluate.privacy.match_scores` has it, measured in the attacker's own sample. An error relative to the value, which
-Giomi et al. allow, says nothing where zero is a value like any other (a temperature, a date); ranks would take all the
-incomes of the few rich for the same. A column that is mostly one number has to be met exactly, like a category.
+The attacker knows of each target all columns but one, or the schema's quasi-identifiers, and takes that one from the
+nearest synthetic row. Numbers and times are found by a guess that is no further off than a twentieth of what most rows
+span: an error relative to the value says nothing where zero is a value like any other, and ranks would take all the
+incomes of the few rich for the same. A column that is mostly one number has to be met exactly.
 
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
 DEVIATES: the attacker knows all other columns, the most that anybody can, not a few that are chosen; the distance is

@@ -1,16 +1,13 @@
 """Units of train that stand in the synthetic table beyond coincidence, judged by units that were not used.
 
-Some content (a row, a value, a part of a row) that one real unit alone has may stand in an honest table by chance. It
-then does whichever side the unit is on: of all units that are hit, a share `n_train / (n_train + n_holdout)` are of
-train. That holds for every generator that did not see which side is which, however concentrated its table is. So hits
-on train beyond what hits on the holdout make likely are copies. Whoever copies rows of both sides alike is not seen so:
-`privacy.copies.excess` counts rows of train, whatever is hit of the holdout.
+Content (a row, a value, a part of a row) that one real unit alone has may stand in an honest table by chance. Of all
+units that are hit so, a share `n_train / (n_train + n_holdout)` are of train, for every generator that did not see
+which side is which. So hits on train beyond what hits on the holdout make likely are copies. Whoever copies rows of
+both sides alike is not seen so: `privacy.copies.excess` counts rows of train, whatever is hit of the holdout.
 
-With few held-out units, none of them hit, little can be told so. Then twins among the real units help: content that
-two of them share says how often chance repeats what somebody alone has. An honest table is taken to meet it no more
-often than real rows do, but only where no held-out unit was hit, some twins were seen (a table may have been cleared
-of them), and no further than `MOST_TWINS` allows: a concentrated generator betrays itself by the held-out units that
-it hits.
+Where no held-out unit was hit, twins among the real units help: content that two of them share says how often chance
+repeats what somebody alone has. An honest table is taken to meet it no more often than real rows do, but only where
+some twins were seen (a table may have been cleared of them), and no further than `MOST_TWINS` allows.
 
 Source: Clopper & Pearson 1934 (the exact test); Lugannani & Rice 1980 (the tail of a weighted sum); Good 1953, "The
 Population Frequencies of Species" (content that was met once is met again as often as the number of contents that were
@@ -35,9 +32,7 @@ MOST_TWINS = 3.0  # Largest weight of twins, in multiples of the synthetic table
 
 @dataclass(frozen=True)
 class Coincidences:
-    """Units with something that no other unit has, and how many of them a synthetic table hits; *Sensitive*. Numbers
-    need not be whole where units are alike.
-    """
+    """Units with something that no other unit has, and how many a synthetic table hits, maybe in parts; *Sensitive*."""
 
     train: float
     holdout: float
@@ -141,10 +136,7 @@ class Alone:
 
     @classmethod
     def of(cls, content: np.ndarray, units: np.ndarray, in_train: np.ndarray) -> "Alone":
-        """Of the rows of both sides, in the order of their units. `content`: of each row, shape (n,), equal for equal
-        content. `units`: codes of their units, ascending, shape (n,), those of train and of the holdout apart.
-        `in_train`: which rows are of train, shape (n,).
-        """
+        """Of both sides' rows in the order of their units: content, unit, and whether of train; (n,) each."""
         order = np.argsort(content, kind="stable")
         content, units, in_train = content[order], units[order], in_train[order]
         first = np.ones(len(order), dtype=bool)  # of a unit with some content
@@ -156,9 +148,7 @@ class Alone:
         return cls(content[alone], units[alone], in_train[alone], int((counts == 2).sum()), len(content))
 
     def hit_by(self, synthetic: np.ndarray) -> np.ndarray:
-        """Mask of the content that stands in a synthetic table; shape (k,). `synthetic`: content of its rows, shape
-        (m,), at least one.
-        """
+        """Mask of the content that stands in a synthetic table; shape (k,)."""
         ranked = np.sort(synthetic)
         return np.asarray(ranked[np.minimum(np.searchsorted(ranked, self.content), len(ranked) - 1)] == self.content)
 

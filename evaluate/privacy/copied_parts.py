@@ -1,18 +1,8 @@
 """Training records of which something stands in the synthetic table beyond coincidence: values, parts, near copies.
 
-A table may hold nobody's row and still give people away: every value of a column taken from train and shuffled among
-the rows, or half of a record joined to half of another. What one real person alone has, to the last digit, tells where
-it is from (`evaluate.privacy.coincidence`). Three kinds of content are looked at:
-
-* values of numbers and times, column by column. A category that one person alone has is known from the schema, and so
-  are the bounds of a number: neither counts;
-* parts of rows: a few columns together, drawn at random many times. Whatever columns of a record were copied, some of
-  these parts lie within them;
-* whole rows with small changes: a synthetic row that lies many times nearer to somebody than other real people do. So
-  people are counted, and weighed by how many times nearer it is and how far they live from others.
-
-Of tables beyond `sample_rows`, the samples are compared. Where only some of the training people are looked
-at, they are a sample, and the intervals are those of a sample.
+Values of numbers and times count column by column: a category that one person alone has is known from the schema, and
+so are the bounds of a number. Parts are a few columns together, drawn at random many times. A near copy is a synthetic
+row that lies many times nearer to somebody than other real people do.
 """
 
 import math
@@ -61,9 +51,7 @@ MIXED = np.uint64(6364136223846793005)  # Knuth's factor: content of several col
 
 
 def measure(tables: Tables) -> MetricResult:
-    """People whose exact values, parts of whose rows, or whose nearly whole rows stand in the table beyond coincidence.
-    Estimates: `privacy.copies.values`, `privacy.copies.parts`, `privacy.copies.near`; shares of people.
-    """
+    """People whose exact values, parts of rows, or nearly whole rows stand in the table beyond coincidence."""
     exact = exact_of(tables)
     return MetricResult((_values(exact), _with_coarse(_parts(exact, tables.seed), exact, tables), _near(tables)))
 
@@ -85,7 +73,7 @@ def _values(exact: Exact) -> Estimate:
     if not each:
         return _nobody(VALUES, "no number or time has a value that one person alone has", real.n_people(n))
     comparisons = len(each) + 1
-    ends = {f"column {name!r}": found.copied(comparisons) for name, found in each.items()}
+    ends = {f"column {name!r}": coincidences.copied(comparisons) for name, coincidences in each.items()}
     ends["all columns on average"] = _on_average(hits, could, real, len(each), comparisons)
     worst, people = _worst(ends)
     note = f"share of people whose own value, to the last digit, stands in the table beyond chance; {worst}"
@@ -103,7 +91,7 @@ def _on_average(hits: np.ndarray, could: np.ndarray, real: RealCodes, n_columns:
     in_train = np.zeros(len(hits), dtype=bool)
     in_train[real.units[real.in_train]] = True
     alike = float((hits**2).sum() / hits.sum()) if hits.any() else 1.0  # as a design effect
-    sums = (float(of[side].sum()) / alike for of in (hits, could) for side in (in_train, ~in_train))
+    sums = (float(units[side].sum()) / alike for units in (hits, could) for side in (in_train, ~in_train))
     value, low, high = (end * alike / n_columns for end in Coincidences(*sums).copied(n_comparisons))
     return value, low, high
 
@@ -130,9 +118,7 @@ def _parts(exact: Exact, seed: int) -> Estimate:
 
 
 def _with_coarse(parts: Estimate, exact: Exact, tables: Tables) -> Estimate:
-    """The number with a lower end that people with rare values of all coarse columns may raise: whoever changes or
-    exchanges the fine ones has still copied them.
-    """
+    """The number with a lower end that people with rare values of all coarse columns may raise."""
     coarse = [name for name, codes in zip(exact.names, exact.train, strict=True) if len(np.unique(codes)) <= COARSE]
     if not FEWEST < len(coarse) < len(exact.names):
         return parts
@@ -177,7 +163,7 @@ def _of_all(n: int, people: Rate) -> Rate:
 
 def _surprises(targets: TargetNeighborhoods) -> np.ndarray:
     """A weight for each target by how much nearer a synthetic row is than a held-out one, where few others live."""
-    fresh, synthetic = (of.distances[:, 0] for of in (targets.fresh, targets.synthetic))
+    fresh, synthetic = (side.distances[:, 0] for side in (targets.fresh, targets.synthetic))
     return targets.surest(fresh**2 * np.log(np.maximum(fresh / (2 * np.maximum(synthetic, LEAST)), 1.0)))
 
 

@@ -1,45 +1,26 @@
 """Copies of training rows in the synthetic table, and the multiset distance where every row repeats.
 
-Equal means equal in every learned column, to the last digit, missing equal to missing. In a table whose rows repeat,
-honest rows coincide too: only what held-out people do not share speaks of copying (`evaluate.privacy.coincidence`), and
-where every row repeats, only `evaluate.privacy.copies` does.
+Equal means equal in every learned column, to the last digit, missing equal to missing. Where rows repeat honest rows
+coincide too: only what held-out people do not share speaks of copying (`evaluate.privacy.coincidence`).
 
-People are tested alone with their row, and again all together: whoever has a common row may be copied as well. There
-copies of rare rows drown in what chance repeats of common ones. So everybody who is met counts by how little chance
-explains it, log(1 + e (1 - h) / h), which is the best weight where a small share e of all people was copied. Chance
-meets a row with probability h = 1 - exp(-c d). The density d adds up the real rows that equal it, all rows that do so
-in every column but one, times the share of its value in that column, and what the shares of its values make likely; c
-is such that as many are met as are. And the rarest 10%, 5%, 2% and 1% of people are tested apart, by surprise, the sum
-of -log(share) of their values. All of this looks at both real sides alike, so that an honest table meets either as
-often.
+People are tested alone with their row, and again all together, each by how little chance explains the match, log(1 + e
+(1 - h) / h): the best weight where a small share e of all people was copied. Chance meets a row with probability h = 1
+- exp(-c d). The density d adds up the real rows that equal it, all rows that do so in every column but one, times the
+share of its value in that column, and what the shares of its values make likely; c is such that as many are met as are.
+The rarest 10%, 5%, 2% and 1% of people are tested apart, by the sum of -log(share) of their values.
 
-Every row is compared, whether it is at hand or not, by a number for what it holds (`evaluate.all_rows.RowHashes`).
-
-Multiset distance: counts of equal rows beside the training table's, in units of an independent sample's.
-
-In a table full of duplicates (three yes/no columns, say) every honest row has a twin in the training table. Neither
-copies nor distances see there that a table *is* the training table. Counts do: those of an independent sample differ
-from the training table's by chance, those of a copy do not differ at all.
-
-The figure is the two-sample chi-square over the distinct rows,
+The multiset distance is the two-sample chi-square over the distinct rows,
 
     X2 = sum_c (a_c - t_c n / N)^2 N^2 / (n m t_c),   t_c = a_c + b_c,  N = n + m,
 
-of the n training rows' counts a_c and the m synthetic rows' counts b_c, divided by what it is on average when the two
-tables are exchangeable: given the t_c that is exactly (K - 1) N / (N - 1) for K distinct rows, however few rows a cell
-holds. So 1 is as far as an independent sample, and above 1 is further (noise, another distribution). 0 is an exact
-copy, also one in which every row is repeated equally often. Rows drawn with replacement from the training table itself
-score about n / N, so do saturated models that draw row by row; below that, counts were matched. A table of unique rows
-scores exactly 1 unless it shares rows with the training table.
+of the n training rows' counts a_c and the m synthetic rows' counts b_c, divided by its mean when the two tables are
+exchangeable: given the t_c exactly (K - 1) N / (N - 1) for K distinct rows. So 1 is an independent sample, 0 an exact
+copy, and rows drawn with replacement from the training table score about n / N. A split that was stratified on the
+target makes honest counts agree in it, so X2 and its mean are summed within the target's categories. The interval takes
+X2 for a multiple of a chi-square with the exact mean and variance of the exchangeable case.
 
-The split may have been stratified on the target, which makes honest counts agree in it. So X2 and its mean are summed
-within the target's categories, where that agreement has no say.
-
-The interval takes X2 for a multiple of a chi-square with the exact mean and variance of the exchangeable case. Its
-upper end falls below a small limit (0.05, say) for a copy, and for fewer than 1% of independent samples.
-
-Source: Pearson 1911 (the statistic); Dawson 1954, "A simplified expression for the variance of the chi-squared
-function on a contingency table" (mean and variance under fixed margins).
+Source: Pearson 1911 (the statistic); Dawson 1954, "A simplified expression for the variance of the chi-squared function
+on a contingency table" (mean and variance under fixed margins).
 """
 
 import math
@@ -136,17 +117,13 @@ def compare(tables: Tables, other: Side, side: Side = "train") -> TwoSampleChiSq
 
 
 def chi_square(strata: list[np.ndarray]) -> TwoSampleChiSquare:
-    """The two-sample chi-square, summed over strata; strata that one table lacks do not count. `strata`: *Sensitive*.
-    Of each stratum the counts of its K distinct rows in the two tables, shape (2, K).
-    """
+    """The two-sample chi-square, summed over *Sensitive* strata of counts (2, K) that both tables have."""
     sums = np.array([_terms(counts) for counts in strata if counts.any(axis=1).all()]).reshape(-1, 4).sum(axis=0)
     return TwoSampleChiSquare(*(float(number) for number in sums))
 
 
 def _terms(counts: np.ndarray) -> tuple[float, float, float, float]:
-    """The statistic, its mean, its exact variance given all margins (0 for tables too small for the formula), and the
-    logarithm of the probability of the most even split of the counts (multivariate hypergeometric).
-    """
+    """The statistic, its mean and exact variance given all margins, and the log-probability of the most even split."""
     both, (n, m) = counts.sum(axis=0).astype(np.float64), counts.sum(axis=1).astype(np.float64)
     N, K = n + m, float(len(both))
     statistic = (((counts[0] - both * n / N) ** 2) / both).sum() * N * N / (n * m)
@@ -186,12 +163,7 @@ METRICS = (
 
 
 def measure(tables: Tables) -> MetricResult:
-    """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's.
-
-    Estimates: `privacy.copies.people`, `privacy.copies.holdout`, `privacy.copies`, `privacy.copies.excess`,
-    `privacy.copies.unique.excess` (of rows that occur once in the training table: the ones that single somebody out),
-    `privacy.multiset`.
-    """
+    """People and rows that are copied, beyond chance, and how far the row counts keep from the training table's."""
     train, synthetic = tables.hashes("train"), tables.hashes("synthetic")
     sides = synthetic, tables.hashes("holdout")  # all held-out rows are fresh here: half of them tells less
     times = [train.times(side.keys) for side in sides]
@@ -246,9 +218,7 @@ def share_of_people(name: str, people: Rate, n: int, note: str) -> Estimate:
 
 
 def weighed_people(tables: Tables, columns: Sequence[str]) -> tuple[float, float]:
-    """The fewest people of train whom the synthetic table certainly copied in these columns, as those who are met are
-    weighed, and as those who are rare are tested apart; and the most, by the rarer half of all people.
-    """
+    """The fewest people of train that were certainly copied, weighed or tested apart; the most, by the rarer half."""
     train, rows = tables.hashes("train"), _Rows.of(tables, columns)
     units, n_train = np.concatenate([train.units, tables.hashes("holdout").units + train.n_units]), train.n_units
     rarest, half = ([rows.rarest(share, units, n_train) for share in shares] for shares in (RAREST, [HALF]))
@@ -287,12 +257,10 @@ class _Rows:
         return cls(equal[:n_real] > twins, twins - 1 + near / len(columns) + expected, surprise)
 
     def rarest(self, share: float, units: np.ndarray, n_train: int) -> Coincidences:
-        """Of all people, those with the rarest rows, whether others have the same or not: equal rows are judged alike.
-        The first units are those of train.
-        """
+        """Of all people (those of train first), those with the rarest rows: equal rows are judged alike."""
         rows = self.surprise >= np.quantile(self.surprise, 1 - share)
         hit, all_of_them = np.unique(units[rows & self.is_hit]), np.unique(units[rows])
-        in_train = [float((of < n_train).sum()) for of in (hit, all_of_them)]
+        in_train = [float((members < n_train).sum()) for members in (hit, all_of_them)]
         return Coincidences(in_train[0], len(hit) - in_train[0], in_train[1], len(all_of_them) - in_train[1])
 
     def weighed(self, units: np.ndarray, n_train: int) -> float:

@@ -1,8 +1,5 @@
 """Distances to the closest training record, beside the same figures for the holdout: they describe, and decide nothing.
 
-DCR is the distance from a row to its nearest training row, NNDR that distance divided by the distance to the second
-nearest. Neither tells a leak of a few rows from none, which is why no rule should rest on them.
-
 Source: Yao et al. 2025, arXiv:2505.01524 (why distances do not decide); the space is `evaluate.neighbors`.
 """
 
@@ -32,9 +29,7 @@ QUANTILES = np.round(np.linspace(0.0, 1.0, 51), 2)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Medians of DCR and NNDR, and quantiles; references are the same figures of fresh rows, on as many of them.
-    Estimates: `privacy.dcr.median`, `privacy.nndr.median`.
-    """
+    """Medians of DCR and NNDR, and quantiles; references are the same figures of fresh rows, on as many of them."""
     space = space_of(tables)
     n_affordable = min(N_QUERIES, max(LEAST_QUERIES, int(MANY_PAIRS / len(tables.train))))
     n, dcr, nndr = min(len(tables.synthetic), len(tables.fresh), n_affordable), {}, {}
@@ -50,12 +45,8 @@ def measure(tables: Tables) -> MetricResult:
     )
     figures: dict[str, Any] = {"quantiles": QUANTILES.tolist()}
     for name, sides in (("dcr", dcr), ("nndr", nndr)):
-        figures[name] = {side: _quantiles(values) for side, values in sides.items()}
+        figures[name] = {side: np.quantile(values, QUANTILES).round(6).tolist() for side, values in sides.items()}
     return MetricResult(estimates, figures={"distance": figures})
-
-
-def _quantiles(values: np.ndarray) -> list[float]:
-    return [round(float(q), 6) for q in np.quantile(values, QUANTILES)]
 
 
 def _median(name: str, values: Mapping[str, np.ndarray], what: str) -> Estimate:

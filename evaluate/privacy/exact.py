@@ -53,10 +53,10 @@ class Exact:
         codes = (self.train, np.hstack([self.fresh, self.control]))
         units = (self.units[0], np.concatenate(self.units[1:]))
         share = 1.0 if most is None else min(1.0, most / max(map(len, units)))
-        kept = [_first_units(of, share) for of in units]
-        of_rows = np.concatenate([of[rows] for of, rows in zip(units, kept, strict=True)])
+        kept = [_first_units(side, share) for side in units]
+        of_rows = np.concatenate([side[rows] for side, rows in zip(units, kept, strict=True)])
         order = np.argsort(of_rows, kind="stable")
-        chosen = np.hstack([of[:, rows] for of, rows in zip(codes, kept, strict=True)])
+        chosen = np.hstack([side[:, rows] for side, rows in zip(codes, kept, strict=True)])
         return RealCodes(chosen[:, order], of_rows[order], order < len(kept[0]), share)
 
 

@@ -1,8 +1,5 @@
 """An attack as a small experiment: how often it succeeds on members, on controls, and without the synthetic table.
 
-Only what it gains on members over controls is a leak: what holds for everybody is knowledge about the population, which
-a good synthetic table is meant to give.
-
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459.
 """
 
@@ -79,9 +76,7 @@ def standing_out(each: Sequence[Estimate]) -> int:
 
 
 def largest(measure: str, tried: Sequence[Experiment], note: Callable[[int], str]) -> Estimate:
-    """The advantage that stands out most from chance, with the interval of the largest of all of them. `note`: by the
-    number of the experiment that does.
-    """
+    """The advantage that stands out most from chance, with the interval of the largest of all of them."""
     each = [experiment.estimate(measure, note="", n_comparisons=len(tried)) for experiment in tried]
     worst = standing_out(each)
     return replace(each[worst], high=max(estimate.interval[1] for estimate in each), note=note(worst))

@@ -1,17 +1,9 @@
 """Linkability: does the synthetic table tell which records of two sources belong to the same person?
 
-The attacker holds two extracts of the same people, with different columns, and the synthetic table, which has all
-columns. For a person's part in one source they look up the synthetic rows that are nearest by its columns. For the
-other source they do the same by its columns. They win where a synthetic row is among both: it says that the two parts
-are one person's. Columns that hang together link some parts of people whom no generator saw, too; only what training
-rows give beyond these is a leak.
-
-How the columns fall into two is drawn at random a few times, and is taken from the schema where it says so: its
-quasi-identifiers against all others, and sets of columns that different parties hold (`parties`).
-
-One synthetic row is looked up on each side. With more, members and others alike are linked by rows that have nothing to
-do with them; a copied row is the nearest one on both sides already. In tables of categories many rows are equally near;
-chance splits these ties, the same way on both sides.
+The attacker holds two extracts of the same people, with different columns, and looks up the nearest synthetic row by
+each. They win where it is the same one. With more rows than one, members and others alike are linked by rows that have
+nothing to do with them. How the columns fall into two is drawn at random a few times, and taken from the schema: its
+quasi-identifiers, and the columns of its `parties`.
 
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459,
 section 5.2.
@@ -48,9 +40,9 @@ class ColumnSplit:
     others: tuple[str, ...]
 
     @classmethod
-    def of(cls, one: Iterable[str], other: Iterable[str]) -> "ColumnSplit":
+    def of(cls, columns: Iterable[str], other: Iterable[str]) -> "ColumnSplit":
         """The same split, whichever side is named first."""
-        first, second = sorted((tuple(sorted(one)), tuple(sorted(other))), key=lambda side: (len(side), side))
+        first, second = sorted((tuple(sorted(columns)), tuple(sorted(other))), key=lambda side: (len(side), side))
         return cls(first, second)
 
 

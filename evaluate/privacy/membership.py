@@ -1,17 +1,9 @@
 """Membership inference: who, of the people whose record an attacker holds, was in the training table?
 
-The attacker knows the synthetic table and the complete record of every target. They also have a sample of the
-population that was not used for training (the fresh half of the holdout). They want to say of a target whether it was
-in the training table. They win where they name members more often than non-members: over all targets (the AUC), or for
-the few targets they are surest of (the true positive rate at a false positive rate of 0.1% or 1%), which is what a leak
-of a few verbatim rows looks like. A table that tells nothing has an AUC of 1/2 and a true positive rate equal to the
-false one.
-
 Several attacks are tried (`evaluate.privacy.membership_attacks`), and each number is that of the strongest. The maximum
-over several attacks on the same targets would be above chance by itself. So each half of the targets is scored by the
-best attack on the other half, or by the first one if no attack did clearly better (`parts_for`). Scores of different
-parts are not compared with each other: areas are averaged, and each part has a threshold of its own (`area`,
-`true_positive_rate`).
+of several on the same targets would be above chance by itself, so each half of the targets is scored by the best attack
+on the other half, or by the first one if no attack did clearly better. Scores of different parts are not compared with
+each other.
 
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration, low false positive rates); van Breugel et al. 2023,
 arXiv:2302.12580 (calibration by a reference population for synthetic tables); DeLong et al. 1988 (the area's variance).
@@ -145,24 +137,26 @@ class TargetHalf:
     attack: str
     inside: Both
 
-    def scores(self, of: Mapping[str, Both]) -> Scores:
-        members, controls = (scores[which] for scores, which in zip(of[self.attack], self.inside, strict=True))
+    def scores(self, by_attack: Mapping[str, Both]) -> Scores:
+        members, controls = (scores[which] for scores, which in zip(by_attack[self.attack], self.inside, strict=True))
         return Scores.of(members, controls)
 
 
-def parts_for(rate: float, of: Mapping[str, Both], first: str = "") -> tuple[TargetHalf, TargetHalf]:
+def parts_for(rate: float, by_attack: Mapping[str, Both], first: str = "") -> tuple[TargetHalf, TargetHalf]:
     """The halves of the targets, each with the attack that is best at a number on the other half; where none is clearly
     better, a named one, or the first.
     """
-    first = first or next(iter(of))
-    even = tuple(np.arange(len(scores)) % 2 == 0 for scores in of[first])
-    one, other = (even[0], even[1]), (~even[0], ~even[1])
-    return TargetHalf(_best(rate, of, other, first), one), TargetHalf(_best(rate, of, one, first), other)
+    first = first or next(iter(by_attack))
+    even = tuple(np.arange(len(scores)) % 2 == 0 for scores in by_attack[first])
+    first_half, other = (even[0], even[1]), (~even[0], ~even[1])
+    return TargetHalf(_best(rate, by_attack, other, first), first_half), TargetHalf(
+        _best(rate, by_attack, first_half, first), other
+    )
 
 
-def _best(rate: float, of: Mapping[str, Both], inside: Both, first: str) -> str:
+def _best(rate: float, by_attack: Mapping[str, Both], inside: Both, first: str) -> str:
     """Name of the attack with the highest merit on some targets, if it is clearly better than the first."""
-    scores = {name: TargetHalf(name, inside).scores(of) for name in of}
+    scores = {name: TargetHalf(name, inside).scores(by_attack) for name in by_attack}
     if rate == AREA:
         merits = {name: round(area([each])[0], 12) for name, each in scores.items()}
     else:
@@ -193,18 +187,16 @@ NAMES = ("privacy.membership.auc", *(f"privacy.membership.tpr_at_{rate:g}" for r
 
 
 def measure(tables: Tables) -> MetricResult:
-    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to. Estimates:
-    `privacy.membership.auc`, `privacy.membership.tpr_at_0.001`, `privacy.membership.tpr_at_0.01`.
-    """
+    """AUC and true positive rates of the strongest attack, its ROC curve, and what every attack came to."""
     if not tables.schema.learned:
         return not_measured(NOTHING, *NAMES)
-    of = scored(tables)
-    members, controls = next(iter(of.values()))
+    scores = scored(tables)
+    members, controls = next(iter(scores.values()))
     if why := too_few(len(members), len(controls)):
         return not_measured(why, *NAMES)
     # Over all targets, small leaks show in cells before they show in rows, where there are many sets of columns.
-    halves = parts_for(AREA, of, FOCAL if len(tables.schema.learned) > max(SET_SIZES) else "")
-    parts = [half.scores(of) for half in halves]
+    halves = parts_for(AREA, scores, FOCAL if len(tables.schema.learned) > max(SET_SIZES) else "")
+    parts = [half.scores(scores) for half in halves]
     auc = area_estimate("privacy.membership.auc", parts, note=named(AUC_NOTE, halves))
     if auc.high is not None and auc.high < BACKWARD:
         message = (
@@ -212,8 +204,8 @@ def measure(tables: Tables) -> MetricResult:
             "are the two swapped, or was the table made from the holdout?"
         )
         return MetricResult(failures=tuple(Failure(name, "failed", message) for name in NAMES))
-    rates = [rate_estimate(f"privacy.membership.tpr_at_{rate:g}", rate, of) for rate in RATES]
-    figure = {**curve(parts), "attacks": _each(of), "chosen": [part.attack for part in halves]}
+    rates = [rate_estimate(f"privacy.membership.tpr_at_{rate:g}", rate, scores) for rate in RATES]
+    figure = {**curve(parts), "attacks": _each(scores), "chosen": [part.attack for part in halves]}
     return MetricResult(
         estimates=(auc, *(rate for rate in rates if isinstance(rate, Estimate))),
         failures=tuple(rate for rate in rates if isinstance(rate, Failure)),
@@ -234,10 +226,10 @@ def area_estimate(name: str, parts: Sequence[Scores], *, note: str) -> Estimate:
     )  # fmt: skip
 
 
-def rate_estimate(name: str, rate: float, of: Mapping[str, Both]) -> Estimate | Failure:
+def rate_estimate(name: str, rate: float, by_attack: Mapping[str, Both]) -> Estimate | Failure:
     """The true positive rate at a false positive rate, of the strongest attack; a failure with too few controls."""
-    halves = parts_for(rate, of)
-    parts = [half.scores(of) for half in halves]
+    halves = parts_for(rate, by_attack)
+    parts = [half.scores(by_attack) for half in halves]
     n_members, n_controls = n_targets(parts)
     needed = round(1 / rate)
     if n_controls < needed:
@@ -257,11 +249,11 @@ def named(note: str, halves: Sequence[TargetHalf]) -> str:
     return f"{note}; strongest attack: {names}"
 
 
-def _each(of: Mapping[str, Both]) -> list[dict[str, object]]:
+def _each(by_attack: Mapping[str, Both]) -> list[dict[str, object]]:
     """Results of each attack alone, on all targets, as plain data."""
-    found: list[dict[str, object]] = []
-    for name, (members, controls) in of.items():
+    attacks: list[dict[str, object]] = []
+    for name, (members, controls) in by_attack.items():
         alone = [Scores.of(members, controls)]
         rates = {f"tpr_at_{r:g}": list(true_positive_rate(alone, r)) if len(controls) * r >= 1 else None for r in RATES}
-        found.append({"name": name, "auc": list(area(alone)), **rates})
-    return found
+        attacks.append({"name": name, "auc": list(area(alone)), **rates})
+    return attacks

@@ -1,26 +1,14 @@
 """Membership attacks: each gives every target a score, higher for "was in the training table".
 
-The attacker is that of `evaluate.privacy.membership`. Each score compares what the synthetic table says of a record
-with what the attacker's own sample says, so that a record which is near to everything does not look like a member:
-members and non-members are scored alike, and by nothing that the training table alone would know.
+Each score compares what the synthetic table says of a record with what the attacker's own sample says: members and
+non-members are scored alike. Where rows have an entity, a target is an entity, and its score that of the row that the
+attack is surest of. Of an entity `ROWS_EACH` rows are looked at, and on neither side more than any entity of the other
+has: a table that was cut to a few rows of each is not told by that.
 
-Targets (`TargetNeighborhoods`): members are a seeded sample of the training rows, non-members of the control rows, and
-their nearest rows are searched once for all attacks. Where rows have an entity, a target is an entity with all its
-rows. Its score is that of the row that the attack is surest of: one row that was copied gives the whole entity away.
-Targets are independent, so that intervals are right. Of an entity with many rows `ROWS_EACH` are looked at, and on
-neither side more than any entity of the other has. A table that was cut to a few rows of each is thus not told by that.
-Twins in training and control rows make both look alike.
-
-Further ones, which extras bring by the registry kind "membership", look at what a score of rows leaves out: functions
-of the tables and both sides' targets, with the scores of either; `None` where they say nothing of this table.
-
-Fragments (`fragments`): a generator may repeat a few cells of a record and draw the others anew. Then the synthetic row
-lies far from the record, and attacks on nearest rows look at the wrong ones. This one looks a target up by each of its
-telling values instead, and wins where a row that shares one shares others.
-
-Focal points (`focal`): a generator that counts, or splits rows by a few columns at a time, holds the noise of its
-training rows in the counts of cells of two to four columns. Each is off by little, and a member is in the cells that
-have too many rows. This attack adds up many of them.
+Nearest rows miss a generator that repeats a few cells of a record and draws the others anew (`fragments` looks a target
+up by each of its telling values), and one that counts rows by a few columns, whose cells hold the noise of its training
+rows (`focal` adds up many of them). Extras bring further attacks by the registry kind "membership": functions of the
+tables and both sides' targets, with the scores of either; `None` where they say nothing of this table.
 
 Source: Carlini et al. 2022, arXiv:2112.03570 (calibration); van Breugel et al. 2023, arXiv:2302.12580 (DOMIAS); Yao et
 al. 2025, arXiv:2505.01524 (why distances need it); Golob et al. 2025, arXiv:2402.06699 (MAMA-MIA, focal points);
@@ -39,6 +27,7 @@ from evaluate.neighbors.space import MISSING
 from evaluate.privacy.exact import exact_of
 from evaluate.sampling import Side, entity_codes
 from evaluate.tables import Tables
+from evaluate.utility.models import in_one_thread
 from synth import extras
 from synth.schema import Schema
 
@@ -92,7 +81,7 @@ def _targets(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
     each = ROWS_EACH
     if schema.entity is not None:
         each = min(each, *(np.bincount(entity_codes(frame, schema)).max(initial=1) for frame in sides.values()))
-    found = []
+    nearest = []
     for name, frame in sides.items():
         positions, first = _of_entities(tables.drawn(frame), frame, schema, n, each)
         rows = getattr(space, name).take(positions)
@@ -100,8 +89,8 @@ def _targets(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
         near = partial(search, rows, space.fresh, min(N_FRESH, len(space.fresh)))
         fresh = kept_search(tables, (name, "fresh", n), near)
         codes = getattr(exact, name)[:, positions]
-        found.append(TargetNeighborhoods(positions, rows, codes, synthetic, fresh, first))
-    return found[0], found[1]
+        nearest.append(TargetNeighborhoods(positions, rows, codes, synthetic, fresh, first))
+    return nearest[0], nearest[1]
 
 
 def affordable_targets(n_targets: int, n_synthetic: int) -> int:
@@ -148,14 +137,12 @@ def fragments(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def _most_shared(targets: SpaceRows, pool: SpaceRows, known: SpaceRows, keys: list[str]) -> np.ndarray:
-    """The most that a row of the pool shares with each target, in nats; shape (len(targets),). `targets`: shape (n,)
-    rows. A value that is shared counts by how few of the known rows have it, and one that is not shared counts nothing.
-    """
-    found = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
-    total = np.zeros(found.shape)
+    """The most a row of the pool shares with each target, in nats: values that few known rows have count more; (n,)."""
+    shared = np.hstack([_looked_up(targets.columns[name], pool.columns[name]) for name in keys])
+    total = np.zeros(shared.shape)
     for name, values in sorted(targets.columns.items()):
         telling = -np.log(share_of(values, known.columns[name]))
-        total += np.where(values[:, None] == pool.columns[name][found], telling[:, None], 0.0)
+        total += np.where(values[:, None] == pool.columns[name][shared], telling[:, None], 0.0)
     return np.asarray(total.max(axis=1))
 
 
@@ -190,10 +177,7 @@ def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """Relative nearness of a table to each target over the attacker's own rows, in [-1, 2]; verbatim is above 1.
-    `synthetic`: distances to the nearest row of the table, shape (n,). `fresh`: distances to the nearest of the
-    attacker's rows, shape (n,).
-    """
+    """Relative nearness (n,) of a table to targets over the attacker's own rows, in [-1, 2]; verbatim above 1."""
     both = synthetic + fresh
     contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
     return np.where((synthetic == 0) & (fresh > 0), 1.0 + fresh / (1.0 + fresh), contrast)
@@ -232,7 +216,6 @@ def linkage(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
     """The log-odds that a classifier gives a target of being synthetic, not one of the attacker's own rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     space = space_of(tables)
     synthetic = space.synthetic.take(tables.order("synthetic")[:MAX_LEARNED])
@@ -247,9 +230,8 @@ def classifier(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
         max_iter=60, learning_rate=0.1, max_leaf_nodes=31, min_samples_leaf=5, early_stopping=False,
         random_state=tables.seed % 2**32,
     )  # fmt: skip
-    with threadpool_limits(1):  # many threads on few cores wait for each other most of the time
-        learned = model.fit(_binned(rows, edges), is_synthetic, weights)
-        return np.asarray(learned.decision_function(_binned(_features(targets.rows), edges)))
+    in_one_thread(model.fit, _binned(rows, edges), is_synthetic, weights)
+    return np.asarray(in_one_thread(model.decision_function, _binned(_features(targets.rows), edges)))
 
 
 def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
@@ -269,9 +251,7 @@ def values(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
 
 
 def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Log-ratios of how often a target's cells of two to four columns occur in the synthetic table and in the
-    attacker's sample, summed over random sets of columns.
-    """
+    """Log-ratios of a target's cells of two to four columns in both tables, summed over random sets of columns."""
     # DEVIATES: any sets of columns, not those that a known generator counts.
     space = space_of(tables)
     pools = [space.synthetic.take(tables.order("synthetic")[:MAX_COUNTED]), space.fresh, targets.rows]
@@ -284,15 +264,16 @@ def focal(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
             keys = [key * MAX_CELLS + cells for key, cells in zip(keys, parts[i], strict=True)]
         codes, distinct = pd.factorize(np.concatenate(keys))
         synthetic, fresh, own = np.split(codes, np.cumsum([len(key) for key in keys])[:-1])
-        counts = [np.bincount(of, minlength=len(distinct)) / len(of) * len(fresh) + 0.5 for of in (synthetic, fresh)]
+        counts = [
+            np.bincount(cells_in, minlength=len(distinct)) / len(cells_in) * len(fresh) + 0.5
+            for cells_in in (synthetic, fresh)
+        ]
         total += np.log(counts[0] / counts[1])[own]
     return total
 
 
 def cells_of(pools: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Cells of one column in each pool, fewer than `MAX_CELLS`: equal parts of the ranks, or the commonest categories
-    of the first pool, all others being one.
-    """
+    """Cells of one column in each pool: equal parts of ranks, or the commonest categories of the first, others one."""
     if pools[0].dtype.kind != "i":
         return [
             np.where(values == MISSING, N_PARTS, np.minimum(values * N_PARTS, N_PARTS - 1)).astype(np.int64)
@@ -318,9 +299,7 @@ FOCAL = "focal"
 
 
 def scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """Scores of members and of controls by every attack, made once for the same tables; one score for each target.
-    `tables`: *Sensitive*. As `Tables.prepare` gives them.
-    """
+    """Scores of members and of controls by every attack, one for each target, made once for the same tables."""
     return tables.kept.once("membership scores", lambda: _scored(tables))
 
 
@@ -329,7 +308,8 @@ def _scored(tables: Tables) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
     both, n = members.joined(controls), len(members)
     scores = {name: both.surest(attack(both, tables)) for name, attack in ATTACKS.items()}
     brought = {name: attack(tables, members, controls) for name, attack in extras.load("membership").items()}
-    return {name: (of[:n], of[n:]) for name, of in scores.items()} | {k: v for k, v in brought.items() if v is not None}
+    halves = {name: (score[:n], score[n:]) for name, score in scores.items()}
+    return halves | {name: both for name, both in brought.items() if both is not None}
 
 
 def _features(rows: SpaceRows) -> np.ndarray:
@@ -351,13 +331,11 @@ def _edges(column: np.ndarray) -> np.ndarray:
 
 def _binned(features: np.ndarray, edges: Sequence[np.ndarray]) -> np.ndarray:
     """The bin of each number, counted from 0; shape (n, d)."""
-    return np.column_stack([np.searchsorted(of, column) for of, column in zip(edges, features.T, strict=True)])
+    return np.column_stack([np.searchsorted(cuts, column) for cuts, column in zip(edges, features.T, strict=True)])
 
 
 def _evidence(targets: SpaceRows, pool: SpaceRows, candidates: np.ndarray, known: SpaceRows) -> np.ndarray:
-    """The strongest evidence that one of some rows of the pool is the target, in nats; shape (len(targets),).
-    `targets`: shape (n,) rows. `candidates`: positions in the pool, shape (n, k).
-    """
+    """The strongest evidence that one of some rows (n, k) of the pool is the target, in nats; shape (n,)."""
     total = np.zeros(candidates.shape)
     for name, values in targets.columns.items():
         other, share = pool.columns[name][candidates], share_of(values, known.columns[name])[:, None]

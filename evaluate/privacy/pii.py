@@ -1,11 +1,8 @@
 """Real personal data (PII) in the synthetic table: names, e-mail, telephone, card numbers, identifiers.
 
 Such columns are never learned, so that a real value can be there by chance or by a leak only. Chance is what a fresh
-draw of as many values gives, made just as the table's were meant to be: a common first name comes again, an IBAN does
-not (`expected`, `too_many`).
-
-Values are normalized before they are compared: no case, spaces or punctuation, numbers by their digits (`likeness`).
-Real values are looked for where they do not belong as well, in other columns and amid longer texts.
+draw of as many values gives. Values are compared without case, spaces and punctuation, numbers by their digits, in
+other columns and amid longer texts as well.
 """
 
 import math
@@ -256,7 +253,7 @@ def _rows(compared: list[_Compared], tables: Tables, holdout: pd.DataFrame) -> E
         if name not in tables.schema.learned:
             whole |= _with_whole_rows(series, tables)
     rows = np.logical_or.reduce([*flags.values(), whole])
-    share, hit = float(rows.mean()), [name for name, found in flags.items() if found.any()]
+    share, hit = float(rows.mean()), [name for name, mask in flags.items() if mask.any()]
     note = "the schema keeps no column of personal data whose values chance does not repeat"
     if counted or hit:
         named = ", ".join(hit or [repr(each.name) for each in counted])
@@ -306,9 +303,7 @@ _MOST_CELLS, _MOST_ROWS, _MOST_ALIKE = 5_000, 20_000, 200
 
 
 def _with_whole_rows(texts: pd.Series, tables: Tables) -> np.ndarray:
-    """Mask of texts that hold all values of a training row; none where they hold held-out rows about as often. A text
-    may describe its own synthetic row, which is a real one by chance: then members and others come up alike.
-    """
+    """Texts that hold all values of a training row; none where they hold held-out rows about as often."""
     cells = {text: _tokens(text) for text in texts[texts.map(lambda value: isinstance(value, str))].unique()}
     cells = {text: tokens for text, tokens in islice(cells.items(), _MOST_CELLS) if len(tokens) >= _LEAST_VALUES}
     hits: list[str] = []

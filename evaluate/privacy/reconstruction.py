@@ -1,15 +1,10 @@
 """Reconstruction: what does the synthetic table tell of a record to somebody who knows its quasi-identifiers?
 
-The attacker knows of each target the quasi-identifiers that the schema states, and wants all other columns. A random
-forest that learned from the synthetic rows guesses each of them. A right guess counts by how rare the value is, one
-over the number of real rows that have it, so that every value of a column weighs alike: whoever always names the usual
-one gains next to nothing. They win where they guess more of people in the training table than of people who are not in
-it, column by column. What they guess of the latter is what any good table tells of this population; a forest that
-learned from the attacker's own sample says how much that is without the table.
-
-One forest serves all columns. A tree is grown on a few random projections of the unknown ones, down to single rows;
-each row of a leaf then votes with its values, and a value's votes count by how rare it is in the synthetic table, which
-is the best that the attacker can do for this score.
+A random forest that learned from the synthetic rows guesses all other columns. A right guess counts one over the number
+of real rows that have the value: whoever always names the usual one gains next to nothing. One forest serves all
+columns: a tree is grown on a few random projections of the unknown ones, down to single rows, and each row of a leaf
+votes with its values, a vote counting by how rare the value is in the synthetic table, which is the best that the
+attacker can do for this score.
 
 Source: the reconstruction score of NIST's Collaborative Research Cycle and its winners' attack, arXiv:2606.08372.
 DEVIATES: numbers are guessed by thirty-seconds of their ranks, and of a column of many categories all but the commonest
@@ -57,7 +52,7 @@ def measure(tables: Tables) -> MetricResult:
     real = space.train.joined(space.fresh).joined(space.control)
     cells = {name: cells_of([part.columns[name] for part in (*pools, targets, real)]) for name in unknown}
     guessed, alone = (
-        _guesses(pool, targets, known, {name: of[i] for name, of in cells.items()}, tables.seed)
+        _guesses(pool, targets, known, {name: codes[i] for name, codes in cells.items()}, tables.seed)
         for i, pool in enumerate(pools)
     )
     tried, drawn = [], []
@@ -88,16 +83,16 @@ def _guesses(
     from sklearn.ensemble import RandomForestRegressor
 
     rng = np.random.default_rng([seed, 0x2C])
-    projected = sum(rng.standard_normal((int(of.max()) + 1, N_PROJECTIONS))[of] for of in cells.values())
+    projected = sum(rng.standard_normal((int(codes.max()) + 1, N_PROJECTIONS))[codes] for codes in cells.values())
     features = [np.column_stack([part.columns[name] for name in known]).astype(np.float32) for part in (pool, targets)]
     forest = RandomForestRegressor(N_TREES, max_features=-(-2 * len(known) // 3), random_state=seed % 2**32)
     leaves, of_targets = forest.fit(features[0], projected).apply(features[0]), forest.apply(features[1])
-    shares = [1 / np.bincount(of)[of] for of in leaves.T]
+    shares = [1 / np.bincount(codes)[codes] for codes in leaves.T]
     guesses = {}
-    for name, of in cells.items():
-        counts, votes = np.bincount(of), np.zeros((len(targets), int(of.max()) + 1))
+    for name, codes in cells.items():
+        counts, votes = np.bincount(codes), np.zeros((len(targets), int(codes.max()) + 1))
         for share, leaf, of_target in zip(shares, leaves.T, of_targets.T, strict=True):
-            by_leaf = sparse.csr_matrix((share / counts[of], (leaf, of)), shape=(leaves.max() + 1, len(counts)))
+            by_leaf = sparse.csr_matrix((share / counts[codes], (leaf, codes)), shape=(leaves.max() + 1, len(counts)))
             votes += by_leaf[of_target].toarray()
         guesses[name] = votes.argmax(axis=1)
     return guesses

@@ -1,8 +1,7 @@
 """The tail of scores that held-out people come to by chance: is one more score as high a copy?
 
-Scores of held-out people say what chance comes to with this synthetic table, a concentrated one included. Such maxima
-have an exponential tail (Karlin & Altschul 1990). One more score above a threshold, beside k held-out scores above it,
-then follows a Pareto law whose exponent is k: that allows for the tail being estimated.
+Maxima by chance have an exponential tail. One more score above a threshold, beside k held-out scores above it, then
+follows a Pareto law whose exponent is k: that allows for the tail being estimated.
 
 Source: Karlin & Altschul 1990, "Methods for assessing the statistical significance of molecular sequence features";
 Pickands 1975 on tails of maxima.
@@ -36,9 +35,7 @@ class ScoreTail:
         return cls(threshold, float((above - threshold).sum()), len(above), len(ranked), prior_spread)
 
     def chance(self, scores: np.ndarray) -> np.ndarray:
-        """The probability of a score as high for somebody who was not copied. With k known exceedances whose sum is s,
-        the next one is above x with probability (1 + x / s)^-k.
-        """
+        """With k exceedances whose sum is s, the next one is above x with probability (1 + x / s)^-k."""
         k, total = self.k + PRIOR_SCORES, self.excess + PRIOR_SCORES * self.prior_spread
         tail = (self.k + 1) / (self.n + 1) * (1.0 + np.maximum(scores - self.threshold, 0.0) / total) ** -k
         return np.where(scores > self.threshold, np.minimum(tail, 1.0), 1.0)

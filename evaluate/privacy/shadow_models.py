@@ -1,18 +1,13 @@
 """The shadow-model attack: who was in the training table, by an attacker who can fit the generator at will.
 
-The attacker knows the synthetic table, the generator and its parameters, and the complete record of every target. They
-also have a sample of the population that was not used for training (the fresh half of the holdout). They want to say of
-a target whether it was in the training table. They win where they name members more often than non-members. So they fit
-shadow models on their own rows and half of the targets at a time, and sample a table of each. For every target they
-learn how the score differs with it in and with it out. A target's likelihood ratio on the real synthetic table is how
-sure they are of it. A table that tells nothing has an AUC of 1/2.
+They fit shadow models on their own rows and half of the targets at a time, and learn for every target how its score
+differs with it in and with it out: how near its nearest row is (rows that are repeated), and how likely it is by each
+column alone (a rare value that moves a marginal). A target's likelihood ratio on the real synthetic table is how sure
+they are of it.
 
-Two scores are made of each table and target: how near its nearest row is, and how likely the target is by each column
-alone. The first sees rows that are repeated, the second sees a rare value that moves a marginal.
-
-Shadow models (`refits`) are fitted on real rows, a private generator's with noise from the operating system, as an
-attacker would fit them, so that their noise has no seed. They are evaluation, and outside any guarantee as all
-evaluation is: they are made to be thrown away, none of them is saved or released, and no ledger hears of them.
+Shadow models (`refits`) are fitted on real rows, a private generator's with noise from the operating system, so that
+their noise has no seed. They are evaluation, and outside any guarantee as all evaluation is: none is saved or released,
+and no ledger hears of them.
 
 Source: Carlini et al. 2022 (2112.03570), algorithm 1 (likelihood ratios); Stadler, Oprisanu, Troncoso 2022 (2011.07018)
 and Meeus et al. 2023 (2306.10308) (shadow models of generators of tables).
@@ -74,9 +69,7 @@ class Targets:
 
 
 def measure(tables: Tables, generator: Generator, n_models: int, progress: Progress = quiet) -> MetricResult:
-    """AUC of the shadow-model attack: the estimate `privacy.shadow.auc`. `tables`: *Sensitive*. The real rows and the
-    synthetic table that the generator made.
-    """
+    """AUC of the shadow-model attack: the estimate `privacy.shadow.auc`."""
     targets = Targets.of(tables)
     if why := too_few(targets.n_members, len(targets.records) - targets.n_members):
         return not_measured(why, AUC)
@@ -125,10 +118,7 @@ def attack(
 
 
 def likelihood_ratios(shadows: np.ndarray, inside: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """Log-likelihood ratio of each target's scores with it in over with it out; shape (n_targets,). `shadows`: scores
-    on the shadow tables, shape (n_targets, n_models, n_scores). `inside`: which targets each was fitted with, shape
-    (n_targets, n_models). `observed`: scores on the table that is attacked, shape (n_targets, n_scores).
-    """
+    """Log-likelihood ratio of each target's `observed` scores with it in over with it out; shape (n_targets,)."""
     # DEVIATES: the scores are taken as independent given the target; Carlini et al. join theirs in one Gaussian.
     logs = []
     for side in (inside, ~inside):
@@ -145,7 +135,7 @@ def _scores(table: pd.DataFrame, records: pd.DataFrame, widths: Mapping[str, flo
     """Scores of a table, shape (n_targets, 2): nearness of a row, and likelihood of each target by columns."""
     frames, schema = [tables.fresh, records, table], tables.schema
     points = zip(frames, embed(frames, schema), strict=True)
-    fresh, targets, pool = (SpaceRows(content_hashes(frame, schema), place, {}) for frame, place in points)
+    fresh, targets, pool = (SpaceRows(content_hashes(frame, schema), coordinates, {}) for frame, coordinates in points)
     contrast = contrasts(nearest(targets, pool)[:, 0], nearest(targets, fresh)[:, 0])
     likely = np.log((match_counts(table, records, schema, widths) + 0.5) / (len(table) + 1)).sum(axis=1)
     return np.column_stack([contrast, likely])

@@ -1,20 +1,11 @@
 """Singling out: is there a description in the synthetic table that fits exactly one person of the real one?
 
-The attacker sees the synthetic table only. They want a predicate on its columns, such as "over 80 and in the north",
-that is true of exactly one person. European guidelines on anonymization call that singling out. They win with a
-predicate where it holds of exactly one of n people. Some win by chance: a rare combination of values is rare among
-people who were never seen by a generator. So the same predicates are tried on as many people of the control rows, and
-only what training rows give beyond these is a leak.
+A predicate is a range of codes for each column. Codes come from the synthetic table alone, which is all that the
+attacker knows: a number equal to its i-th value is 2i + 1, one between two of them the even code between.
 
-A predicate is a range of codes for each column: a column that it says nothing of has the range of everything. Codes
-come from the synthetic table alone, which is all that the attacker knows: a number equal to its i-th value is 2i + 1,
-one between two of them the even code between, so that every real number has its place among the synthetic ones.
-
-Success depends on n. So the training rows are cut into blocks of as many rows as there are control rows, and every
-predicate is tried on every block. What it gains over control rows is added up over the blocks: a predicate made from a
-training row fits in the block of that row only. A copy comes near 1 however many rows train has for each control row.
-Attempts are not independent: several predicates may hold of one outlying person. The interval counts how many attempts
-single out the same person, and takes so many for one.
+Success depends on n. So the training rows are cut into blocks of as many rows as there are control rows, and what a
+predicate gains over control rows is added up over the blocks. Several predicates may hold of one outlying person: the
+interval takes as many attempts as single out the same person for one.
 
 Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in Synthetic Data", arXiv:2211.10459,
 section 5.1; Cohen & Nissim 2020, "Towards formalizing the GDPR's notion of singling out".
@@ -74,7 +65,7 @@ class IndexedRows:
     ranked: np.ndarray  # codes in that order, shape (d, n)
 
     def matching(self, predicates: Predicates) -> list[np.ndarray]:
-        columns, found = range(len(self.codes)), []
+        columns, matches = range(len(self.codes)), []
         starts = np.column_stack([self.ranked[i].searchsorted(predicates.low[:, i], "left") for i in columns])
         ends = np.column_stack([self.ranked[i].searchsorted(predicates.high[:, i], "right") for i in columns])
         for start, width, low, high in zip(starts, ends - starts, predicates.low, predicates.high, strict=True):
@@ -85,14 +76,12 @@ class IndexedRows:
                     break
                 codes = self.codes[i, rows]
                 rows = rows[(codes >= low[i]) & (codes <= high[i])]
-            found.append(rows)
-        return found
+            matches.append(rows)
+        return matches
 
 
 def coded(frame: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> IndexedRows:
-    """The rows of a table by the codes of the synthetic one. `frame`: *Sensitive* where it is real; conforming to the
-    schema.
-    """
+    """The rows of a table by the codes of the synthetic one; *Sensitive* where it is real."""
     names = sorted(schema.learned)
     codes = np.stack([_codes(frame[name], synthetic[name], schema.columns[name]) for name in names])
     order = np.argsort(codes, axis=1, kind="stable")
@@ -108,8 +97,8 @@ def are_numbers(schema: Schema) -> np.ndarray:
 def _codes(series: pd.Series, synthetic: pd.Series, column: Any) -> np.ndarray:
     if column.is_categorical:
         levels = pd.Index(synthetic.dropna().unique()).sort_values()
-        found = levels.get_indexer(pd.Index(series.array))
-        codes = np.where(found < 0, UNKNOWN, 2 * found + 1)
+        positions = levels.get_indexer(pd.Index(series.array))
+        codes = np.where(positions < 0, UNKNOWN, 2 * positions + 1)
         return np.where(series.isna().to_numpy(), MISSING, codes).astype(np.int32)
     values, known = (column.positions(part) for part in (series, synthetic))
     known = np.unique(known[~np.isnan(known)])
@@ -188,14 +177,14 @@ _STREAM = 0x51  # Tells this module's random numbers from those of others with t
 def alone(table: IndexedRows, numbers: np.ndarray, rng: np.random.Generator, n: int) -> Predicates:
     """Predicates on several columns that hold of exactly one synthetic row, each once."""
     nothing, n_rows = np.zeros((0, len(numbers)), dtype=np.int32), table.codes.shape[1]
-    found = Predicates(nothing, nothing)
+    predicates = Predicates(nothing, nothing)
     for batch in range(MAX_BATCHES):
         tried = multivariate(table, (np.arange(n) + batch * n) % n_rows, numbers, rng)
-        one = [len(rows) == 1 for rows in table.matching(tried)]
-        found = found.joined(tried.take(np.flatnonzero(one)))
-        if len(found) >= n:
+        is_alone = [len(rows) == 1 for rows in table.matching(tried)]
+        predicates = predicates.joined(tried.take(np.flatnonzero(is_alone)))
+        if len(predicates) >= n:
             break
-    return found.take(np.arange(min(n, len(found))))
+    return predicates.take(np.arange(min(n, len(predicates))))
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -231,9 +220,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def attempts(rows: IndexedRows, predicates: Predicates, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which predicates hold of exactly one row of each block of n rows, shape (n_predicates, n_blocks), and that row's
-    position for each hit. *Sensitive*. Rows in seeded order; those after the last whole block are not used.
-    """
+    """Which predicates hold of exactly one row of each block of n rows, and that row for each hit. *Sensitive*."""
     n_blocks = rows.codes.shape[1] // n
     hits = np.zeros((len(predicates), n_blocks), dtype=bool)
     singled_out = [np.zeros(0, dtype=np.int64)]

@@ -1,15 +1,11 @@
 """The figures that tables are ranked by, and the difference of one figure between two tables with its error.
 
-Fidelity is how much of the dependence between columns is lost or made up, utility the score on control rows of models
-that learned from the table. A mean distance of pairs would not do: most of it is margins, so that shuffled columns
-stand ahead of a private table. Every table is measured on as many rows, against the same training rows in the same
-groups, and scored on the same draws of the same control rows. So their effect on two tables cancels in the difference.
-
-No table is better for being closer to train than a fresh real sample is, and none is worse for being farther off, or
-of less use, than shuffled columns: both are then as bad as can be.
+Fidelity is how much of the dependence between columns is lost or made up: most of a mean distance of pairs is margins,
+so that shuffled columns would stand ahead of a private table. Utility is the score of models on control rows. Every
+table is measured beside the same real rows and draws, whose effect cancels in the difference. No table is better for
+being closer to train than a fresh real sample, nor worse for being farther off than shuffled columns.
 """
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evaluate.engine import attempted
-from evaluate.fidelity.dependence import SHARE, Squares
+from evaluate.fidelity.dependence import SHARE, Squares, pair_squares
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.intervals import LEVEL, N_GROUPS
@@ -113,15 +109,13 @@ class Score:
 
 @dataclass(frozen=True)
 class ReplicatedFigures:
-    found: Mapping[str, DependenceLost | Score]
+    measured: Mapping[str, DependenceLost | Score]
     absent: Mapping[str, Failure] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Tables, time_limit_s: float | None = None) -> "ReplicatedFigures":
-        """The figures of a table beside its real rows; what fails or takes too long is absent, with the reason.
-        `tables`: *Sensitive*. All tables that are compared stand beside the same `Real` and have as many rows.
-        """
-        found: dict[str, DependenceLost | Score] = {}
+        """The figures of a table beside the same `Real` as all others; what fails is absent, with the reason."""
+        measured: dict[str, DependenceLost | Score] = {}
         absent: dict[str, Failure] = {}
         for name in FIGURES:
             measure = _dependence if name == SHARE else _score
@@ -129,8 +123,8 @@ class ReplicatedFigures:
             if isinstance(result, Failure):
                 absent[name] = result
             else:
-                found[name] = result
-        return cls(found, absent)
+                measured[name] = result
+        return cls(measured, absent)
 
 
 def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:
@@ -142,13 +136,7 @@ def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:
         # Of a table whose rows are all of a few units, that is its own doing.
         is_real = min(table.n_units(cut.n_rows) for table, cut in sides) < N_GROUPS
         return Failure(name, "not applicable" if is_real else "skipped", "there are too few rows for an interval")
-    coded = EncodedSamples.of(tables, samples)
-    pairs = list(itertools.combinations(range(len(coded.columns)), 2))
-    sizes, are_numbers = coded.sizes, coded.is_number
-    squares = Squares.total(
-        Squares.of_counts(counts, (sizes[a], sizes[b]), (are_numbers[a], are_numbers[b]))
-        for (a, b), counts in zip(pairs, coded.each(pairs), strict=True)
-    )
+    squares = Squares.total(pair_squares(EncodedSamples.of(tables, samples)).values())
     if not squares.tells(samples.train.n_rows / samples.n):
         return Failure(name, "not applicable", "shuffled columns are not told from a fresh real sample")
     return DependenceLost(squares)

@@ -1,14 +1,9 @@
 """The ranking of several synthetic tables of one real table: comparisons, the overall order, and the Pareto frontier.
 
-Everything rests on pairs: each figure of two tables is compared beside the same real rows. All comparisons together are
-one family (Holm), and groups are shown by letters (Piepho 2004). The overall order says no more than the comparisons
-do.
-
-A table that breaks a rule of the policy on fidelity stands behind those that keep them all. Else a table is ahead of
-another where it is told better by some figure and worse by none. No figure is weighed against another: how much utility
-a point of fidelity is worth is for the reader to say. Two tables of which each is better at
-something are not ordered, and neither are two that nothing tells apart. A table's place is one more than the number of
-tables ahead of it. On the frontier are tables that no other beats in both utility and privacy.
+All comparisons of pairs are one family (Holm), and groups are shown by letters (Piepho 2004). A table that breaks a
+rule on fidelity stands behind those that keep them all. Else a table is ahead of another where it is told better by
+some figure and worse by none; its place is one more than the number of tables ahead of it. On the frontier are tables
+that no other beats in both utility and privacy.
 """
 
 import itertools
@@ -32,15 +27,15 @@ def compared(tables: Mapping[str, ReplicatedFigures]) -> list[PairResult]:
         _compare(name, pair, tables)
         for name in FIGURES
         for pair in itertools.combinations(tables, 2)
-        if any(name in tables[one].found for one in pair)
+        if any(name in tables[label].measured for label in pair)
     ]
-    adjusted = iter(holm([one.p for one in results if one.p is not None]))
-    return [one if one.p is None else _decided(one, next(adjusted)) for one in results]
+    adjusted = iter(holm([result.p for result in results if result.p is not None]))
+    return [result if result.p is None else _decided(result, next(adjusted)) for result in results]
 
 
 def _compare(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigures]) -> PairResult:
     first, second = pair
-    sides = [tables[one].found.get(name) for one in pair]
+    sides = [tables[label].measured.get(name) for label in pair]
     if sides[0] is not None and sides[1] is not None:
         apart = sides[0].less(sides[1])
         low, high = apart.interval
@@ -52,23 +47,21 @@ def _compare(name: str, pair: Sequence[str], tables: Mapping[str, ReplicatedFigu
     return PairResult(name, first, second, None, None, None, None, None, better, reason)
 
 
-def _decided(one: PairResult, p_adjusted: float) -> PairResult:
+def _decided(result: PairResult, p_adjusted: float) -> PairResult:
     better = None
-    if p_adjusted <= ALPHA and one.difference is not None:
-        better = one.first if (one.difference > 0) == (FIGURES[one.figure] == "higher") else one.second
-    return replace(one, p_adjusted=p_adjusted, better=better)
+    if p_adjusted <= ALPHA and result.difference is not None:
+        better = result.first if (result.difference > 0) == (FIGURES[result.figure] == "higher") else result.second
+    return replace(result, p_adjusted=p_adjusted, better=better)
 
 
 def places(
     names: Sequence[str], comparisons: Iterable[PairResult], keeps: Mapping[str, bool | None] | None = None
 ) -> list[Rank]:
-    """The order of tables, the best first; those that share a place stay in the order given. `keeps`: whether a table
-    keeps all rules on fidelity; `None` where that is open.
-    """
+    """The order of tables, the best first, ties as given; `keeps` all rules on fidelity: `None` where that is open."""
     better: dict[frozenset[str], set[str]] = {}
-    for one in comparisons:
-        if one.better is not None:
-            better.setdefault(frozenset((one.first, one.second)), set()).add(one.better)
+    for comparison in comparisons:
+        if comparison.better is not None:
+            better.setdefault(frozenset((comparison.first, comparison.second)), set()).add(comparison.better)
     # Of a pair in which each is better at something, neither is ahead.
     ahead = {pair: next(iter(who)) for pair, who in better.items() if len(who) == 1}
     kept, broken = ([name for name in names if (keeps or {}).get(name) is which] for which in (True, False))
@@ -109,7 +102,7 @@ def ranked(tables: Mapping[str, ReplicatedFigures], keeps: Mapping[str, bool | N
     return Order(
         rule=RULE,
         alpha=round(ALPHA, 6),
-        n_comparisons=sum(one.difference is not None for one in results),
+        n_comparisons=sum(result.difference is not None for result in results),
         order=tuple(places(list(tables), results, keeps)),
         figures=tuple(_figure(name, tables, results) for name in FIGURES),
         comparisons=tuple(results),
@@ -118,9 +111,9 @@ def ranked(tables: Mapping[str, ReplicatedFigures], keeps: Mapping[str, bool | N
 
 def _figure(name: str, tables: Mapping[str, ReplicatedFigures], results: Sequence[PairResult]) -> RankedFigure:
     sign = 1.0 if FIGURES[name] == "lower" else -1.0
-    measured = {table: figures.found[name] for table, figures in tables.items() if name in figures.found}
+    measured = {table: figures.measured[name] for table, figures in tables.items() if name in figures.measured}
     order = sorted(measured, key=lambda table: sign * measured[table].value)
-    apart = [(one.first, one.second) for one in results if one.figure == name and one.better is not None]
+    apart = [(result.first, result.second) for result in results if result.figure == name and result.better is not None]
     landmarks = [evidence.landmarks for evidence in measured.values()]
     return RankedFigure(
         figure=name,
@@ -129,5 +122,7 @@ def _figure(name: str, tables: Mapping[str, ReplicatedFigures], results: Sequenc
         reference=landmarks[0][0] if landmarks else None,
         floor=landmarks[0][1] if landmarks else None,
         letters=letters(order, [pair for pair in apart if set(pair) <= set(order)]),
-        absent={table: of.absent[name].message for table, of in tables.items() if name in of.absent},
+        absent={
+            table: replicated.absent[name].message for table, replicated in tables.items() if name in replicated.absent
+        },
     )

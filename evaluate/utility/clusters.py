@@ -1,11 +1,4 @@
-"""Groups of rows: k-means learned on synthetic rows and scored on real ones.
-
-Centers are learned on synthetic rows and on as many training rows; on fresh real rows; and on training rows whose
-columns were shuffled. All are scored on the same control rows, which none of them saw: by the share of the spread of
-these rows that the nearest centers explain (1 - squared distance to the nearest center / squared distance to the mean).
-
-There are `N_CENTERS` centers for every table, and one space of the rows, by the schema (`evaluate.utility.k_means`).
-"""
+"""Groups of rows: k-means learned on synthetic rows, scored by the share of control rows' spread that it explains."""
 
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -79,9 +72,7 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def study_of(tables: Tables, space: GroupSpace) -> ClusterStudy | str:
-    """The centers of an evaluation, or one sentence that says why there are none; made once for the same tables.
-    `tables`: *Sensitive*.
-    """
+    """The centers of an evaluation, or one sentence that says why there are none; made once for the same tables."""
     if not space.columns:
         return "no column is learned, or none with a declared domain"
     return tables.kept.once(("clusters", space), lambda: _made(tables, space))

@@ -1,15 +1,10 @@
 """Every column as a target: the share of what models learn from real rows that they learn from synthetic ones.
 
-A model of one target says nothing of the others, and a table may serve for one and be of no use for all else. So
-shallow boosting predicts each column from all others (of a wide table, 32 that are drawn), learned from synthetic rows,
-from training rows and from fresh real rows (the reference), as many of each. All are scored on the same control rows:
-R2 of a number, cut off at two quantiles of the training rows, and of classes the Gini coefficient (2 AUC - 1, mean over
-classes of one against the rest, the five most frequent ones but rare ones). Both are 0 for a model that knows nothing,
-as one of shuffled columns does (the floor), and count as 0 below.
-
-Over the columns that models of real rows tell anything of, the mean is the sum of these skills by synthetic rows over
-their sum by training rows; the worst is the share of the column that is most surely behind. The intervals hold what
-other control rows would change, not what other rows to learn from would.
+Shallow boosting predicts each column from all others (of a wide table, 32 that are drawn): R2 of a number, cut off at
+two quantiles of the training rows, and of classes the Gini coefficient (2 AUC - 1, mean over classes of one against the
+rest, the five most frequent ones but rare ones). The mean is the sum of these skills by synthetic rows over their sum
+by training rows; the worst is the share of the column that is most surely behind. The intervals hold what other control
+rows would change, not what other rows to learn from would.
 """
 
 from dataclasses import replace

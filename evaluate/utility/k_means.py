@@ -1,9 +1,7 @@
 """k-means of rows: the space of the rows, and their groups.
 
-Rows are points by public facts wherever the schema declares these, and alike for all tables (`GroupSpace`). A category
-is a coordinate of its own; a number lies between the two ends of its bounds; missing and unknown values are levels,
-too. So each column is a distribution over its levels. Two categories are as far apart as the two ends of a number, and
-a row has a length of at most the square root of the number of its columns.
+Rows are points by public facts wherever the schema declares these, and alike for all tables (`GroupSpace`). Two
+categories are as far apart as the two ends of a number's bounds; missing and unknown values are levels, too.
 
 Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++).
 """
@@ -19,6 +17,7 @@ from scipy import sparse
 
 from evaluate.sampling import entity_codes
 from evaluate.tables import Tables
+from evaluate.utility.models import in_one_thread
 from evaluate.utility.scores import halves
 
 N_CENTERS = 8  # Groups that are looked for in every table
@@ -55,20 +54,20 @@ class ScaledColumn:
 
     def apply(self, series: pd.Series) -> np.ndarray:
         """Coordinates of the values, shape (n, width), float32."""
-        found = np.zeros((len(series), self.width), dtype=np.float32)
+        points = np.zeros((len(series), self.width), dtype=np.float32)
         rows = np.arange(len(series))
         if self.column.is_categorical:
             codes = pd.Index(self.column.levels).get_indexer(pd.Index(series.astype(object)))
             codes = np.where(codes < 0, self.width - 2, codes)
-            found[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
-            return found
+            points[rows, np.where(series.isna().to_numpy(dtype=bool), self.width - 1, codes)] = 1.0
+            return points
         positions = self.column.positions(series)
         missing = np.isnan(positions)
         low, share = self._places(np.where(missing, self.column.ends[0], positions))
-        found[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
+        points[rows, np.where(missing, self.width - 1, low)] = np.where(missing, 1.0, 1.0 - share)
         upper = ~missing & (share > 0)
-        found[rows[upper], low[upper] + 1] = share[upper]
-        return found
+        points[rows[upper], low[upper] + 1] = share[upper]
+        return points
 
     def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The bin or knot at or below each position, and how far it lies on the way to the next knot."""
@@ -150,18 +149,15 @@ class Points:
 
 
 def k_means(X: sparse.csr_matrix | np.ndarray, seed: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """Centers of groups, shape (k, d): `N_CENTERS` of them, or as many as there are rows. `X`: *Sensitive* where the
-    rows are real. Shape (n, d). `weights`: of the rows, shape (n,); `None`: all alike.
-    """
+    """Centers (k, d) of the weighted *Sensitive* rows X (n, d): `N_CENTERS` of them, or as many as there are rows."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
 
     model = KMeans(min(N_CENTERS, X.shape[0]), n_init=N_STARTS, max_iter=N_ITERATIONS, random_state=seed)
-    with threadpool_limits(1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # Of fewer distinct rows than centers: some centers are then the same.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(model.fit(X, sample_weight=weights).cluster_centers_)
+        return np.asarray(in_one_thread(model.fit, X, None, weights).cluster_centers_)
 
 
 def squared_distances(X: sparse.csr_matrix, centers: np.ndarray) -> np.ndarray:

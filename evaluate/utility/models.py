@@ -1,8 +1,4 @@
-"""The two models of utility, linear and gradient boosting: their features, their fit, and their predictions.
-
-Features are rows as the numbers that a model learns from. Everything is fitted on the rows that the model itself may
-see.
-"""
+"""The two models of utility, linear and gradient boosting: their features, their fit, and their predictions."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -194,7 +190,7 @@ def booster(kind: TaskKind, categories: np.ndarray, settings: Mapping[str, Any])
     return model(categorical_features=categories, **settings)
 
 
-def in_one_thread(call: Any, *arguments: np.ndarray) -> Any:
+def in_one_thread(call: Any, *arguments: Any) -> Any:
     """A call in one thread: the same sums in the same order everywhere, and no threads that wait for each other."""
     with _threads().limit(limits=1):
         return call(*arguments)

@@ -1,16 +1,12 @@
 """Five hundred random queries, answered by the synthetic table and by the training table.
 
-Half of them count rows in a box: one to three columns, of each a set of categories, a range between quantiles of the
-training table, or missing. A quarter count rows by group, and a quarter take the mean of a number by group, each with
-at most one condition. The error of a count is relative to the true count, or to a sanity bound where that is larger. So
-queries with hardly any row do not decide; the error of a mean is in standard deviations of its column; a query with
-groups has the mean error of its groups, and a mean over no row is as wrong as can be.
+Half of them count rows in a box of one to three columns; a quarter count rows by group, and a quarter take the mean of
+a number by group, each with at most one condition. The error of a count is relative to the true count, or to a sanity
+bound where that is larger; that of a mean is in standard deviations of its column; a query with groups has the mean
+error of its groups. Intervals hold what other rows would change, not other queries.
 
-# DEVIATES: from Xiao et al., an error above 1 counts as 1: an answer that is off by more than the truth is of no use,
-# and one such query must not outweigh the others.
-
-All tables are compared with the training table at one number of rows; the excess is what the mean error exceeds that of
-a fresh real sample by. Intervals are for these queries: they hold what other rows would change, not other queries.
+DEVIATES: from Xiao et al., an error above 1 counts as 1: one query that is off by more than the truth must not outweigh
+the others.
 
 Source: Xiao, Wang, Gehrke 2010 (Privelet, 0909.5530), section VII, for random range counts with a sanity bound of 0.1%
 of the rows; McKenna et al. 2021 (2108.04978) for error over workloads of queries.
@@ -96,7 +92,7 @@ def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ..
     """Training, synthetic, fresh and shuffled rows."""
     numeric = [index for index, attribute in enumerate(discretizer.attributes) if attribute.edges is not None]
     scales: dict[int, tuple[float, float]] = {}
-    made = []
+    coded = []
     for sample in samples.all:
         codes = np.ascontiguousarray(discretizer.encode(sample.rows).T)
         numbers = np.zeros(codes.shape)
@@ -110,8 +106,8 @@ def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ..
             center, scale = scales[index]
             numbers[index] = np.where(known, (values - center) / scale, 0.0)
             there[index] = known
-        made.append(QueriedTable(codes, numbers, there, sample.groups))
-    return tuple(made)
+        coded.append(QueriedTable(codes, numbers, there, sample.groups))
+    return tuple(coded)
 
 
 def _scale(values: np.ndarray) -> tuple[float, float]:
@@ -152,13 +148,13 @@ def _allowed(counts: np.ndarray, *, on_line: bool, rng: np.random.Generator) -> 
     if counts[-1] > 0 and (rng.random() < 0.1 or not counts[:-1].any()):
         allowed[-1] = True
         return allowed
-    held = np.flatnonzero(counts[:-1])
+    present = np.flatnonzero(counts[:-1])
     if on_line:
-        first, last = np.sort(rng.integers(len(held), size=2))
-        allowed[held[first] : held[last] + 1] = True
+        first, last = np.sort(rng.integers(len(present), size=2))
+        allowed[present[first] : present[last] + 1] = True
         return allowed
-    n_chosen = 1 + int(rng.integers(max(1, len(held) // 2)))
-    allowed[rng.permutation(held)[:n_chosen]] = True
+    n_chosen = 1 + int(rng.integers(max(1, len(present) // 2)))
+    allowed[rng.permutation(present)[:n_chosen]] = True
     return allowed
 
 
@@ -191,11 +187,11 @@ def _errors(queries: Sequence[Query], coded: Sequence[QueriedTable], samples: Sa
     truth = _shares_and_means(sums[0], sizes[0], replicates)
     errors = []
     for table in range(1, len(coded)):
-        found = _shares_and_means(sums[table], sizes[table], replicates)
+        answered = _shares_and_means(sums[table], sizes[table], replicates)
         # Means of no row on either side are right, on one side as wrong as can be.
-        only_one = np.isnan(found[1]) != np.isnan(truth[1])
-        off_means = np.where(only_one, 1.0, np.abs(np.nan_to_num(found[1]) - np.nan_to_num(truth[1])))
-        off_counts = np.abs(found[0] - truth[0]) / np.maximum(truth[0], sanity)
+        only_one = np.isnan(answered[1]) != np.isnan(truth[1])
+        off_means = np.where(only_one, 1.0, np.abs(np.nan_to_num(answered[1]) - np.nan_to_num(truth[1])))
+        off_counts = np.abs(answered[0] - truth[0]) / np.maximum(truth[0], sanity)
         off = np.minimum(np.where(is_mean, off_means, off_counts), 1.0)
         errors.append(np.array([np.bincount(of_query, row, minlength=len(queries)) for row in off]) / n_groups)
     return np.array(errors)
@@ -211,10 +207,7 @@ def _shares_and_means(
 
 
 def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that answer each query, by group of the half-samples, and the sum of the number that its mean is of.
-    `table`: *Sensitive* where it is real. Returns: Two arrays of shape (n_groups, n_answers). A mean counts the rows
-    where its number is not missing.
-    """
+    """Rows that answer each query, and the sum of the number that its mean is of; (n_groups, n_answers)."""
     counts, totals = [], []
     for query in queries:
         rows: Any = slice(None)

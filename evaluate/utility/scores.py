@@ -12,9 +12,7 @@ Score = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def weightings(entities: np.ndarray, seed: int) -> Iterator[np.ndarray]:
-    """Bootstrap weights of the test rows, whole entities together, in blocks (b, n); the first row is all ones.
-    `entities`: codes from 0 of the entity of each row, shape (n,).
-    """
+    """Bootstrap weights of the test rows, whole entities together, in blocks (b, n); the first row is all ones."""
     rng = np.random.default_rng([seed, 5])
     n_entities = int(entities.max()) + 1
     yield np.ones((1, len(entities)))
@@ -25,9 +23,7 @@ def weightings(entities: np.ndarray, seed: int) -> Iterator[np.ndarray]:
 
 
 def halves(units: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Masks of the rows in two, whole units together; neither is empty. Of one unit alone it is all rows twice: nothing
-    can be said of how another would change them. `units`: codes from 0 of the unit of each row, shape (n,).
-    """
+    """Masks of the rows in two, whole units together; of one unit alone, all rows twice."""
     n_units = int(units.max()) + 1
     if n_units == 1:
         return np.ones(len(units), dtype=bool), np.ones(len(units), dtype=bool)
@@ -37,9 +33,7 @@ def halves(units: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
 
 
 def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The area under the ROC curve for each weighting, ties split; shape (b,), NaN where a class has no weight.
-    `scores`: higher means positive, shape (n,). `positive`: boolean, shape (n,). `weights`: shape (b, n).
-    """
+    """The area under the ROC curve for each weighting (b, n), ties split; (b,), NaN where a class has no weight."""
     ups, downs = weights[:, positive], weights[:, ~positive]
     negatives = scores[~positive]
     order = np.argsort(negatives)
@@ -53,14 +47,11 @@ def roc_auc(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> np
 
 
 def macro_roc_auc(scores: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The mean over classes of one class against the rest, over the classes that have weight; shape (b,). `scores`: one
-    column for each class, shape (n, n_classes). `classes`: the true class of each row, shape (n,), int. `weights`:
-    shape (b, n).
-    """
+    """The mean over classes of one class against the rest, over the classes that have weight; shape (b,)."""
     columns = [1] if scores.shape[1] == 2 else range(scores.shape[1])
-    found = np.array([roc_auc(scores[:, c], classes == c, weights) for c in columns])
-    known = ~np.isnan(found)
-    total = np.where(known, found, 0.0).sum(axis=0)
+    areas = np.array([roc_auc(scores[:, c], classes == c, weights) for c in columns])
+    known = ~np.isnan(areas)
+    total = np.where(known, areas, 0.0).sum(axis=0)
     return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 

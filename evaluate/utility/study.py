@@ -1,14 +1,10 @@
 """The models of one evaluation, fitted once for every measure that looks at them, and how far chance moves a figure.
 
-Each model is fitted on synthetic rows and on as many training rows; on fresh real rows and on as many training rows;
-and on training rows whose columns were shuffled. All predict the same control rows, which none of them saw.
-
-Chance enters twice. Other control rows would change a figure: a bootstrap over them, whole entities together, says by
-how much while the models stay. Other rows to learn from would change it, too: synthetic and training rows are split in
-halves again and again, a model is fitted on each, and a quarter of the mean squared difference between two halves is
-the variance of the figure on all rows, once what the control rows alone add to that difference is taken off, and what
-falls faster than that with more rows: a model that is as good as it can get loses by the square of what its parameters
-are off. Both variances are added.
+Other control rows would change a figure: a bootstrap over them, whole entities together, says by how much. Other rows
+to learn from would, too: a model is fitted on each of two halves, again and again, and a quarter of the mean squared
+difference between halves is the variance of the figure on all rows, less what the control rows alone add to it, and
+less what falls faster than that with more rows: a model that is as good as it can get loses by the square of what its
+parameters are off.
 
 Source: Efron & Tibshirani 1993, chapter 6; McCarthy 1969, "Pseudo-replication: half samples"; Satterthwaite 1946 for
 the degrees of freedom of the sum.

@@ -1,18 +1,9 @@
 """The prediction task: its target, its kind, the rows that models learn from, and columns that give it away.
 
-Categories and true or false are classified, and so is a number that takes two values at most: R2 of a 0 and 1 says
-next to nothing. All other numbers, and times, are regressed: a number has an order, and classes would lose it. Whole
-numbers that are names, not amounts, are declared as categories, or the schema's `task` says how they are predicted.
-
-Columns that give the target away: one of them alone predicts it nearly perfectly.
-
-What a booking's status says of its cancellation, no model needs to learn. It scores next to 1 on every table that keeps
-this one relation, and its loss says nothing of all others. So such columns are named, and models are compared without
-them, too.
-
-Each column alone predicts the target by the class shares, or the mean, of the training rows in each of its bins. This
-is scored on control rows. A bin without training rows predicts what all rows together do, so that a column that never
-repeats tells nothing.
+Categories and true or false are classified, and so is a number that takes two values at most. All other numbers, and
+times, are regressed. Columns of which one alone predicts the target nearly perfectly give it away: it is predicted by
+the class shares, or the mean, of the training rows in each of the column's bins, and scored on control rows. A bin
+without training rows predicts what all rows together do, so that a column that never repeats tells nothing.
 
 Source: Kaufman, Rosset, Perlich, Stitelman 2012, "Leakage in data mining", on such columns.
 """
@@ -48,7 +39,11 @@ class Task:
     def of(cls, tables: Tables, target: str) -> "Task":
         """The task that a column makes; at most `MAX_CLASSES` classes, the most frequent ones."""
         real = [frame[target].dropna() for frame in (tables.train, tables.control)]
-        kind, why = public_task(tables.schema, target) or _by_values(pd.concat(real).nunique())
+        kind, why = public_task(tables.schema, target) or (
+            ("classification", "real rows hold two values of it")
+            if pd.concat(real).nunique() <= 2
+            else ("regression", "it is a number of more than two values")
+        )
         if kind == "regression":
             numbers = cls(target, kind).truth(tables.train, tables.schema)
             numbers = numbers[~np.isnan(numbers)]
@@ -90,12 +85,6 @@ def public_task(schema: Schema, target: str) -> tuple[TaskKind, str] | None:
     return ("classification", "its bounds hold two values") if values is not None and len(values) <= 2 else None
 
 
-def _by_values(n_values: int) -> tuple[TaskKind, str]:
-    if n_values <= 2:
-        return "classification", "real rows hold two values of it"
-    return "regression", "it is a number of more than two values"
-
-
 def is_number(column: Any) -> bool:
     return column.is_number and not column.is_weight
 
@@ -121,8 +110,8 @@ def public_values(column: Any) -> list[Any] | None:
         return None
     places = low + step * np.arange(round((high - low) / step) + 1)
     if column.is_whole:
-        return [int(place) for place in places]
-    return [round(float(place), column.decimals or 0) for place in places]
+        return [int(value) for value in places]
+    return [round(float(value), column.decimals or 0) for value in places]
 
 
 @dataclass(frozen=True)

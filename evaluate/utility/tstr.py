@@ -1,23 +1,10 @@
 """Train on synthetic, test on real: how much worse a model gets when it learns from the synthetic table.
 
-Each model is trained on four kinds of rows, and scored on the same real rows, which none of them saw:
-
-* synthetic rows (TSTR);
-* as many training rows (TRTR);
-* fresh real rows, and as many training rows (the reference of the gap, by which two real tables of one count differ);
-* training rows whose columns were shuffled (the floor: nothing to learn).
-
-The interval of the gap TRTR - TSTR is paired: both models are scored on the same draws of these rows, whole entities
-together. What other rows to learn from would change is in it, too (see `evaluate.utility.study`).
-
-Classes are scored by ROC AUC, the mean over classes of one against the rest; a class that the synthetic rows lack has
-probability 0 and counts.
-
-A number to predict is cut off at two quantiles of the training rows' target, for learning and for scoring alike. Else
-one outlier decides which of two honest tables serves better. Tails have numbers of their own (`columns.tail`).
-
-A column that gives the target away (`evaluate.utility.task`) leaves nothing else to be learned. The loss of boosting
-that does not look at such columns is the gap (`without`): where no column does, it is that of all columns.
+Each model learns from synthetic rows (TSTR), from as many training rows (TRTR), from fresh real rows (the reference)
+and from shuffled ones (the floor). The interval of TRTR - TSTR is paired, and holds what other rows to learn from would
+change (`evaluate.utility.study`). A class that the synthetic rows lack has probability 0 and counts. A number to
+predict is cut off at two quantiles of the training rows' target, else one outlier decides which of two honest tables
+serves better. The gap is the loss of boosting without columns that give the target away (`without`).
 
 Source: Esteban, Hyland, Raetsch 2017, arXiv:1706.02633 (TSTR).
 """

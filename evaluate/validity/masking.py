@@ -1,7 +1,6 @@
 """Masked shapes of rows that break a constraint: how the values stand to each other, and never a value.
 
-A synthetic row may be a copy of a real one. Categories are told by their number in the schema, texts, numbers and times
-by their form (``Aaa``, ``99``), differences by their first digit.
+A synthetic row may be a copy of a real one: categories are told by their number in the schema, all else by its form.
 """
 
 from collections import Counter
@@ -65,7 +64,7 @@ def _coarse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _distinct(broken: pd.DataFrame, names: Sequence[str], schema: Schema) -> Iterator[tuple[str, int]]:
     """The shape of each distinct tuple of values, and how many rows hold it."""
     columns: list[Any] = [schema.columns[name] for name in names]
-    levels = [{} if of.is_boolean else {value: i for i, value in enumerate(of.levels, 1)} for of in columns]
+    levels = [{} if each.is_boolean else {value: i for i, value in enumerate(each.levels, 1)} for each in columns]
 
     def shape(value: Any, name: str, column: Any, known: Mapping[Any, int]) -> str:
         if column.is_boolean:
@@ -97,11 +96,11 @@ def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[t
     )
     excesses, counts = _coarse(low - high)
     if columns[0].is_time:
-        said = [_lasting(excess) for excess in excesses]
+        sentences = [_lasting(excess) for excess in excesses]
     else:
         ends = [end for column in columns for end in column.ends]
-        said = [_relative(excess, max(ends) - min(ends), "the range of both") for excess in excesses]
-    for words, n in zip(said, counts.tolist(), strict=True):
+        sentences = [_relative(excess, max(ends) - min(ends), "the range of both") for excess in excesses]
+    for words, n in zip(sentences, counts.tolist(), strict=True):
         text = "equals" if words is None else "is above"
         yield f"{constraint.low!r} {text} {constraint.high!r}{'' if words is None else f' by about {words}'}", n
 
@@ -114,10 +113,10 @@ def _lasting(micros: float) -> str | None:
     return f"{_first_digit(micros / size)} {unit}"
 
 
-def _relative(excess: float, extent: float, of: str) -> str | None:
+def _relative(excess: float, extent: float, what: str) -> str | None:
     if excess == 0:
         return None
-    return f"{_first_digit(100 * excess / extent)}% of {of}" if extent > 0 else f"less than the precision of {of}"
+    return f"{_first_digit(100 * excess / extent)}% of {what}" if extent > 0 else f"less than the precision of {what}"
 
 
 def _steps(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
@@ -129,17 +128,17 @@ def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[
         yield f"{constraint.column!r} is not what its formula gives by the row before", len(broken)
         return
     column: Any = schema.columns[constraint.column]
-    exact, given = (
+    exact, stated = (
         exact_positions(broken, constraint, column, schema.columns),
         column.positions(broken[constraint.column]),
     )
     low, high = column.ends
     for is_there, gives, words in ((False, True, "is missing where its formula gives a value"),
                                    (True, False, "is there where its formula gives no value")):  # fmt: skip
-        n = int(((np.isnan(given) != is_there) & (np.isnan(exact) != gives)).sum())
+        n = int(((np.isnan(stated) != is_there) & (np.isnan(exact) != gives)).sum())
         if n:
             yield f"{constraint.column!r} {words}", n
-    differences, counts = _coarse((given - exact)[~np.isnan(given - exact)])
+    differences, counts = _coarse((stated - exact)[~np.isnan(stated - exact)])
     for difference, n in zip(differences, counts.tolist(), strict=True):
         where = "above" if difference > 0 else "below"
         size = _relative(abs(difference), high - low, "its range")

@@ -1,8 +1,7 @@
 """Validity: the share of synthetic rows that keep the rules of the schema.
 
-Rules are of kinds, domains, precision, missing values, keys and constraints. This is the one measure that looks at the
-table as it was offered, and at all of its rows; the others look at it clamped to the schema. Repeated values of an
-identifier that is not the entity count against the rows that repeat them.
+The one measure that looks at the table as it was offered, and at all of its rows; the others look at it clamped to the
+schema.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,13 +87,13 @@ def measure(tables: Tables) -> MetricResult:
         notes.append(f"{other_form} {named}.")
     columns, wrong = [], []
     for name, tally in judged.columns.items():
-        said = []
+        texts = []
         if tally.n_broken:
             rules = ", and ".join(judged.rules[name])
-            said.append(f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}.")
+            texts.append(f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}.")
         if name in tables.translated:
-            said.append(f"{other_form} {in_words(tables.translated[name])}.")
-        note = " ".join(said)
+            texts.append(f"{other_form} {in_words(tables.translated[name])}.")
+        note = " ".join(texts)
         columns.append(share("validity.column", tally, (name,), note, marks=of_columns.get(name, ALL)))
         if note:
             wrong.append({"column": name, "n": tally.n, "n_broken": tally.n_broken, "note": note})
@@ -121,18 +120,12 @@ def valid_rows(offered: Any, schema: Schema) -> Estimate:
 
 
 def share(
-    measure: str,
-    tally: ViolationCounts,
-    subject: tuple[str, ...],
-    note: str,
-    *,
-    marks: Marks = ALL,
-    least: float = 1.0,
+    measure: str, tally: ViolationCounts, subject: tuple[str, ...], note: str, *, marks: Marks = ALL, least: float = 1.0
 ) -> Estimate:
-    found = float(1 - tally.n_broken / tally.n)
+    share = float(1 - tally.n_broken / tally.n)
     worth = tally.n / max(least, tally.effect)
-    low, high = clopper_pearson(found * worth, worth)
-    return Estimate(measure, found, tally.n, "higher", subject, low, high, *marks, note)
+    low, high = clopper_pearson(share * worth, worth)
+    return Estimate(measure, share, tally.n, "higher", subject, low, high, *marks, note)
 
 
 def _constraint(law: Law, marks: Marks) -> Estimate:
@@ -240,19 +233,19 @@ def _n_values(rows: Rows, name: str) -> int:
 
 def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[str]:
     column: Any = schema.columns[name]
-    found = [words(kind, column, declared=schema.status == "declared")[0] for kind in faults.kinds[name]]
+    rules = [words(kind, column, declared=schema.status == "declared")[0] for kind in faults.kinds[name]]
     known_empty = column.is_categorical and not (column.levels or column.is_measured)
     if name in faults.empty and not known_empty:
-        found.append("has missing values only")
+        rules.append("has missing values only")
     if name == schema.target and _n_values(rows, name) == 1:
-        found.append("is the target and has one value only")
+        rules.append("is the target and has one value only")
     if (trouble := dtype_trouble(name, column)) is not None:
-        found.append(trouble[0])
+        rules.append(trouble[0])
     if schema.n_units is not None and schema.entity in (None, name):
         n_units = len(rows) if schema.entity is None else _n_values(rows, name)
         what = "rows" if schema.entity is None else "entities"
-        found += [f"has more {what} than n_units={schema.n_units}"] if n_units > schema.n_units else []
+        rules += [f"has more {what} than n_units={schema.n_units}"] if n_units > schema.n_units else []
     if column.is_personal:
         once = ", or repeats them" if column.unique else ""
-        found.append(f"holds values that have not the form of its kind ({form_of(column)}){once}")
-    return found
+        rules.append(f"holds values that have not the form of its kind ({form_of(column)}){once}")
+    return rules

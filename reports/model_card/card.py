@@ -250,7 +250,8 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         ),
         groups=tuple(Grouped(units=n, epsilon=e if math.isfinite(e) else None) for n, e in groups),
         composition=tuple(
-            Composed(of=c.of, what=c.what, releases=c.n_releases, epsilon=c.epsilon, delta=c.delta) for c in claims.all
+            Composed(of=c.scope, what=c.what, releases=c.n_releases, epsilon=c.epsilon, delta=c.delta)
+            for c in claims.all
         ),
         unit=stated.unit,
         max_rows_per_unit=stated.max_rows_per_unit,
@@ -272,7 +273,7 @@ def _in_words(status: Standing, claims: Claims, protection: Protection, unit: st
     if status == "void":
         return (wording.VOID,)
     counted = claims.counted
-    seen = wording.SEEN[counted.of]
+    seen = wording.SEEN[counted.scope]
     promised = (*protection.tests(unit, seen), *protection.definition(unit, seen), protection.together(unit))
     composed = tuple(sentence for sentence in (claims.reading, claims.price_of_choice) if sentence)
     if status == "formal":

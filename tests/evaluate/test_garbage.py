@@ -36,7 +36,7 @@ DECIDE: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """For each ruin the numbers one of which must break its limit."""
 OPEN: Mapping[tuple[str, str], str] = {
-    ("german_credit", "10% of rows garbage"): "30 of 300 rows: tails come to 0.015, but anything from 0.007 to 0.023",
+    ("german_credit", "10% of rows garbage"): "30 of 300 rows: tails come to 0.015, but anything from 0.007 to 0.023"
 }
 """Tables and ruins where these numbers are left open, and why."""
 FRESH_OPEN: Mapping[str, Mapping[str, str]] = {
@@ -67,8 +67,10 @@ def outcomes(candidate: Candidate, rules: Mapping[str, Rule] = BROKEN) -> dict[s
 
 def unkept(candidate: Candidate) -> dict[str, str]:
     """Outcomes other than PASS under any shipped policy, by number."""
-    found = [one for policy in shipped() for one in outcomes(candidate, rules_of(policy)).items() if one[1] != "PASS"]
-    return {**dict(found), **{name: outcome for name, outcome in found if outcome == "FAIL"}}
+    result = [
+        each for policy in shipped() for each in outcomes(candidate, rules_of(policy)).items() if each[1] != "PASS"
+    ]
+    return {**dict(result), **{name: outcome for name, outcome in result if outcome == "FAIL"}}
 
 
 @pytest.mark.statistical
@@ -128,12 +130,12 @@ def test_real_tables_that_are_ruined_fail_and_fresh_rows_do_not(name: str, share
     honest = unkept(measured(Tables.prepare(train, holdout, fresh, schema)))
     assert honest == dict.fromkeys(FRESH_OPEN.get(name, ()), "INCONCLUSIVE")
     for kind, decide in DECIDE.items():
-        found = of(spoiled_table(kind, fresh, rng))
-        decided = {found[measure] for measure in decide}
+        result = of(spoiled_table(kind, fresh, rng))
+        decided = {result[measure] for measure in decide}
         if (name, kind) in OPEN:
-            assert "FAIL" not in decided and "INCONCLUSIVE" in decided, (kind, found)
+            assert "FAIL" not in decided and "INCONCLUSIVE" in decided, (kind, result)
         else:
-            assert "FAIL" in decided, (kind, found)
+            assert "FAIL" in decided, (kind, result)
     if strongest:
         for moved in (rng.permutation(fresh[strongest]), uniform(fresh[strongest], len(fresh), rng)):
             assert of(fresh.assign(**{strongest: moved}))[COLUMN] == "FAIL"

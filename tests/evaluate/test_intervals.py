@@ -54,12 +54,6 @@ def test_half_samples_know_the_spread_of_a_distance_near_zero_where_the_jackknif
     assert np.mean(without) > 1.4 * width
 
 
-def test_an_interval_is_clipped_to_the_range_and_widens_with_the_number_of_comparisons() -> None:
-    without = np.linspace(0.0, 0.2, N_GROUPS)
-    assert jackknife(0.1, without, bounds=(0.0, 1.0))[0] == 0.0
-    assert jackknife(0.1, without, n_comparisons=100)[1] > jackknife(0.1, without)[1]
-
-
 @pytest.mark.parametrize(("k", "n"), [(0, 7), (3, 7), (7, 7), (40, 1000)])
 def test_clopper_pearson_agrees_with_scipy(k: int, n: int) -> None:
     expected = stats.binomtest(k, n).proportion_ci(0.95, method="exact")
@@ -72,11 +66,6 @@ def test_clopper_pearson_agrees_with_scipy(k: int, n: int) -> None:
 )
 def test_newcombe_gives_the_intervals_of_his_paper(counts: tuple[int, int, int, int], expected: object) -> None:
     k, n, l, m = counts  # noqa: E741 (k of n against l of m)
-    found = newcombe(wilson(k / n, n), wilson(l / m, m))
-    assert found[0] == pytest.approx(k / n - l / m)
-    assert found[1:] == pytest.approx(expected, abs=1e-4)
-
-
-def test_two_rates_of_zero_still_differ_by_something() -> None:
-    _, low, high = newcombe(wilson(0.0, 50), wilson(0.0, 50))
-    assert low < 0.0 < high
+    result = newcombe(wilson(k / n, n), wilson(l / m, m))
+    assert result[0] == pytest.approx(k / n - l / m)
+    assert result[1:] == pytest.approx(expected, abs=1e-4)

@@ -1,11 +1,10 @@
 """Lower bounds on epsilon from an attacker's error rates: of a Gaussian mechanism, of any, and of steps of DP-SGD.
 
 The steps of a schedule are a family: the same steps, the noise of each times a factor. Every factor has a privacy curve
-delta(epsilon) by privacy loss distributions, and an attacker's two error rates must satisfy
-1 - FNR <= e^epsilon FPR + delta(epsilon), and the same with the rates exchanged, at every epsilon. The largest factor
-that allows the observed rates says how much noise there can have been at most. No Gaussian limit is taken: few steps,
-or steps with little noise, are far from it. Curves lie on a coarse grid of losses, rounded so that delta is never too
-small: more rates are allowed, the factor is larger, and the bound stays one.
+delta(epsilon), and two error rates must satisfy 1 - FNR <= e^epsilon FPR + delta(epsilon), and the same with the rates
+exchanged, at every epsilon. The largest factor that allows the observed rates says how much noise there can have been
+at most. No Gaussian limit is taken: few steps, or steps with little noise, are far from it. Curves lie on a coarse
+grid, rounded so that delta is never too small: more rates are allowed, and the bound stays one.
 
 Source: Kairouz, Oh, Viswanath 2015 (1311.0776) for the region of rates; Nasr et al. 2023 (2302.07956), section 4, for
 families of mechanisms in audits; Doroshenko et al. 2022 (2207.04380) for the grid; Steinke, Nasr, Jagielski 2023
@@ -42,7 +41,7 @@ MOST_EPSILON, GRID = 40.0, 0.05
 def allows(event: SubsampledGaussianEvent, factor: float, rates: tuple[float, float]) -> bool:
     """True where steps with so many times the noise allow both error rates at once."""
     delta, least = _curve(_scaled(event, factor)), np.exp(EPSILONS)
-    return all(bool(np.all(1 - other - least * one <= delta)) for one, other in (rates, rates[::-1]))
+    return all(bool(np.all(1 - other - least * rate <= delta)) for rate, other in (rates, rates[::-1]))
 
 
 @lru_cache(maxsize=256)
@@ -50,13 +49,13 @@ def _curve(event: SubsampledGaussianEvent) -> np.ndarray:
     """Delta of all steps at `EPSILONS`, never too small."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    one = pld.from_gaussian_mechanism(
+    step = pld.from_gaussian_mechanism(
         event.noise_multiplier,
         sampling_prob=event.sampling_rate,
         value_discretization_interval=float(np.clip(loss_deviation(event) / FINENESS, *INTERVALS)),
         use_connect_dots=True,
     )
-    return np.asarray(one.self_compose(event.count).get_delta_for_epsilon(EPSILONS.tolist()))
+    return np.asarray(step.self_compose(event.count).get_delta_for_epsilon(EPSILONS.tolist()))
 
 
 def largest_factor(event: SubsampledGaussianEvent, rates: tuple[float, float]) -> float:
@@ -81,9 +80,7 @@ def epsilon_of_steps(schedule: Schedule, done: SubsampledGaussianEvent, factor: 
 
 
 def epsilon_of_less(schedule: Schedule, what: str, factor: float) -> float:
-    """Epsilon of the whole schedule with less noise in one event than stated, in the others as much. Above the claim,
-    then, and either the claim is false or the list of events that it rests on.
-    """
+    """Epsilon of the schedule with less noise in one event: above the claim, it or the list of events is false."""
     factor = max(factor, LEAST_FACTOR)
     events = [_scaled(event, factor) if event.what == what else event for event in schedule.events]
     return epsilon_pld(events, schedule.delta)
@@ -95,15 +92,15 @@ def _scaled(event: Any, factor: float) -> Any:
     return replace(event, **{name: getattr(event, name) * factor})
 
 
-def gaussian_mu(one: float, other: float) -> float:
+def gaussian_mu(first: float, other: float) -> float:
     """The sensitivity over sigma that two error rates need at least of a Gaussian mechanism."""
-    return float(special.ndtri(1 - one) - special.ndtri(other))
+    return float(special.ndtri(1 - first) - special.ndtri(other))
 
 
-def free_epsilon(one: float, other: float, delta: float) -> float:
+def free_epsilon(first: float, other: float, delta: float) -> float:
     """Epsilon that two error rates need at least of any mechanism: 1 - other <= e^epsilon one + delta."""
     surplus = 1 - other - delta
-    return max(0.0, math.log(surplus / one)) if surplus > 0 else 0.0
+    return max(0.0, math.log(surplus / first)) if surplus > 0 else 0.0
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -1,10 +1,9 @@
 """An audit of the measurement log: can the counts that a fit releases tell whether a unit was there?
 
-The table is made of constants. Every column has the same codes, and every row holds one code throughout. Of each code
-there is a number of rows that no other code has, and one canary: a unit that is there or not. So whatever counts rows
-by some columns has one cell for each canary, and the counts say which. Where a unit may have several rows, a canary has
-more than a fit may use. In histories every unit has k rows in their order: a canary is one of the first rows, and k - 1
-of the later ones.
+Every row of the table holds one code throughout. Of each code there is a number of rows that no other code has, and one
+canary: a unit that is there or not. So whatever counts rows has one cell for each canary. Where a unit may have several
+rows, a canary has more than a fit may use; in histories it is one of the first rows of its unit, and k - 1 of the later
+ones.
 
 For a log y with noise sigma, in which the canary adds c to exact counts x, the best test adds up c (y - x - c/2) /
 sigma^2 over all releases, and says "in" above zero, where the two errors are alike under the claim: no trials are spent
@@ -82,9 +81,7 @@ class StandIn:
 
     @property
     def background(self) -> np.ndarray:
-        """Units of each code beside the canary, shape (n_codes,). The rows of no two codes are as many, with a canary
-        or without, whether all of its rows count or not.
-        """
+        """Units of each code beside the canary: rows of no two codes are as many, with it or without."""
         apart = math.ceil(self.n_brought / max(self.k - 1, 1)) + 1 if self.histories else 2 * self.n_brought
         return apart * np.arange(1, self.n_codes + 1)
 
@@ -117,9 +114,7 @@ class StandIn:
         return frame.assign(**dict.fromkeys(self.schema.texts, "a made-up text")) if self.schema.texts else frame
 
     def weights(self, exact: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, float, float] | None:
-        """The cells of a release by code, the rows of each unit that count in it, and those of each canary; `None`
-        where these cells do not keep the codes apart.
-        """
+        """Cells of a release by code, and rows of a unit and a canary in it; `None` where codes are not kept apart."""
         cells = np.flatnonzero(exact)
         if len(cells) != self.n_codes:
             return None
@@ -159,9 +154,7 @@ class LogComplete(Exception):
 
 
 class MeasurementLog(SystemNoise):
-    """The system's noise, which keeps every release with Gaussian noise, and ends a fit with the last draw or at the
-    first step: all counts are released before it.
-    """
+    """The system's noise, which keeps Gaussian releases, and ends a fit with the last draw or at the first step."""
 
     private = False
 
@@ -230,8 +223,8 @@ class CountTrials:
         if not n_used:
             raise AuditError("no count that was released tells the audit's canaries apart; leave it out for this one")
         # Whole numbers tie; each way in half of the cases, whether the canary is in or not.
-        said = score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
-        self.errors = (self.errors[0] + int((said & ~present).sum()), self.errors[1] + int((~said & present).sum()))
+        is_in = score + np.where(np.arange(stand_in.n_codes) % 2, TIE, -TIE) > 0
+        self.errors = (self.errors[0] + int((is_in & ~present).sum()), self.errors[1] + int((~is_in & present).sum()))
         self.n_each += stand_in.n_codes // 2
 
 

@@ -132,8 +132,8 @@ class StepTrials:
 
     @property
     def errors(self) -> tuple[int, int]:
-        said = self.scores > 0
-        return int((said & ~self.present).sum()), int((~said & self.present).sum())
+        is_in = self.scores > 0
+        return int((is_in & ~self.present).sum()), int((~is_in & self.present).sum())
 
     @property
     def errors_without_noise(self) -> tuple[int, int]:
@@ -144,8 +144,8 @@ class StepTrials:
 
     @property
     def ran_on(self) -> str:
-        done, of = self.event.count, self.n_planned
-        steps = f"{done:,} steps" if done == of else f"the first {done:,} of {of:,} steps"
+        done, planned = self.event.count, self.n_planned
+        steps = f"{done:,} steps" if done == planned else f"the first {done:,} of {planned:,} steps"
         return (
             f"{steps} of one training run on a public stand-in, with {len(self.present):,} canaries, each in by the "
             f"toss of a coin and as large as a unit of the run ({self.share:.2f} of the clipping bound)"

@@ -1,21 +1,13 @@
 """A white-box audit of a claim: does a private fit leak more than its epsilon allows?
 
 The attacker holds all that a fit drew with noise, knows the program, the table and the rows of the canaries, and wants
-to say which canaries were in. That is the attacker of the guarantee, far stronger than anyone who sees a synthetic
-table. The table is a public stand-in made of constants: an audit reads no real row and costs no budget.
+to say which canaries were in: the attacker of the guarantee. The table is a public stand-in made of constants: an audit
+reads no real row and costs no budget. One that would be fitted otherwise than the real table is refused.
 
-- Counts (`counts`): the two error rates over some hundred fits have exact upper ends, and no Gaussian mechanism
-  with mu below Phi^-1(1 - FPR) - Phi^-1(FNR) allows them. That has an epsilon at the claimed delta: the bound.
-- Steps of DP-SGD (`steps`): the error rates over the canaries of one training run, and the least noise in the
-  claimed steps that rules them out (`bounds`).
-
-Where a generator draws both, each part is attacked with half of the error. A bound above the claim disproves it; one
-below it proves nothing. An attack on a small epsilon needs more trials than anybody has time for, so the same fits say
-how large the noise is that they drew, and how far a canary moves what it hides: there a fault shows at any epsilon.
-
-All else that a fit draws (choices, measured domains, the split) is held to what is stated by tests: the same noise, one
-unit less. A stand-in that would be fitted otherwise than the real table is refused. An extra whose respondents
-randomize their own answers brings its own audit, with the arguments of `audit`.
+Counts (`counts`) and steps of DP-SGD (`steps`) are attacked, each with half of the error where a generator draws both.
+An attack on a small epsilon needs more trials than anybody has time for, so the same fits say how large the noise is
+that they drew, and how far a canary moves what it hides: there a fault shows at any epsilon. All else that a fit draws
+is held to what is stated by tests: the same noise, one unit less.
 
 Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4; Steinke,
 Nasr, Jagielski 2023 (2305.08846), "Privacy auditing with one (1) training run".
@@ -138,12 +130,12 @@ def audit(
     named = [event.what for event in generator.whole_plan(counted, schedule.delta)(1.0)]
     if covered.isdisjoint(named):
         raise AuditError("an audit must look at an event of the claim, and it saw none; leave it out for this one")
-    found = Audit.of_parts((schedule.epsilon, schedule.delta), parts, confidence)
+    result = Audit.of_parts((schedule.epsilon, schedule.delta), parts, confidence)
     unseen = [each for wrapper in wrappers(generator) for each in wrapper.unaudited(schema)]
     return replace(
-        found,
+        result,
         # A fault is above the claim, however slight.
-        bound=max([found.bound, *(max(c.bound, math.nextafter(found.epsilon, math.inf)) for c in checks if c.fault)]),
+        bound=max([result.bound, *(max(c.bound, math.nextafter(result.epsilon, math.inf)) for c in checks if c.fault)]),
         checks=tuple(checks),
         covered=tuple(name for name in named if name in covered),
         not_covered=(*(name for name in named if name not in covered), *unseen, *OUTSIDE),
@@ -169,10 +161,10 @@ def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> 
     if "workload" not in type(inmost).model_fields:
         return {}
     workload, focus = getattr(inmost, "workload"), getattr(inmost, "focus")  # noqa: B009
-    held = Counter(column_weights(workload, focus, schema).values()).most_common()
+    present = Counter(column_weights(workload, focus, schema).values()).most_common()
     names = stand_in.schema.modeled
-    weights = [weight for turn in (1, 2) for weight, n_columns in held if n_columns >= turn]
-    weights += [held[0][0]] * len(names)
+    weights = [weight for turn in (1, 2) for weight, n_columns in present if n_columns >= turn]
+    weights += [present[0][0]] * len(names)
     return {"workload": dict(zip(names, weights, strict=False))}
 
 
@@ -181,9 +173,9 @@ def attacked(
 ) -> AuditPart:
     wrong_in, wrong_out = ((k / n_each, *clopper_pearson(k, n_each, level=confidence)) for k in errors)
     never = clopper_pearson(0, n_each, level=confidence)[1]
-    one, other = wrong_in[2], wrong_out[2]
-    free = max(free_epsilon(one, other, delta), free_epsilon(other, one, delta))
-    bound, strongest = (gaussian_epsilon(gaussian_mu(*rates), delta) for rates in ((one, other), (never, never)))
+    first, other = wrong_in[2], wrong_out[2]
+    free = max(free_epsilon(first, other, delta), free_epsilon(other, first, delta))
+    bound, strongest = (gaussian_epsilon(gaussian_mu(*rates), delta) for rates in ((first, other), (never, never)))
     return AuditPart(
         what=what, bound=bound, distribution_free=free, strongest=strongest, n_trials=2 * n_each,
         false_positives=wrong_in, false_negatives=wrong_out, ran_on=ran_on,
@@ -207,8 +199,8 @@ def of_steps(schedule: Schedule, trials: StepTrials, confidence: float) -> Audit
         for errors in (trials.errors, trials.errors_without_noise)
     )
     bound, strongest = (
-        epsilon_of_steps(schedule, trials.event, largest_factor(trials.event, (one[2], other[2])))
-        for one, other in (rates, best)
+        epsilon_of_steps(schedule, trials.event, largest_factor(trials.event, (rate[2], other[2])))
+        for rate, other in (rates, best)
     )
     free = best_of_run(trials.scores, trials.present, schedule.delta, confidence)
     return AuditPart(

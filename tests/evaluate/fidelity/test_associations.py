@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from evaluate.fidelity.associations import correlation_ratio, cramers_v, moments, pair_moments, pearson, standardized
-from evaluate.fidelity.encoded import merged_codes, replicated
+from evaluate.fidelity.encoded import replicated
 from evaluate.intervals import N_GROUPS, replicate_groups
 
 RNG = np.random.default_rng(11)
@@ -22,20 +22,13 @@ def _numbers() -> np.ndarray:
 
 def test_pearson_agrees_with_scipy_on_the_rows_where_both_are_present_in_every_replicate() -> None:
     x = _numbers()
-    found = pearson(pair_moments(standardized(x), GROUPS, N_GROUPS))
+    result = pearson(pair_moments(standardized(x), GROUPS, N_GROUPS))
     for replicate, kept in enumerate(KEPT):
         for a, b in ((0, 1), (0, 2), (1, 2)):
             both = kept & ~np.isnan(x[:, a]) & ~np.isnan(x[:, b])
             expected = stats.pearsonr(x[both, a], x[both, b]).statistic
-            assert found[replicate, a, b] == pytest.approx(expected, abs=1e-9)
-            assert found[replicate, b, a] == pytest.approx(expected, abs=1e-9)
-
-
-def test_pearson_of_a_constant_column_is_undefined_however_large_it_is() -> None:
-    x = np.column_stack([np.full(400, 1e15 / 3), RNG.normal(size=400)])
-    found = pearson(pair_moments(standardized(x), GROUPS, N_GROUPS))
-    assert np.isnan(found[:, 0, :]).all()
-    assert found[:, 1, 1] == pytest.approx(1.0)
+            assert result[replicate, a, b] == pytest.approx(expected, abs=1e-9)
+            assert result[replicate, b, a] == pytest.approx(expected, abs=1e-9)
 
 
 def test_cramers_v_agrees_with_its_definition_on_scipys_chi_square() -> None:
@@ -52,39 +45,15 @@ def test_cramers_v_agrees_with_its_definition_on_scipys_chi_square() -> None:
         assert cramers_v(table)[replicate] == pytest.approx(expected, abs=1e-9)
 
 
-def test_cramers_v_is_one_for_the_same_column_and_undefined_for_a_constant_one() -> None:
-    same = np.diag([50.0, 30.0, 20.0])[None]
-    assert cramers_v(same) == pytest.approx([1.0], abs=1e-12)
-    assert np.isnan(cramers_v(np.array([[[50.0, 50.0], [0.0, 0.0]]]))).all()
-
-
 def test_the_correlation_ratio_agrees_with_sums_of_squares() -> None:
     codes = RNG.integers(0, 5, 400)
     number = codes * 0.7 + RNG.normal(size=400)
     number[RNG.random(400) < 0.1] = np.nan
-    found = correlation_ratio(*moments(codes, 5, standardized(number[:, None]), GROUPS, N_GROUPS)[0])
+    result = correlation_ratio(*moments(codes, 5, standardized(number[:, None]), GROUPS, N_GROUPS)[0])
     for replicate, kept in enumerate(KEPT):
         rows = kept & ~np.isnan(number)
         y, c = number[rows], codes[rows]
         within = sum(((y[c == k] - y[c == k].mean()) ** 2).sum() for k in np.unique(c))
         total = ((y - y.mean()) ** 2).sum()
         adjusted = 1 - within / total * (len(y) - 1) / (len(y) - len(np.unique(c)))
-        assert found[replicate] == pytest.approx(np.sqrt(max(adjusted, 0)), abs=1e-9)
-
-
-def test_independent_columns_show_no_association_at_any_size_where_the_plain_figures_do() -> None:
-    found = []
-    for _ in range(200):
-        codes, number = RNG.integers(0, 10, 60), RNG.normal(size=60)
-        groups = np.zeros(60, dtype=np.int64)
-        found.append(correlation_ratio(*moments(codes, 10, standardized(number[:, None]), groups, 1)[0])[0] ** 2)
-    assert np.mean(found) < 0.08  # the plain one is 9 / 59 = 0.15 on average
-
-
-def test_merging_keeps_frequent_codes_apart_and_unseen_ones_out_of_the_rare_one() -> None:
-    frequency = np.r_[np.arange(100, 0, -1), 0, 7]
-    merged = merged_codes(frequency, most=50)
-    assert merged.max() == 49
-    assert np.array_equal(merged[:47], np.arange(47))
-    assert set(merged[47:100]) == {47}
-    assert merged[100:].tolist() == [48, 49]
+        assert result[replicate] == pytest.approx(np.sqrt(max(adjusted, 0)), abs=1e-9)

@@ -40,14 +40,14 @@ def frames(draw: st.DrawFn, n_rows: int | None = None) -> pd.DataFrame:
     """Rows whose columns each take a few values from a pool, or one, or none."""
     n = n_rows or draw(st.sampled_from([1, 2, 16, 60]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    made = {}
+    built = {}
     for name, pool in POOLS.items():
         allowed = draw(st.lists(st.sampled_from(range(len(pool))), min_size=1, max_size=3))
-        made[name] = pd.Series([pool[i] for i in rng.choice(allowed, n)], dtype=object)
-    return pd.DataFrame(made)
+        built[name] = pd.Series([pool[i] for i in rng.choice(allowed, n)], dtype=object)
+    return pd.DataFrame(built)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(train=frames(50), fresh=frames(40), synthetic=frames())
 def test_every_number_is_finite_and_every_figure_is_plain(
     tables_of: Callable[..., Tables], train: pd.DataFrame, fresh: pd.DataFrame, synthetic: pd.DataFrame

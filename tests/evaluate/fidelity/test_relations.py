@@ -10,11 +10,7 @@ from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import load_policy
 from evaluate.result import Candidate
 from evaluate.tables import Tables
-from synth.infer.relations import Relation, left_of
-from synth.row_order import histories_of
 from synth.schema import build_schema
-from synth.table import conform
-from understudy.extras.histories.next_event import steps_of
 
 BOUNDS = ["2010-01-01", "2030-01-01"]
 SCHEMA = {
@@ -48,13 +44,13 @@ def test_a_table_in_which_few_stays_end_as_they_should_fails_and_a_fresh_one_pas
     rule = next(rule for rule in load_policy(policy).rules if rule.measure == LOST)
     assert rule.severity == "fail"
     for broken, outcome in ((0.95, "FAIL"), (0.01, "PASS")):
-        found = measured(stays(1200, 0, 0.01), stays(600, 1, 0.01), stays(1200, 2, broken))
-        assert finding_of(Candidate("synthetic", found.estimates, found.failures), rule).outcome == outcome
+        result = measured(stays(1200, 0, 0.01), stays(600, 1, 0.01), stays(1200, 2, broken))
+        assert finding_of(Candidate("synthetic", result.estimates, result.failures), rule).outcome == outcome
 
 
 def test_relations_are_written_out_with_what_is_left_of_them():
-    found = measured(stays(1200, 0), stays(600, 1), stays(1200, 2, 0.9, by=600))
-    worst, order = found.figures["relations"]
+    result = measured(stays(1200, 0), stays(600, 1), stays(1200, 2, 0.9, by=600))
+    worst, order = result.figures["relations"]
     assert worst["relation"] == "discharged = admitted + nights in days"
     assert (worst["real"], worst["reference"]) == ("0 days", 1.0)
     assert worst["synthetic"].startswith("0 to ") and worst["synthetic"].endswith("90 days")
@@ -63,7 +59,7 @@ def test_relations_are_written_out_with_what_is_left_of_them():
         1.0,
         "1 to 12 days",
     )
-    kept = {one.subject: one for one in found.estimates if one.measure == KEPT}
+    kept = {each.subject: each for each in result.estimates if each.measure == KEPT}
     assert kept["discharged", "admitted", "nights"].value == pytest.approx(0.1, abs=0.03)
     assert kept["discharged", "admitted", "nights"].n == stays(1200, 2, 0.9, by=600)["discharged"].notna().sum()
 
@@ -76,51 +72,11 @@ def test_no_gap_of_a_single_row_is_shown(n_ended, shown):
     assert next(row["real"] for row in drawn if "at most" in row["relation"]) == shown
 
 
-def test_nothing_between_columns_is_not_applicable():
-    schema = {**SCHEMA, "constraints": []}
-    rng = np.random.default_rng(0)
-    alone = [stays(400, seed).assign(nights=rng.integers(0, 60, 400)) for seed in range(3)]
-    (failure,) = measured(*alone, schema).failures
-    assert (failure.measure, failure.reason) == (LOST, "not applicable")
-
-
-def test_a_table_that_has_no_row_that_a_relation_speaks_of_keeps_none():
-    none = stays(400, 2).assign(discharged=pd.Series(pd.NaT, index=range(400)))
-    assert measured(stays(400, 0), stays(400, 1), none).estimates[0].value == 1.0
-    assert measured(stays(400, 0), none, stays(400, 1)).failures[0].reason == "skipped"  # and is no pass
-
-
 @pytest.mark.statistical
 def test_the_interval_of_the_loss_holds_what_is_lost():
     covered = []
     for seed in range(100):
-        found = measured(stays(300, 3 * seed, 0.02), stays(300, 3 * seed + 1, 0.02), stays(300, 3 * seed + 2, 0.08))
-        worst = found.estimates[0]
+        result = measured(stays(300, 3 * seed, 0.02), stays(300, 3 * seed + 1, 0.02), stays(300, 3 * seed + 2, 0.08))
+        worst = result.estimates[0]
         covered.append(worst.low <= 0.06 <= worst.high)
     assert np.mean(covered) >= 0.9
-
-
-def test_histories_are_looked_at_where_a_time_is_modeled_by_their_order_and_rows_have_names():
-    """What is left of a relation is measured without the names of rows, and the row before by values."""
-    content = {
-        "status": "declared", "n_units": 50, "entity": "who", "max_rows_per_unit": 9, "order": "start",
-        "columns": {
-            "row": {"kind": "identifier", "template": "r####"}, "who": {"kind": "identifier", "template": "w####"},
-            "start": {"kind": "date", "bounds": ["2022-01-01", "2023-12-31"]},
-            "end": {"kind": "date", "bounds": ["2022-01-01", "2024-12-31"],
-                    "modeled": {"expression": "start", "unit": "day"}},
-            "n": {"kind": "integer", "bounds": [0, 99]}, "twice": {"kind": "integer", "bounds": [0, 198]},
-        },
-    }  # fmt: skip
-    schema = build_schema(content)
-    rng, n = np.random.default_rng(0), 200
-    start = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D")
-    rows = pd.DataFrame({"row": [f"r{i:04d}" for i in range(n)], "who": [f"w{i:04d}" for i in rng.integers(0, 50, n)]})
-    rows["start"], rows["end"] = start, start + pd.to_timedelta(rng.integers(1, 9, n), unit="D")
-    rows["n"] = rng.integers(0, 99, n)
-    rows["twice"] = 2 * rows["n"]
-    rows = conform(rows, schema)
-    aimed = schema.model_copy(update={"target": "end"})
-    assert len(steps_of(rows, histories_of(rows, aimed), aimed)) == n - rows["who"].nunique()
-    learned = rows[list(schema.learned)].assign(who=rows["who"])
-    assert not left_of(learned, Relation("twice", "2 * n", None, 1.0), schema).any()

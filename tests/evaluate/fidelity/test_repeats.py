@@ -30,6 +30,6 @@ def test_the_interval_of_repeated_rows_holds_no_difference_between_two_samples(n
     weights = 1 / np.arange(1, n_cells + 1) ** skew
     for seed in range(60):
         parts = [pd.DataFrame({"x": rng.choice(n_cells, n, p=weights / weights.sum())}) for n in (700, 200, 700)]
-        found = repeats.repeated_rows(tables_of(*parts, schema, seed))
-        covered.append(found.low <= 0.0 <= found.high)
+        result = repeats.repeated_rows(tables_of(*parts, schema, seed))
+        covered.append(result.low <= 0.0 <= result.high)
     assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 60)

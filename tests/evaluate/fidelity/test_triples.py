@@ -1,5 +1,3 @@
-from collections.abc import Callable
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,11 +8,8 @@ from evaluate.fidelity import triples
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.result import Estimate
-from evaluate.sampling import shuffle_columns
 from evaluate.tables import MetricResult, Tables
 from synth.schema import build_schema
-
-Offer = Callable[[pd.DataFrame], Tables]
 
 
 def find(measurement: MetricResult, measure: str) -> Estimate:
@@ -29,7 +24,7 @@ def test_every_triple_agrees_with_counting_rows_one_by_one(tables: Tables) -> No
             pd.Series(map(tuple, codes[:, triple])).value_counts(normalize=True)
             for codes in (rows.codes for rows in coded.rows[:3])
         ]
-        tvd, reference = (shares[0].sub(of, fill_value=0).abs().sum() / 2 for of in shares[1:])
+        tvd, reference = (shares[0].sub(part, fill_value=0).abs().sum() / 2 for part in shares[1:])
         beyond.append(tvd - reference)
     measurement = triples.measure(tables)
     assert find(measurement, triples.WORST).value == pytest.approx(max(beyond), abs=1e-12)
@@ -50,38 +45,3 @@ def test_what_only_three_columns_show_together_is_seen() -> None:
     assert worst.low is not None
     assert worst.low > 0.4
     assert "'a' and 'b' and 'c'" in worst.note
-
-
-def test_a_fresh_sample_is_at_zero_and_shuffled_columns_are_not(
-    population: Callable[..., pd.DataFrame], tables_of: Callable[..., Tables], tables: Tables
-) -> None:
-    rng = np.random.default_rng(8)
-    train, fresh = population(3000, rng), population(1000, rng)
-    for synthetic, is_fresh in ((population(1000, rng), True), (shuffle_columns(train, rng), False)):
-        measured = triples.measure(tables_of(train, fresh, synthetic, tables.schema))
-        found = find(measured, triples.WORST)
-        assert found.low is not None and found.high is not None
-        assert (found.low <= 0.0 <= found.high) == is_fresh
-
-
-def test_of_many_triples_a_sample_is_taken_whatever_the_order_of_columns(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(triples, "MAX_TRIPLES", 8)
-    measurement = triples.measure(tables)
-    assert measurement.figures["triples"]["share"] == pytest.approx(0.8)
-    turned = build_schema({**tables.schema.model_dump(mode="json"), "columns": _turned(tables)})
-    again = find(triples.measure(replace(tables, schema=turned)), triples.WORST)
-    assert again.value == pytest.approx(find(measurement, triples.WORST).value, abs=1e-12)
-
-
-def _turned(tables: Tables) -> dict[str, object]:
-    return dict(reversed(tables.schema.model_dump(mode="json")["columns"].items()))
-
-
-def test_two_columns_make_no_triple(tables: Tables) -> None:
-    two = {name: tables.schema.columns[name].model_dump(mode="json") for name in ("color", "length")}
-    schema = build_schema({"status": "declared", "columns": two})
-    measurement = triples.measure(replace(tables, schema=schema))
-    assert not measurement.estimates
-    assert [f.measure for f in measurement.failures] == [triples.WORST]

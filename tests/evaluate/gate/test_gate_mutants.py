@@ -38,8 +38,8 @@ def number(measure: str, low: float, value: float, high: float, **known: Any) ->
     return Estimate(measure, value, 1000, GATEABLE[measure], low=low, high=high, **known)
 
 
-def table(*found: Estimate | Failure, name: str = "c", **known: Any) -> Candidate:
-    estimates, failures = (tuple(one for one in found if isinstance(one, kind)) for kind in (Estimate, Failure))
+def table(*result: Estimate | Failure, name: str = "c", **known: Any) -> Candidate:
+    estimates, failures = (tuple(each for each in result if isinstance(each, kind)) for kind in (Estimate, Failure))
     return Candidate(name, estimates, failures, **known)  # type: ignore[arg-type]
 
 
@@ -69,25 +69,25 @@ def the_unfavorable_end_decides_in_both_directions() -> None:
         (0.50, 0.55, 0.62): "INCONCLUSIVE", (0.58, 0.62, 0.66): "INCONCLUSIVE", (0.60, 0.64, 0.68): "INCONCLUSIVE",
         (0.61, 0.64, 0.68): "FAIL", (0.61, 0.61, 0.61): "FAIL",
     }  # fmt: skip
-    for (low, value, high), said in ways.items():
-        assert outcome(AUC, 0.6, (low, value, high)) == said
-        assert outcome(VALID, 0.6, (1.2 - high, 1.2 - value, 1.2 - low)) == said
+    for (low, value, high), clause in ways.items():
+        assert outcome(AUC, 0.6, (low, value, high)) == clause
+        assert outcome(VALID, 0.6, (1.2 - high, 1.2 - value, 1.2 - low)) == clause
     assert judge_candidate(table(Estimate(AUC, 0.1, 9, "lower")), policy_of(rule(AUC, 0.6))).verdict == "INCONCLUSIVE"
 
 
 def a_second_limit_says_what_fails() -> None:
-    for limit, beyond, ends, said in (
+    for limit, beyond, ends, clause in (
         (0.05, 0.0, (0.01, 0.02, 0.03), "FAIL"), (0.05, 0.0, (-0.01, 0.0, 0.04), "PASS"),
         (0.05, 0.0, (-0.01, 0.02, 0.06), "INCONCLUSIVE"), (0.05, 0.2, (0.1, 0.12, 0.15), "INCONCLUSIVE"),
         (0.05, 0.2, (0.21, 0.25, 0.3), "FAIL"),
     ):  # fmt: skip
-        assert outcome(COPIES, limit, ends, fails_beyond=beyond) == said
+        assert outcome(COPIES, limit, ends, fails_beyond=beyond) == clause
 
 
 def the_worst_of_the_binding_rules_counts() -> None:
-    for found, said in ((QUIET, "PASS"), (UNSURE, "INCONCLUSIVE"), (LEAKY, "FAIL"), (None, "INCONCLUSIVE")):
-        both = table(WHOLE) if found is None else table(WHOLE, found)
-        assert judge_candidate(both, RULES).verdict == said
+    for result, clause in ((QUIET, "PASS"), (UNSURE, "INCONCLUSIVE"), (LEAKY, "FAIL"), (None, "INCONCLUSIVE")):
+        both = table(WHOLE) if result is None else table(WHOLE, result)
+        assert judge_candidate(both, RULES).verdict == clause
         warned = policy_of(rule(AUC, 0.6, severity="warn"), rule(VALID, 0.95))
         assert judge_candidate(both, warned).verdict == "PASS"
     assert judge_candidate(table(LEAKY, number(VALID, 0.9, 0.95, 1.0)), RULES).verdict == "FAIL"
@@ -110,15 +110,15 @@ BLIND = {
 
 def no_self_test_may_be_left_out_or_blind() -> None:
     honest = table(QUIET, number(COPIES, -0.01, 0.0, 0.01), number(SHARE, 0.0, 0.1, 0.2))
-    tests = {case: SelfTest(case, table(*found)) for case, found in GOOD.items()}
+    tests = {case: SelfTest(case, table(*result)) for case, result in GOOD.items()}
 
-    def said(of: dict[str, SelfTest]) -> str:
-        return judge_candidate(honest, TESTED, self_tests=of.values()).verdict
+    def said(part: dict[str, SelfTest]) -> str:
+        return judge_candidate(honest, TESTED, self_tests=part.values()).verdict
 
     assert said(tests) == "PASS"
-    for case, found in BLIND.items():
-        assert said({name: one for name, one in tests.items() if name != case}) == "INCONCLUSIVE", case
-        assert said({**tests, case: SelfTest(case, table(*found))}) == "INCONCLUSIVE", case
+    for case, result in BLIND.items():
+        assert said({name: each for name, each in tests.items() if name != case}) == "INCONCLUSIVE", case
+        assert said({**tests, case: SelfTest(case, table(*result))}) == "INCONCLUSIVE", case
     broke = SelfTest("copy", table(Failure(COPIES, "failed", "it broke down")))
     assert said({**tests, "copy": broke}) == "INCONCLUSIVE"
 
@@ -141,10 +141,10 @@ def a_waiver_is_of_one_rule_until_its_day() -> None:
 def some_things_are_never_waived() -> None:
     void = table(WHOLE, statement=stated(private=False))
     people = table(WHOLE, number(PERSONAL, 0.1, 0.1, 0.1))
-    for found, measure in ((void, "statement.epsilon"), (people, PERSONAL)):
+    for result, measure in ((void, "statement.epsilon"), (people, PERSONAL)):
         rules = policy_of(rule(measure, 0.0 if measure == PERSONAL else 3.0), rule(VALID, 0.95))
-        said = judge_candidate(found, rules, waivers=[_waiver(measure=measure)], today=TODAY)
-        assert said.verdict == "FAIL", measure
+        clause = judge_candidate(result, rules, waivers=[_waiver(measure=measure)], today=TODAY)
+        assert clause.verdict == "FAIL", measure
 
 
 def a_waiver_that_never_counts_is_refused() -> None:
@@ -160,18 +160,22 @@ OWN = Budget(FIT).statement(SCHEMA)
 
 def _judged(candidate: Candidate, rules: Policy, *others: Candidate, **known: Any) -> verdict.Verdict:
     """Of a run that split the table itself, unless it is said otherwise."""
-    made = evaluation_of(
+    built = evaluation_of(
         candidate, *others, **{"self_tests": ABSENT, "split": "keyed hash", "release": candidate.name, **known}
     )
-    return judge(replace(made, real=ALIKE), rules)[0]
+    return judge(replace(built, real=ALIKE), rules)[0]
 
 
 def a_claim_proves_only_what_it_allows() -> None:
     limit = FIT.trade_off.area + 1e-6
     wide, rules = number(AUC, 0.1, 0.5, 0.99), policy_of(rule(AUC, limit))
     assert _judged(table(wide, statement=OWN), rules).verdict == "PASS"
-    for found, statement in ((wide, None), (Failure(AUC, "failed", "it broke down"), OWN), (wide, stated(epsilon=9.0))):
-        assert _judged(table(found, statement=statement), rules).verdict != "PASS"
+    for result, statement in (
+        (wide, None),
+        (Failure(AUC, "failed", "it broke down"), OWN),
+        (wide, stated(epsilon=9.0)),
+    ):
+        assert _judged(table(result, statement=statement), rules).verdict != "PASS"
     for measured in ((0.95, 0.97, 0.99), (limit + 0.01, limit + 0.02, 0.99)):
         assert _judged(table(number(AUC, *measured), statement=OWN), rules).verdict == "FAIL"
     strict = policy_of(rule(AUC, limit, fails_beyond=0.3))
@@ -198,9 +202,6 @@ def only_a_claim_that_stands_proves_anything() -> None:
     assert _judged(table(statement=OWN, audit=AGAINST), asked).verdict == "INCONCLUSIVE"
     assert _judged(table(statement=replace(OWN, private=False)), asked).verdict == "FAIL"
     assert _judged(table(), asked).verdict == "FAIL"
-
-
-RUN = {"epsilon": 3.0, "delta": 1e-6, "n_fits": 2}
 
 
 def a_table_counts_with_all_that_it_was_picked_from() -> None:
@@ -243,9 +244,9 @@ def nothing_passes_on_use_alone() -> None:
 
 
 def another_population_tells_nothing() -> None:
-    for found, said in ((QUIET, "PASS"), (LEAKY, "FAIL")):
-        for real, expected in ((ALIKE, said), (OTHER, "INCONCLUSIVE")):
-            assert judge_candidate(table(found, WHOLE), RULES, real=real).verdict == expected
+    for result, clause in ((QUIET, "PASS"), (LEAKY, "FAIL")):
+        for real, expected in ((ALIKE, clause), (OTHER, "INCONCLUSIVE")):
+            assert judge_candidate(table(result, WHOLE), RULES, real=real).verdict == expected
     turned = table(number(AUC, 0.2, 0.25, 0.3), WHOLE)  # nearer to the holdout than to train
     assert judge_candidate(turned, RULES, real=ALIKE).verdict == "INCONCLUSIVE"
 
@@ -260,8 +261,8 @@ def nobody_takes_the_name_of_a_policy_that_ships() -> None:
 
 def what_no_rows_decide_is_said_and_what_they_do_is_not() -> None:
     near = number(AUC, 0.59, 0.599, 0.608)
-    found = _judged(table(near, WHOLE), RULES)
-    assert found.reason.startswith("CANNOT BE DECIDED") and "epsilon 0.4, or about 1.5 of Gaussian" in found.reason
+    result = _judged(table(near, WHOLE), RULES)
+    assert result.reason.startswith("CANNOT BE DECIDED") and "epsilon 0.4, or about 1.5 of Gaussian" in result.reason
     wide = number(AUC, 0.5, 0.55, 0.601)
     assert _judged(table(wide, WHOLE), RULES).reason == ""
     assert _judged(table(near, number(VALID, 0.5, 0.6, 0.7)), RULES).reason == ""
@@ -309,7 +310,7 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
      WORST),
     ("warnings bind", finding.Finding, "binding", '== "fail"', '!= "none"', WORST),
     ("what was not run is no matter", verdict, "_applies", "return candidate.statement is not None or",
-     "return found is not None and", WORST),
+     "return number is not None and", WORST),
     ("what applies to no table is no matter", verdict, "_applies", "rule.measure not in WHERE_ANYTHING_HOLDS", "False",
      WORST),
     ("broken self-tests are no matter", verdict, "judge_candidate", "check.outcome == BROKEN", "False", TESTS),
@@ -326,9 +327,9 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
     ("a waiver never ends", Waiver, "in_force", "today <= self.until", "True", a_waiver_is_of_one_rule_until_its_day),
     ("a waiver ends a day early", Waiver, "in_force", "<=", "<", a_waiver_is_of_one_rule_until_its_day),
     ("a waiver is of any version", verdict, "judge_candidate", "(policy.name, policy.version, candidate.name,",
-     "(policy.name, next(iter(of), (0, 0))[1], candidate.name,", a_waiver_is_of_one_rule_until_its_day),
+     "(policy.name, next(iter(by_key), (0, 0))[1], candidate.name,", a_waiver_is_of_one_rule_until_its_day),
     ("a waiver is of any table", verdict, "judge_candidate", "policy.version, candidate.name,",
-     "policy.version, next(iter(of), (0, 0, 0))[2],", a_waiver_is_of_one_rule_until_its_day),
+     "policy.version, next(iter(by_key), (0, 0, 0))[2],", a_waiver_is_of_one_rule_until_its_day),
     ("all may be waived", finding, "_never", 'return NEVER_WAIVED.get(rule.measure, "" if', 'return ("" if True or',
      some_things_are_never_waived),
     ("void statements may be waived", finding, "_never", "finding.reason == VOID", "False",
@@ -337,13 +338,13 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
      a_waiver_that_never_counts_is_refused),
     ("the claim bounds half as much", undecided, "most_of", "limit.area if", "0.5 + (limit.area - 0.5) / 2 if", PROOF),
     ("a proof outweighs what was measured", finding, "_proved", 'or finding.outcome == "FAIL" or', "or", PROOF),
-    ("a contradiction is not seen", finding, "_contradicts", "found.low > most", "False", PROOF),
+    ("a contradiction is not seen", finding, "_contradicts", "estimate.low > most", "False", PROOF),
     ("a proof needs no rule that it keeps", finding, "_proved", "not finding.rule.keeps(most)", "False", PROOF),
     ("what broke down is proved", finding, "finding_of", "limit is None or broke", "limit is None", PROOF),
     ("a void claim proves", protection, "_stands", "claims.counted.private and", "", STANDS),
     ("a disputed claim proves", protection, "_stands", "not claims.counted.disputed and", "", STANDS),
     ("whoever claims is believed", protection, "_stands", "and made_here(evaluation)", "", STANDS),
-    ("audits dispute nothing", claim, "disproved", "return found is not None", "return False and found is not None",
+    ("audits dispute nothing", claim, "disproved", "return audit is not None", "return False and audit is not None",
      STANDS),
     ("a void claim passes", finding, "_of_statement", "not (stated.private and counted.private)", "False", STANDS),
     ("no claim is needed", finding, "_of_statement", '"FAIL", NO_GUARANTEE', '"PASS", NO_GUARANTEE', STANDS),
@@ -383,12 +384,12 @@ def test_the_gate_as_it_is_passes(check: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "old", "new", "check"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS]
+    ("owner", "name", "old", "new", "check"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS]
 )
 def test_a_fault_of_the_gate_is_caught(
-    place: Any, name: str, old: str, new: str, check: Check, monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, old: str, new: str, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch, place, name, old, new)
+    plant(monkeypatch, owner, name, old, new)
     undecided.proving_epsilons.cache_clear()
     try:
         with pytest.raises((AssertionError, pytest.fail.Exception)) as caught:

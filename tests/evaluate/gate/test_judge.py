@@ -10,7 +10,6 @@ from evaluate.gate.finding import Finding
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Estimate, Evaluation
-from reports import render_html
 from reports.model_card.card import CardFacts, public_card
 from reports.model_card.render import card_content
 from synth.dp.budget import Budget
@@ -57,25 +56,6 @@ def test_a_rule_judges_the_claim_that_the_card_of_the_table_quotes(
         assert card_content(card)["privacy"]["epsilon"] == epsilon
 
 
-def test_a_table_alone_is_judged_by_its_own_claim() -> None:
-    assert judged(of("a", release=None, composed=None)) == {"a": ("PASS", 1.0)}
-
-
-def test_the_number_judged_is_shown_with_why_it_is_not_that_of_the_fit() -> None:
-    evaluation = of("a", "b", release="a", composed=RUN, released_numbers=PUBLISHED)
-    verdicts = judge(evaluation, [POLICY])
-    page = " ".join(render_html(evaluation, verdicts=verdicts, release="a").split())
-    for said in (
-        "Epsilon 1.06 at delta 1e\u22126 is that of the table and the numbers published about it; this fit alone",
-        "Whoever has the table and the numbers has both.",
-        "Epsilon 1.5 at delta 1e\u22126 is that of all 3 private releases that its run drew; this fit alone claims",
-        "No job named it for release before anything was drawn, and whoever picks one of several has looked at all.",
-    ):
-        assert page.count(said) >= 2, "in the policy's table, and in the statement"
-    alone = of("a", release="a", composed=None)
-    assert "this fit alone claims" not in render_html(alone, verdicts=judge(alone, [POLICY]), release="a")
-
-
 FIT = Schedule((GaussianEvent("counts", 12.0, count=9),), 1e-6)
 STATED = Budget(FIT).statement(SCHEMA)
 AUC = "privacy.membership.auc"
@@ -86,17 +66,10 @@ def attacked(limit: float, statement: PrivacyStatement | None, entity: str | Non
     """A rule on a membership attack that found nothing certain, on a table that says what it promises."""
     unsure = Estimate(AUC, 0.5, 100, "lower", low=0.1, high=0.99)
     known = {"split": "keyed hash, seed 1", "release": "a", **provenance}
-    made = evaluation_of(Candidate("a", (unsure,), statement=statement), self_tests=ABSENT, **known)
-    made = replace(made, schema=schema_of(entity=entity, n_units=900))
+    built = evaluation_of(Candidate("a", (unsure,), statement=statement), self_tests=ABSENT, **known)
+    built = replace(built, schema=schema_of(entity=entity, n_units=900))
     policy = build_policy({**RULES, "rules": [{"measure": AUC, "limit": limit, "why": "w"}]})
-    return judge(made, [policy])[0].findings[0]
-
-
-def test_what_the_events_of_a_claim_prove_passes_by_proof() -> None:
-    assert BY_EVENTS + 0.05 < BY_CLAIM
-    found = attacked(BY_EVENTS + 1e-6, STATED)
-    assert (found.outcome, found.proven) == ("PASS", BY_EVENTS)
-    assert attacked(BY_EVENTS - 1e-6, STATED).outcome == "INCONCLUSIVE"
+    return judge(built, [policy])[0].findings[0]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +86,8 @@ def test_nothing_is_proved_where_no_guarantee_covers_those_who_are_attacked(
 
 @pytest.mark.parametrize("entity", [None, "patient"])
 def test_a_unit_of_several_rows_covers_them_and_itself(entity: str | None) -> None:
-    found = attacked(0.98, replace(STATED, unit="patient"), entity)
-    assert (found.outcome, found.proven) == ("PASS", BY_EVENTS)
+    result = attacked(0.98, replace(STATED, unit="patient"), entity)
+    assert (result.outcome, result.proven) == ("PASS", BY_EVENTS)
 
 
 def test_of_books_that_do_not_come_to_the_claim_the_claim_alone_counts() -> None:

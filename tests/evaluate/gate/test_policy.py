@@ -14,7 +14,6 @@ from evaluate.gate.policy import Policy, Rule, build_policy, load_policy
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson
 from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
-from evaluate.privacy.coincidence import Coincidences
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
 from synth.dp.statement import PrivacyStatement
@@ -25,6 +24,7 @@ from tests.evaluations import ABSENT, evaluation_of, stated
 SHIPPED = Path(__file__).parents[3] / "evaluate" / "policies"
 NAMES = ("internal", "partner", "public")
 AUC, VALID, AUDIT = "privacy.membership.auc", "validity.rows", "privacy.audit.excess"
+RARE = "privacy.membership.tpr_at_0.001"
 
 
 def policy_of(*rules: Rule) -> Policy:
@@ -40,37 +40,13 @@ def estimate(low: float | None, value: float, high: float | None, measure: str =
     return Estimate(measure, value, n, direction, low=low, high=high)
 
 
-def candidate(*found: Estimate | Failure, statement: PrivacyStatement | None = None) -> Candidate:
+def candidate(*result: Estimate | Failure, statement: PrivacyStatement | None = None) -> Candidate:
     return Candidate(
         "c",
-        estimates=tuple(f for f in found if isinstance(f, Estimate)),
-        failures=tuple(f for f in found if isinstance(f, Failure)),
+        estimates=tuple(f for f in result if isinstance(f, Estimate)),
+        failures=tuple(f for f in result if isinstance(f, Failure)),
         statement=statement,
     )
-
-
-@pytest.mark.parametrize(
-    ("measure", "limit", "low", "value", "high", "expected"),
-    [
-        (AUC, 0.6, 0.50, 0.52, 0.54, "PASS"),
-        (AUC, 0.6, 0.50, 0.55, 0.60, "PASS"),  # the end lies on the limit
-        (AUC, 0.6, 0.50, 0.56, 0.62, "INCONCLUSIVE"),
-        (AUC, 0.6, 0.58, 0.62, 0.66, "INCONCLUSIVE"),
-        (AUC, 0.6, 0.60, 0.64, 0.68, "INCONCLUSIVE"),  # the favorable end lies on the limit
-        (AUC, 0.6, 0.61, 0.64, 0.68, "FAIL"),
-        (VALID, 0.9, 0.95, 0.97, 0.99, "PASS"),
-        (VALID, 0.9, 0.90, 0.95, 0.99, "PASS"),
-        (VALID, 0.9, 0.85, 0.92, 0.99, "INCONCLUSIVE"),
-        (VALID, 0.9, 0.80, 0.85, 0.90, "INCONCLUSIVE"),
-        (VALID, 0.9, 0.80, 0.84, 0.88, "FAIL"),
-    ],
-)
-def test_the_unfavorable_end_of_the_interval_decides(
-    measure: str, limit: float, low: float, value: float, high: float, expected: str
-) -> None:
-    verdict = judge_candidate(candidate(estimate(low, value, high, measure)), policy_of(rule(measure, limit)))
-    assert verdict.verdict == expected
-    assert verdict.findings[0].outcome == expected
 
 
 @pytest.mark.parametrize(
@@ -93,80 +69,11 @@ def test_a_second_limit_fails_what_chance_does_not_explain(
 ) -> None:
     sign = 1 if GATEABLE[measure] == "lower" else -1
     ends = [None if end is None else sign * end for end in (low, value, high)][::sign]
-    found = candidate(estimate(ends[0], sign * value, ends[2], measure))
-    finding = judge_candidate(found, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
+    result = candidate(estimate(ends[0], sign * value, ends[2], measure))
+    finding = judge_candidate(result, policy_of(rule(measure, sign * 0.05, fails_beyond=0.0))).findings[0]
     assert (finding.outcome, finding.n_needed) == (expected, n_needed)
     alike, alone = (rule(measure, sign * 0.05, **more) for more in ({"fails_beyond": sign * 0.05}, {}))
-    assert judge_candidate(found, policy_of(alike)).verdict == judge_candidate(found, policy_of(alone)).verdict
-
-
-def test_between_a_limit_and_a_looser_one_no_number_of_rows_decides() -> None:
-    for low, high, expected in ((0.5, 0.6, "PASS"), (0.65, 0.75, "INCONCLUSIVE"), (0.8, 0.9, "INCONCLUSIVE")):
-        finding = judge_candidate(
-            candidate(estimate(low, (low + high) / 2, high)), policy_of(rule(fails_beyond=0.8))
-        ).findings[0]
-        assert (finding.outcome, finding.n_needed) == (expected, 1001 if low == 0.8 else None)
-    assert judge_candidate(candidate(estimate(0.81, 0.85, 0.9)), policy_of(rule(fails_beyond=0.8))).verdict == "FAIL"
-
-
-def test_an_estimate_without_an_interval_is_inconclusive() -> None:
-    finding = judge_candidate(candidate(estimate(None, 0.1, None)), policy_of(rule())).findings[0]
-    assert finding.outcome == "INCONCLUSIVE"
-    assert "no interval" in finding.reason
-
-
-@pytest.mark.parametrize("reason", ["failed", "timed out", "skipped"])
-def test_a_measure_that_gave_no_number_is_inconclusive_and_says_why(reason: str) -> None:
-    failure = Failure(AUC, reason, "the reason of it")  # type: ignore[arg-type]
-    finding = judge_candidate(candidate(failure), policy_of(rule())).findings[0]
-    assert finding.outcome == "INCONCLUSIVE"
-    assert "the reason of it" in finding.reason
-
-
-def test_a_measure_that_was_not_run_is_inconclusive() -> None:
-    assert judge_candidate(candidate(), policy_of(rule())).verdict == "INCONCLUSIVE"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ("PASS", "PASS", "PASS"),
-        ("PASS", "INCONCLUSIVE", "INCONCLUSIVE"),
-        ("PASS", "FAIL", "FAIL"),
-        ("INCONCLUSIVE", "INCONCLUSIVE", "INCONCLUSIVE"),
-        ("INCONCLUSIVE", "FAIL", "FAIL"),
-        ("FAIL", "FAIL", "FAIL"),
-    ],
-)
-def test_the_worst_rule_decides(first: str, second: str, expected: str) -> None:
-    interval = {"PASS": (0.50, 0.51, 0.52), "INCONCLUSIVE": (0.5, 0.6, 0.7), "FAIL": (0.8, 0.9, 1.0)}
-    twin = "privacy.copies"
-    found = (estimate(*interval[first]), estimate(*interval[second], measure=twin))
-    for rules in ((rule(), rule(twin)), (rule(twin), rule())):
-        assert judge_candidate(candidate(*found), policy_of(*rules)).verdict == expected
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.8, 1.0), (0.5, 0.7)])
-def test_a_warning_never_changes_the_verdict(low: float, high: float) -> None:
-    found = (estimate(low, (low + high) / 2, high), estimate(0.0, 0.1, 0.2, measure="privacy.copies"))
-    verdict = judge_candidate(candidate(*found), policy_of(rule(severity="warn"), rule("privacy.copies")))
-    assert verdict.verdict == "PASS"
-    assert verdict.findings[0].outcome != "PASS"
-
-
-def test_no_binding_rule_is_no_pass() -> None:
-    good = candidate(estimate(0.5, 0.5, 0.5))
-    assert judge_candidate(good, policy_of()).verdict == "INCONCLUSIVE"
-    assert judge_candidate(good, policy_of(rule(severity="warn"))).verdict == "INCONCLUSIVE"
-
-
-@pytest.mark.parametrize("severity", [None, "warn", "fail"])
-def test_no_table_passes_a_policy_without_a_binding_rule_on_privacy(severity: str | None) -> None:
-    good = candidate(estimate(0.99, 1.0, 1.0, VALID), estimate(0, 0, 0, "privacy.copies"))
-    rules = [rule(VALID, 0.9), *([] if severity is None else [rule("privacy.copies", 0.1, severity=severity)])]
-    (verdict,) = judge(evaluation_of(good, self_tests=ABSENT), policy_of(*rules))
-    assert verdict.verdict == ("PASS" if severity == "fail" else "INCONCLUSIVE")
-    assert (severity == "fail") != ("no binding rule on privacy" in str(verdict))
+    assert judge_candidate(result, policy_of(alike)).verdict == judge_candidate(result, policy_of(alone)).verdict
 
 
 @pytest.mark.parametrize("measure", ["privacy.texts.copied", "privacy.histories.copied", AUDIT])
@@ -177,17 +84,17 @@ def test_a_rule_on_privacy_that_does_not_apply_to_a_table_passes_nothing(measure
     assert "no binding rule on privacy" in str(verdict)
 
 
-@pytest.mark.parametrize(("needs", "held"), [("texts", {"texts": ("note",)}), ("order", {"order": "visit"})])
+@pytest.mark.parametrize(("needs", "covered"), [("texts", {"texts": ("note",)}), ("order", {"order": "visit"})])
 def test_a_rule_on_what_is_not_installed_counts_where_a_table_has_what_it_needs_and_never_passes(
-    needs: str, held: dict[str, Any]
+    needs: str, covered: dict[str, Any]
 ) -> None:
     policy = policy_of(rule(VALID, 0.9), rule("absent.number", 0.1, needs=needs))
     plain = RealFacts(100, 100, 0, 0.0, 5)
-    for facts, outcomes in ((plain, ["PASS"]), (replace(plain, **held), ["PASS", "INCONCLUSIVE"])):
-        for found in ([], [Estimate("absent.number", 0.0, 100, "lower", low=0.0, high=0.0)]):
-            measured = candidate(estimate(0.99, 1.0, 1.0, VALID), *found)
+    for facts, outcomes in ((plain, ["PASS"]), (replace(plain, **covered), ["PASS", "INCONCLUSIVE"])):
+        for result in ([], [Estimate("absent.number", 0.0, 100, "lower", low=0.0, high=0.0)]):
+            measured = candidate(estimate(0.99, 1.0, 1.0, VALID), *result)
             findings = judge_candidate(measured, policy, real=facts).findings
-            assert [one.outcome for one in findings if one.rule.measure != UNJUDGED] == outcomes
+            assert [each.outcome for each in findings if each.rule.measure != UNJUDGED] == outcomes
 
 
 def test_what_a_rule_needs_is_what_its_number_needs() -> None:
@@ -199,9 +106,9 @@ def test_what_a_rule_needs_is_what_its_number_needs() -> None:
 def test_no_policy_of_ones_own_lets_columns_through_that_nobody_judged() -> None:
     with pytest.raises(ValidationError, match="let somebody answer for them by a waiver"):
         rule(UNJUDGED, 1.0)
-    found = candidate(estimate(0.5, 0.5, 0.5, UNJUDGED), estimate(0, 0, 0, "privacy.copies"))
+    result = candidate(estimate(0.5, 0.5, 0.5, UNJUDGED), estimate(0, 0, 0, "privacy.copies"))
     for own in (rule(UNJUDGED, 0.0), rule(UNJUDGED, 0.0, subject=("memo",)), rule(UNJUDGED, 1.0, severity="warn")):
-        assert judge_candidate(found, policy_of(own, rule("privacy.copies", 0.1))).verdict != "PASS"
+        assert judge_candidate(result, policy_of(own, rule("privacy.copies", 0.1))).verdict != "PASS"
 
 
 @pytest.mark.parametrize("name", ["Internal", "PUBLIC", "partner", "intern\u0430l", "public ", "\uff49nternal"])
@@ -216,12 +123,6 @@ def test_a_policy_of_ones_own_never_looks_like_one_that_ships_in_python_either(n
         judge(evaluation_of(candidate(estimate(0.5, 0.5, 0.5))), weaker)
 
 
-def test_the_sample_size_that_would_decide_goes_as_the_square_of_the_interval() -> None:
-    finding = judge_candidate(candidate(estimate(0.50, 0.55, 0.65, n=1000)), policy_of(rule())).findings[0]
-    assert finding.n_needed == 4000  # the upper half-width of 0.10 has to shrink to 0.05
-    assert "n = 4,000 instead of 1,000" in finding.reason
-
-
 COUNTED: dict[str, tuple[str, Callable[[float], Rate], int, tuple[float, float, float], str]] = {
     "a share that keeps it": ("privacy.copies", lambda n: wilson(0.01, n / 3), 2000, (0.02, 0.015, 0.012), "PASS"),
     "a share that breaks it": ("privacy.copies", lambda n: wilson(0.03, n), 300, (0.018, 0.02, 0.025), "FAIL"),
@@ -233,12 +134,12 @@ COUNTED: dict[str, tuple[str, Callable[[float], Rate], int, tuple[float, float, 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("measure", "made", "n", "limits", "way"), COUNTED.values(), ids=COUNTED)
+@pytest.mark.parametrize(("measure", "built", "n", "limits", "way"), COUNTED.values(), ids=COUNTED)
 def test_at_the_n_that_is_named_the_same_number_decides_as_named_and_at_a_tenth_less_it_does_not(
-    measure: str, made: Callable[[float], Rate], n: int, limits: tuple[float, ...], way: str
+    measure: str, built: Callable[[float], Rate], n: int, limits: tuple[float, ...], way: str
 ) -> None:
     def judged(limit: float, n: int) -> Finding:
-        value, low, high = made(n)
+        value, low, high = built(n)
         return finding_of(candidate(estimate(low, value, high, measure, n)), rule(measure, limit))
 
     named = set()
@@ -252,52 +153,13 @@ def test_at_the_n_that_is_named_the_same_number_decides_as_named_and_at_a_tenth_
     assert len(named) == len(limits)
 
 
-def test_the_n_of_a_lower_end_that_is_cut_off_at_0_is_about_that_of_the_test_of_coincidence() -> None:
-    def judged(limit: float, n: float) -> Finding:
-        value, low, high = (end / n for end in Coincidences(0.03 * n, 0.006 * n, n, n / 4).copied())
-        found = candidate(estimate(low, value, high, "privacy.copies.people", round(n)))
-        return finding_of(found, rule("privacy.copies.people", limit, fails_beyond=0.0))
-
-    named = []
-    for limit, way in ((0.02, "PASS"), (0.01, "PASS"), (0.005, "FAIL")):
-        n = judged(limit, 1000).n_needed
-        assert n is not None
-        assert f"as {way} if" in judged(limit, 1000).reason
-        assert [judged(limit, times * n).outcome for times in (0.75, 1.5)] == ["INCONCLUSIVE", way]
-        named.append(n)
-    assert named == sorted(set(named))
-
-
-def test_no_sample_size_decides_an_estimate_on_the_limit() -> None:
-    finding = judge_candidate(candidate(estimate(0.55, 0.6, 0.65)), policy_of(rule())).findings[0]
-    assert finding.n_needed is None
-    assert finding.outcome == "INCONCLUSIVE"
-
-
-@pytest.mark.parametrize(
-    ("statement", "expected"),
-    [
-        (None, "FAIL"),
-        (stated(), "PASS"),
-        (stated(epsilon=3.0), "PASS"),
-        (stated(epsilon=3.1), "FAIL"),
-        (stated(private=False), "FAIL"),
-    ],
-)
-def test_a_rule_on_epsilon_needs_a_sound_statement(statement: PrivacyStatement | None, expected: str) -> None:
-    verdict = judge_candidate(candidate(statement=statement), policy_of(rule("statement.epsilon", 3.0)))
-    assert verdict.verdict == expected
-    if statement is None:
-        assert "no formal guarantee" in verdict.findings[0].reason
-
-
 def test_a_rule_about_one_column_reads_that_column_only() -> None:
-    found = (
+    result = (
         Estimate("columns.tvd.excess", 0.01, 100, "lower", subject=("age",), low=0.0, high=0.02),
         Estimate("columns.tvd.excess", 0.90, 100, "lower", subject=("sex",), low=0.8, high=0.95),
     )
     for column, expected in (("age", "PASS"), ("sex", "FAIL"), ("race", "INCONCLUSIVE")):
-        verdict = judge_candidate(candidate(*found), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
+        verdict = judge_candidate(candidate(*result), policy_of(rule("columns.tvd.excess", 0.1, subject=(column,))))
         assert verdict.findings[0].outcome == expected
 
 
@@ -308,14 +170,8 @@ def test_what_only_describes_may_not_be_gated(measure: str) -> None:
         build_policy(content)
 
 
-def test_an_estimate_that_says_it_only_describes_is_refused_when_judged() -> None:
-    found = Estimate(AUC, 0.5, 100, "none", low=0.4, high=0.6)
-    with pytest.raises(JobError, match="may not be gated"):
-        judge_candidate(candidate(found), policy_of(rule()))
-
-
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "clause"),
     [
         ({"rule": []}, "did you mean 'rules'"),
         ({"rules": [{"measure": AUC, "limt": 0.6, "limit": 0.6, "why": "w"}]}, "did you mean 'limit'"),
@@ -332,20 +188,11 @@ def test_an_estimate_that_says_it_only_describes_is_refused_when_judged() -> Non
         ({"valid_days": 1.5}, "valid_days"),
     ],
 )
-def test_a_policy_that_cannot_be_used_is_refused_in_one_sentence(content: dict[str, object], said: str) -> None:
+def test_a_policy_that_cannot_be_used_is_refused_in_one_sentence(content: dict[str, object], clause: str) -> None:
     with pytest.raises(JobError, match="the policy cannot be used") as caught:
         build_policy({"name": "p", "version": 1, "audience": "a", **content})
-    assert said in str(caught.value)
+    assert clause in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_not_there_or_not_toml_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="cannot be read"):
-        load_policy(tmp_path / "none.toml")
-    for name, content in (("a.toml", b"name = "), ("b.toml", b"\xff\xfe")):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(JobError, match="not TOML"):
-            load_policy(tmp_path / name)
 
 
 def test_a_policy_that_ships_is_loaded_by_its_name_from_anywhere(tmp_path: Path, monkeypatch: Any) -> None:
@@ -356,17 +203,6 @@ def test_a_policy_that_ships_is_loaded_by_its_name_from_anywhere(tmp_path: Path,
         load_policy("intern")
     Path("intern").write_bytes((SHIPPED / "internal.toml").read_bytes())
     assert load_policy("intern") == load_policy("internal")
-
-
-def test_a_verdict_is_printed_short_with_what_did_not_pass() -> None:
-    found = (estimate(0.7, 0.8, 0.9), estimate(0.95, 0.97, 0.99, VALID))
-    verdict = judge_candidate(
-        candidate(*found), policy_of(rule(), rule(VALID, 0.9), rule("columns.tvd.excess", subject=("a b",)))
-    )
-    assert repr(verdict) == "<Verdict FAIL on 'c' under 'test' 1>"
-    first, *rest = str(verdict).splitlines()
-    assert first == "c: FAIL under policy test 1, for nobody"
-    assert [line.split(": ")[0] for line in rest] == [f"  FAIL {AUC}", "  INCONCLUSIVE columns.tvd.excess of a b"]
 
 
 # What the shipped policies must say of known tables, in the figures that the measures give for them.
@@ -399,9 +235,9 @@ PROMISE = stated()
 
 def known(statement: PrivacyStatement | None = None, **changed: tuple[float, float, float] | None) -> Candidate:
     audited = {} if statement is None else AUDITED
-    figures = {**HONEST, **audited, **{name.replace("__", "."): interval for name, interval in changed.items()}}
-    found = (estimate(*interval, measure=name) for name, interval in figures.items() if interval is not None)
-    return candidate(*found, statement=statement)
+    figures = {**HONEST, **audited, **changed}
+    result = (estimate(*interval, measure=name) for name, interval in figures.items() if interval is not None)
+    return candidate(*result, statement=statement)
 
 
 def failed(subject: Candidate, name: str) -> set[str]:
@@ -409,66 +245,29 @@ def failed(subject: Candidate, name: str) -> set[str]:
     return {f.rule.measure for f in verdict.findings if f.outcome == "FAIL"}
 
 
+SPOILED: list[tuple[str, tuple[float, float, float]]] = [
+    ("privacy.multiset", (0.0, 0.0, 0.0)), ("privacy.copies.people", (0.70, 0.75, 0.80)), (AUC, (0.84, 0.86, 0.88)),
+    *((f"privacy.copies.{part}", (0.001, 0.002, 0.003)) for part in ("people", "values", "parts")),
+    ("privacy.personal", (1e-5, 1e-5, 1e-5)), (AUDIT, (0.01, 0.01, 0.01)),
+    ("pairs.dependence.floor_share", (0.9, 1.0, 1.1)), ("pairs.dependence.floor_share", (3.0, 3.4, 3.8)),
+    ("pairs.tvd.floor_excess", (0.02, 0.03, 0.04)), ("columns.tail.excess.worst", (0.06, 0.07, 0.08)),
+    ("columns.ks.excess.worst", (0.11, 0.12, 0.13)), ("pairs.dependence.within.worst", (1.5, 2.5, 3.5)),
+    ("columns.tvd.excess.worst", (0.4, 0.5, 0.6)),
+]  # fmt: skip
+"""A number that is off, where all others are those of an honest table."""
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_every_shipped_policy_gives_a_reason_for_each_limit_and_names_itself(name: str) -> None:
+def test_one_spoiled_number_fails_a_shipped_policy_that_honest_ones_pass(name: str) -> None:
     policy = load_policy(SHIPPED / f"{name}.toml")
-    assert policy.name == name
-    assert policy.description
-    assert all(len(r.why) > 40 for r in policy.rules)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("figure", ["privacy__multiset", "privacy__copies__people", "privacy__membership__auc"])
-def test_a_copy_of_train_fails_on_privacy_by_each_of_three_figures(name: str, figure: str) -> None:
-    copied = {
-        "privacy__multiset": (0.0, 0.0, 0.0), "privacy__copies__people": (0.70, 0.75, 0.80),
-        "privacy__membership__auc": (0.84, 0.86, 0.88),
-    }  # fmt: skip
-    measures = failed(known(PROMISE, **{figure: copied[figure]}), name)
-    assert measures == {figure.replace("__", ".")}
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("measure", ["people", "values", "parts"])
-def test_one_copied_person_in_a_thousand_fails_where_chance_does_not_explain_it(name: str, measure: str) -> None:
-    copied = {f"privacy__copies__{measure}": (0.001, 0.002, 0.003)}
-    assert failed(known(PROMISE, **copied), name) == {f"privacy.copies.{measure}"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_single_real_value_of_personal_data_fails(name: str) -> None:
-    assert failed(known(PROMISE, privacy__personal=(1e-5, 1e-5, 1e-5)), name) == {"privacy.personal"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_shuffled_and_sorted_columns_fail_on_fidelity(name: str) -> None:
-    for shares in ((0.9, 1.0, 1.1), (3.0, 3.4, 3.8)):
-        spoiled = known(PROMISE, pairs__dependence__floor_share=shares)
-        assert failed(spoiled, name) == {"pairs.dependence.floor_share"}
-        assert judge_candidate(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_pairs_further_off_than_shuffled_columns_fail(name: str) -> None:
-    spoiled = known(PROMISE, pairs__tvd__floor_excess=(0.02, 0.03, 0.04))
-    assert judge_candidate(spoiled, load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_tails_and_a_column_that_are_made_up_fail(name: str) -> None:
-    for spoiled in (
-        {"columns__tail__excess__worst": (0.06, 0.07, 0.08)},
-        {"columns__ks__excess__worst": (0.11, 0.12, 0.13)},
-        {"pairs__dependence__within__worst": (1.5, 2.5, 3.5)},
-        {"columns__tvd__excess__worst": (0.4, 0.5, 0.6)},
-    ):
-        assert judge_candidate(known(PROMISE, **spoiled), load_policy(SHIPPED / f"{name}.toml")).verdict == "FAIL"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_claim_that_an_audit_disproves_fails_whatever_else_is_good(name: str) -> None:
-    assert failed(known(PROMISE, privacy__audit__excess=(0.01, 0.01, 0.01)), name) == {"privacy.audit.excess"}
-    assert failed(known(PROMISE, privacy__audit__excess=(-1.5, -1.5, -1.5)), name) == set()
+    assert policy.name == name and all(len(rule.why) > 40 for rule in policy.rules)
+    assert judge_candidate(known(PROMISE), policy).verdict == "PASS"
+    for measure, interval in SPOILED:
+        spoiled = known(PROMISE, **{measure: interval})
+        assert failed(spoiled, name) == {measure}, measure
+        assert judge_candidate(spoiled, policy).verdict == "FAIL", measure
+    leak = known(PROMISE, **{RARE: (0.0042, 0.0057, 0.0077)})
+    assert name != "public" or judge_candidate(leak, policy).verdict != "PASS"
 
 
 def test_a_rule_about_an_audit_applies_where_there_is_a_claim_or_an_audit() -> None:
@@ -489,20 +288,11 @@ def test_a_rule_about_an_audit_applies_where_there_is_a_claim_or_an_audit() -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_claim_that_was_not_audited_never_passes(name: str) -> None:
-    verdict = judge_candidate(known(PROMISE, privacy__audit__excess=None), load_policy(SHIPPED / f"{name}.toml"))
+    verdict = judge_candidate(known(PROMISE, **{AUDIT: None}), load_policy(SHIPPED / f"{name}.toml"))
     assert verdict.verdict == "INCONCLUSIVE"
     (open_one,) = (f for f in verdict.findings if f.outcome != "PASS")
     assert (open_one.rule.measure, open_one.rule.severity) == (AUDIT, "fail")
     assert "It was not run" in open_one.reason
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_good_table_with_a_promise_passes(name: str) -> None:
-    mst = known(
-        PROMISE, columns__tvd__excess=(0.006, 0.01, 0.014), pairs__tvd__floor_share=(0.51, 0.55, 0.59),
-        pairs__association__kept=(0.735, 0.745, 0.754),
-    )  # fmt: skip
-    assert judge_candidate(mst, load_policy(SHIPPED / f"{name}.toml")).verdict == "PASS"
 
 
 def test_a_fresh_sample_without_a_promise_passes_inside_and_fails_outside_on_epsilon_alone() -> None:
@@ -520,23 +310,11 @@ def test_policies_grow_stricter_with_the_audience() -> None:
             assert sign * limits[r.measure] <= sign * r.limit
 
 
-def test_evidence_for_a_wider_audience_is_relied_upon_for_no_longer() -> None:
-    days = [load_policy(SHIPPED / f"{name}.toml").valid_days for name in NAMES]
-    assert None not in days
-    assert days == sorted(days, reverse=True)  # type: ignore[type-var]
-
-
-def test_a_leak_of_half_a_percent_of_training_rows_cannot_be_published() -> None:
-    leak = known(PROMISE, **{"privacy__membership__tpr_at_0.001": (0.0042, 0.0057, 0.0077)})
-    assert judge_candidate(leak, load_policy(SHIPPED / "public.toml")).verdict != "PASS"
-
-
 LIMIT = TradeOff.of_claim(1.0, 1e-6)  # at most .731 of the area, .0272 of the members at 1%
-RARE = "privacy.membership.tpr_at_0.001"
 
 
 @pytest.mark.parametrize(
-    ("measure", "limit", "found", "outcome", "by_proof", "said"),
+    ("measure", "limit", "result", "outcome", "by_proof", "clause"),
     [
         (AUC, 0.74, (0.4, 0.6, 0.8), "PASS", True, "would not decide"),
         (AUC, 0.74, (0.4, 0.5, 0.6), "PASS", True, "keeps it, too"),
@@ -555,21 +333,14 @@ RARE = "privacy.membership.tpr_at_0.001"
     ],
 )
 def test_what_a_claim_proves_passes_and_never_hides_what_was_measured(
-    measure: str, limit: float, found: Any, outcome: str, by_proof: bool, said: str
+    measure: str, limit: float, result: Any, outcome: str, by_proof: bool, clause: str
 ) -> None:
-    there = [] if found is None else [Failure(measure, found, "the reason of it")]
-    there = there if found is None or isinstance(found, str) else [estimate(*found, measure)]
+    there = [] if result is None else [Failure(measure, result, "the reason of it")]
+    there = there if result is None or isinstance(result, str) else [estimate(*result, measure)]
     plain, proved = (
-        judge_candidate(candidate(*there), policy_of(rule(measure, limit)), limit=of) for of in (None, LIMIT)
+        judge_candidate(candidate(*there), policy_of(rule(measure, limit)), limit=part) for part in (None, LIMIT)
     )
     assert (proved.verdict, proved.findings[0].proven is not None) == (outcome, by_proof)
-    assert said in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
+    assert clause in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
     assert plain.findings[0].proven is None and (by_proof or plain.verdict == outcome)
     assert json.loads(json.dumps(proved.to_dict()))["findings"][0]["proven"] == proved.findings[0].proven
-
-
-def test_a_proof_passes_no_rule_whose_second_limit_was_measured_to_be_broken() -> None:
-    small = estimate(0.53, 0.54, 0.55)
-    assert (
-        judge_candidate(candidate(small), policy_of(rule(AUC, 0.8, fails_beyond=0.52)), limit=LIMIT).verdict == "FAIL"
-    )

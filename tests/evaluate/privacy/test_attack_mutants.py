@@ -28,9 +28,9 @@ PEOPLE, HELD_OUT, AUC, TPR = (
 def rows(n: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng([seed, 9])
     hidden = rng.normal(size=n)
-    made = {f"x{i}": np.round(hidden * (i % 2) + rng.normal(size=n), 3) for i in range(4)}
-    made |= {f"c{i}": np.array(list("abcdefgh"))[rng.integers(0, 8, n)] for i in range(4)}
-    return pd.DataFrame(made)
+    built = {f"x{i}": np.round(hidden * (i % 2) + rng.normal(size=n), 3) for i in range(4)}
+    built |= {f"c{i}": np.array(list("abcdefgh"))[rng.integers(0, 8, n)] for i in range(4)}
+    return pd.DataFrame(built)
 
 
 @cache
@@ -43,7 +43,7 @@ def real() -> Real:
 
 def found(offered: pd.DataFrame, *measures: str) -> dict[str, Estimate]:
     candidate = measure_candidate("c", real().beside(offered), measures=list(measures))
-    return {one.measure: one for one in candidate.estimates if not one.subject}
+    return {each.measure: each for each in candidate.estimates if not each.subject}
 
 
 def low(offered: pd.DataFrame, name: str, measure: str) -> float:
@@ -52,9 +52,9 @@ def low(offered: pd.DataFrame, name: str, measure: str) -> float:
 
 def leaked(share: float, side: int = 1, noise: float = 0.0) -> pd.DataFrame:
     """Fresh rows, a share of which stands for rows of a side, with a little noise in their numbers."""
-    fresh, given = rows(N, 3), rows(N, side).head(round(share * N))
-    moved = given.assign(**{name: (given[name] + noise).round(4) for name in given if name.startswith("x")})
-    return pd.concat([fresh.iloc[len(given) :], moved if noise else given], ignore_index=True)
+    fresh, case = rows(N, 3), rows(N, side).head(round(share * N))
+    moved = case.assign(**{name: (case[name] + noise).round(4) for name in case if name.startswith("x")})
+    return pd.concat([fresh.iloc[len(case) :], moved if noise else case], ignore_index=True)
 
 
 # Checks
@@ -97,8 +97,8 @@ def members_are_told_from_outsiders() -> None:
     assert near[AUC].interval[0] > 0.8 and near[TPR].interval[0] > 0.2
     few = found(leaked(0.1), MEMBERSHIP)
     assert few[TPR].interval[0] > 0.02
-    of = {"blind": (np.zeros(90), np.zeros(90)), "keen": (np.ones(90), np.zeros(90))}
-    assert [half.attack for half in membership.parts_for(membership.AREA, of)] == ["keen", "keen"]
+    part = {"blind": (np.zeros(90), np.zeros(90)), "keen": (np.ones(90), np.zeros(90))}
+    assert [half.attack for half in membership.parts_for(membership.AREA, part)] == ["keen", "keen"]
 
 
 def an_attack_on_fresh_rows_is_a_coin() -> None:
@@ -170,12 +170,14 @@ def test_the_attacks_as_they_are_pass(check: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "old", "new", "check"), [mutant[1:] for mutant in MUTANTS], ids=[mutant[0] for mutant in MUTANTS]
+    ("owner", "name", "old", "new", "check"),
+    [mutant[1:] for mutant in MUTANTS],
+    ids=[mutant[0] for mutant in MUTANTS],
 )
 def test_a_fault_of_an_attack_is_caught(
-    place: Any, name: str, old: str, new: str, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, old: str, new: str, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch, place, name, old, new)
+    plant(monkeypatch, owner, name, old, new)
     with pytest.raises(AssertionError) as caught:
         check()
     # Caught by the check, that is: a mutant that only breaks the program proves nothing about it.

@@ -21,10 +21,10 @@ def test_the_lower_end_is_above_zero_where_the_exact_binomial_test_is_certain(tr
 
 @given(HITS, HITS, st.floats(0, 50), st.integers(1, 20))
 def test_more_comparisons_and_better_fits_never_narrow_the_interval(train, holdout, twins, n_comparisons):
-    found = Coincidences(train, holdout, 1000, 1000, twins, 2000, 1000)
-    assert found.copied(n_comparisons)[1] <= found.copied()[1]
-    assert found.copied(n_comparisons)[2] >= found.copied()[2]
-    assert found.copied(1, 1.2)[1] <= found.copied()[1]
+    result = Coincidences(train, holdout, 1000, 1000, twins, 2000, 1000)
+    assert result.copied(n_comparisons)[1] <= result.copied()[1]
+    assert result.copied(n_comparisons)[2] >= result.copied()[2]
+    assert result.copied(1, 1.2)[1] <= result.copied()[1]
 
 
 @pytest.mark.parametrize("copied", [0, 30])
@@ -77,10 +77,10 @@ def test_what_one_unit_has_alone_is_what_counting_by_hand_finds(rows, synthetic)
     expected = {content: unit for content, unit in rows if owners[content] == 1}
     assert dict(zip(alone.content.tolist(), alone.units.tolist(), strict=True)) == expected
     assert alone.twins == sum(n == 2 for n in owners.values())
-    found = alone.coincidences(alone.hit_by(np.array(sorted(synthetic))), len(synthetic))
+    result = alone.coincidences(alone.hit_by(np.array(sorted(synthetic))), len(synthetic))
     hit = {unit for content, unit in expected.items() if content in synthetic}
-    assert (found.train, found.holdout) == (sum(u < 4 for u in hit), sum(u >= 4 for u in hit))
-    assert found.n_train == len({u for u in expected.values() if u < 4})
+    assert (result.train, result.holdout) == (sum(u < 4 for u in hit), sum(u >= 4 for u in hit))
+    assert result.n_train == len({u for u in expected.values() if u < 4})
 
 
 def test_the_chance_of_so_much_weight_on_train_is_about_that_of_all_ways_to_deal_the_sides():

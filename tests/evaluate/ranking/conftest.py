@@ -48,13 +48,13 @@ def world(schema: Schema) -> Callable[[int, int, int], Real]:
 @pytest.fixture(scope="session")
 def figures_of(world: Callable[[int, int, int], Real]) -> dict[str, ReplicatedFigures]:
     """Two fresh real samples, and one that is clearly worse."""
-    real, found = world(3, 400, 300), {}
+    real, result = world(3, 400, 300), {}
     with pytest.MonkeyPatch.context() as patch:
         # How often tables are split in halves says how wide an interval is, which these tests do not look at.
         patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
         patch.setitem(models.BOOSTING, "max_iter", 20)
         for name, seed, off in (("one", 1, 0.0), ("other", 2, 0.0), ("worse", 3, 0.9)):
             tables = real.beside(drawn(np.random.default_rng(seed), 400, off))
-            found[name] = ReplicatedFigures.of(tables)
+            result[name] = ReplicatedFigures.of(tables)
             tables.kept.clear()
-    return found
+    return result

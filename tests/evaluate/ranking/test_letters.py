@@ -22,15 +22,7 @@ def test_letters_say_exactly_which_tables_are_told_apart(apart: set[tuple[str, s
 def test_no_letter_says_what_another_says_too(apart: set[tuple[str, str]]) -> None:
     shown = letters(NAMES, sorted(apart))
     groups = [{name for name in NAMES if letter in shown[name]} for letter in set("".join(shown.values()))]
-    assert not any(one < other for one in groups for other in groups)
-
-
-def test_the_best_table_has_the_first_letter() -> None:
-    assert letters(["x", "y"], [("y", "x")]) == {"x": "a", "y": "b"}
-
-
-def test_no_tables_have_no_letters() -> None:
-    assert letters([], []) == {}
+    assert not any(each < other for each in groups for other in groups)
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))

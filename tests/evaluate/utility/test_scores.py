@@ -2,13 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
-from evaluate.utility.scores import (
-    N_REPLICATES,
-    macro_roc_auc,
-    r2,
-    roc_auc,
-    weightings,
-)
+from evaluate.utility.scores import N_REPLICATES, macro_roc_auc, r2, roc_auc, weightings
 
 
 def test_weighted_areas_are_those_of_scikit_learn():
@@ -24,12 +18,6 @@ def test_the_macro_area_is_that_of_scikit_learn():
     classes, scores = rng.integers(0, 4, 300), rng.dirichlet(np.ones(4), 300)
     expected = roc_auc_score(classes, scores, multi_class="ovr", average="macro")
     assert macro_roc_auc(scores, classes, np.ones((1, 300)))[0] == pytest.approx(expected)
-
-
-def test_a_class_without_weight_has_no_area_and_drops_out_of_the_mean():
-    scores, classes = np.eye(3)[[0, 1, 0, 1]], np.array([0, 1, 0, 1])
-    assert np.isnan(roc_auc(scores[:, 2], classes == 2, np.ones((1, 4)))[0])
-    assert macro_roc_auc(scores, classes, np.ones((1, 4)))[0] == 1.0
 
 
 def test_weighted_r2_is_that_of_scikit_learn_and_is_cut_off():

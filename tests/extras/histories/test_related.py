@@ -125,7 +125,7 @@ def test_the_epsilon_of_the_job_is_that_of_both_tables_wherever_it_is_quoted(fin
         assert candidate.statement.epsilon < 0.8 * EPSILON
         claims = claims_of(evaluation, candidate)
         assert claims is not None
-        assert (claims.counted.of, claims.counted.epsilon) == ("tables", pytest.approx(both.epsilon))
+        assert (claims.counted.scope, claims.counted.epsilon) == ("tables", pytest.approx(both.epsilon))
         said = (folder / "out" / side / "cards" / "mst.md").read_text()
         assert "both related tables" in said
     assert outcome.content()["candidates"]["mst"]["epsilon"] == both.epsilon

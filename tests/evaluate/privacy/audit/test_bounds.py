@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
 
 from evaluate.privacy.audit.bounds import MOST_EPSILON, best_of_run, gaussian_epsilon, one_run_epsilon, one_run_p_value
 
@@ -30,11 +30,6 @@ def test_the_p_value_is_that_of_the_theorem(epsilon: float, delta: float) -> Non
                 assert one_run_p_value(epsilon, delta, m, r, v) == pytest.approx(expected, abs=1e-12)
 
 
-def test_one_guess_is_ruled_out_as_randomized_response_says() -> None:
-    # One canary, guessed right: e^epsilon / (1 + e^epsilon) and delta, whatever the mechanism.
-    assert one_run_p_value(1.0, 0.25, 1, 1, 1) == pytest.approx(min(1.0, math.e / (1 + math.e) + 0.5 / (1 + math.e)))
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
 def test_randomized_response_exceeds_its_epsilon_no_more_often_than_stated(epsilon: float) -> None:
     # It is the mechanism for which the theorem is tight: of 2,000 runs a twentieth at most may be above, but for four
@@ -49,10 +44,10 @@ def test_randomized_response_exceeds_its_epsilon_no_more_often_than_stated(epsil
 
 def test_a_bound_is_the_last_epsilon_that_is_ruled_out() -> None:
     for v in (60, 75, 99, 100):
-        found = one_run_epsilon(1e-4, 1_000, 100, v, 0.95)
-        if found > 0:
-            assert one_run_p_value(found, 1e-4, 1_000, 100, v) < 0.05
-            assert one_run_p_value(found + 1e-3, 1e-4, 1_000, 100, v) >= 0.05
+        result = one_run_epsilon(1e-4, 1_000, 100, v, 0.95)
+        if result > 0:
+            assert one_run_p_value(result, 1e-4, 1_000, 100, v) < 0.05
+            assert one_run_p_value(result + 1e-3, 1e-4, 1_000, 100, v) >= 0.05
     assert one_run_epsilon(0.0, 100, 100, 50, 0.95) == 0.0
     assert one_run_epsilon(0.0, 10**6, 10**6, 10**6, 0.95) < MOST_EPSILON
     # A delta that explains all there is leaves nothing to be said.
@@ -63,13 +58,13 @@ def test_a_bound_is_the_last_epsilon_that_is_ruled_out() -> None:
 def test_two_thousand_canaries_give_about_what_is_known_of_gaussian_noise(epsilon: float, known: float) -> None:
     rng, delta, m = np.random.default_rng(7), 1e-6, 2_000
     mu = optimize.brentq(lambda x: gaussian_epsilon(x, delta) - epsilon, 1e-3, 10)
-    found = []
+    result = []
     for _ in range(12):
         present = rng.random(m) < 0.5
-        found.append(best_of_run(rng.normal(size=m) + mu * present, present, delta, 0.95))
+        result.append(best_of_run(rng.normal(size=m) + mu * present, present, delta, 0.95))
     # Four standard errors of a mean of twelve, and what another choice of the number of guesses may change.
-    assert np.mean(found) == pytest.approx(known, abs=0.15 + 4 * float(np.std(found)) / math.sqrt(12))
-    assert max(found) < epsilon
+    assert np.mean(result) == pytest.approx(known, abs=0.15 + 4 * float(np.std(result)) / math.sqrt(12))
+    assert max(result) < epsilon
 
 
 def test_scores_that_say_nothing_prove_nothing() -> None:
@@ -77,10 +72,3 @@ def test_scores_that_say_nothing_prove_nothing() -> None:
     present = rng.random(2_000) < 0.5
     assert best_of_run(rng.normal(size=2_000), present, 1e-6, 0.999) == 0.0
     assert best_of_run(present * 1.0, present, 1e-6, 0.99) > 3.0
-
-
-def test_the_normal_bound_is_the_inverse_of_its_curve() -> None:
-    for mu, delta in ((0.3, 1e-6), (2.0, 1e-3)):
-        epsilon = gaussian_epsilon(mu, delta)
-        first, second = (stats.norm.cdf(s * mu / 2 - epsilon / mu) for s in (1, -1))
-        assert first - math.exp(epsilon) * second == pytest.approx(delta, rel=1e-6)

@@ -26,9 +26,9 @@ _gaussian, _floats = SystemNoise.gaussian, SystemNoise.floats
 
 
 def claimed(name: str, epsilon: float) -> PrivateGenerator:
-    made = registry.generator(name, epsilon=epsilon)
-    assert isinstance(made, PrivateGenerator)
-    return made
+    built = registry.generator(name, epsilon=epsilon)
+    assert isinstance(built, PrivateGenerator)
+    return built
 
 
 def weaken(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
@@ -48,9 +48,9 @@ def weaken(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 @pytest.mark.parametrize("name", GENERATORS)
 def test_the_bound_stays_below_the_claim(name: str, epsilon: float) -> None:
-    found = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
-    assert found.verdict == NO_FAULT
-    assert found.bound < found.epsilon
+    result = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
+    assert result.verdict == NO_FAULT
+    assert result.bound < result.epsilon
 
 
 @pytest.mark.slow
@@ -60,5 +60,5 @@ def test_less_noise_exceeds_the_claim(
     name: str, epsilon: float, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     weaken(monkeypatch, share)
-    found = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
-    assert found.verdict == EXCEEDS
+    result = audit(claimed(name, epsilon), SCHEMA, time_limit_s=None)
+    assert result.verdict == EXCEEDS

@@ -1,27 +1,22 @@
 """The audit of DP-SGD in one run: every fault in a step is found, at epsilon 1 too, and none where there is none."""
 
-import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
-from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit, AuditError, AuditPart
-from evaluate.privacy.audit.counts import CountTrials, LogComplete, MeasurementLog, StandIn
-from evaluate.privacy.audit.power import Residuals
-from evaluate.privacy.audit.steps import EMPTY_EVERY, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
-from evaluate.privacy.audit.white_box import audit, of_counts, of_steps
+from evaluate.audit_result import EXCEEDS, NO_FAULT, Audit, AuditError, AuditPart
+from evaluate.privacy.audit.counts import StandIn
+from evaluate.privacy.audit.steps import N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
+from evaluate.privacy.audit.white_box import audit, of_steps
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps, SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting import private_fit
 from synth.generators.fitting.columns import COLUMNS
 from synth.schema import Schema, build_schema
 
@@ -32,8 +27,6 @@ from synth.neural.dp_ctgan import PairCritic  # noqa: E402
 Patches = list[tuple[Any, str, Callable[..., Any]]]
 NETWORKS = ("pairs", "tvae")
 EACH = 0.995
-PROBED: Any = (1.0, 1.0, 0.1, Residuals())
-"""Of steps: a unit's share of the clipping bound, noise left, the rate sampled at, and residuals."""
 FEW = {"steps": 100, "sampling_rate": 0.1}
 """A claim like any other, with steps that are larger and fewer, so that a run takes half a second."""
 _floats, _release, _sums = SystemNoise.floats, Steps.release, dp_sgd.clipped_sums
@@ -83,11 +76,6 @@ OF_LAYERS: dict[str, Patches] = {
 OF_ENTITIES: dict[str, Patches] = {
     "k forgotten": [(dp_sgd, "clipped_sums", _by_row), (PairCritic, "_norms", lambda self, rows: torch.ones(len(rows)))]
 }
-CASES = [
-    *((network, 1, fault) for network in NETWORKS for fault in EVERYWHERE),
-    *(("tvae", 1, fault) for fault in OF_LAYERS),
-    *((network, 4, fault) for network in NETWORKS for fault in OF_ENTITIES),
-]
 QUICK = [
     ("pairs", 1, "half the noise"), ("pairs", 4, "k forgotten"), ("tvae", 4, "k forgotten"), ("tvae", 1, "no noise"),
     ("tvae", 1, "half the multiplier"), ("tvae", 1, "twice the rate"), ("tvae", 1, "clipping off"),
@@ -108,19 +96,19 @@ def schema_of(k: int = 1) -> Schema:
 def generator(network: str, epsilon: float = 3.0, **more: Any) -> PrivateGenerator:
     small = {"d_latent": 4, "epsilon": epsilon, **FEW, **more}
     if network == "tvae":
-        made = registry.generator("tvae", encoder_widths=(32, 32), decoder_widths=(32, 32), **small)
+        built = registry.generator("tvae", encoder_widths=(32, 32), decoder_widths=(32, 32), **small)
     else:
-        made = registry.generator("ctgan", generator_widths=(16,), **small)
-    assert isinstance(made, PrivateGenerator)
-    return made
+        built = registry.generator("ctgan", generator_widths=(16,), **small)
+    assert isinstance(built, PrivateGenerator)
+    return built
 
 
 @cache
 def schedule_of(epsilon: float, k: int) -> Schedule:
     """Of both networks alike, since their noise does not depend on what they are."""
-    found = generator("tvae", epsilon).schedule(StandIn.like(schema_of(k)).schema)
-    assert found is not None
-    return found
+    result = generator("tvae", epsilon).schedule(StandIn.like(schema_of(k)).schema)
+    assert result is not None
+    return result
 
 
 def run(network: str, epsilon: float = 3.0, *, k: int = 1, seed: int = 0, **more: Any) -> StepTrials:
@@ -134,8 +122,8 @@ def run(network: str, epsilon: float = 3.0, *, k: int = 1, seed: int = 0, **more
 def attacked(network: str, epsilon: float = 3.0, *, k: int = 1, seed: int = 0, **more: Any) -> tuple[AuditPart, bool]:
     """What one run proves, and whether that exceeds the claim."""
     schedule = schedule_of(epsilon, k)
-    found = of_steps(schedule, run(network, epsilon, k=k, seed=seed, **more), EACH)
-    return found, found.bound > schedule.epsilon
+    result = of_steps(schedule, run(network, epsilon, k=k, seed=seed, **more), EACH)
+    return result, result.bound > schedule.epsilon
 
 
 def plant(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +135,9 @@ def plant(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("network", "k", "fault"), QUICK)
 def test_a_fault_in_a_step_is_found(network: str, k: int, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(fault, monkeypatch)
-    found, exceeds = attacked(network, k=k)
+    result, exceeds = attacked(network, k=k)
     assert exceeds
-    assert found.distribution_free < found.bound
+    assert result.distribution_free < result.bound
 
 
 @pytest.mark.statistical
@@ -157,49 +145,12 @@ def test_a_fault_in_a_step_is_found(network: str, k: int, fault: str, monkeypatc
 def test_the_code_as_it_is_raises_no_alarm(network: str, k: int) -> None:
     # At the confidence of the audit's part an alarm is seen in fewer than one run of a thousand; noise has no seed. The
     # bound of steps alone is about 2.2 with a standard error of 0.15.
-    found, exceeds = attacked(network, k=k)
+    result, exceeds = attacked(network, k=k)
     assert not exceeds
-    assert 1.4 < found.bound < 3.0
-    assert 0.5 < found.distribution_free < found.bound
-    assert found.strongest > 6.0
-    assert "(1.00 of the clipping bound)" in found.ran_on
-
-
-@pytest.mark.statistical
-def test_half_the_noise_is_found_at_epsilon_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not attacked("tvae", 1.0)[1]
-    plant("half the noise", monkeypatch)
-    assert attacked("tvae", 1.0)[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
-@pytest.mark.parametrize(("network", "k", "fault"), CASES)
-def test_every_fault_is_found_in_ten_of_ten_runs(
-    network: str, k: int, fault: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if (network, fault, epsilon) == ("tvae", "clipping by layer", 1.0):
-        pytest.skip("most layers' gradients are below the bound, and half as much again is found in six of ten")
-    plant(fault, monkeypatch)
-    assert all(attacked(network, epsilon, k=k, seed=seed)[1] for seed in range(10))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
-@pytest.mark.parametrize("k", [1, 4])
-@pytest.mark.parametrize("network", NETWORKS)
-def test_the_code_as_it_is_raises_no_alarm_in_ten_of_ten_runs(network: str, k: int, epsilon: float) -> None:
-    assert not any(attacked(network, epsilon, k=k, seed=seed)[1] for seed in range(10))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
-@pytest.mark.parametrize("network", NETWORKS)
-def test_a_whole_audit_at_usual_settings_is_within_the_claim(network: str, epsilon: float) -> None:
-    made = generator(network, epsilon, steps=1_000, sampling_rate="auto")
-    found = audit(made, schema_of(), time_limit_s=None)
-    assert found.verdict == NO_FAULT
-    assert found.bound > 0.35 * epsilon
+    assert 1.4 < result.bound < 3.0
+    assert 0.5 < result.distribution_free < result.bound
+    assert result.strongest > 6.0
+    assert "(1.00 of the clipping bound)" in result.ran_on
 
 
 @pytest.fixture(scope="module")
@@ -219,125 +170,27 @@ def test_an_audit_of_a_network_has_a_part_for_its_steps_and_one_for_its_counts(w
     assert "100 steps of one training run on a public stand-in, with 50,000 canaries" in whole.ran_on
 
 
-def test_an_audit_in_parts_is_read_back_as_it_was_written(whole: Audit) -> None:
-    reader, content = TypeAdapter(Audit), json.loads(json.dumps(asdict(whole)))
-    assert reader.validate_json(json.dumps(content)) == whole
-    hostile: list[Any] = [[{}], [1], 3, [{**content["parts"][0], "bound": "x"}]]
-    for damage in hostile:
-        with pytest.raises(ValidationError):
-            reader.validate_json(json.dumps({**content, "parts": damage}))
-
-
 def test_a_fault_in_the_counts_of_a_network_is_found_beside_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     gaussian = SystemNoise.gaussian
     # A quarter of the noise, so that so few fits are enough.
     monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: gaussian(self, values, sigma / 4))
-    found = audit(generator("tvae"), schema_of(), n_fits=30, time_limit_s=None)
-    steps, counts = found.parts
-    assert found.verdict == EXCEEDS
-    assert found.bound >= counts.bound > found.epsilon
-    assert steps.bound < found.epsilon
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["half the noise", "k forgotten"])
-def test_usual_faults_in_the_counts_of_a_network_are_found_too(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    gaussian = SystemNoise.gaussian
-    if fault == "half the noise":
-        monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: gaussian(self, values, sigma / 2))
-    else:
-        monkeypatch.setattr(private_fit, "bound_contributions", lambda rows, schema: rows)
-    k = 4 if fault == "k forgotten" else 1
-    found = audit(generator("tvae"), schema_of(k), n_fits=200, time_limit_s=None)
-    assert found.verdict == EXCEEDS
-    assert found.bound >= found.parts[1].bound
-
-
-def test_counts_prove_what_they_do_of_the_whole_schedule() -> None:
-    schedule = schedule_of(3.0, 1)
-    event = schedule.event(COLUMNS)
-    assert event is not None
-    # Errors that need somewhat more than half the noise that is stated.
-    bounds = [of_counts(schedule, CountTrials("paper", 100_000, (k, k)), EACH).bound for k in (39_000, 45_900)]
-    assert bounds[0] > schedule.epsilon > bounds[1] > 0.0
-    assert of_counts(schedule, CountTrials("paper", 100_000, (50_000, 50_000)), EACH).bound == 0.0
-
-
-@pytest.mark.statistical
-def test_a_clock_that_stops_a_run_makes_it_weaker_and_no_alarm() -> None:
-    found = audit(generator("pairs", steps=2_000), schema_of(), time_limit_s=0.0)
-    steps, counts = found.parts
-    assert "the first 1 of 2,000 steps" in steps.ran_on
-    assert found.verdict == TOO_WEAK
-    assert counts.n_trials == 32
+    result = audit(generator("tvae"), schema_of(), n_fits=30, time_limit_s=None)
+    steps, counts = result.parts
+    assert result.verdict == EXCEEDS
+    assert result.bound >= counts.bound > result.epsilon
+    assert steps.bound < result.epsilon
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_what_a_unit_adds_is_measured_and_not_assumed(network: str) -> None:
     # Far above every gradient, the bound makes noise that hides them, and the audit cannot but be weak.
-    found = run(network, max_grad_norm=1_000.0)
-    assert found.share < 0.1
-    said = np.mean(found.scores[found.present] > 0) - np.mean(found.scores[~found.present] > 0)
-    assert abs(said) < 4.5 / math.sqrt(N_STEP_CANARIES) + 0.05
-
-
-def test_clipping_that_is_off_shows_in_a_critic_of_pairs_where_the_bound_is_below_its_norm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert not attacked("pairs", max_grad_norm=0.5)[1]
-    plant("k forgotten", monkeypatch)
-    monkeypatch.setattr(PairCritic, "_norms", lambda self, rows: torch.full((len(rows),), 1e-3))
-    assert attacked("pairs", max_grad_norm=0.5)[1]
-
-
-def test_the_training_meets_one_unit_and_no_canary() -> None:
-    log = StepLog(np.arange(50) % 2 == 0, 10**6, math.inf, np.random.default_rng(1))
-    handed = []
-    for step in range(2 * EMPTY_EVERY):
-        handed.append(log.sample(30, 0.5).tolist())
-        empty = step % EMPTY_EVERY == EMPTY_EVERY - 1
-        total = np.zeros(7) if empty else np.full(7, 2.0)
-        assert log.floats(total, 1.0).shape == (7,)
-    assert [len(units) for units in handed].count(0) == 2
-    assert {unit for units in handed for unit in units} == set(range(30))
-    assert log.sizes == pytest.approx([2 * math.sqrt(7)] * 198)
-    # 198 samples at a rate of a half: the canaries that are in stand out, the others have noise alone.
-    each, share = 28.0, np.array(log.score) / (2 * math.sqrt(7))
-    assert np.abs(share[~log.present]).max() < 6 * math.sqrt(198)
-    assert np.abs(share[log.present] / math.sqrt(each) - 99).max() < 6 * math.sqrt(198 / 4 + 198 / each)
-    assert log.halfway == pytest.approx(198 * 28 / 4)
-
-
-def test_a_sum_that_is_none_is_not_called_audited() -> None:
-    log = StepLog(np.arange(10) % 2 == 0, 10**6, math.inf, np.random.default_rng(1))
-    for step in range(EMPTY_EVERY - 1):
-        assert len(log.sample(30, 0.5)) == 1, step
-        log.floats(np.ones(3), 1.0)
-    assert len(log.sample(30, 0.5)) == 0
-    with pytest.raises(AuditError, match="over no unit must be zero"):
-        log.floats(np.ones(3), 1.0)
-    fresh = StepLog(np.arange(10) % 2 == 0, 10**6, math.inf, np.random.default_rng(1))
-    fresh.sample(30, 0.5)
-    with pytest.raises(AuditError, match="must be finite"):
-        fresh.floats(np.array([1.0, np.nan]), 1.0)
+    result = run(network, max_grad_norm=1_000.0)
+    assert result.share < 0.1
+    clause = np.mean(result.scores[result.present] > 0) - np.mean(result.scores[~result.present] > 0)
+    assert abs(clause) < 4.5 / math.sqrt(N_STEP_CANARIES) + 0.05
 
 
 def test_a_run_in_which_a_unit_adds_nothing_is_not_called_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Steps, "release", lambda self, total, norm: _release(self, 0 * total, norm))
     with pytest.raises(AuditError, match="adds to the sum"):
         run("tvae")
-
-
-def test_the_log_of_counts_ends_at_the_first_step() -> None:
-    with pytest.raises(LogComplete):
-        MeasurementLog(10**6).sample(100, 0.5)
-
-
-def test_an_attacker_without_noise_errs_only_by_samples() -> None:
-    event = SubsampledGaussianEvent("steps", 1.0, 0.1, 20)
-    present = np.arange(1_000) < 500
-    found = StepTrials(np.zeros(1_000), present, event, 20, *PROBED)
-    # One sample or none of 20 at a rate of a tenth: 0.39.
-    assert found.errors_without_noise == (0, 196)
-    everyone = SubsampledGaussianEvent("steps", 1.0, 1.0, 20)
-    assert StepTrials(np.zeros(1_000), present, everyone, 20, *PROBED).errors_without_noise == (0, 0)

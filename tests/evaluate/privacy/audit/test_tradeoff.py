@@ -4,17 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit.bounds import (
-    LEAST_FACTOR,
-    allows,
-    epsilon_of_less,
-    epsilon_of_steps,
-    gaussian_epsilon,
-    largest_factor,
-)
+from evaluate.privacy.audit.bounds import allows, epsilon_of_less, epsilon_of_steps, gaussian_epsilon, largest_factor
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule
 
@@ -32,11 +25,11 @@ def rates_of(
     present = rng.random(N) < 0.5
     hits = np.where(present, rng.binomial(event.count, event.sampling_rate, N), 0)
     spread = event.noise_multiplier * factor * math.sqrt(event.count)
-    said = hits + rng.normal(0, spread, N) > event.count * event.sampling_rate / 2
-    wrong = ((said & ~present).sum(), (~said & present).sum())
+    clause = hits + rng.normal(0, spread, N) > event.count * event.sampling_rate / 2
+    wrong = ((clause & ~present).sum(), (~clause & present).sum())
     n_each = (N - present.sum(), present.sum())
-    one, other = (clopper_pearson(float(k), float(n), level=level)[1] for k, n in zip(wrong, n_each, strict=True))
-    return one, other
+    each, other = (clopper_pearson(float(k), float(n), level=level)[1] for k, n in zip(wrong, n_each, strict=True))
+    return each, other
 
 
 CLAIMS = {
@@ -57,11 +50,6 @@ def test_one_step_of_everyone_is_the_gaussian_mechanism(mu: float) -> None:
         assert largest_factor(event, rates) == pytest.approx(1.0, rel=0.03)
 
 
-def test_many_steps_of_everyone_compose_to_one() -> None:
-    rates = float(stats.norm.sf(0.5)), float(stats.norm.cdf(-0.5))
-    assert largest_factor(steps(10.0, count=100), rates) == pytest.approx(1.0, rel=0.03)
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_noise_of_the_claim_is_never_ruled_out_and_half_of_it_always_is(name: str) -> None:
@@ -73,21 +61,6 @@ def test_the_noise_of_the_claim_is_never_ruled_out_and_half_of_it_always_is(name
     assert np.mean(alarms) <= 0.24
     assert all(allows(event, 1.0, rates_of(event, rng)) for _ in range(100))
     assert all(not allows(event, 1.0, rates_of(event, rng, factor=0.5)) for _ in range(20))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("factor", [0.5, 1.5])
-def test_the_factor_comes_near_to_the_noise_there_is(factor: float) -> None:
-    event, rng = CLAIMS["many steps"], np.random.default_rng(13)
-    found = [largest_factor(event, rates_of(event, rng, factor=factor)) for _ in range(2)]
-    assert all(factor < one < 1.5 * factor for one in found)
-
-
-def test_what_rules_out_everything_and_nothing() -> None:
-    event = CLAIMS["few steps"]
-    assert math.isinf(largest_factor(event, (0.5, 0.5)))
-    assert math.isinf(largest_factor(event, (0.9, 0.4)))
-    assert largest_factor(event, (1e-6, 1e-6)) == LEAST_FACTOR
 
 
 def test_a_bound_of_steps_is_theirs_above_the_stated_noise_and_that_of_all_below() -> None:
@@ -103,11 +76,3 @@ def test_a_bound_of_steps_is_theirs_above_the_stated_noise_and_that_of_all_below
     long = Schedule((steps(20.0, count=400),), DELTA)
     assert epsilon_of_steps(long, steps(20.0, count=100), 1.0) == pytest.approx(gaussian_epsilon(0.5, DELTA), rel=0.01)
     assert epsilon_of_steps(long, steps(20.0, count=100), 0.5) == pytest.approx(gaussian_epsilon(2.0, DELTA), rel=0.01)
-
-
-def test_an_error_that_is_seen_is_worth_what_the_optimal_test_says() -> None:
-    # Of 20,000 canaries without an error, the Gaussian mechanism that would allow that has this mu at most.
-    wrong = clopper_pearson(0, N / 2, level=0.99)[1]
-    mu = 2 * float(stats.norm.isf(wrong))
-    found = optimize.brentq(lambda s: allows(steps(1.0), s, (wrong, wrong)) - 0.5, 0.1, 1.0, xtol=1e-3)
-    assert found == pytest.approx(1 / mu, rel=0.02)
