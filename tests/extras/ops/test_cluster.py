@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,10 +19,9 @@ from synth.dp.accounting import rdp_curve
 from synth.dp.events import GaussianEvent
 from synth.dp.ledger import Ledger, open_ledger
 from synth.dp.renyi_curve import ORDERS
-from synth.errors import JobError
 from tests.synth.postgres import PASSWORD, Server
 from tests.synth.postgres import server as server
-from tests.understudy.test_executors import alive, service
+from tests.understudy.test_executors import service
 from understudy.executors.executor import Ended
 from understudy.extras.ops import cluster
 
@@ -125,16 +123,6 @@ def assert_paid(ledger: Ledger, draws: Path, *, exactly: bool) -> None:
         np.testing.assert_allclose(holding.curve.divergences, cost, rtol=1e-9)
     short = [o for o, p, c in zip(ORDERS, holding.curve.divergences, cost, strict=True) if p < c * (1 - 1e-9)]
     assert not short
-
-
-def test_a_single_fit_is_counted_by_workers(workspace: Any, dask: Dask) -> None:
-    schema = workspace.write_schema(dataset="patients")
-    ran = workspace.run(
-        "fit", workspace.folder / "table.csv", "--schema", schema, "--generator", "mst", "--epsilon", 1, "--clamp",
-        "--executor", dask.address, "--out", workspace.folder / "model",
-    )  # fmt: skip
-    assert ran.exit_code == 0, ran.stderr
-    assert (workspace.folder / "model").is_dir()
 
 
 def test_a_sweep_on_a_cluster_pays_exactly_what_it_draws(workspace: Any, dask: Dask, ledger: Any) -> None:
@@ -281,34 +269,6 @@ def test_what_is_stopped_has_ended(dask: Dask, tmp_path: Path) -> None:
         assert time.monotonic() - began < 20
 
 
-def test_what_a_killed_run_left_on_a_cluster_ends(dask: Dask, tmp_path: Path) -> None:
-    script = (
-        "import pathlib, time\n"
-        "from tests.understudy.test_executors import service\n"
-        "from understudy.extras.ops.cluster import Cluster\n"
-        f"with Cluster({dask.address!r}, service(pathlib.Path({str(tmp_path)!r}))) as cluster:\n"
-        "    cluster.start('sleep:601')\n"
-        "    cluster.ended(3)\n"
-        "    print('begun', flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=path)
-    assert parent.stdout is not None
-    assert parent.stdout.readline() == b"begun\n"
-    until = time.monotonic() + 60
-    while not (pids := children_of(dask)) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert pids
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    until = time.monotonic() + 60
-    while any(map(alive, pids)):
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
 def children_of(dask: Dask) -> list[int]:
     """The processes of both workers."""
     tasks = [task for pid in dask.pids.values() for task in Path(f"/proc/{pid}/task").glob("*/children")]
@@ -353,10 +313,3 @@ def test_a_cluster_that_cannot_serve_is_refused_in_one_sentence(
     assert words in ran.stderr
     assert not out.exists()
     assert not list(workspace.folder.glob(".*"))
-
-
-def test_a_folder_that_workers_do_not_see_is_refused(dask: Dask, tmp_path: Path) -> None:
-    hidden = service(tmp_path, inputs=(tmp_path / "not there",))
-    with pytest.raises(JobError, match="does not see path="), cluster.Cluster(dask.address, hidden):
-        pass
-    assert not list(tmp_path.glob("*.session"))

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from evaluate.result import Estimate
-from reports.glossary import key_figures
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 from understudy.bundle.verification import Demand
 from understudy.extras.ops.index import (
     EMPTY,
     FIGURES,
-    MARK,
     NOT_SOUND,
     WITHDRAWN,
     render_page,
@@ -52,19 +50,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_figures_are_key_figures_and_the_page_is_marked_at_its_head() -> None:
-    assert set(FIGURES) <= set(key_figures())
-    assert MARK in page_of(1)[:400]
-
-
-def test_six_hundred_tables_take_less_than_a_megabyte() -> None:
-    assert len(page_of(200).encode()) < 1_000_000
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_no_wider_than_the_screen_and_can_be_read(browser: Any, path: Path, scheme: str) -> None:
-    with visiting(browser, path, color_scheme=scheme) as visit:
-        for width in (320, 390, 1000, 1281, 1441, 1440):
+def test_the_page_is_no_wider_than_the_screen_and_can_be_read(browser: Any, path: Path) -> None:
+    with visiting(browser, path, color_scheme="dark") as visit:
+        for width in (320, 1000, 1440):
             visit.page.set_viewport_size({"width": width, "height": 900})
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
         found = visit.page.evaluate(UNREADABLE)

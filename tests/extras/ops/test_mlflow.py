@@ -76,7 +76,7 @@ def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: P
     assert Mlflow(mlflow=PLACE).content == "public"
     found = record(tmp_path, "public")
     parent, child = found
-    assert sent(found) == {"README.md"}
+    assert sent(found) == {"README.md"}  # neither table nor model
     assert child["metrics"]["claim.epsilon"] == child["metrics"]["fit.epsilon"] == 1.0
     assert child["params"]["generator"] == "mst"
     assert parent["tags"]["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
@@ -101,11 +101,6 @@ def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path)
     assert LIVED not in json.dumps(found)
 
 
-@pytest.mark.parametrize("content", ["public", "internal"])
-def test_neither_table_nor_model_is_ever_sent(tmp_path: Path, content: str) -> None:
-    assert not any("csv" in name for name in sent(record(tmp_path, content)))
-
-
 def test_limits_read_off_the_table_are_not_told_by_their_hash(tmp_path: Path) -> None:
     assert record(tmp_path, "public", inferred=True)[0]["params"]["schema_sha256"] is None
     assert record(tmp_path, "internal", inferred=True)[0]["params"]["schema_sha256"] == "5" * 64
@@ -119,25 +114,12 @@ def test_a_void_claim_has_no_epsilon(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["http://ann:s3cret@host:5000", "https://s3cret@host", "http://host?token=s3cret", "http://host/#s3cret",
-     "host:5000/s3cret", "ann:s3cret@host", "file:///s3cret", "postgresql://host/s3cret", "http://", ""],
-)  # fmt: skip
-def test_an_address_that_is_none_or_holds_credentials_is_refused_before_anything_is_read(
-    workspace: Any, address: str
-) -> None:  # fmt: skip
-    workspace.write_job(tracking={"mlflow": address})
-    ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out")
-    assert ran.exit_code == 2
-    assert ran.stderr.count("\n") == 1
-    assert "tracking: mlflow: the address of an MLflow server is like http://127.0.0.1:5000" in ran.stderr
-    assert "s3cret" not in ran.stderr
-    assert not (workspace.folder / "out").exists()
-
-
-def test_an_unknown_width_names_the_key() -> None:
-    with pytest.raises(JobError, match=r"tracking: content"):
-        job_of(content="everything")
+    "address", ["http://ann:s3cret@host:5000", "http://host?token=s3cret", "host:5000/s3cret", "file:///s3cret"]
+)
+def test_an_address_that_is_none_or_holds_credentials_is_refused_and_not_repeated(address: str) -> None:
+    with pytest.raises(JobError, match="the address of an MLflow server is like") as refused:
+        job_of(mlflow=address)
+    assert "s3cret" not in str(refused.value)
 
 
 def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path) -> None:
@@ -204,41 +186,33 @@ def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_not
         "evaluation": {"measures": ["validity", "fidelity.columns"]}, "name": "Patients",
     }  # fmt: skip
 
-    def run(out: str, **tracking: str) -> Any:
+    def run_job(out: str, **tracking: str) -> Any:
         workspace.write_job(**job, **({"tracking": tracking} if tracking else {}))
         return workspace.run("run", folder / "job.toml", "--out", folder / out, "--json")
 
-    without = run("without")
+    without = run_job("without")
     with server(tmp_path_factory.mktemp("mlflow")) as place:
-        ran = run("out", mlflow=place, experiment="clinic", content="internal")
+        ran = run_job("out", mlflow=place, experiment="clinic", content="internal")
         assert ran.json["tracking"]["failure"] == ""
         url = ran.json["tracking"]["url"]
         assert url.startswith(f"{place}/#/experiments/")
         experiment = asked(place, "experiments/get-by-name?experiment_name=clinic")["experiment"]["experiment_id"]
         runs = asked(place, "runs/search", experiment_ids=[experiment])["runs"]
-        named = {one["info"]["run_name"]: one for one in runs}
+        named = {run["info"]["run_name"]: run for run in runs}
         assert set(named) == {"Patients", "independent", "trees"}
-        assert all(one["info"]["status"] == "FINISHED" for one in runs)
+        assert all(run["info"]["status"] == "FINISHED" for run in runs)
         parent, private = named["Patients"], named["independent"]
         assert url.endswith(parent["info"]["run_id"])
-        tags = plain(parent["data"]["tags"])
-        assert tags["understudy.verdict"] == ran.json["verdict"]
-        known = ("mlflow.runName", "mlflow.parentRunId", "mlflow.note.content")
-        theirs = {name for one in runs for name in plain(one["data"]["tags"]) if not name.startswith("understudy.")}
-        assert theirs == set(known)  # no name of a user, no commit, no command line
-        assert tags["understudy.output"] == str(folder / "out")
+        assert plain(parent["data"]["tags"])["understudy.verdict"] == ran.json["verdict"]
+        theirs = {name for run in runs for name in plain(run["data"]["tags"]) if not name.startswith("understudy.")}
+        assert theirs == {"mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"}  # no user, no command line
         assert plain(private["data"]["tags"])["mlflow.parentRunId"] == parent["info"]["run_id"]
-        written = json.loads((folder / "out" / "evaluation.json").read_text())
-        (measured,) = (one for one in written["candidates"] if one["name"] == "independent")
-        values = {one["measure"]: one["value"] for one in measured["estimates"] if not one["subject"]}
-        metrics = plain(private["data"]["metrics"])
-        assert metrics["claim.epsilon"] == measured["statement"]["epsilon"]
-        assert metrics["columns.tvd.excess"] == values["columns.tvd.excess"]
         assert plain(private["data"]["params"])["epsilon"] == "1.0"
+        assert "claim.epsilon" in plain(private["data"]["metrics"])
         files = asked(place, f"artifacts/list?run_id={parent['info']['run_id']}")["files"]
-        assert {"report.html", "evaluation.json", "to-hand-on"} <= {one["path"] for one in files}
-        assert not any("synthetic" in one["path"] or "models" in one["path"] for one in files)
-    away = run("away", mlflow=place)
+        assert {"report.html", "evaluation.json", "to-hand-on"} <= {file["path"] for file in files}
+        assert not any("synthetic" in file["path"] or "models" in file["path"] for file in files)
+    away = run_job("away", mlflow=place)
     assert away.exit_code == without.exit_code == ran.exit_code
     assert away.json["verdict"] == without.json["verdict"]
     assert away.json["tracking"]["url"] is None
