@@ -27,11 +27,10 @@ RENAMED = {
     "compress_dims": "encoder_widths", "decompress_dims": "decoder_widths",
 }  # fmt: skip
 KEPT_ANYWAY = ("enforce_min_max_values", "enforce_rounding")
-WITHOUT_EFFECT = (
+WITHOUT_EFFECT = (  # parameters of SDV's that have no counterpart here
     "locales", "numerical_distributions", "default_distribution", "generator_lr", "generator_decay",
     "discriminator_lr", "discriminator_decay", "discriminator_steps", "log_frequency", "l2scale", "loss_factor",
 )  # fmt: skip
-"""Parameters of SDV's that have no counterpart here."""
 
 
 class SingleTableSynthesizer:
