@@ -101,5 +101,5 @@ def counts(sites: Iterable[str], length: int = LENGTH, seed: int = 0) -> dict[st
 def is_uniform(numbers: Masked) -> bool:
     """Pearson's chi-square test of the bytes of numbers, in each of their eight places."""
     places = np.ascontiguousarray(numbers, dtype="<u8").view(np.uint8).reshape(-1, 8)
-    p_values = [stats.chisquare(np.bincount(place, minlength=256)).pvalue for place in places.T]
+    p_values = [stats.chisquare(np.bincount(column, minlength=256)).pvalue for column in places.T]
     return bool(min(p_values) > CHANCE)

@@ -162,14 +162,14 @@ class Local(PrivateGenerator):
 
 
 def spanning_tree(
-    pairs: Mapping[Clique, Measurement], apart: MarkovRandomField, held: Sequence[Clique]
+    pairs: Mapping[Clique, Measurement], apart: MarkovRandomField, constrained: Sequence[Clique]
 ) -> list[Clique]:
     """The pairs of a tree that are furthest from independent columns, beyond what noise alone would be.
 
     Free of charge: it reads what was released. DEVIATES: MST pays for a private choice (2108.04978, Algorithm 1); here
     all pairs were measured.
     """
-    gains, inside = {}, {frozenset(two) for clique in held for two in combinations(clique, 2)}
+    gains, inside = {}, {frozenset(two) for clique in constrained for two in combinations(clique, 2)}
     for clique, pair in pairs.items():
         if frozenset(clique) not in inside:
             expected = apart.marginal(clique)

@@ -86,7 +86,7 @@ class Student:
         self._rounds = self._rounds[-self._rounds_kept :]
         rows, labels = (torch.cat(parts) for parts in zip(*self._rounds, strict=True))
         n_rounds = len(self._rounds)
-        sizes = torch.tensor([len(one) for _, one in self._rounds])
+        sizes = torch.tensor([len(of_round) for _, of_round in self._rounds])
         variance = (self._variance / KEPT ** torch.arange(n_rounds - 1.0, -1.0, -1.0)).repeat_interleave(sizes)
         agreeing = rows @ rows.T
         alike = SIGNAL**2 * agreeing * (agreeing - 1) / 2 / self._n_pairs
