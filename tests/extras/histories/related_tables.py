@@ -41,11 +41,11 @@ def pair(n: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 @cache
 def schemas(n_units: int | None = None, dataset: str | None = None) -> tuple[Schema, Schema]:
     """The schemas of both."""
-    given = {"status": "declared", "n_units": n_units, "dataset": dataset}
+    public = {"status": "declared", "n_units": n_units, "dataset": dataset}
     sex = {"kind": "categorical", "categories": ["f", "m"]}
     return (
-        build_schema(given | {"columns": {"who": KEY, "sex": sex, "age": {"kind": "integer", "bounds": [0, 110]}}}),
-        build_schema(given | {
+        build_schema(public | {"columns": {"who": KEY, "sex": sex, "age": {"kind": "integer", "bounds": [0, 110]}}}),
+        build_schema(public | {
             "entity": "who", "order": "day", "max_rows_per_unit": MOST_VISITS, "target": "ill",
             "columns": {
                 "who": KEY, "day": {"kind": "date", "bounds": ["2020-01-01", "2029-12-31"]},
@@ -67,6 +67,6 @@ def visits_of(patients: pd.DataFrame, visits: pd.DataFrame) -> pd.Series:
 
 def stays_ill(patients: pd.DataFrame, visits: pd.DataFrame, sex: str) -> float:
     """The share of those who are ill at the next visit, among visits of somebody ill."""
-    of = visits[visits["who"].isin(patients["who"][patients["sex"] == sex])].sort_values(["who", "day"])
-    before = of.groupby("who")["ill"].shift(1)
-    return float(of["ill"][before == True].mean())  # noqa: E712 - of the first visit there is none before
+    own = visits[visits["who"].isin(patients["who"][patients["sex"] == sex])].sort_values(["who", "day"])
+    before = own.groupby("who")["ill"].shift(1)
+    return float(own["ill"][before == True].mean())  # noqa: E712 - of the first visit there is none before

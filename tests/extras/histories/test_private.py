@@ -21,8 +21,7 @@ from synth.dp.mechanisms import InjectedNoise
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import training_data
-from synth.generators.forecast import outlook
-from synth.generators.wrapper import compose, unwrapped
+from synth.generators.wrapper import compose
 from synth.schema import Schema, build_schema
 from tests.synth.generators.deaf_noise import Watched
 from understudy.extras.histories import wrapper
@@ -113,26 +112,26 @@ def too_far(name: str, seed: int, ask: Callable[[str, pd.DataFrame], Any] = ques
     """The questions whose answers one entity moves by more than its event states, or that it changes in kind."""
     frame = visits(seed)
     whole, model = ask(name, frame)
-    found = []
+    beyond = []
     for gone in [*frame["who"].unique(), None]:
         # Another order of the rows is no other table: it moves nothing.
         others = frame[frame["who"] != gone] if gone is not None else frame.iloc[::-1]
         fewer, without = ask(name, others.reset_index(drop=True))
         if model.default_rows != without.default_rows or model.entity_shares != without.entity_shares:
-            found.append("the rows of a sample")
-        for one, other in zip(whole, fewer, strict=True):
-            if one.event.mechanism == "stability histogram":
+            beyond.append("the rows of a sample")
+        for question, other in zip(whole, fewer, strict=True):
+            if question.event.mechanism == "stability histogram":
                 continue
-            moved = np.abs(one.exact - other.exact)
-            if isinstance(one.event, SelectionEvent):
-                stated = one.scale * one.event.epsilon / 2
+            moved = np.abs(question.exact - other.exact)
+            if isinstance(question.event, SelectionEvent):
+                stated = question.scale * question.event.epsilon / 2
                 reached = float(moved.max())
             else:
-                assert isinstance(one.event, GaussianEvent)
-                stated, reached = one.event.sensitivity, float(np.sqrt((moved**2).sum()))
+                assert isinstance(question.event, GaussianEvent)
+                stated, reached = question.event.sensitivity, float(np.sqrt((moved**2).sum()))
             if reached > (stated + 1e-9 if gone is not None else 1e-9):
-                found.append(f"{one.event.what}: {reached} where {stated} is stated")
-    return sorted(set(found))
+                beyond.append(f"{question.event.what}: {reached} where {stated} is stated")
+    return sorted(set(beyond))
 
 
 @pytest.mark.parametrize("name", ["aim", "mst"])
@@ -165,16 +164,6 @@ def test_the_statement_is_of_what_reached_the_sampler() -> None:
         assert statement.max_rows_per_unit == K
 
 
-def test_a_fit_of_histories_has_an_outlook() -> None:
-    """A run asks for it before it measures a table."""
-    for name in ("aim", "mst"):
-        generator, schedule = specified(name)
-        found = outlook(unwrapped(generator), schema(), schedule=schedule)  # type: ignore[arg-type]
-        of_pairs = [e for e in schedule.events if "marginals" in e.what and isinstance(e, GaussianEvent)]
-        assert found.n_marginals == sum(event.count for event in of_pairs) > 0
-        assert found.columns.keys() == {*schema().modeled}
-
-
 class _Kept(InjectedNoise):
     def __init__(self) -> None:
         super().__init__(np.random.default_rng(0))
@@ -191,9 +180,9 @@ _later = HistoryLayout.__dict__["later_rows"].func
 
 def _by_place(table: pd.DataFrame, schema: Schema) -> Any:
     """Rows that have the order in common follow each other as they stand in the table."""
-    found = _of(table, schema)
+    histories = _of(table, schema)
     order = np.lexsort((np.arange(len(table)), table["time"].to_numpy(), table["who"].to_numpy()))
-    return replace(found, rows=order)
+    return replace(histories, rows=order)
 
 
 def _lag_of_one(self: HistoryLayout) -> Schema:
@@ -214,8 +203,8 @@ def _exact_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HistoryLayout, "taken_apart", apart)
 
     def lengths(codes: Any, measured: Any, layout: HistoryLayout) -> tuple[float, ...]:
-        held = seen[-1][layout.n_rows].to_numpy(dtype=int)
-        return tuple(np.bincount(held, minlength=K + 1)[1:] / max(len(held), 1))
+        n_rows = seen[-1][layout.n_rows].to_numpy(dtype=int)
+        return tuple(np.bincount(n_rows, minlength=K + 1)[1:] / max(len(n_rows), 1))
 
     patch.setattr(wrapper, "length_shares", lengths)
 
