@@ -37,11 +37,11 @@ def coded(texts: Iterable[str] = (), rows: pd.DataFrame | None = None) -> CodedV
 def decoder(vocabulary: CodedVocabulary, max_tokens: int = 12, seed: int = 0) -> SmallDecoder:
     """A small decoder whose logits are far from equal."""
     torch.manual_seed(seed)
-    made = SmallDecoder(vocabulary.size, 16, 1, vocabulary.n_prompt + max_tokens + 1)
+    model = SmallDecoder(vocabulary.size, 16, 1, vocabulary.n_prompt + max_tokens + 1)
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in model.parameters():
             parameter.mul_(3.0)
-    return made
+    return model
 
 
 @torch.no_grad()
@@ -84,8 +84,8 @@ def gradient_of_unit(model: Decoder, sequences: np.ndarray, n_prompt: int) -> np
 
 def clipped(gradients: Iterable[np.ndarray], bound: float) -> np.ndarray:
     """The sum of vectors, each with a norm of at most the bound."""
-    held = [vector * min(1.0, bound / max(float(np.linalg.norm(vector)), 1e-12)) for vector in gradients]
-    return np.asarray(np.sum(held, axis=0))
+    shortened = [vector * min(1.0, bound / max(float(np.linalg.norm(vector)), 1e-12)) for vector in gradients]
+    return np.asarray(np.sum(shortened, axis=0))
 
 
 def model_folder(folder: Path, architecture: str = "gpt2", seed: int = 0, **of_config: Any) -> Path:
@@ -97,14 +97,14 @@ def model_folder(folder: Path, architecture: str = "gpt2", seed: int = 0, **of_c
     shape: dict[str, Any] = {"vocab_size": n_tokens, "eos_token_id": 0, "bos_token_id": 0}
     torch.manual_seed(seed)
     if architecture == "gpt2":
-        made: Any = GPT2LMHeadModel(GPT2Config(**{"n_embd": 32, "n_layer": 2, "n_head": 2, **shape, **of_config}))
+        model: Any = GPT2LMHeadModel(GPT2Config(**{"n_embd": 32, "n_layer": 2, "n_head": 2, **shape, **of_config}))
     else:
         small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-        made = LlamaForCausalLM(LlamaConfig(**{**small, "num_key_value_heads": 1, **shape, **of_config}))
+        model = LlamaForCausalLM(LlamaConfig(**{**small, "num_key_value_heads": 1, **shape, **of_config}))
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in model.parameters():
             parameter.mul_(3.0)
-    made.save_pretrained(folder)
+    model.save_pretrained(folder)
     return folder
 
 

@@ -32,9 +32,9 @@ def measured(measure: str, spoil: Spoil | None = None) -> Candidate:
 
 
 def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
-    found = candidate.find(name, subject)
-    assert isinstance(found, Estimate), found
-    return found
+    estimate = candidate.find(name, subject)
+    assert isinstance(estimate, Estimate), estimate
+    return estimate
 
 
 def outcomes(candidate: Candidate, policy: str, measure: str, texts: tuple[str, ...] = (TEXT,)) -> dict[str, str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.gate.checks import BROKEN, CAME_OUT, Check, checks_of
+from evaluate.gate.checks import BROKEN, Check, checks_of
 from evaluate.gate.policy import load_policy
 from evaluate.result import Estimate, Evaluation, SelfTest
 from tests.text_tables import complaint_schema, complaints
@@ -19,15 +19,8 @@ def measured() -> Evaluation:
     return evaluate(train, synthetic, holdout=holdout, schema=complaint_schema(), measures=["fidelity.texts"])
 
 
-def found(tests: tuple[SelfTest, ...]) -> dict[str, Check]:
+def checks_by_case(tests: tuple[SelfTest, ...]) -> dict[str, Check]:
     return {check.case: check for check in checks_of(tests, load_policy("internal"))}
-
-
-def test_texts_shuffled_with_all_columns_come_out_and_honest_ones_break_nothing(measured: Evaluation) -> None:
-    checks = found(measured.self_tests)
-    assert checks["honest"].outcome == CAME_OUT
-    assert checks["shuffled"].outcome == CAME_OUT
-    assert AGREEMENT in checks["shuffled"].reason
 
 
 def test_a_measure_that_does_not_see_dealt_texts_is_found_out(measured: Evaluation) -> None:
@@ -37,8 +30,8 @@ def test_a_measure_that_does_not_see_dealt_texts_is_found_out(measured: Evaluati
         else test
         for test in measured.self_tests
     )
-    assert found(blind)["shuffled"].outcome == BROKEN
+    assert checks_by_case(blind)["shuffled"].outcome == BROKEN
 
 
-def blinded(one: Estimate) -> Estimate:
-    return replace(one, value=0.0, low=-0.01, high=0.01) if one.measure == AGREEMENT else one
+def blinded(estimate: Estimate) -> Estimate:
+    return replace(estimate, value=0.0, low=-0.01, high=0.01) if estimate.measure == AGREEMENT else estimate
