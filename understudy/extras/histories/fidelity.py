@@ -173,10 +173,10 @@ def _worst(telling: dict[str, Squares], samples: HistorySamples, n_columns: int)
         why = _UNTOLD if n_columns else "every learned column but the order is constant in an entity"
         return Failure(WORST, "skipped", why)
     intervals = np.array([column.interval(len(telling)) for column in telling.values()])
-    shares = np.array([[column.share(of) for of in (SYNTHETIC, FRESH, SHUFFLED)] for column in telling.values()])
-    place = int(shares[:, 0].argmax())
+    shares = np.array([[column.share(rank) for rank in (SYNTHETIC, FRESH, SHUFFLED)] for column in telling.values()])
+    worst = int(shares[:, 0].argmax())
     weak = f" Of {len(telling)} of {n_columns} columns; the dependence of the others is weak."
-    note = f"The worst is {list(telling)[place]!r}.{weak if len(telling) < n_columns else ''}"
+    note = f"The worst is {list(telling)[worst]!r}.{weak if len(telling) < n_columns else ''}"
     low, high = intervals.max(axis=0).tolist()
     value, reference, floor = shares.max(axis=0).tolist()
     n = samples.others[SYNTHETIC].n_steps

@@ -104,24 +104,24 @@ class HistoryLayout:
     def later_rows(self) -> Schema:
         """The schema of later rows: their entity, what is known of them, and what is drawn."""
         growing, columns, entity = self.schema.growing, self.schema.columns, str(self.schema.entity)
-        made: dict[str, Any] = {entity: unordered(columns[entity])}
-        made |= {name: columns[name] for name in self.constant}
-        made[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
-        made[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
-        made |= {self.before(name): columns[name] for name in self.varying}
-        made |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
-        made |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
-        made |= {name: columns[name] for name in self.varying if name not in growing}
+        later: dict[str, Any] = {entity: unordered(columns[entity])}
+        later |= {name: columns[name] for name in self.constant}
+        later[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
+        later[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
+        later |= {self.before(name): columns[name] for name in self.varying}
+        later |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
+        later |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
+        later |= {name: columns[name] for name in self.varying if name not in growing}
         kept: list[Any] = [
             each
             for each in self.schema.constraints
-            if not isinstance(each, Unique | Formula | Steps) and {*each.columns} <= made.keys()
+            if not isinstance(each, Unique | Formula | Steps) and {*each.columns} <= later.keys()
         ]
         for steps in self.steps:
             pairs = tuple(steps.allowed(columns[steps.column].levels))
             rule = FixedCombinations(columns=(self.before(steps.column), steps.column), combinations=pairs)
             kept += [] if rule.determined else [rule]
-        return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=entity)
+        return self._schema(later, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=entity)
 
     @property
     def steps(self) -> list[Steps]:

@@ -127,12 +127,12 @@ class RelatedInputs:
 
 def read_related(job_path: Path) -> RelatedInputs:
     """A job of two related tables with its files, or the first thing that is wrong with them. No row is read."""
-    given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
+    files, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
     try:
-        job = RelatedJob.model_validate(parse_toml(given["job"], "job", JobError))
+        job = RelatedJob.model_validate(parse_toml(files["job"], "job", JobError))
     except ValidationError as error:
         raise JobError(f"the job cannot be used: {sentence(error, RelatedJob)}") from None
-    policy, waivers = read_terms(job, home, given)
+    policy, waivers = read_terms(job, home, files)
     own = [
         schema_of(read_given(home / getattr(job.tables, role).schema_path, f"schema of the {role}", SchemaError))
         for role in ROLES
@@ -156,7 +156,7 @@ def read_related(job_path: Path) -> RelatedInputs:
                 why = f"does not draw the rows of a parent one after another: {reason_against(chosen, schema)}"
                 raise JobError(f"generators.{label}: generator={chosen.name!r} {why}")
         text = GivenFile(home / f"{role}.schema.toml", to_toml(schema).encode())
-        tables[role] = Inputs(of_table, {**given, "schema": text}, schema, policy, waivers, generators)
+        tables[role] = Inputs(of_table, {**files, "schema": text}, schema, policy, waivers, generators)
     return RelatedInputs(job, relation, tables, {label: claim for label, (_, claim) in shares.items()})
 
 
@@ -320,8 +320,8 @@ def _remove_earlier(plans: Mapping[Role, Plan]) -> None:
     """Remove what an earlier start made, and nothing else: finished outputs, and pairs of tables of their labels."""
     for plan in plans.values():
         if (plan.out / EVALUATION).is_file():
-            for made in (plan.out / candidates.SYNTHETIC).iterdir():
-                pair = plan.out.parent / candidates.SYNTHETIC / made.stem
+            for path in (plan.out / candidates.SYNTHETIC).iterdir():
+                pair = plan.out.parent / candidates.SYNTHETIC / path.stem
                 for written in pair.glob(f"{plan.out.name}.*"):
                     written.unlink()
             shutil.rmtree(plan.out)

@@ -216,8 +216,8 @@ class FlowerChannel(Channel):
                 received = state.get_message_res(set(pending), self._run_id)
                 if not received:
                     state.changed.wait(min(left, RETRY_S))
-            for one in received:
-                site, reply = pending.pop(one.metadata.reply_to_message_id), _payload(one)
+            for message in received:
+                site, reply = pending.pop(message.metadata.reply_to_message_id), _payload(message)
                 if reply is not None:
                     self.record(site, "reply", reply)
                     replies[site] = reply

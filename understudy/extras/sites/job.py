@@ -105,7 +105,7 @@ class SitesInputs:
     policy: Policy
     generator: PrivateGenerator
     home: Path
-    given: Mapping[str, GivenFile]
+    files: Mapping[str, GivenFile]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,17 +137,17 @@ class SitesInputs:
 
 def read_sites_job(path: Path) -> SitesInputs:
     """A job of several sites with its files, or the first thing that is wrong with them. No row is read."""
-    given = {"job": read_given(path, "job", JobError)}
+    files = {"job": read_given(path, "job", JobError)}
     try:
-        job = SitesJob.model_validate(parse_toml(given["job"], "job", JobError))
+        job = SitesJob.model_validate(parse_toml(files["job"], "job", JobError))
     except ValidationError as error:
         raise JobError(f"the job of several sites cannot be used: {sentence(error, SitesJob)}") from None
-    given["schema"] = read_given(path.parent / job.schema_path, "schema", SchemaError)
-    schema = schema_of(given["schema"])
-    given["policy"] = given_policy(job.policy, path.parent)
+    files["schema"] = read_given(path.parent / job.schema_path, "schema", SchemaError)
+    schema = schema_of(files["schema"])
+    files["policy"] = given_policy(job.policy, path.parent)
     check_measures(job.measures or ())
     chosen = _generator(job, schema)
-    return SitesInputs(job, schema, named_policy(given["policy"]), chosen, path.parent, given)
+    return SitesInputs(job, schema, named_policy(files["policy"]), chosen, path.parent, files)
 
 
 def _generator(job: SitesJob, schema: Schema) -> PrivateGenerator:

@@ -199,7 +199,7 @@ class Participant:
             split=f"keyed hash, seed {child_seed(job.seed, 'split')}",
             fingerprints={"table": self._fingerprint},
         )
-        evaluation = replace(evaluation, provenance=provenance.with_inputs(known, inputs.given))
+        evaluation = replace(evaluation, provenance=provenance.with_inputs(known, inputs.files))
         verdicts = judge(evaluation, [inputs.policy])
         title = f"{job.name or 'The table of several sites'}: {self.name}"
         tables = {ALL_SITES: Path(SYNTHETIC)}

@@ -226,14 +226,14 @@ def split_secret(secret: bytes, plan: AggregationPlan) -> tuple[bytes, ...]:
     Source: A. Shamir, "How to share a secret", Communications of the ACM 22(11), 1979.
     """
     halves = [dict(_shamir().split(plan.threshold, len(plan.sites), secret[half])) for half in _HALVES]
-    return tuple(halves[0][place] + halves[1][place] for place in range(1, len(plan.sites) + 1))
+    return tuple(halves[0][rank] + halves[1][rank] for rank in range(1, len(plan.sites) + 1))
 
 
 def joined_secret(shares: Mapping[str, bytes], plan: AggregationPlan) -> bytes:
     """The secret of 32 bytes from shares by site, of which the first that the threshold asks for are taken."""
     plan.check_enough(len(shares), "unmask")
     taken = [(plan.place(site) + 1, share) for site, share in shares.items()][: plan.threshold]
-    return b"".join(_shamir().combine([(place, share[half]) for place, share in taken]) for half in _HALVES)
+    return b"".join(_shamir().combine([(rank, share[half]) for rank, share in taken]) for half in _HALVES)
 
 
 def _shamir() -> Any:

@@ -172,7 +172,7 @@ class TextModel(ModelDisplay):
         asked = {*(given.names if isinstance(given, Table) else given or ()), *(balance or ())}
         if beside := asked & (self.rows.schema.columns.keys() - self.schema.columns.keys()):
             raise JobError(f"column={min(beside)!r} is counted for texts, and no sample has it; name another column")
-        of_rows, of_texts = (int(one) for one in np.random.default_rng(seed).integers(2**31, size=2))
+        of_rows, of_texts = (int(seed_of) for seed_of in np.random.default_rng(seed).integers(2**31, size=2))
         table = self.rows.sample(n_rows, seed=of_rows, given=given, balance=balance, progress=progress, part=part)
         progress("writing texts", None)
         canonical = conform(table, self.rows.schema, outside="clamp")

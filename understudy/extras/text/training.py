@@ -138,10 +138,10 @@ def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, n_text: in
     It has a rule for each layer, and takes the first axis of its input for texts. A model that lays its tokens out in
     another way, or in which texts see each other, would not be clipped by unit. The texts tried are made up.
     """
-    made = torch.randint(1, size + 1, (4, n_prompt + n_text), generator=torch.Generator().manual_seed(0))
-    made[0, : n_prompt // 2], made[1, n_prompt + 2 :], made[3] = 0, 0, 0
+    tokens = torch.randint(1, size + 1, (4, n_prompt + n_text), generator=torch.Generator().manual_seed(0))
+    tokens[0, : n_prompt // 2], tokens[1, n_prompt + 2 :], tokens[3] = 0, 0, 0
     parameters, bound = list(trainable(decoder)), 1e-3
-    units, expected = made.to(parameters[0].device).view(2, 2, -1), torch.zeros(())
+    units, expected = tokens.to(parameters[0].device).view(2, 2, -1), torch.zeros(())
     try:
         for unit in units:
             of_texts = [torch.autograd.grad(losses(decoder, text[None], n_prompt).sum(), parameters) for text in unit]

@@ -161,9 +161,9 @@ class WithTexts(Wrapper):
         gaps = {missing_name(name): real[name].isna().astype("boolean") for name in may_miss}
         counted = real.assign(**gaps).drop(columns=list(schema.texts))
         rows = fit_model(self.base, counted, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place)
-        whole, place = with_texts(rows.schema, schema), None if place is None else place / PREPARED
+        whole, checkpoints = with_texts(rows.schema, schema), None if place is None else place / PREPARED
         budget = budget if self.promises else None
-        fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, place)
+        fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, checkpoints)
         kept = {name: column for name, column in whole.columns.items() if name in schema.columns}
         return TextModel(rows, fit.writer(real), whole.model_copy(update={"columns": kept}))
 

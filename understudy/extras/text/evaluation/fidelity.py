@@ -95,7 +95,7 @@ def measure(tables: Tables) -> MetricResult:
     if not names:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
     cut, whole = compared(tables)
-    found: list[Estimate | Failure] = [largest([_missing(whole, name, len(names)) for name in names])]
+    results: list[Estimate | Failure] = [largest([_missing(whole, name, len(names)) for name in names])]
     tokens = {name: tokens_of(whole, name) for name in names}
     names = tuple(n for n in names if min(len(np.unique(each.units)) for each in tokens[n][0]) >= MIN_TEXTS)
     if names:
@@ -103,15 +103,15 @@ def measure(tables: Tables) -> MetricResult:
         for measure, distances in ((LENGTHS, distances_of_lengths), (WORDS, distances_of_words)):
             # Shuffled texts have the lengths and the words of real ones, so that they are no floor of either.
             replicates = np.array([[*each, each[FRESH]] for each in map(distances, equal)])
-            found.append(replace(worst(measure, replicates, cut.n, [(name,) for name in names]), floor=None))
-        found.append(largest([_repeated(whole, name, len(names)) for name in names]))
-        found.append(_worst_share(ORDER, {name: Squares.of(ordered(*tokens[name])) for name in names}, whole))
-        found.append(_agreement(names, EncodedSamples.of(tables, whole)))
+            results.append(replace(worst(measure, replicates, cut.n, [(name,) for name in names]), floor=None))
+        results.append(largest([_repeated(whole, name, len(names)) for name in names]))
+        results.append(_worst_share(ORDER, {name: Squares.of(ordered(*tokens[name])) for name in names}, whole))
+        results.append(_agreement(names, EncodedSamples.of(tables, whole)))
     else:
-        found += [Failure(name, "skipped", _FEW) for name in GATED if name != MISSING]
+        results += [Failure(name, "skipped", _FEW) for name in GATED if name != MISSING]
     return MetricResult(
-        tuple(each for each in found if isinstance(each, Estimate)),
-        tuple(each for each in found if isinstance(each, Failure)),
+        tuple(each for each in results if isinstance(each, Estimate)),
+        tuple(each for each in results if isinstance(each, Failure)),
         {"texts": [_examples(name, tables) for name in names]},
     )
 
@@ -209,7 +209,7 @@ def _agreement(names: Sequence[str], coded: EncodedSamples) -> Estimate | Failur
     for name in names:
         each = agreements(texts_of(coded.samples, name), coded, N_FOLDS)
         squares = [Squares.of(each[:, :, [i]]) for i in range(n_columns)]
-        if telling := [one for one in squares if one.tells(_size_ratio(coded.samples), n_columns)]:
+        if telling := [square for square in squares if square.tells(_size_ratio(coded.samples), n_columns)]:
             totals[name] = Squares.total(telling)
     return _worst_share(AGREEMENT, totals, coded.samples, n_columns)
 
