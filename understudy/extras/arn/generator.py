@@ -88,7 +88,6 @@ class RankLevels:
         return levels
 
     def draw(self, codes: Codes, levels: Codes, rng: np.random.Generator) -> Array:
-        """A rank in each level, uniform over the mass of its cells; shape (n,)."""
         low, high = self._ends
         low, high = low[codes, levels], high[codes, levels]
         return low + rng.random(len(codes)) * (high - low)
@@ -165,7 +164,6 @@ class NetworkColumns:
         return drawn
 
     def to_rows(self, drawn: Codes, log_weights: Array, rng: np.random.Generator) -> CodedRows:
-        """Rows of the network as codes, and ranks drawn within their levels."""
         codes = np.asfortranarray(self.codes_of(drawn))
         ranks = {
             position: self.levels[position].draw(codes[:, position], drawn[:, column], rng)
@@ -249,7 +247,6 @@ class ArnDistribution:
 
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
-    """A number of PyTorch's threads within, and the former one after."""
     import torch
 
     before = torch.get_num_threads()

@@ -115,7 +115,6 @@ class AutoregressiveNetwork(nn.Module):
         return seen & (units[:, None] != units) | self.before
 
     def _outputs(self, states: Tensor) -> Tensor:
-        """Of each column's layer, shape (d, n, d_hidden)."""
         active = functional.silu(states + self.biases[:, None])
         outputs = torch.baddbmm(self.layer_biases[:, None], active, self.layers).relu()
         return functional.dropout(outputs, self.dropout, self.training)

@@ -56,8 +56,6 @@ class ArnSpec:
 
 
 class Curves(nn.Module):
-    """Cosines over the codes of each column, and what embeddings, heads and their biases have of each."""
-
     cosines: Tensor
 
     def __init__(self, sizes: Sequence[int], n_curves: int, widths: tuple[int, int]) -> None:

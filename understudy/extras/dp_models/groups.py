@@ -80,7 +80,6 @@ def _study(tables: Tables) -> ClusterStudy | str:
 
 
 def public_space(tables: Tables) -> GroupSpace:
-    """Of the learned columns whose domain is public."""
     space = GroupSpace.of(replace(tables, schema=tables.declared))
     return GroupSpace(tuple(column for column in space.columns if not column.column.is_measured))
 

@@ -141,8 +141,6 @@ class Target:
 
 @dataclass(frozen=True)
 class UnitRows:
-    """Rows by unit of privacy. *Sensitive*."""
-
     X: np.ndarray  # inputs of norm at most 1, shape (n_rows, d), float32
     y: np.ndarray  # classes as whole numbers or targets in [-1, 1], shape (n_rows,)
     first: np.ndarray  # where each unit's rows start, side by side, shape (n_units,)

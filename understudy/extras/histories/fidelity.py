@@ -89,7 +89,6 @@ class HistoryFigures(FigurePart):
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Distances of histories, and the figure "histories"; nothing but a reason where the schema names no order."""
     schema = tables.schema
     if schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
@@ -131,7 +130,6 @@ def _distance(tables: list[tuple[np.ndarray, np.ndarray]]) -> Distance:
 
 
 def _length_curve(samples: HistorySamples) -> dict[str, Any]:
-    """Shares of entities by their number of rows, which a report draws."""
     longest = min(MOST_LENGTHS, int(max(each.lengths.max() for each in samples.all)))
     counted = [np.minimum(each.lengths, longest) for each in (samples.train, samples.others[SYNTHETIC])]
     shares = [np.bincount(lengths, minlength=longest + 1)[1:] / len(lengths) for lengths in counted]
@@ -272,7 +270,6 @@ def _entities(
 
 
 def count_broken(each: GroupedHistories, name: str, schema: Schema) -> int:
-    """Entities in which a constant varies, or a column falls that never does."""
     now, before = each.histories.pairs
     if name in schema.constant_in_entity:
         codes = pd.factorize(each.frame[name])[0]

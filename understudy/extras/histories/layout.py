@@ -33,8 +33,6 @@ def has_histories(schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class HistoryLayout:
-    """The columns of the two tables, and rows to and fro."""
-
     schema: Schema
     longest: int
     reads_domains: bool = True
@@ -65,7 +63,6 @@ class HistoryLayout:
         return self._names[f"{name}, {BEFORE}"]
 
     def average(self, name: str) -> str:
-        """The column of another's average over all rows before."""
         return self._names[f"{name}, {AVERAGE}"]
 
     def gain(self, name: str) -> str:
@@ -93,7 +90,6 @@ class HistoryLayout:
 
     @cached_property
     def first_rows(self) -> Schema:
-        """The schema of first rows: all learned columns, and the number of rows after those that are constant."""
         columns = {name: self.schema.columns[name] for name in self.schema.learned}
         ordered = {name: column for name, column in columns.items() if name in self.schema.constant_in_entity}
         ordered |= {self.n_rows: IntegerColumn(bounds=(1, self.longest)), **columns}
@@ -102,7 +98,6 @@ class HistoryLayout:
 
     @cached_property
     def later_rows(self) -> Schema:
-        """The schema of later rows: their entity, what is known of them, and what is drawn."""
         growing, columns, entity = self.schema.growing, self.schema.columns, str(self.schema.entity)
         later: dict[str, Any] = {entity: unordered(columns[entity])}
         later |= {name: columns[name] for name in self.constant}
@@ -283,5 +278,4 @@ def _averages_before(values: NDArray[np.float64], histories: Histories) -> NDArr
 
 
 def whole_numbers(values: NDArray[Any]) -> pd.Series:
-    """A canonical column of whole numbers, none of them missing."""
     return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))

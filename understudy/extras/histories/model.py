@@ -75,7 +75,6 @@ class Simulation:
     chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def rows(self, n_rows: int, mean_length: float, known: Mapping[str, Any] | None = None) -> Rows:
-        """So many rows, history by history; the last may be cut off."""
         keys, n_drawn, n_entities = Keys(self.schema, self.part), 0, 0
         parts: list[Rows] = []
         while n_drawn < n_rows:
@@ -100,7 +99,6 @@ class Simulation:
         return _joined(parts)
 
     def _followed(self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys) -> Rows:
-        """First rows, each followed by the others of its history."""
         n, n_cut, rank = len(firsts), 0, 1
         lengths = firsts[self.layout.n_rows].to_numpy(dtype=np.int64)
         firsts = firsts[list(self.schema.learned)]
@@ -174,7 +172,6 @@ class Simulation:
         return table.take(order).reset_index(drop=True), positions[order]
 
     def _known(self, state: _State, rank: int, positions: NDArray[np.intp]) -> pd.DataFrame:
-        """The columns that are known of the next rows, as `HistoryLayout.known` names them."""
         layout, last = self.layout, state.counted.iloc[positions].reset_index(drop=True)
         values: dict[str, Any] = {name: last[name] for name in layout.constant}
         values[layout.left] = whole_numbers(state.lengths[positions] - rank - 1)
@@ -186,7 +183,6 @@ class Simulation:
         return pd.DataFrame({name: values[name] for name in layout.known}, copy=False)
 
     def _added(self, rows: pd.DataFrame, sums: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-        """The sums with those of one more row each."""
         total = {}
         for name in self.layout.averaged:
             values = rows[name].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -216,7 +212,6 @@ class HistoryModel(ModelDisplay):
 
     @property
     def layout(self) -> HistoryLayout:
-        """The columns of first and later rows as they are counted."""
         return HistoryLayout(self.schema.counted, len(self.entity_shares), averages=self.averages)
 
     def under(self, schema: Schema) -> "HistoryModel":
@@ -258,7 +253,6 @@ class HistoryModel(ModelDisplay):
             )
 
     def _given(self, conditions: Any, n_rows: int | None, seed: int | None, progress: Progress) -> pd.DataFrame:
-        """One row for each row of a table, in its order."""
         entity, most = str(self.schema.entity), len(self.entity_shares)
         unlearned = [n for n in (entity, *self.schema.constant_in_entity) if not self.schema.columns[n].is_learned]
         table = read_given(conditions, self.schema, more=tuple(unlearned))
@@ -305,7 +299,6 @@ class HistoryModel(ModelDisplay):
         return table
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all."""
         content: dict[str, Any] = {
             "generator": self.name,
             "default_rows": self.default_rows,

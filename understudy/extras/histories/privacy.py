@@ -67,7 +67,6 @@ class HistoryContents:
 
     @classmethod
     def of(cls, tables: Tables) -> "list[HistoryContents]":
-        """By each look at the rows that tells histories apart (`_looks`)."""
         histories = [histories_of(getattr(tables, side), tables.schema) for side in _SIDES]
         ends = np.cumsum([len(own.starts) for own in histories])
         starts, contents_by_look = (0, *ends[:-1]), []
@@ -115,7 +114,6 @@ class HistoryContents:
         return scores
 
     def own(self, targets: sparse.csr_matrix) -> np.ndarray:
-        """Of each target the score of a whole copy of it; shape (n,)."""
         return np.asarray(targets @ self.information - 2 * np.log(np.maximum(targets.getnnz(axis=1), 1)))
 
 

@@ -175,7 +175,6 @@ class Relation:
 
 
 def _check(parents: Schema, rows: Schema) -> None:
-    """Refuse schemas of parents and child rows that do not fit together; one level alone is modeled."""
     key = str(rows.entity)
     column, own = parents.columns.get(key), rows.columns.get(key)
     twice = next((name for name in rows.kept if name != key and name in parents.kept), "")

@@ -77,7 +77,6 @@ class WithHistories(Wrapper):
 
     @classmethod
     def unused(cls, generator: Generator, schema: Schema) -> tuple[str, ...]:
-        """A caution on an order that counts for nothing."""
         if schema.order is None or generator.in_order:
             return ()
         return (
@@ -97,7 +96,6 @@ class WithHistories(Wrapper):
         return schema.counted
 
     def plan(self, schema: Schema) -> Callable[[float], HistoryEvents]:
-        """The events of first and of later rows, of rows as they are counted."""
         assert isinstance(self.base, MarginalGenerator)
         layout = self._layout(schema, schema.max_rows_per_unit if self.promises else max(schema.max_rows_per_unit, 2))
         first = self.base.row_plan(layout.first_rows)
@@ -134,7 +132,6 @@ class WithHistories(Wrapper):
         return model if counted is schema else model.under(schema)
 
     def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> HistoryModel:
-        """A model of first rows, and one of later rows given what is known before each."""
         longest = fit.schema.max_rows_per_unit if fit.promises else len(fit.train.rows_per_entity())
         layout = self._layout(fit.schema, longest)
         first_rows, later_rows = taken_apart(fit.train, layout, checked=not fit.promises)
@@ -212,7 +209,6 @@ class WithHistories(Wrapper):
 
 
 def reason_against(generator: Generator, schema: Schema) -> str:
-    """Why the rows of an entity are drawn independently, with a remedy; without a final stop."""
     base = unwrapped(generator)
     if getattr(base, "choices", None) == NOISY_PAIRS:
         return ROWS_ALONE
@@ -224,7 +220,6 @@ def reason_against(generator: Generator, schema: Schema) -> str:
 
 
 def taken_apart(train: TrainingTable, layout: HistoryLayout, *, checked: bool) -> tuple[TrainingTable, TrainingTable]:
-    """The first rows and the later rows of a table."""
     rows = train.rows
     first, later = (Rows.from_frames((), schema, rows.folder) for schema in (layout.first_rows, layout.later_rows))
     for frame in by_entity(rows, layout.schema):
@@ -277,7 +272,6 @@ def tells_pairs(schema: Schema, generator: Generator) -> bool:
 
 
 def named(events: PlannedEvents, rows: str) -> PlannedEvents:
-    """The events with a name that says of which rows they are."""
     return events.of([replace(event, what=f"{event.what}, {rows}") for event in events])
 
 
@@ -308,7 +302,6 @@ class ToldColumns:
         return codes, tuple(factors)
 
     def _simulated(self, drawn: Discretizer, measured: Sequence[Measurement]) -> pd.DataFrame:
-        """Known columns of histories whose later rows are drawn column by column."""
         layout, first_rows, rng = self.layout, self.first_rows, self.rng
         lengths = first_rows[layout.n_rows].to_numpy(dtype=np.int64)
         histories = Histories(np.arange(int(lengths.sum())), np.cumsum(lengths) - lengths)
@@ -354,7 +347,6 @@ class ToldColumns:
 
 
 def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: HistoryLayout) -> tuple[float, ...]:
-    """The share of entities with 1, 2, ..., k rows, as first rows were released."""
     position = codes.columns.index(layout.n_rows)
     attribute, counts = codes.attributes[position], np.maximum(measured[position].values, 0.0)
     mass = np.bincount(attribute.group, weights=attribute.mass, minlength=attribute.size)

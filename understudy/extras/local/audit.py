@@ -103,7 +103,6 @@ def audit_local(
 
 
 def _without_constraints(schema: Schema) -> Schema:
-    """The learned columns of a schema, its unit, k and n_units, and nothing else of it."""
     columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
     columns |= {} if schema.entity is None else {schema.entity: IDENTIFIER}
     unit = schema.model_dump(include={"status", "n_units", "entity", "max_rows_per_unit"}, exclude_defaults=True)
@@ -119,8 +118,6 @@ def _n_slots(survey: Survey) -> int:
 
 
 class Wire(SystemNoise):
-    """Noise that keeps the true answers to each question, and the reports as they are counted."""
-
     def __init__(self) -> None:
         super().__init__()
         self.passed: list[tuple[np.ndarray, Oracle, np.ndarray]] = []
@@ -252,6 +249,5 @@ def _power(oracle: Oracle, n: int, confidence: float) -> float:
 
 
 def _chances(oracle: Oracle) -> tuple[float, float]:
-    """The chances that a report speaks for an answer and not for another, after the one and after the other."""
     first, other = oracle.p, oracle.q
     return (first, other) if isinstance(oracle, DirectEncoding) else (first * (1 - other), (1 - first) * other)

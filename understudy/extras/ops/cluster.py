@@ -75,8 +75,6 @@ def _answer(challenge: str) -> str:
 
 @dataclass
 class Cluster:
-    """An `Executor` of a Dask cluster's workers, which see the same files under the same names."""
-
     address: str
     service: Service
     most: int | None = None
@@ -160,7 +158,6 @@ class Cluster:
                 raise JobError(f"worker {worker} {why}")
 
     def check_key(self) -> None:
-        """Refuse workers that would name tables by another key than this machine's."""
         fingerprint_key(key_path())  # made where there is none
         challenge = token_hex(16)
         for worker, theirs in self._client.run(_answer, challenge).items():

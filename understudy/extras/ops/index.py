@@ -41,8 +41,7 @@ NOT_SOUND, WITHDRAWN, EXPIRED, NOT_JUDGED = "NOT SOUND", "WITHDRAWN", "EXPIRED",
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
 LOOKS = {NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn", NOT_JUDGED: "none"}  # badges of all other states
 LIMIT_BYTES = 256 << 20  # of an evaluation
-Row = dict[str, Any]
-"""One candidate table of an output; of an output that tells of no table, the output."""
+Row = dict[str, Any]  # one candidate table of an output; of an output that tells of no table, the output
 EMPTY: Row = {
     **dict.fromkeys(("reason", "table", "title", "day", "generator", "policy", "audience"), ""),
     **dict.fromkeys(("sign_off", "report", "to_hand_on", "evaluation"), ""),
@@ -159,7 +158,6 @@ def _against(verified: Verification, demand: Demand) -> list[tuple[str, str]]:
 
 
 def _measured(evaluation: Evaluation, candidate: Candidate) -> Row:
-    """What a row has of an evaluation: the generator of a table, its claim and its figures."""
     claims, claimed = claims_of(evaluation, candidate), None
     if claims is not None and candidate.statement is not None:
         claimed = (claims.counted.epsilon, claims.counted.delta, standing_of(evaluation, candidate, claims))
@@ -175,7 +173,6 @@ def _measured(evaluation: Evaluation, candidate: Candidate) -> Row:
 
 
 def _rows(base: Row, content: Mapping[str, Any], measured: Mapping[str, Row], demand: Demand) -> list[Row]:
-    """A row for each table that was measured or judged."""
     judged, rows = {each["candidate"]: each for each in content["candidates"]}, list[Row]()
     for name in dict.fromkeys((*measured, *judged)):
         row = {**base, "table": name, "released": name == content["release"], **measured.get(name, {})}

@@ -88,7 +88,6 @@ class Mlflow(Tracker):
 
 
 def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[Run]:
-    """The parent run, then those of candidates. `delivery`: *Sensitive*: of it the whitelist alone is read."""
     internal, evaluation = asked.content == "internal", delivery.evaluation
     known, schema = evaluation.provenance, evaluation.schema
     children = [

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from synth.transforms.layout import Layout
 
 CHUNK_ROWS = 8_192  # rows that are compared at a time
-FINENESS = 64
-"""Steps of a similarity in whole numbers, to one of an agreement in a code that every row has."""
+FINENESS = 64  # steps of a similarity in whole numbers, to one of an agreement in a code that every row has
 RAREST_SHARE = 1e-3  # keeps the weight of an agreement in a rare code finite
 WITHOUT = 0  # votes of a teacher that has no rows
 

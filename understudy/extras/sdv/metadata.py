@@ -61,7 +61,6 @@ class SdvColumn(Frozen):
     regex_format: str | None = None
 
     def upgraded(self) -> "SdvColumn":
-        """A column of version 1 in the words of version 2."""
         change: dict[str, Any] = {"order": None, "computer_representation": None}
         if self.order is not None:
             change |= {"sdtype": "ordinal", "range_values": self.order}
@@ -94,7 +93,6 @@ class SdvMetadata(Frozen):
 
 
 def read_metadata(path: str | Path) -> Any:
-    """The content of a file of SDV's metadata."""
     file = read_given(Path(path), "metadata", SchemaError)
     try:
         return plain_json(file.content.decode("utf-8-sig"))
@@ -130,7 +128,6 @@ def to_sdv(schema: Schema, *, table: str = "table") -> tuple[dict[str, Any], tup
 
 
 def table_of(metadata: Any, table: str | None = None) -> SdvTable:
-    """One table of SDV's metadata, in the words of version 2."""
     if isinstance(metadata, dict) and "tables" not in metadata:
         bare = {key: value for key, value in metadata.items() if key != VERSION}
         metadata = {VERSION: metadata.get(VERSION, "V2"), "tables": {"table": bare}}

@@ -155,7 +155,6 @@ class FlowerChannel(Channel):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Tell the sites that the run is over, and stop listening."""
         self._send(dict.fromkeys(self._joined(), b""), END, END_S)
         until = time.monotonic() + END_S
         while self._joined() and time.monotonic() < until:
@@ -194,7 +193,6 @@ class FlowerChannel(Channel):
         return {site: nodes[node].last_activated_at for site, node in self._nodes.items() if node in nodes}
 
     def _send(self, requests: Mapping[str, bytes], kind: str, ttl_s: float) -> dict[str, str]:
-        """The sites that requests are under way to, by the names of the messages."""
         sent = {}
         for site, payload in requests.items():
             ends = constant.SUPERLINK_NODE_ID, self._nodes[site]

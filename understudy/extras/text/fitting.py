@@ -130,7 +130,6 @@ class TextFit:
         training.train(learning, text.public_epochs, course)
 
     def _learn_real(self, writer: TextWriter, real: pd.DataFrame, start: int) -> None:
-        """Train on the texts of real rows. `real`: *Sensitive*."""
         text, schema, n_prompt = writer.specification, self.schema, writer.vocabulary.n_prompt
         self.progress("reading texts", None)
         sequences = np.concatenate([writer.sequences(real, name) for name in schema.texts])

@@ -38,7 +38,6 @@ def _absent(candidate: Candidate, families: tuple[str, ...]) -> list[tuple[str, 
 
 
 def _part(name: str, candidate: Candidate) -> dict[str, Any]:
-    """One column of texts: sentences that are repeated, and examples."""
     drawn = candidate.figures.get("texts") or ()
     copied = (candidate.figures.get("text_copies") or {}).get("columns", ())
     return {

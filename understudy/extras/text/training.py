@@ -81,7 +81,6 @@ class TextTraining(_ByAdam):
         return self._batches.n_steps
 
     def step(self) -> dict[str, Tensor]:
-        """One step; its loss, left on the device."""
         rows, weights = self._batches.draw()
         # One divisor for all: divided by its own tokens, a short text would weigh as much as a long one, and too many
         # short ones would be written.
@@ -162,7 +161,6 @@ def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
 
 
 def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
-    """Set the trained parameters to these."""
     if {name: value.shape for name, value in weights.items()} != {name: p.shape for name, p in named(decoder)}:
         raise ValueError("the weights are of another model")
     decoder.load_state_dict(weights, strict=False)

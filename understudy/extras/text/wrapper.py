@@ -136,7 +136,6 @@ class WithTexts(Wrapper):
         budget: Budget | None = None,
         place: Path | None = None,
     ) -> Model:
-        """A model of the rows first, then of their texts. `train`: *Sensitive*. Real rows."""
         schema = self.schema_of_fit(schema)
         chosen = self.chosen(schema)
         if chosen != self:
@@ -182,7 +181,6 @@ class WithTexts(Wrapper):
 
 
 def without_texts(schema: Schema) -> Schema:
-    """The schema of the rows of a table, of which texts are left out."""
     gone = schema.texts
     left_out = {name: schema.columns[name].model_copy(update={"learn": False, "drop": True}) for name in gone}
     roles: dict[str, Any] = {role: tuple(name for name in getattr(schema, role) if name not in gone) for role in ROLES}

@@ -84,13 +84,11 @@ def texts_of(samples: Samples, name: str) -> list[np.ndarray]:
 
 
 def tokens_of(samples: Samples, name: str) -> tuple[list[TextTokens], list[str]]:
-    """The same as words, and all of these."""
     known: dict[str, int] = {}
     return [TextTokens.of(each.rows, [name], each.units, known) for each in samples.all[:SIDES]], list(known)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """All figures of each column of texts and of the worst one, and the figure "texts"; else a reason."""
     names = tables.schema.texts
     if not names:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
@@ -167,7 +165,6 @@ def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) 
 
 
 def _repeated(samples: Samples, name: str, n_comparisons: int) -> Estimate:
-    """The share of repeated texts beyond that of as many fresh real ones."""
     sides = [rows.rows[name].dropna() for rows in samples.all[1:SIDES]]
     n = min(map(len, sides))
     value, low, high = newcombe(*(
@@ -202,7 +199,6 @@ def ordered(tokens: Sequence[TextTokens], vocabulary: Sequence[str]) -> np.ndarr
 
 
 def _agreement(names: Sequence[str], coded: EncodedSamples) -> Estimate | Failure:
-    """How far the agreement of texts with columns is from the real one, over all columns that texts tell of."""
     n_columns, totals = len(coded.columns), {}
     if not n_columns:
         return Failure(AGREEMENT, "skipped", "no column is learned beside the texts")

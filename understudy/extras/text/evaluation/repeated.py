@@ -158,7 +158,6 @@ def _many(sides: TokenSides, real: TextTokens, n_drawn: int) -> tuple[float, flo
 
 
 def _located(texts: Texts, sides: TokenSides, position: int, length: int) -> Place:
-    """The first synthetic text that a run of training texts stands in."""
     ours, run = sides.synthetic, sides.train.hashes(np.array([position]), length)
     begins = np.flatnonzero(ours.left >= length)
     at = begins[np.argmax(ours.hashes(begins, length) == run)]
@@ -240,7 +239,6 @@ def values_in(text: str) -> Iterator[tuple[Value, tuple[int, int]]]:
 
 
 def _names_in(text: str, first: set[str], last: set[str], sizes: set[int]) -> Iterator[tuple[Value, tuple[int, int]]]:
-    """Names in a text, real ones and others of such first and last words."""
     split = tokens.words(text) if first else []
     for at, word in enumerate(split):
         for size in sizes if word in first else ():
@@ -284,7 +282,6 @@ class CopiedTexts(FigurePart):
 
 
 def _listed(texts: Texts, places: Sequence[Place], tables: Tables) -> list[dict[str, Any]]:
-    """Sentences around what is repeated, by column, with how many rows hold just that."""
     columns: dict[str, dict[str, str]] = {}
     for number, start, end in places:
         name, _, text = texts[number]

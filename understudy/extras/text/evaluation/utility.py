@@ -103,7 +103,6 @@ def _losses(
 
 
 def _halved(units: np.ndarray, rows: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in two, whole entities together."""
     different, at = np.unique(units[rows], return_inverse=True)
     first = np.zeros(len(different), dtype=bool)
     first[np.random.default_rng(seed).permutation(len(different))[: len(different) // 2]] = True
