@@ -101,11 +101,7 @@ def test_levels_of_ranks_keep_the_mass_of_cells(any_order: AutoregressiveModel, 
     assert (np.abs(counts[0] - counts[1]) <= 6 * np.sqrt(counts[0] + 1)).all()
 
 
-WRONG: dict[str, Any] = {
-    "order": ["none"],
-    "places": [[0, 1], [0, 1, 1], "012"],
-    "n_levels": [0, 12.0, 10**9],
-}
+WRONG: dict[str, Any] = {"order": ["none"], "places": [[0, 1], [0, 1, 1], "012"], "n_levels": [0, 12.0, 10**9]}
 
 
 @pytest.mark.parametrize(("key", "wrong"), [pair for key, each in WRONG.items() for pair in product([key], each)])

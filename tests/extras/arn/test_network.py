@@ -11,15 +11,7 @@ import torch
 from synth.errors import ModelError
 from synth.progress import quiet
 from tests.synth.neural.test_networks import put, spoilt
-from understudy.extras.arn.network import (
-    UNDRAWN,
-    AutoregressiveNetwork,
-    Order,
-    draw,
-    from_arrays,
-    to_arrays,
-    units_of,
-)
+from understudy.extras.arn.network import UNDRAWN, AutoregressiveNetwork, Order, draw, from_arrays, to_arrays, units_of
 from understudy.extras.arn.training import ArnSpec, fit_network
 
 CPU = torch.device("cpu")

@@ -20,10 +20,7 @@ from synth.table import conform, violations
 from understudy.extras.histories.model import HistoryModel
 
 N = 3_000
-FITS: dict[str, dict[str, Any]] = {
-    "trees": {"rounds": 80},
-    "aim": {"epsilon": 50.0, "rounds": 14, "n_draws": 10_000},
-}
+FITS: dict[str, dict[str, Any]] = {"trees": {"rounds": 80}, "aim": {"epsilon": 50.0, "rounds": 14, "n_draws": 10_000}}
 
 
 @cache

@@ -15,16 +15,7 @@ from synth.dp.mechanisms import SystemNoise
 from synth.schema import Schema, build_schema
 from tests.extras.local.test_survey import schema_of
 from understudy.extras.local import survey as surveys
-from understudy.extras.local.audit import (
-    ANSWERS,
-    OUTSIDE,
-    QUESTIONS,
-    RESPONDENT,
-    _chances,
-    _power,
-    attack,
-    bounds,
-)
+from understudy.extras.local.audit import ANSWERS, OUTSIDE, QUESTIONS, RESPONDENT, _chances, _power, attack, bounds
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
 from understudy.extras.local.survey import Survey

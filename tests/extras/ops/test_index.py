@@ -31,13 +31,7 @@ from understudy.bundle.records import Person, read_register
 from understudy.bundle.revocation import withdraw
 from understudy.bundle.sign_off import sign_off
 from understudy.bundle.verification import Demand
-from understudy.extras.ops.index import (
-    EXPIRED,
-    NOT_JUDGED,
-    NOT_SOUND,
-    WITHDRAWN,
-    read_rows,
-)
+from understudy.extras.ops.index import EXPIRED, NOT_JUDGED, NOT_SOUND, WITHDRAWN, read_rows
 
 RULE = Rule(measure="validity.rows", limit=0.9, why="Rows have to keep the schema.")
 COPIES = Rule(measure="privacy.copies", limit=0.5, why="No table of ours is a copy.")

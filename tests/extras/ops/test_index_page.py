@@ -9,13 +9,7 @@ import pytest
 from evaluate.result import Estimate
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 from understudy.bundle.verification import Demand
-from understudy.extras.ops.index import (
-    EMPTY,
-    FIGURES,
-    NOT_SOUND,
-    WITHDRAWN,
-    render_page,
-)
+from understudy.extras.ops.index import EMPTY, FIGURES, NOT_SOUND, WITHDRAWN, render_page
 
 N_TABLES = 6
 FOUND = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.4, high=0.6)

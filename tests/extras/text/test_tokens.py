@@ -12,15 +12,7 @@ from synth.schema import Schema, build_schema
 from synth.table import conform
 from tests.extras.text.tiny import canonical, coded
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.tokens import (
-    END,
-    N_RANGES,
-    N_SPECIAL,
-    OTHER,
-    CodedVocabulary,
-    byte_pairs,
-    sequences_of,
-)
+from understudy.extras.text.tokens import END, N_RANGES, N_SPECIAL, OTHER, CodedVocabulary, byte_pairs, sequences_of
 
 BYTES = coded()
 LEARNED = CodedVocabulary(byte_pairs(complaints(80, 3)[TEXT], 400), (), complaint_schema())

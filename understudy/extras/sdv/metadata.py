@@ -301,7 +301,8 @@ def _lost_here(described: SdvTable, schema: Schema) -> Iterator[str]:
         if names is not None and names not in back.keys:
             yield f"that {names!r} is a key has no place in a schema"
     if described.sequence_index != back.sequence_index:
-        yield f"sequence_index={described.sequence_index!r} has no place in a schema: no number or time orders an entity"
+        index = described.sequence_index
+        yield f"sequence_index={index!r} has no place in a schema: no number or time orders an entity"
     for link in described.column_relationships or ():
         yield f"the relationship {link.get('type')!r} of {link.get('column_names')} has no place in a schema"
 
