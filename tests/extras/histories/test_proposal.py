@@ -69,24 +69,6 @@ def test_without_a_convincing_column_nothing_is_proposed() -> None:
     assert proposed(pairs.assign(amount=amount))[0] is None, "half of the pairs ascend by chance"
 
 
-def test_identifiers_and_numbers_are_the_order_where_the_file_follows_them() -> None:
-    table = visits().drop(columns="visit_nr").sort_values("seen", ignore_index=True)
-    numbered = table.assign(encounter_id=10 * np.arange(len(table)) + 1000).drop(columns="seen")
-    shuffled = numbered.sample(frac=1, random_state=1)
-    assert proposed(numbered)[0] == "encounter_id"
-    assert proposed(numbered.iloc[::-1])[0] == "encounter_id"  # the latest first
-    assert proposed(numbered.assign(encounter_id=[f"E-{i:07d}" for i in range(len(table))]))[0] == "encounter_id"
-    assert proposed(shuffled)[0] is None
-    rng = np.random.default_rng(1)
-    hexadecimal = ["".join(rng.choice(list("0123456789abcdef"), 12)) for _ in range(len(table))]
-    random = sorted(f"{text}-{rng.integers(10)}" for text in hexadecimal)
-    assert proposed(numbered.assign(encounter_id=random))[0] is None, "texts that are random say nothing"
-    wards = table.groupby("patient_id").cumcount() + 3 * table["patient_id"].str[-1].astype(int) % 7
-    assert proposed(numbered.drop(columns="encounter_id").assign(ward_id=wards))[0] is None, "codes say nothing"
-    days = (table["seen"] - table["seen"].min()).dt.days
-    assert proposed(numbered.drop(columns="encounter_id").assign(since=days))[0] == "since"
-
-
 def test_one_fall_in_one_entity_is_enough_against_a_column_and_a_few_rises_are_not_enough_for_it() -> None:
     table = visits().sort_values(["patient_id", "seen"], ignore_index=True)
     assert "admissions" in proposed(table)[2]

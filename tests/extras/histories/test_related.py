@@ -175,15 +175,6 @@ def test_a_private_run_does_not_stop_for_rows_without_a_parent_and_bounds_the_ro
     assert set(rows["who"]) <= set(patients["who"])
 
 
-def test_without_an_epsilon_rows_without_a_parent_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
-    patients, visits = pair(N)
-    job = write(tmp_path, (patients.iloc[1:], visits.assign(who=patients["who"].iloc[0])), schemas())
-    with pytest.raises(BadInput, match="every row has a parent") as refused:
-        run_related(*make_related_plan(job, tmp_path / "out"), Console(quiet=True))
-    assert patients["who"].iloc[0] not in str(refused.value)
-    assert not [path for path in tmp_path.iterdir() if "out" in path.name]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

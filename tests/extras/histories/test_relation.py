@@ -67,21 +67,6 @@ def test_how_rows_go_on_depends_on_the_parent_s_column(real: Pair, drawn: Pair) 
     assert apart[1] > 0.25  # of shuffled rows it is 0
 
 
-def test_a_parent_s_category_without_any_rows_is_drawn_for_all_the_same(real: Pair) -> None:
-    of_parents, of_rows = schemas()
-    open_sex = changed(of_parents, columns={**of_parents.columns, "sex": {"kind": "categorical", "measure": True}})
-    patients, visits = real
-    patients = patients.assign(sex=np.where(patients["who"].isin(visits["who"]), patients["sex"], "x"))
-    relation = Relation(open_sex, of_rows)
-    parents, rows = relation.joined(patients, visits)
-    model: Any = fit_model(generator("mst"), rows, relation.rows, seed=0)
-    assert "x" not in model.schema.columns["sex"].categories
-    known = parents.iloc[:200].assign(**{relation.count: 2})
-    children = relation.rows_of(model, known, seed=1)
-    assert children["who"].value_counts().tolist() == [2] * 200
-    assert set(children["sex"]) == {"f", "m", "x"}
-
-
 def test_each_part_of_both_tables_is_made_from_one_entity_s_own_rows() -> None:
     """Brute force over neighbors: one entity less is one less in both tables, and nothing else changes."""
     patients, visits = pair(12, seed=4)

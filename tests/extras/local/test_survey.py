@@ -122,18 +122,6 @@ def test_intervals_cover_the_shares_of_all_respondents_and_estimates_vary_as_is_
     assert abs(squares / n_cells - 1) < 4.5 * math.sqrt(2 / trials)
 
 
-def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
-    survey = Survey.of(schema_of(), 1.0, pairs="none", n_answers=1)
-    question = survey.questions[0]
-    n = survey.respondents_needed(question, 0.01)
-    n_reports = n / len(survey.questions)
-    shares = np.linspace(0, 1, 101)
-    widths = 1.96 * np.sqrt(question.oracle.variance(shares, n_reports) + shares * (1 - shares) / n_reports)
-    assert widths.max() == pytest.approx(0.01, rel=1e-3)
-    assert survey.respondents_needed(question, 0.02) == pytest.approx(n / 4, rel=1e-3)
-    assert survey.half_width(question, n) == pytest.approx(0.01, rel=1e-3)
-
-
 MEASURED: dict[str, Any] = {"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}
 SEVERAL: dict[str, Any] = {
     "entity": "who", "max_rows_per_unit": 3, "columns": {"who": {"kind": "identifier", "bounds": [0, 9]}, **COLUMNS},

@@ -207,35 +207,6 @@ def timeless(out: Path) -> str:
     return json.dumps(stripped(json.loads((out / "evaluation.json").read_text())))
 
 
-def test_a_batch_on_a_cluster_does_what_it_does_here(
-    workspace: Any, dask: Dask, ledger: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, book = ledger
-    monkeypatch.setenv("UNDERSTUDY_KEY_FILE", str(dask.draws.parent / "fingerprint.key"))
-    workspace.write_schema(dataset="patients")
-    paid = {"generators": {"independent": {"epsilon": 0.5}}, "ledger": {"url": url}}
-    (workspace.folder / "a.toml").write_text(write(workspace, **paid))
-    (workspace.folder / "b.toml").write_text(write(workspace))
-    (workspace.folder / "c.toml").write_text(write(workspace, release="independent", policy="nowhere.toml"))
-    dask.draws.unlink(missing_ok=True)
-    names = [workspace.folder / f"{name}.toml" for name in "abc"]
-    command = ("batch", *names, "--out", workspace.folder / "all", "--executor", dask.address)
-    ran = workspace.run(*command, "--json")
-    assert ran.exit_code == 2, ran.stderr
-    assert {one["job"]: one["state"] for one in ran.json["jobs"]} == {
-        "a": "no verdict", "b": "no verdict", "c": "bad input"
-    }  # fmt: skip
-    assert_paid(book, dask.draws, exactly=True)
-    assert "fit independent ..." in (workspace.folder / "all" / "a.log").read_text()
-    again = workspace.run(*command, "--json")
-    assert [one["finished_earlier"] for one in again.json["jobs"]] == [True, True, False]
-
-
-def write(workspace: Any, **changes: Any) -> str:
-    path: Path = workspace.write_job(evaluation={"measures": ["validity"]}, **changes)
-    return path.read_text()
-
-
 def test_a_piece_that_dies_or_takes_too_long_is_told_from_one_that_is_done(dask: Dask, tmp_path: Path) -> None:
     with cluster.Cluster(dask.address, service(tmp_path)) as workers:
         for name in ("die:9", "pid:1"):
@@ -255,24 +226,6 @@ def ended_of(workers: cluster.Cluster, n: int) -> dict[str, Ended]:
     while len(found) < n and time.monotonic() < until:
         found |= {one.name: one for one in workers.ended(1)}
     return found
-
-
-def test_what_is_stopped_has_ended(dask: Dask, tmp_path: Path) -> None:
-    with cluster.Cluster(dask.address, service(tmp_path)) as workers:
-        workers.start("sleep:600")
-        until = time.monotonic() + 60
-        while not children_of(dask) and time.monotonic() < until:
-            workers.ended(0.2)
-        began = time.monotonic()
-        (ended,) = workers.stop()
-        assert (ended.name, ended.stopped) == ("sleep:600", "interrupted")
-        assert time.monotonic() - began < 20
-
-
-def children_of(dask: Dask) -> list[int]:
-    """The processes of both workers."""
-    tasks = [task for pid in dask.pids.values() for task in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(n) for task in tasks for n in task.read_text().split()]
 
 
 def _ledger_in_a_file(workspace: Any, _: pytest.MonkeyPatch) -> None:

@@ -82,19 +82,3 @@ def test_filters_and_order_choose_rows_and_all_are_printed(browser: Any, path: P
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")
         assert shown() == ["PASS"]
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-def test_rows_are_sorted_by_a_column(browser: Any, path: Path, width: int) -> None:
-    with visiting(browser, path, width) as visit:
-        page = visit.page
-        if width < 1000:
-            page.select_option("#order", label="Epsilon")
-        else:
-            page.click(".sort >> text=Epsilon")
-        values = page.locator(".outputs tbody td[data-label=Epsilon] b").all_inner_texts()
-        assert values == sorted(values, key=float)
-        assert page.locator(".outputs tbody tr").first.get_attribute("data-generator") == "mst"
-        if width < 1000:
-            page.select_option("#order", "")
-            assert page.locator(".outputs [aria-sort]").count() == 0

@@ -2,13 +2,7 @@
 
 import json
 import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +14,7 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Estimate, GeneratorRecord
 from tests.evaluations import SCHEMA, evaluation_of, stated
 from understudy.artifacts import Delivery
-from understudy.extras.ops.mlflow_record import Mlflow, Run, runs_of
+from understudy.extras.ops.mlflow_record import Mlflow, Run, _send, runs_of
 from understudy.job.spec import JobError, build_job
 
 AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.excess"
@@ -62,7 +56,7 @@ def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) 
         "to-hand-on/mst.csv",
         "synthetic/mst.csv",
     ):
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
     (folder / "verdict.json").write_text(json.dumps({"verdict_to_hand_on": "PASS"}))
     return runs_of(job.tracking, job, delivery, folder)
@@ -131,90 +125,23 @@ def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path)
     assert dict(os.environ) == before
 
 
-@contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """A real MLflow server with its own database, which tells nobody of itself; it is ended."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
-    command = [
-        sys.executable, "-m", "mlflow", "server", "--backend-store-uri", "sqlite:///runs.db", "--serve-artifacts",
-        "--artifacts-destination", "artifacts", "--host", "127.0.0.1", "--port", port, "--workers", "1",
-    ]  # fmt: skip
-    with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=log, start_new_session=True,
-            env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        )  # fmt: skip
-    try:
-        place = f"http://127.0.0.1:{port}"
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{place}/health", timeout=5).close()
-                break
-            except OSError:
-                time.sleep(0.5)
-        else:
-            raise AssertionError((folder / "server.log").read_text())
-        yield place
-    finally:
-        os.killpg(process.pid, 15)
-        process.wait(timeout=30)
-
-
-def asked(place: str, what: str, **content: Any) -> Any:
-    """The answer of the server's own interface."""
-    request = urllib.request.Request(
-        f"{place}/api/2.0/mlflow/{what}", json.dumps(content).encode() if content else None,
-        {"Content-Type": "application/json"},
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
-
-
-def plain(pairs: list[dict[str, Any]]) -> dict[str, Any]:
-    return {pair["key"]: pair["value"] for pair in pairs}
-
-
-@pytest.mark.slow
-def test_a_real_server_holds_what_a_run_came_to_and_one_that_is_away_changes_nothing(
-    workspace: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = workspace.folder
-    job: dict[str, Any] = {  # a release without noise: the same verdict again
-        "generators": {"independent": {"epsilon": 1.0}, "trees": {}}, "release": "trees",
-        "evaluation": {"measures": ["validity", "fidelity.columns"]}, "name": "Patients",
-    }  # fmt: skip
-
-    def run_job(out: str, **tracking: str) -> Any:
-        workspace.write_job(**job, **({"tracking": tracking} if tracking else {}))
-        return workspace.run("run", folder / "job.toml", "--out", folder / out, "--json")
-
-    without = run_job("without")
-    with server(tmp_path_factory.mktemp("mlflow")) as place:
-        ran = run_job("out", mlflow=place, experiment="clinic", content="internal")
-        assert ran.json["tracking"]["failure"] == ""
-        url = ran.json["tracking"]["url"]
-        assert url.startswith(f"{place}/#/experiments/")
-        experiment = asked(place, "experiments/get-by-name?experiment_name=clinic")["experiment"]["experiment_id"]
-        runs = asked(place, "runs/search", experiment_ids=[experiment])["runs"]
-        named = {run["info"]["run_name"]: run for run in runs}
-        assert set(named) == {"Patients", "independent", "trees"}
-        assert all(run["info"]["status"] == "FINISHED" for run in runs)
-        parent, private = named["Patients"], named["independent"]
-        assert url.endswith(parent["info"]["run_id"])
-        assert plain(parent["data"]["tags"])["understudy.verdict"] == ran.json["verdict"]
-        theirs = {name for run in runs for name in plain(run["data"]["tags"]) if not name.startswith("understudy.")}
-        assert theirs == {"mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"}  # no user, no command line
-        assert plain(private["data"]["tags"])["mlflow.parentRunId"] == parent["info"]["run_id"]
-        assert plain(private["data"]["params"])["epsilon"] == "1.0"
-        assert "claim.epsilon" in plain(private["data"]["metrics"])
-        files = asked(place, f"artifacts/list?run_id={parent['info']['run_id']}")["files"]
-        assert {"report.html", "evaluation.json", "to-hand-on"} <= {file["path"] for file in files}
-        assert not any("synthetic" in file["path"] or "models" in file["path"] for file in files)
-    away = run_job("away", mlflow=place)
-    assert away.exit_code == without.exit_code == ran.exit_code
-    assert away.json["verdict"] == without.json["verdict"]
-    assert away.json["tracking"]["url"] is None
-    assert "was not tracked" in away.stderr
-    assert (folder / "away" / "report.html").is_file()
+def test_a_store_holds_a_parent_and_a_run_for_each_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of MLflow's in a file, by the same client: it takes seconds to import."""
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    asked = Mlflow.model_construct(mlflow=f"sqlite:///{tmp_path}/runs.db", experiment="clinic", content="internal")
+    with warnings.catch_warnings(action="ignore"):
+        _send(asked, record(tmp_path / "out", "internal"), tmp_path / "out")
+        client = mlflow.MlflowClient(tracking_uri=asked.mlflow)
+        (experiment,) = [each for each in client.search_experiments() if each.name == "clinic"]
+        runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+    parent, child = runs["Patients"], runs["mst"]
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert child.data.metrics["claim.epsilon"] == 1.0
+    theirs = {name for run in runs.values() for name in run.data.tags if not name.startswith("understudy.")}
+    assert theirs == {"mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"}  # no user, no command line
+    files = {file.path for file in client.list_artifacts(parent.info.run_id)}
+    assert {"report.html", "evaluation.json"} <= files
+    assert not any("synthetic" in path or "csv" in path for path in files)

@@ -14,7 +14,6 @@ from understudy.extras.sites.secure_aggregation import (
     SealedShares,
     SiteAggregation,
     Unmasking,
-    UnmaskRequest,
     parsed,
     public_key,
     split_secret,
@@ -160,32 +159,6 @@ def test_shares_that_were_changed_or_sealed_for_another_are_refused() -> None:
         with pytest.raises(AggregationError, match=reason):
             site.receive(written(SealedShares(plan=run.plan.digest, sealed=wrong)))
     site.receive(message)
-
-
-def test_a_site_takes_masks_off_one_set_of_sites() -> None:
-    run = run_of(5, 3)
-    sites = run.plan.sites
-    site, told = run.sites[sites[0]], list[tuple[str, ...]]()
-
-    def asked(*answered: str) -> bytes:
-        return written(UnmaskRequest(plan=run.plan.digest, answered=answered))
-
-    run.gone = {"unmask": sites}
-    with pytest.raises(AggregationError):
-        run.total()
-    for wrong, reason in (
-        (sites[:2], "fewer sites than the threshold"),
-        ((*sites[:3], sites[0]), "each once"),
-        ((*sites[:3], "stranger"), "each once"),
-        (sites[1:], "own vector"),
-    ):
-        with pytest.raises(AggregationError, match=reason):
-            site.unmask(asked(*wrong), told.append)
-    assert told == []
-    assert site.unmask(asked(*sites), told.append) == site.unmask(asked(*sites), told.append)
-    assert told == [sites] * 2
-    with pytest.raises(AggregationError, match="one set of sites"):
-        site.unmask(asked(*sites[:4]), told.append)
 
 
 def test_messages_of_another_plan_or_form_are_those_of_a_site_that_dropped_out() -> None:

@@ -139,36 +139,6 @@ def test_a_site_that_dies_changes_the_statement_and_not_the_guarantee(sites_home
     assert len((sites_home.home / "out" / "synthetic.csv").read_text().splitlines()) == 1601
 
 
-def test_a_server_that_was_killed_goes_on_from_the_sums_that_it_saw(sites_home: SitesHome) -> None:
-    sites_home.write({"name": "mst", "epsilon": 1.0})
-    seen: list[str] = []
-
-    class Killed(LocalChannel):
-        n_left = 0
-
-        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-            type(self).n_left -= 1
-            if type(self).n_left < 0:
-                raise KeyboardInterrupt
-            seen.extend(json.dumps(unpack(r)[0].get("query")) for r in requests.values())
-            return super().ask(requests, timeout_s)
-
-    for allowed in (14, 100):
-        Killed.n_left = allowed
-        with sites_home.participants() as sites:
-            try:
-                outcome = serve(sites_home.inputs, Killed(sites), sites_home.home / "out")
-            except KeyboardInterrupt:
-                before = {query for query in seen if query != "null"}
-                seen.clear()
-                kept = {name: len(site.site._answers.kept) for name, site in sites.items()}
-    # A sum takes five requests; the third one was asked for, its masks are on, and it was not yet shown.
-    assert len(before) == 3 and set(kept.values()) == {3}
-    again = {query for query in seen if query != "null"}
-    assert len(again) == 2 and again & before == {max(before)}
-    assert outcome.statement is not None and outcome.n_sums == 2
-
-
 def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tmp_path: Any) -> None:
     inputs = sites_home.write(CELLS)
     folder = tmp_path / "answers"
@@ -321,17 +291,6 @@ def keyed(home: SitesHome, task: str = "share") -> tuple[dict[str, Site], dict[s
     with pytest.raises(ChannelError, match="cut"):
         summed(home, Cut(sites))
     return sites, sent
-
-
-@pytest.mark.parametrize("query", [None, {"number": 0}, {"number": True, "event": 0, "kind": "cells"}])
-def test_a_request_without_its_keys_is_refused_before_noise_is_drawn(sites_home: SitesHome, query: Any) -> None:
-    sites_home.write(CELLS)
-    sites, sent = keyed(sites_home, "mask")
-    content, body = unpack(sent["mask"]["east"])
-    for task in ("mask", "train", "dance"):
-        with pytest.raises(SitesError):
-            sites["east"].answer(pack({**content, "task": task, "query": query}, body))
-    assert sites["east"]._answers.kept == {}
 
 
 def test_a_sum_is_recorded_once_its_request_is_in_order(sites_home: SitesHome) -> None:

@@ -220,16 +220,6 @@ def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: P
     assert np.array_equal(again.text_losses(rows, TEXT), model.text_losses(rows, TEXT))
 
 
-def test_no_row_is_asked_for_by_what_is_counted_for_texts(public: str) -> None:
-    chosen, schema, schedule = specified(False, public)
-    model = chosen.fit(people(False)["plain"], schema, budget=Budget(schedule))
-    for name in (f"{TEXT}: theme 1", f"{TEXT}: missing"):
-        assert name in chosen.counted(schema).learned
-        for asked in ({"given": {name: True}}, {"given": pd.DataFrame({name: [True]})}, {"balance": {name: None}}):
-            with pytest.raises(JobError, match="is counted for texts, and no sample has it"):
-                model.sample(1, seed=0, **asked)  # type: ignore[arg-type]
-
-
 _writer, _of, _learned = TextFit.writer, CodedVocabulary.of, tokens.byte_pairs
 _step = PrivateTextTraining.step
 

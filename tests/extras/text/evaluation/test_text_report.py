@@ -1,17 +1,15 @@
 """The section of free text: there with its numbers, sentences and examples where texts are kept, and nowhere else."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evaluate.engine import evaluate, evaluate_beside
+from evaluate.engine import evaluate_beside
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge
-from evaluate.result import NOTICE, Estimate, Evaluation
-from evaluate.result_io import evaluation_from
+from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
 from reports import compose, render_html
 from reports.exports.junit import render_junit
@@ -21,7 +19,6 @@ from reports.model_card.render import to_markdown
 from reports.public.facts import public_facts
 from reports.public.page import render_public
 from reports.public.verdict import public_verdict
-from synth.schema import build_schema
 from tests.extras.text.evaluation.spoiled import dealt
 from tests.reports.test_model_card import FACTS
 from tests.text_tables import TEXT, complaint_schema, complaints
@@ -85,35 +82,6 @@ def test_nothing_that_is_handed_on_or_exported_holds_a_sentence_a_text_or_a_numb
     assert [where for where, content in told.items() if any(text in content for text in texts)] == []
     hidden = {rule.measure for rule in public_verdict(facts).hidden}
     assert {AGREEMENT, "texts.words.excess", WORST} <= hidden
-
-
-def test_a_table_without_texts_has_no_section_and_no_rule_of_them_is_hidden() -> None:
-    columns = dict(complaint_schema().model_dump(exclude_unset=True)["columns"])
-    del columns[TEXT]
-    schema = build_schema({"status": "declared", "n_units": N, "target": "rating", "columns": columns})
-    train, holdout, table = (complaints(N, seed).drop(columns=TEXT) for seed in range(3))
-    evaluation = evaluate(train, table, holdout=holdout, schema=schema, measures=MEASURES)
-    assert not compose(evaluation).extras
-    assert 'id="texts"' not in render_html(evaluation)
-    policy, name = load_policy("public"), evaluation.candidates[0].name
-    known = public_facts(evaluation, name, policy=policy, schema=schema, synthetic=table, title="Complaints")
-    assert not [rule for rule in public_verdict(known).hidden if "texts." in rule.measure]
-
-
-def test_figures_of_texts_are_read_back_as_they_were_written_and_refused_where_they_are_damaged(
-    measured: Evaluation,
-) -> None:
-    written = measured.to_json()
-    assert NOTICE in written
-    again = evaluation_from(written)
-    assert again.candidates[1].figures["texts"] == measured.candidates[1].figures["texts"]
-    assert again.candidates[1].figures["text_copies"] == COPIES
-    assert SECRET not in again.without_rows().to_json()
-    assert again.real.texts == (TEXT,)
-    content = json.loads(written)
-    del content["candidates"][1]["figures"]["text_copies"]["columns"][0]["sentences"][0]["n_words"]
-    with pytest.raises(ValueError, match="text_copies"):
-        evaluation_from(json.dumps(content))
 
 
 def test_a_text_with_markup_is_shown_as_it_is(measured: Evaluation) -> None:
