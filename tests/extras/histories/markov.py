@@ -44,6 +44,5 @@ def markov(n: int, seed: int, first: int = 0) -> pd.DataFrame:
 
 
 def dealt(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The same rows, dealt at random to the same entities."""
     owners = np.random.default_rng(seed).permutation(table["machine"].to_numpy())
     return table.assign(machine=owners)

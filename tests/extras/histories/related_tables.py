@@ -9,8 +9,7 @@ import pandas as pd
 from synth.schema import Schema, build_schema
 
 MEAN_VISITS = {"f": 0.8, "m": 3.0}
-STAYS_ILL = {"f": 0.8, "m": 0.2}
-"""The chance that a visit of somebody ill follows one of somebody ill."""
+STAYS_ILL = {"f": 0.8, "m": 0.2}  # the chance that a visit of somebody ill follows one of somebody ill
 MOST_VISITS = 8
 KEY = {"kind": "identifier", "template": "P-######"}
 
@@ -40,7 +39,6 @@ def pair(n: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 @cache
 def schemas(n_units: int | None = None, dataset: str | None = None) -> tuple[Schema, Schema]:
-    """The schemas of both."""
     public = {"status": "declared", "n_units": n_units, "dataset": dataset}
     sex = {"kind": "categorical", "categories": ["f", "m"]}
     return (
@@ -56,12 +54,10 @@ def schemas(n_units: int | None = None, dataset: str | None = None) -> tuple[Sch
 
 
 def changed(schema: Schema, **changes: Any) -> Schema:
-    """A schema with other public facts."""
     return Schema.model_validate({**dict(schema), **changes})
 
 
 def visits_of(patients: pd.DataFrame, visits: pd.DataFrame) -> pd.Series:
-    """The number of visits of each patient, in the order of patients."""
     return visits["who"].value_counts().reindex(patients["who"]).fillna(0).astype(int).reset_index(drop=True)
 
 

@@ -74,7 +74,6 @@ def moving(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def falling(table: pd.DataFrame) -> pd.DataFrame:
-    """One running count in twenty starts anew."""
     reset = np.random.default_rng(7).random(len(table)) < 0.05
     return table.assign(hours=table["hours"].where(~reset, 0))
 
@@ -109,7 +108,6 @@ def short(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def slow(table: pd.DataFrame) -> pd.DataFrame:
-    """Twice as long between rows."""
     start = np.datetime64("2020-01-01")
     return table.assign(day=start + 2 * (table["day"] - start))
 
@@ -123,14 +121,12 @@ def half_dealt(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def steps_of(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The values of a column in the row before and now."""
     table = table.sort_values(["machine", "day"], kind="stable")
     before = table.groupby("machine")[name].shift()
     return pd.DataFrame({"before": before, "now": table[name]})[before.notna()]
 
 
 def drawn(candidate: Candidate, column: str) -> dict[str, Any]:
-    """What a report draws of a column's transitions."""
     (figure,) = (each for each in candidate.figures["histories"]["transitions"] if each["columns"] == [column])
     return dict(figure)
 

@@ -43,14 +43,12 @@ def real() -> tuple[pd.DataFrame, Histories]:
 
 
 def transitions(table: pd.DataFrame, histories: Histories) -> np.ndarray:
-    """Counts of each state after each, shape (4, 4)."""
     now, before = histories.pairs
     states = pd.Categorical(table["state"], categories=STATES).codes.astype(int)
     return np.bincount(4 * states[before] + states[now], minlength=16).reshape(4, 4)
 
 
 def lag(table: pd.DataFrame, histories: Histories, name: str) -> float:
-    """The correlation of a number with that of the row before."""
     now, before = histories.pairs
     values = table[name].to_numpy(dtype=float)
     return float(np.corrcoef(values[now], values[before])[0, 1])

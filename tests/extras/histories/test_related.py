@@ -23,8 +23,7 @@ from understudy.extras.histories.related import RelatedOutcome, make_related_pla
 from understudy.run import stages
 
 N, UNITS = 400, 20_000
-MST = {"n_bins": 8, "n_iterations": 100}
-"""Parameters of a quick fit."""
+MST = {"n_bins": 8, "n_iterations": 100}  # parameters of a quick fit
 EPSILON = 2.0
 PARENTS = {"path": "patients.csv", "schema": "patients.toml"}
 ROWS = {"path": "visits.csv", "schema": "visits.toml"}
@@ -40,7 +39,6 @@ LENIENT = {
 def write(
     folder: Path, tables: tuple[pd.DataFrame, pd.DataFrame], own_schemas: tuple[Schema, Schema], **job: Any
 ) -> Path:
-    """Both tables, their schemas and a job."""
     for name, table, schema in zip(("patients", "visits"), tables, own_schemas, strict=True):
         table.to_csv(folder / f"{name}.csv", index=False)
         write_schema(schema, folder / f"{name}.toml")
@@ -58,7 +56,6 @@ def write(
 
 
 def opened(folder: Path, epsilon: float) -> Ledger:
-    """A ledger with a total for the patients."""
     ledger = open_ledger(folder / "ledger.db")
     ledger.open("clinic", unit="who", epsilon=epsilon, n_units=UNITS)
     return ledger

@@ -32,7 +32,6 @@ def real() -> Pair:
 
 @pytest.fixture(scope="module")
 def drawn(real: Pair) -> Pair:
-    """Synthetic patients and visits of `trees`."""
     relation = Relation(*schemas())
     parents, rows = relation.joined(*real)
     of_parents = fit_model(generator("trees"), parents, relation.parents, seed=1)

@@ -39,7 +39,6 @@ def audited_claim(epsilon: float = 1.0, schema: Schema | None = None, seed: int 
 
 
 def _of_epsilon(times: float) -> dict[str, Callable[..., Any]]:
-    """Reports that are randomized by so many times epsilon."""
     return {
         "direct": lambda self, cells, words: _direct(replace(self, epsilon=times * self.epsilon), cells, words),
         "unary": lambda self, cells, words: _unary(replace(self, epsilon=times * self.epsilon), cells, words),
@@ -70,7 +69,6 @@ def _silence_kept(self: DirectEncoding, cells: np.ndarray, words: Any) -> np.nda
 
 
 def _first_twice(self: Survey, codes: Any, order: np.ndarray) -> Iterator[np.ndarray]:
-    """Everybody who is asked the first question answers it twice."""
     for number, cells in enumerate(_answers(self, codes, order)):
         yield np.repeat(cells, 2) if number == 0 else cells
 

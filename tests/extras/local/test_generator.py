@@ -71,8 +71,6 @@ def _exact(self: Budget, answers: Any, event: RandomizedResponseEvent) -> list[n
 
 
 class Counting(Budget):
-    """Counts the answers that reach the randomization."""
-
     n_sent = 0
 
     def respond(self, answers: Any, event: RandomizedResponseEvent) -> list[np.ndarray]:
@@ -156,8 +154,6 @@ def test_a_table_is_made_of_reports_alone_and_has_the_relations_of_its_pairs() -
 
 
 class Asked(Fit):
-    """The units are what respondents would answer."""
-
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         true_codes = Survey.codes
 

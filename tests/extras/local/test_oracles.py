@@ -55,7 +55,6 @@ def scripts(oracle: Oracle) -> Iterator[tuple[list[int], Fraction]]:
 
 
 def report_chances(oracle: Oracle, cell: int) -> dict[bytes, Fraction]:
-    """The exact probability of every report that the code makes of an answer."""
     chances: dict[bytes, Fraction] = {}
     for words, chance in scripts(oracle):
         report = oracle.randomize(np.array([cell]), Scripted(words)).tobytes()
@@ -77,7 +76,6 @@ def check_ratio(oracle: Oracle, epsilon: float) -> None:
 
 
 def check_estimates(oracle: Oracle, *, repeats: int = 300, n: int = 3_000) -> None:
-    """Shares are estimated without bias, and vary as is stated."""
     weights = np.arange(1, oracle.n_cells + 1, dtype=float)
     cells = np.repeat(np.arange(oracle.n_cells), np.round(n * weights / weights.sum()).astype(int))
     n = len(cells)

@@ -18,7 +18,6 @@ N = 240
 
 
 def written(folder: Path, epsilon: float = 2.0, n_answers: int = 2) -> Survey:
-    """Reports of both mechanisms."""
     survey = Survey.of(schema_of(N), epsilon, pairs="all", n_answers=n_answers)
     assert len({question.oracle.mechanism for question in survey.questions}) == 2
     folder.mkdir()

@@ -48,15 +48,12 @@ if os.environ.get("UNDERSTUDY_TEST_DRAWS"):
 
 @dataclass(frozen=True)
 class Dask:
-    """A cluster of two workers on this machine."""
-
     address: str
     draws: Path
     client: Any
 
     @property
     def pids(self) -> dict[str, int]:
-        """Of its workers."""
         found: dict[str, int] = self.client.run(os.getpid)
         return found
 
@@ -95,7 +92,6 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ledger(server: Server) -> tuple[str, Ledger]:
-    """A ledger's address without its password, and the ledger, with a total."""
     url = server.url(server.create())
     found = open_ledger(url)
     found.open("patients", unit="row", epsilon=10.0, n_units=900)
@@ -196,8 +192,6 @@ def test_one_job_gives_the_same_evaluation_serially_in_processes_and_on_a_cluste
 
 
 def timeless(out: Path) -> str:
-    """An evaluation without what is of the hour and the machine's speed."""
-
     def stripped(value: Any) -> Any:
         if isinstance(value, dict):
             left = {"seconds", "evaluated_at", "run_id", "attempts"}

@@ -58,7 +58,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def output(whole: Path, tmp_path: Path) -> Path:
-    """One whole output to spoil, in a folder of its own."""
     return Path(shutil.copytree(whole, tmp_path / "outputs" / "nightly" / "fair"))
 
 
@@ -71,8 +70,6 @@ def states(folder: Path) -> dict[str, str]:
 
 
 class Page(HTMLParser):
-    """Links, and badges with the row that they stand in."""
-
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.links: list[str] = []

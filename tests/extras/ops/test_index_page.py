@@ -17,7 +17,6 @@ NOTES = (f"nobody says whose key it is: fingerprint={'0' * 64}; compare it with 
 
 
 def page_of(n_outputs: int) -> str:
-    """An index of outputs with three tables each, of every state."""
     rows = []
     for at in range(n_outputs):
         for place, (state, generator) in enumerate((("PASS", "mst"), ("FAIL", "trees"), ("INCONCLUSIVE", "sdv.tvae"))):

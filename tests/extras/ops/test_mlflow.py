@@ -20,11 +20,9 @@ from understudy.job.spec import JobError, build_job
 AUC, COLUMNS = "privacy.membership.auc", "columns.tvd.excess"
 MEASURED = Estimate(AUC, 0.512345, 900, "lower", low=0.48, high=0.53)
 KEY = Estimate(COLUMNS, 0.0671, 900, "lower")
-PLACE = "http://127.0.0.1:9"
-"""Nobody listens there."""
+PLACE = "http://127.0.0.1:9"  # nobody listens there
 LIVED = "Ueckermuende"  # In a real row, which the internal report shows
-CLAMPED = "'age' 74% of cells"
-"""Of a warning that is read off real rows."""
+CLAMPED = "'age' 74% of cells"  # of a warning that is read off real rows
 
 
 def job_of(**tracking: Any) -> Any:

@@ -47,7 +47,6 @@ def note(spent: float, total: float = 3.0) -> dict[str, Any]:
 
 
 def reserved(last: dict[str, Any]) -> dict[str, Any]:
-    """The standing of a ledger when this was the last to be reserved."""
     kept = {name: last[name] for name in ("dataset", "unit", "spent_epsilon", "total_epsilon", "total_delta")}
     return {**kept, "left_epsilon": last["total_epsilon"] - last["spent_epsilon"]}
 
@@ -220,7 +219,6 @@ def alerting(given: list[dict[str, str]], at: str, folder: Path) -> dict[str, li
 
 
 def quiet(evaluation: Evaluation) -> Evaluation:
-    """One private model on a protected dataset, with a ledger and budget left."""
     found = named(evaluation, ledger=note(1.0))
     return replace(found, candidates=found.candidates[:1])
 

@@ -85,7 +85,6 @@ def _rows_of_a_unit_apart(codes: Codes, owner: Codes | None, n_teachers: int, ke
 
 
 def _votes_of_all(self: Teachers, shown: Codes, generated: Codes, similar: Similarity) -> Codes:
-    """Every teacher learns from all rows."""
     tables = similar.tables(shown)
     level = similar.of(tables, generated).sum(axis=0) // len(generated)
     votes_real = similar.of(tables, np.asarray(self.codes)).sum(axis=0) > len(self.codes) * level

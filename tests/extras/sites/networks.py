@@ -39,8 +39,6 @@ class Obedient:
 
 
 class Network:
-    """A server's files, its sites' keys, and the processes that were started with them."""
-
     def __init__(self, folder: Path, sites: tuple[str, ...] = SITES) -> None:
         self.folder, self.sites = folder, sites
         make_server_files(folder)
@@ -59,7 +57,6 @@ class Network:
 
 @contextmanager
 def ended(*processes: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """No process of a test outlives it."""
     try:
         yield
     finally:
@@ -70,7 +67,6 @@ def ended(*processes: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 @contextmanager
 def joined(network: Network) -> Iterator[tuple[FlowerChannel, dict[str, "subprocess.Popen[bytes]"]]]:
-    """An open channel at which every site is."""
     sites: dict[str, subprocess.Popen[bytes]] = {}
     try:
         with network.channel() as channel:

@@ -20,8 +20,7 @@ from tests.understudy.conftest import SCHEMA, small_table
 from understudy.extras.sites.credentials import make_server_files, make_site_files
 
 NAMES = ("east", "north", "south")
-HOST = socket.gethostname()
-"""A name of this machine that is not `localhost`."""
+HOST = socket.gethostname()  # A name of this machine that is not `localhost`
 
 
 class Machines:

@@ -29,8 +29,6 @@ from understudy.extras.sites.joining import serve_site
 
 
 class Never:
-    """A respondent that nobody may ask."""
-
     def answer(self, request: bytes) -> bytes:
         raise AssertionError(request)
 

@@ -24,10 +24,8 @@ from understudy.extras.sites.server import serve, verdict_of
 from understudy.extras.sites.site import CountQuery, NoiseShare, NoisyAnswers, Site
 
 CELLS = {"name": "independent", "epsilon": 0.5}
-N_SUMS = 40
-"""Sums whose noise is looked at together."""
-Z = 4.5
-"""Standard errors that a right program exceeds once in 100,000 times."""
+N_SUMS = 40  # sums whose noise is looked at together
+Z = 4.5  # standard errors that a right program exceeds once in 100,000 times
 
 
 def sites_of(home: SitesHome, noises: Mapping[str, Any] | None = None) -> dict[str, Site]:

@@ -93,7 +93,6 @@ class Rounds:
 
 
 def network(inputs: SitesInputs, rows: pd.DataFrame | None = None, expected: float = 160.0) -> Any:
-    """The training of a table in one place, in codes of the schema."""
     encoding = BinnedEncoding(Discretizer.by_schema(inputs.schema))
     frame = conform(parts()["north"].head(0) if rows is None else rows, inputs.schema, outside="clamp")
     units = UnitIndex.of(encoding.apply(frame, np.random.default_rng(0)))
@@ -188,8 +187,7 @@ def test_a_round_that_was_begun_and_lost_stays_spent(job: Job, tmp_path: Path) -
         rounds.ask(3)
 
 
-TAIL = 6.0
-"""Standard errors at which a statistical check alarms."""
+TAIL = 6.0  # standard errors at which a statistical check alarms
 
 
 def updates_have_the_full_noise(job: Job) -> None:
@@ -202,8 +200,6 @@ def updates_have_the_full_noise(job: Job) -> None:
 
 
 class Witness(NoNoise):
-    """No noise, and the sums that would have got some."""
-
     def __init__(self) -> None:
         self.norms: list[float] = []
 

@@ -52,7 +52,6 @@ def copied(folders: dict[str, Path], to: Path, name: str = "gpt2") -> Path:
 
 
 def writer(folder: Path, **settings: Any) -> TextWriter:
-    """A writer whose adapters change what the model says."""
     asked = LanguageModel(model=str(folder), **{**SETTINGS, **settings})
     text_writer = TextWriter.begun(asked, complaint_schema(), None, CPU)
     torch.manual_seed(1)
@@ -164,7 +163,6 @@ def test_the_folder_may_be_elsewhere_at_load_and_must_hold_the_same_model(
 
 @pytest.fixture(scope="module")
 def saved(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved model whose adapters tests may tamper with, in a copy."""
     path = tmp_path_factory.mktemp("model") / "saved"
     fitted(folders["gpt2"]).save(path)
     return path

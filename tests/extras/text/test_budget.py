@@ -21,7 +21,6 @@ TINY: dict[str, Any] = {**tiny.TINY, "steps": 3, "sampling_rate": 0.1}
 
 @pytest.fixture
 def complained(workspace: Any) -> Any:
-    """A workspace whose table has a column of text."""
     workspace.write_table(complaints(200, 0)[list(COLUMNS)])
     workspace.write_schema(dataset="complaints", target="rating", n_units=200, columns=COLUMNS)
     return workspace

@@ -37,7 +37,6 @@ def evaluated(tmp_path: Any, epsilon: float | None, **of_text: Any) -> tuple[Any
 
 
 def repeated(evaluation: Any) -> list[str]:
-    """The sentences that the evaluation names."""
     columns = evaluation.candidates[0].figures["text_copies"]["columns"]
     return [each["sentence"] for column in columns for each in column["sentences"]]
 

@@ -64,7 +64,6 @@ def private(units: UnitIndex, max_grad_norm: float = 1.0, rate: float = 0.0, sca
 
 
 def asked_for(trained: PrivateTextTraining, sampled: Sequence[int]) -> np.ndarray:
-    """The sum that one step hands to the budget."""
     purse = Purse([sampled])
     trained.step(purse)
     assert len(purse.totals) == 1

@@ -28,7 +28,6 @@ def test_every_text_has_tokens_that_give_it_back(text: str) -> None:
 
 
 def kinds() -> tuple[pd.DataFrame, Schema]:
-    """Each kind of column that a prompt tells of, with missing values."""
     schema = build_schema({
         "status": "inferred",
         "columns": {

@@ -48,7 +48,6 @@ NOTES = {TEXT: {"kind": "text", "learn": True, "length": 60, "missing": True}, "
 
 @cache
 def schema_of(entities: bool) -> Schema:
-    """Two columns of text, of rows or of entities."""
     columns: dict[str, Any] = {
         "product": {"kind": "categorical", "categories": ["card", "loan", "mortgage", "transfer"]},
         "rating": {"kind": "integer", "bounds": [1, 5]},
@@ -113,7 +112,6 @@ def left(
 def differences(
     entities: bool, names: Sequence[str], folder: Path, has_place: bool = False, public: str | None = None
 ) -> list[str]:
-    """Which parts of what is left are not the same for all tables."""
     tables, different = people(entities), list[str]()
     first: dict[str, Any] | None = None
     for name in names:
@@ -139,7 +137,6 @@ def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(entities: 
 
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of public texts."""
     path = tmp_path_factory.mktemp("public") / "public.txt"
     path.write_text("\n".join(complaints(60, 4)[TEXT]) + "\n", encoding="utf-8")
     return str(path)
@@ -350,7 +347,6 @@ def test_one_statement_covers_rows_and_texts() -> None:
 
 
 def bare(n_units: int | None = None) -> Schema:
-    """The schema without its text."""
     known = complaint_schema(n_units)
     columns = {name: column for name, column in known.columns.items() if name != TEXT}
     return known.model_copy(update={"columns": columns})
@@ -453,7 +449,6 @@ class Killed(BaseException):
 
 
 def _cut_at(n_steps: int, patch: pytest.MonkeyPatch) -> None:
-    """Private training ends in the middle."""
     done: list[int] = []
 
     def step(self: Any, steps: Any) -> None:

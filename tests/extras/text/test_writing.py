@@ -20,7 +20,6 @@ LIMITS = LanguageModel(max_tokens=12, temperature=1.0, top_p=0.95)
 
 
 def read(n_rows: int = 6) -> tuple[Tensor, Tensor]:
-    """Tokens and mask of some texts of unequal length."""
     rows = canonical(n_rows)
     rows[TEXT] = [text[: 2 + 3 * rank] for rank, text in enumerate(rows[TEXT])]
     sequences = torch.from_numpy(sequences_of(VOCABULARY, rows, TEXT, max_tokens=12, length=99)).long()
@@ -77,8 +76,6 @@ def test_texts_are_no_longer_than_their_limit_and_hold_no_token_of_a_prompt() ->
 
 
 class Fixed(SmallDecoder):
-    """A decoder that gives the same logits everywhere."""
-
     def __init__(self, likely: dict[int, float]) -> None:
         super().__init__(VOCABULARY.size, 16, 1, 30)
         logits = torch.full((VOCABULARY.size,), -50.0)

@@ -36,7 +36,6 @@ BOTH = [NAME, UTILITY]
 
 
 def shares(texts: pd.Series) -> Counter[str]:
-    """How much of all different words that texts hold each word is."""
     counts = Counter(word for text in texts for word in set(words(text)))
     return Counter({word: count / counts.total() for word, count in counts.items()})  # type: ignore[misc]
 
