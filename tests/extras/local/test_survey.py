@@ -46,8 +46,8 @@ def check_asked(survey: Survey, n: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("n_answers", [1, 2, 3, 5, 6])
-@pytest.mark.parametrize("n", [1, 7, 600])
+@pytest.mark.parametrize("n_answers", [1, 3, 6])
+@pytest.mark.parametrize("n", [1, 600])
 def test_everybody_answers_as_many_questions_as_the_books_say(n_answers: int, n: int) -> None:
     survey = Survey.of(schema_of(), 2.0, pairs="all", n_answers=n_answers)
     check_asked(survey, n)
@@ -96,7 +96,7 @@ def test_pairs_are_asked_where_noise_leaves_something_of_them() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("epsilon", "pairs", "n_answers"), [(1.0, "none", 1), (4.0, "all", 2), (12.0, "none", 2)])
+@pytest.mark.parametrize(("epsilon", "pairs", "n_answers"), [(1.0, "none", 1), (4.0, "all", 2)])
 def test_intervals_cover_the_shares_of_all_respondents_and_estimates_vary_as_is_stated(
     epsilon: float, pairs: Any, n_answers: int
 ) -> None:

@@ -79,10 +79,9 @@ def joint(frame: pd.DataFrame) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [None, 10.0])
-def test_columns_that_go_together_do_so_in_the_synthetic_table(epsilon: float | None) -> None:
+def test_columns_that_go_together_do_so_in_the_synthetic_table() -> None:
     settings = {"rounds": 10, "generator_steps": 20, "generator_widths": (32,), "d_latent": 8}
-    model = pategan(epsilon=epsilon, **settings).fit(table(3_000), schema_of(3_000))
+    model = pategan(epsilon=10.0, **settings).fit(table(3_000), schema_of(3_000))
     assert joint(model.sample(2_000, seed=0)) > 0.55
 
 

@@ -1,6 +1,5 @@
 """Sentences and personal data in synthetic texts: one secret among thousands is found, and honest texts pass."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -139,34 +138,6 @@ def test_columns_that_are_told_of_in_texts_are_personal_data() -> None:
 def test_honest_texts_raise_no_alarm_in_forty_tables() -> None:
     n = 1_500
     assert [seed for seed in range(40) if not is_clean(measured(*parts(seed, 0, n, n // 2)))] == []
-
-
-def phrases(n: int, rng: np.random.Generator) -> list[str]:
-    """Phrases of five rare words, each of which is met by Zipf's law."""
-    chances = 1 / np.arange(1, 2_001)
-    letters = str.maketrans("0123456789", "qrstuvwxyz")
-    drawn = rng.choice(2_000, (n, 6), p=chances / chances.sum())
-    return [" ".join(f"{p}a {p}b {p}c {p}d {p}e".translate(letters) for p in text) for text in drawn]
-
-
-def cases(n: int, rng: np.random.Generator) -> list[str]:
-    """A number of seven digits in each text: one in four honest tables repeats one."""
-    return [f"My case number is {case} and I wait." for case in rng.integers(10**6, 10**7, n)]
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("texts", "most"), [(cases, 0), (phrases, 2)])
-def test_rare_words_numbers_and_phrases_of_everybody_raise_hardly_an_alarm(
-    texts: Callable[[int, np.random.Generator], list[str]], most: int
-) -> None:
-    """Texts of nothing but rare phrases are the hardest: two of them in a row that nobody else has are dear."""
-    schema, alarms = complaint_schema(length=1_000), 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        sizes = (1_500, 750, 1_500)
-        tables = [complaints(n, int(rng.integers(10**9))).assign(**{TEXT: texts(n, rng)}) for n in sizes]
-        alarms += not is_clean(measured(*tables, schema))
-    assert alarms <= most
 
 
 @pytest.mark.statistical

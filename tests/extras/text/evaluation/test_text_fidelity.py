@@ -82,11 +82,10 @@ def reviews(n: int, seed: int) -> pd.DataFrame:
 LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
-@pytest.mark.parametrize("seed", range(1))
-def test_texts_that_tell_of_their_row_by_rare_words_fail_where_they_are_dealt_to_other_rows(seed: int) -> None:
+def test_texts_that_tell_of_their_row_by_rare_words_fail_where_they_are_dealt_to_other_rows() -> None:
     """As reviews do: no single word shows it, and a model of all of them does."""
-    base = Real.prepare(reviews(1_000, 10 * seed), reviews(1_000, 10 * seed + 1), OPTIONAL)
-    fresh = reviews(1_000, 10 * seed + 2)
+    base = Real.prepare(reviews(1_000, 0), reviews(1_000, 1), OPTIONAL)
+    fresh = reviews(1_000, 2)
     for table, expected in ((fresh, "PASS"), (spoiled.dealt(fresh), "FAIL")):
         candidate = measure_candidate("t", base.beside(table), measures=[NAME])
         assert {outcomes(candidate, name, NAME)[AGREEMENT] for name in shipped()} == {expected}
