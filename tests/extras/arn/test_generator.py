@@ -38,16 +38,20 @@ def distribution_of(model: AutoregressiveModel) -> ArnDistribution:
 
 
 @pytest.mark.parametrize(
-    "given", [{"first": "c"}, {"last": "y"}, {"amount": 25.0}, {"first": "a", "last": "z"}], ids=str
+    "condition", [{"first": "c"}, {"last": "y"}, {"amount": 25.0}, {"first": "a", "last": "z"}], ids=str
 )
-def test_conditions_on_any_columns_are_met_in_any_order(any_order: AutoregressiveModel, given: dict[str, Any]) -> None:
-    drawn = any_order.sample(4_000, seed=2, given=given)
-    assert drawn.attrs[GIVEN] in ("exact" if given.keys() == {"first"} else "direct",)
-    assert all((drawn[name] == value).all() for name, value in given.items())
+def test_conditions_on_any_columns_are_met_in_any_order(
+    any_order: AutoregressiveModel, condition: dict[str, Any]
+) -> None:
+    drawn = any_order.sample(4_000, seed=2, given=condition)
+    assert drawn.attrs[GIVEN] in ("exact" if condition.keys() == {"first"} else "direct",)
+    assert all((drawn[name] == value).all() for name, value in condition.items())
     real = chain(200_000, seed=2)
-    near = {name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in given.items()}
+    near = {
+        name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in condition.items()
+    }
     real = real[np.logical_and.reduce(list(near.values()))]
-    for name in {"first", "last"} - {*given}:
+    for name in {"first", "last"} - {*condition}:
         shares = [table[name].value_counts(normalize=True) for table in (drawn, real)]
         assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
 

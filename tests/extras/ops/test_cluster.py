@@ -54,8 +54,8 @@ class Dask:
 
     @property
     def pids(self) -> dict[str, int]:
-        found: dict[str, int] = self.client.run(os.getpid)
-        return found
+        numbers: dict[str, int] = self.client.run(os.getpid)
+        return numbers
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +93,9 @@ def password(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ledger(server: Server) -> tuple[str, Ledger]:
     url = server.url(server.create())
-    found = open_ledger(url)
-    found.open("patients", unit="row", epsilon=10.0, n_units=900)
-    return url.replace(f":{PASSWORD}", ""), found
+    book = open_ledger(url)
+    book.open("patients", unit="row", epsilon=10.0, n_units=900)
+    return url.replace(f":{PASSWORD}", ""), book
 
 
 SWEPT = {"generators": {"independent": {"epsilon": [0.5, 2], "n_bins": 8}}, "sweep": {"seeds": 2}}
@@ -195,8 +195,8 @@ def timeless(out: Path) -> str:
     def stripped(value: Any) -> Any:
         if isinstance(value, dict):
             left = {"seconds", "evaluated_at", "run_id", "attempts"}
-            return {key: stripped(one) for key, one in value.items() if key not in left}
-        return [stripped(one) for one in value] if isinstance(value, list) else value
+            return {key: stripped(part) for key, part in value.items() if key not in left}
+        return [stripped(part) for part in value] if isinstance(value, list) else value
 
     return json.dumps(stripped(json.loads((out / "evaluation.json").read_text())))
 
@@ -205,9 +205,9 @@ def test_a_piece_that_dies_or_takes_too_long_is_told_from_one_that_is_done(dask:
     with cluster.Cluster(dask.address, service(tmp_path)) as workers:
         for name in ("die:9", "pid:1"):
             workers.start(name)
-        found = ended_of(workers, 2)
-    assert "its process was killed" in found["die:9"].lost
-    assert found["pid:1"].lost.isdigit()
+        ends = ended_of(workers, 2)
+    assert "its process was killed" in ends["die:9"].lost
+    assert ends["pid:1"].lost.isdigit()
     with cluster.Cluster(dask.address, service(tmp_path, logs=tmp_path, timeout_s=1.0)) as workers:
         workers.start("sleep:600")
         assert ended_of(workers, 1)["sleep:600"].stopped == "timed out"
@@ -215,11 +215,11 @@ def test_a_piece_that_dies_or_takes_too_long_is_told_from_one_that_is_done(dask:
 
 
 def ended_of(workers: cluster.Cluster, n: int) -> dict[str, Ended]:
-    found: dict[str, Ended] = {}
+    ends: dict[str, Ended] = {}
     until = time.monotonic() + 60
-    while len(found) < n and time.monotonic() < until:
-        found |= {one.name: one for one in workers.ended(1)}
-    return found
+    while len(ends) < n and time.monotonic() < until:
+        ends |= {piece.name: piece for piece in workers.ended(1)}
+    return ends
 
 
 def _ledger_in_a_file(workspace: Any, _: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ NOTES = (f"nobody says whose key it is: fingerprint={'0' * 64}; compare it with 
 def page_of(n_outputs: int) -> str:
     rows = []
     for at in range(n_outputs):
-        for place, (state, generator) in enumerate((("PASS", "mst"), ("FAIL", "trees"), ("INCONCLUSIVE", "sdv.tvae"))):
-            value = 0.5 + (7 * (3 * at + place) % 11) / 100
+        for order, (state, generator) in enumerate((("PASS", "mst"), ("FAIL", "trees"), ("INCONCLUSIVE", "sdv.tvae"))):
+            value = 0.5 + (7 * (3 * at + order) % 11) / 100
             figures = {name: replace(FOUND, measure=name, value=value, reference=0.9) for name in FIGURES}
             row = {
                 "output": f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", "state": state, "table": generator,
@@ -48,9 +48,9 @@ def test_the_page_is_no_wider_than_the_screen_and_can_be_read(browser: Any, path
         for width in (320, 1000, 1440):
             visit.page.set_viewport_size({"width": width, "height": 900})
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-        found = visit.page.evaluate(UNREADABLE)
-        assert found["looked"] > 50
-        assert found["found"] == []
+        contrast = visit.page.evaluate(UNREADABLE)
+        assert contrast["looked"] > 50
+        assert contrast["found"] == []
         assert visit.page.evaluate(NAMELESS) == []
         assert (visit.told, [url for url in visit.asked if not url.startswith("file:")]) == ([], [])
 

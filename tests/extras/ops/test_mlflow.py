@@ -35,10 +35,10 @@ def job_of(**tracking: Any) -> Any:
 
 def record(folder: Path, content: str, *, inferred: bool = False, **known: Any) -> list[Run]:
     """The runs of an evaluation of one private table, as its output lies in a folder."""
-    made = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
+    generator = GeneratorRecord.of("mst", {"epsilon": 1.0, "shares": [0.2] * 200})
     shown = {"column": "town", "masked": False, "real": [LIVED], "synthetic": ["Ulm"]}
     figures = {"looks": {"rows": {"columns": [shown]}}}
-    table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=made, figures=figures)
+    table = Candidate("mst", (MEASURED, KEY), statement=stated(**known), generator=generator, figures=figures)
     evaluation = evaluation_of(
         table, run_id="abc", schema_sha256="5" * 64, release="mst", split="keyed", seed=4711, warnings=(CLAMPED,)
     )
@@ -66,14 +66,14 @@ def sent(runs: list[Run]) -> set[str]:
 
 def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: Path) -> None:
     assert Mlflow(mlflow=PLACE).content == "public"
-    found = record(tmp_path, "public")
-    parent, child = found
-    assert sent(found) == {"README.md"}  # neither table nor model
+    runs = record(tmp_path, "public")
+    parent, child = runs
+    assert sent(runs) == {"README.md"}  # neither table nor model
     assert child["metrics"]["claim.epsilon"] == child["metrics"]["fit.epsilon"] == 1.0
     assert child["params"]["generator"] == "mst"
     assert parent["tags"]["understudy.to_hand_on.verdict"].startswith("PASS of the rules that can be shown")
     assert parent["params"]["schema_sha256"] == "5" * 64
-    text = json.dumps(found)
+    text = json.dumps(runs)
     assert not any(hidden in text for hidden in ("4711", AUC, COLUMNS, CLAMPED, "0.5123"))
     for run, hidden in ((parent, "understudy.verdict"), (child, "understudy.verdict")):
         assert run["tags"][hidden] is None
@@ -81,16 +81,16 @@ def test_by_default_nothing_is_sent_that_was_computed_from_real_rows(tmp_path: P
 
 
 def test_what_reads_real_rows_is_sent_only_where_the_job_says_so(tmp_path: Path) -> None:
-    found = record(tmp_path, "internal")
-    parent, child = found
+    runs = record(tmp_path, "internal")
+    parent, child = runs
     assert child["metrics"][AUC] == 0.512345
     assert child["metrics"][COLUMNS] == 0.0671
     assert child["tags"]["understudy.verdict"] == parent["tags"]["understudy.verdict"] == "INCONCLUSIVE"
     assert parent["params"]["seed"] == 4711
     assert "Internal: this file holds numbers computed from real rows" in parent["tags"]["mlflow.note.content"]
-    assert sent(found) == {"report.html", "evaluation.json", "verdict.json", "job.toml", "README.md"}
+    assert sent(runs) == {"report.html", "evaluation.json", "verdict.json", "job.toml", "README.md"}
     assert "<html" in parent["texts"]["report.html"]
-    assert LIVED not in json.dumps(found)
+    assert LIVED not in json.dumps(runs)
 
 
 def test_limits_read_off_the_table_are_not_told_by_their_hash(tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_limits_read_off_the_table_are_not_told_by_their_hash(tmp_path: Path) ->
 
 
 def test_a_void_claim_has_no_epsilon(tmp_path: Path) -> None:
-    found = record(tmp_path, "public", private=False)
-    assert found[1]["tags"]["understudy.guarantee"] == "void"
-    assert not any("epsilon" in name for name in found[1]["metrics"])
-    assert sent(found) == set()
+    runs = record(tmp_path, "public", private=False)
+    assert runs[1]["tags"]["understudy.guarantee"] == "void"
+    assert not any("epsilon" in name for name in runs[1]["metrics"])
+    assert sent(runs) == set()
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,9 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
     first, *others = evaluation.candidates
     assert first.statement is not None
     first = replace(first, statement=altered(first.statement, statement))
-    held = statement.get("ledger")
+    entry = statement.get("ledger")
     known = altered(
-        evaluation.provenance, {"run_id": run_id, "ledger": reserved(held) if isinstance(held, dict) else None}
+        evaluation.provenance, {"run_id": run_id, "ledger": reserved(entry) if isinstance(entry, dict) else None}
     )
     return replace(
         evaluation,
@@ -80,8 +80,8 @@ def labeled(samples: Iterable[Sample]) -> Samples:
     return {(name, frozenset(labels.items())): number for name, labels, number in samples}
 
 
-def value(found: Samples, name: str, **labels: str) -> float | None:
-    return found.get((name, frozenset(labels.items())))
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, frozenset(labels.items())))
 
 
 WRITTEN = """
@@ -129,28 +129,28 @@ def disputed(evaluation: Evaluation) -> Evaluation:
 
 def test_a_guarantee_that_is_void_or_that_an_audit_disproves_has_no_epsilon(evaluation: Evaluation) -> None:
     run = {"dataset": "patients", "run_id": "ab" * 8}
-    found = public(disputed(named(evaluation, ledger=note(2.0))))
-    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
-    assert not [labels for name, labels in found if ("guarantee", "formal") in labels]
-    assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
+    disproved = public(disputed(named(evaluation, ledger=note(2.0))))
+    assert value(disproved, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
+    assert not [labels for name, labels in disproved if ("guarantee", "formal") in labels]
+    assert not [name for name, _ in disproved if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
     void = public(named(evaluation, private=False))
     assert value(void, "dp_training_ledger_entry", model="mst", guarantee="none", **run) == 0.0
     assert not [name for name, _ in void if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
 
 
 def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Evaluation) -> None:
-    one = named(evaluation, ledger=note(2.0))
+    run = named(evaluation, ledger=note(2.0))
     candidates = tuple(
         replace(
             c, estimates=(Estimate(CLIPPED, 0.5, 9, "none"),), failures=(), figures={}, seconds={"fit": 1e6},
             audit=None, n_rejected_rows=3,
         )
-        for c in one.candidates
+        for c in run.candidates
     )  # fmt: skip
-    known = altered(one.provenance, {"fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}})
-    two = replace(one, candidates=candidates, real=facts(train_rows=1), provenance=known, self_tests=())
-    assert public(one) == public(two)
-    assert internal(one) != internal(two)
+    known = altered(run.provenance, {"fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}})
+    other = replace(run, candidates=candidates, real=facts(train_rows=1), provenance=known, self_tests=())
+    assert public(run) == public(other)
+    assert internal(run) != internal(other)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_a_hostile_name_is_a_label_and_no_more(evaluation: Evaluation, hostile: 
     write(odd, (), tmp_path, EPOCH)
     content = (tmp_path / INTERNAL_FILE).read_text(encoding="utf-8")
     families = list(text_string_to_metric_families(content))
-    found = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
-    assert found == [hostile.encode("utf-8", "replace").decode("utf-8")]
+    models = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
+    assert models == [hostile.encode("utf-8", "replace").decode("utf-8")]
 
 
 def write(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> None:
@@ -187,40 +187,40 @@ def test_every_rule_says_what_to_do_and_rests_on_what_we_export() -> None:
 
 
 def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> list[dict[str, str]]:
-    """The samples of our two files, as promtool's tests take them: a constant for ten days."""
+    """The samples of both files, as promtool's tests take them: a constant for ten days."""
     write(evaluation, verdicts, folder, when)
-    found = []
+    rows = []
     for name in (PUBLIC_FILE, INTERNAL_FILE):
         for line in (folder / name).read_text().splitlines():
             if not line.startswith("#"):
                 sample, number = line.rsplit(" ", 1)
-                found.append({"series": sample, "values": f"{float(number):.10g}x240"})
-    return found
+                rows.append({"series": sample, "values": f"{float(number):.10g}x240"})
+    return rows
 
 
-def alerting(given: list[dict[str, str]], at: str, folder: Path) -> dict[str, list[dict[str, str]]]:
+def alerting(rows: list[dict[str, str]], at: str, folder: Path) -> dict[str, list[dict[str, str]]]:
     """Every alert that fires then, with the labels of each time that it does, as promtool finds them."""
     names = [rule["alert"] for rule in every_rule()]
     tests = [{"eval_time": at, "alertname": name, "exp_alerts": [{"exp_labels": {"none": "such"}}]} for name in names]
     content = {
         "rule_files": [str(RULES)], "evaluation_interval": "1h",
-        "tests": [{"interval": "1h", "input_series": given, "alert_rule_test": tests}],
+        "tests": [{"interval": "1h", "input_series": rows, "alert_rule_test": tests}],
     }  # fmt: skip
     path = folder / "tests.yml"
     path.write_text(yaml.safe_dump(content))
-    said = promtool("test", "rules", path)
+    ran = promtool("test", "rules", path)
     fired: dict[str, list[dict[str, str]]] = {}
-    for part in re.split(r"alertname: ", said.stdout + said.stderr)[1:]:
+    for part in re.split(r"alertname: ", ran.stdout + ran.stderr)[1:]:
         name, got = part.split(",", 1)[0], part.split("got:", 1)[1]
         labels = re.findall(r"Labels:\{(.*?)\}\s*\n", got)
         fired[name] = [dict(re.findall(r'(\w+)="([^"]*)"', text)) for text in labels]
-    assert set(fired) == set(names), said.stdout + said.stderr
-    return {name: found for name, found in fired.items() if found}
+    assert set(fired) == set(names), ran.stdout + ran.stderr
+    return {name: labels_of for name, labels_of in fired.items() if labels_of}
 
 
 def quiet(evaluation: Evaluation) -> Evaluation:
-    found = named(evaluation, ledger=note(1.0))
-    return replace(found, candidates=found.candidates[:1])
+    run = named(evaluation, ledger=note(1.0))
+    return replace(run, candidates=run.candidates[:1])
 
 
 def passed(evaluation: Evaluation, outcome: Any = "PASS") -> tuple[Verdict, ...]:
@@ -256,8 +256,8 @@ ALERTS: list[tuple[Callable[[Evaluation], Evaluation], str, str | None]] = [
 def test_each_leak_gap_in_the_books_and_verdict_has_its_alert_and_a_run_in_order_none(
     evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], outcome: str, alert: str | None
 ) -> None:
-    found = change(quiet(evaluation))
-    fired = alerting(series(found, passed(found, outcome), tmp_path, EPOCH), "2h", tmp_path)
+    changed = change(quiet(evaluation))
+    fired = alerting(series(changed, passed(changed, outcome), tmp_path, EPOCH), "2h", tmp_path)
     assert set(fired) == ({alert} if alert else set())
     if alert:
         label, value = ("dataset", "patients") if "Budget" in alert else ("model", "mst")
