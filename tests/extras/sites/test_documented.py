@@ -70,6 +70,7 @@ class Machines:
             yield processes
 
 
+@pytest.mark.slow
 def test_the_documented_commands_make_one_table_by_a_host_name(tmp_path: Path) -> None:
     """Half a minute: four processes that each import the package."""
     machines = Machines(tmp_path)

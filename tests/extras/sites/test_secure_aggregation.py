@@ -1,5 +1,4 @@
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from understudy.extras.sites.secure_aggregation import (
     Advertisement,
     AggregationError,
     KeyList,
-    Message,
     SealedShares,
     SiteAggregation,
     Unmasking,
@@ -170,19 +168,13 @@ def test_messages_of_another_plan_or_form_are_those_of_a_site_that_dropped_out()
         np.testing.assert_array_equal(run.total(), run.vectors[SECOND] + run.vectors[THIRD])
 
 
-def lies(stage: str, model: type[Message], change: Callable[[Message], dict[str, object]]) -> Run:
-    """A run of three sites, of which the first changes its message of a stage, and the third drops out."""
-
-    def changed(at: str, site: str, reply: bytes) -> bytes:
-        if at != stage or site != FIRST:
-            return reply
-        message = parsed(plan_of(3), reply, model)
-        return written(message.model_copy(update=change(message)))
-
-    return run_of(3, gone={"mask": [THIRD]}, change=changed)
-
-
 @pytest.mark.parametrize("kind", ["seeds", "mask_keys"])
 def test_a_wrong_share_is_noticed_in_place_of_a_wrong_sum(kind: str) -> None:
+    def lying(stage: str, site: str, reply: bytes) -> bytes:
+        if (stage, site) != ("unmask", FIRST):
+            return reply
+        message = parsed(plan_of(3), reply, Unmasking)
+        return written(message.model_copy(update={kind: dict.fromkeys(getattr(message, kind), "ab" * 32)}))
+
     with pytest.raises(AggregationError, match="a wrong one"):
-        lies("unmask", Unmasking, lambda reply: {kind: dict.fromkeys(getattr(reply, kind), "ab" * 32)}).total()
+        run_of(3, gone={"mask": [THIRD]}, change=lying).total()

@@ -191,6 +191,13 @@ def test_tampered_adapters_are_refused(tamper: Callable[[dict[str, Any]], object
         load_model(tmp_path / "saved")
 
 
+def _with_code(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    auto_map = {"AutoModelForCausalLM": "modeling.Trap"}
+    (folder / "config.json").write_text(json.dumps({**config, "auto_map": auto_map}))
+    (folder / "modeling.py").write_text("raise SystemExit")
+
+
 def _pickled(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch sprung'\ntR.")
@@ -220,7 +227,7 @@ WHOLE, CAUSAL = "is no folder as `save_pretrained` leaves it", "lacks weights of
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, WHOLE),
     "pickled weights": (_pickled, WHOLE),
-    "code": (lambda folder: (folder / "modeling.py").write_text("raise SystemExit"), WHOLE),
+    "code": (_with_code, WHOLE),
     "adapters": (lambda folder: (folder / "adapter_config.json").write_text("{}"), WHOLE),
     "damaged weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99), "no causal language"),
     "an encoder and a decoder": (_both_ways, "no causal language model"),
