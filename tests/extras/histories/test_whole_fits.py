@@ -94,7 +94,8 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], Callable[[], None]
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("check", CHECKS)
+# Five fits; the slow tests of all generators have it, too.
+@pytest.mark.parametrize("check", [pytest.param(CHECKS[0], marks=pytest.mark.slow), CHECKS[1]])
 def test_the_check_passes_on_the_code_as_it_is(check: Callable[[], None]) -> None:
     check()
 
