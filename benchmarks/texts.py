@@ -35,10 +35,8 @@ MORE_ROWS = 8_000
 THEMES, OF_THEMES = 32, "aim"
 """Themes of public texts, and the generator of rows that counts them."""
 COLUMNS = {
-    "secrets": "secrets of 40", "canaries, single": "canaries of 8", "canaries, repeated": "of 4, 8 rows each",
-    "exposure, single": "exposure, bits", "privacy.texts.copied": "copied", "by loss": "by loss",
-    "texts.words.excess": "words", "texts.order.floor_share": "order", "texts.agreement.floor_share": "agreement",
-    "utility.texts.gap.worst": "loss",
+    "secrets": "secrets of 40", "exposure, single": "exposure", "texts.words.excess": "words",
+    "texts.order.floor_share": "order", "texts.agreement.floor_share": "agreement", "utility.texts.gap.worst": "loss",
 }  # fmt: skip
 """Numbers that are drawn, by name; the file has more."""
 WARNED = ("utility.", "texts.lengths.")

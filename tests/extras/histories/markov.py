@@ -29,8 +29,8 @@ def markov(n: int, seed: int, first: int = 0) -> pd.DataFrame:
     state, reading = rng.integers(0, 4, n), rng.standard_normal(n) * 5
     day, hours = rng.integers(0, 300, n), rng.integers(0, 500, n)
     site, parts = rng.choice(["north", "south", "east"], n), []
-    for place in range(int(lengths.max())):
-        there = np.flatnonzero(lengths > place)
+    for rank in range(int(lengths.max())):
+        there = np.flatnonzero(lengths > rank)
         parts.append(pd.DataFrame({
             "machine": first + there, "day": np.datetime64("2020-01-01") + day[there], "state": state[there],
             "reading": np.round(reading[there], 3), "hours": hours[there], "site": site[there],
@@ -44,6 +44,5 @@ def markov(n: int, seed: int, first: int = 0) -> pd.DataFrame:
 
 
 def dealt(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The same rows, dealt at random to the same entities."""
     owners = np.random.default_rng(seed).permutation(table["machine"].to_numpy())
     return table.assign(machine=owners)

@@ -9,8 +9,7 @@ import pandas as pd
 from synth.schema import Schema, build_schema
 
 MEAN_VISITS = {"f": 0.8, "m": 3.0}
-STAYS_ILL = {"f": 0.8, "m": 0.2}
-"""The chance that a visit of somebody ill follows one of somebody ill."""
+STAYS_ILL = {"f": 0.8, "m": 0.2}  # the chance that a visit of somebody ill follows one of somebody ill
 MOST_VISITS = 8
 KEY = {"kind": "identifier", "template": "P-######"}
 
@@ -40,12 +39,11 @@ def pair(n: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 @cache
 def schemas(n_units: int | None = None, dataset: str | None = None) -> tuple[Schema, Schema]:
-    """The schemas of both."""
-    given = {"status": "declared", "n_units": n_units, "dataset": dataset}
+    public = {"status": "declared", "n_units": n_units, "dataset": dataset}
     sex = {"kind": "categorical", "categories": ["f", "m"]}
     return (
-        build_schema(given | {"columns": {"who": KEY, "sex": sex, "age": {"kind": "integer", "bounds": [0, 110]}}}),
-        build_schema(given | {
+        build_schema(public | {"columns": {"who": KEY, "sex": sex, "age": {"kind": "integer", "bounds": [0, 110]}}}),
+        build_schema(public | {
             "entity": "who", "order": "day", "max_rows_per_unit": MOST_VISITS, "target": "ill",
             "columns": {
                 "who": KEY, "day": {"kind": "date", "bounds": ["2020-01-01", "2029-12-31"]},
@@ -56,17 +54,15 @@ def schemas(n_units: int | None = None, dataset: str | None = None) -> tuple[Sch
 
 
 def changed(schema: Schema, **changes: Any) -> Schema:
-    """A schema with other public facts."""
     return Schema.model_validate({**dict(schema), **changes})
 
 
 def visits_of(patients: pd.DataFrame, visits: pd.DataFrame) -> pd.Series:
-    """The number of visits of each patient, in the order of patients."""
     return visits["who"].value_counts().reindex(patients["who"]).fillna(0).astype(int).reset_index(drop=True)
 
 
 def stays_ill(patients: pd.DataFrame, visits: pd.DataFrame, sex: str) -> float:
     """The share of those who are ill at the next visit, among visits of somebody ill."""
-    of = visits[visits["who"].isin(patients["who"][patients["sex"] == sex])].sort_values(["who", "day"])
-    before = of.groupby("who")["ill"].shift(1)
-    return float(of["ill"][before == True].mean())  # noqa: E712 - of the first visit there is none before
+    own = visits[visits["who"].isin(patients["who"][patients["sex"] == sex])].sort_values(["who", "day"])
+    before = own.groupby("who")["ill"].shift(1)
+    return float(own["ill"][before == True].mean())  # noqa: E712 - of the first visit there is none before

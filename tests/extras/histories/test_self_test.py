@@ -32,7 +32,7 @@ def of_400() -> tuple[SelfTest, ...]:
 @pytest.mark.parametrize("policy", shipped())
 def test_rows_dealt_at_random_to_entities_must_fail_on_histories(policy: str) -> None:
     checks = checks_of(of_400(), load_policy(policy), FACTS)
-    assert [(one.case, one.outcome) for one in checks if one.outcome != NOT_APPLICABLE] == [("dealt", CAME_OUT)]
+    assert [(check.case, check.outcome) for check in checks if check.outcome != NOT_APPLICABLE] == [("dealt", CAME_OUT)]
 
 
 def test_histories_that_are_never_told_from_real_ones_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,9 +40,9 @@ def test_histories_that_are_never_told_from_real_ones_are_found_out(monkeypatch:
     monkeypatch.setattr(f"{MODULES[NAME]}.measure", lambda tables: MetricResult((near,)))
     real, tests = self_tested(100)
     policy = load_policy("partner")
-    assert {one.case for one in checks_of(tests, policy, FACTS) if one.outcome == BROKEN} == {"dealt"}
+    assert {each.case for each in checks_of(tests, policy, FACTS) if each.outcome == BROKEN} == {"dealt"}
     # Missing, as from another evaluation, it shows nothing; a table without an order has no such case.
-    of_older = [one for one in tests if one.case != "dealt"]
-    assert "dealt" in {one.case for one in checks_of(of_older, policy, FACTS) if one.outcome == BROKEN}
-    assert "dealt" not in {one.case for one in checks_of(of_older, policy)}
+    of_older = [each for each in tests if each.case != "dealt"]
+    assert "dealt" in {each.case for each in checks_of(of_older, policy, FACTS) if each.outcome == BROKEN}
+    assert "dealt" not in {each.case for each in checks_of(of_older, policy)}
     assert (deal_rows(real).groupby("machine").size() == real.train.groupby("machine").size()).all()

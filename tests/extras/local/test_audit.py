@@ -15,17 +15,7 @@ from synth.dp.mechanisms import SystemNoise
 from synth.schema import Schema, build_schema
 from tests.extras.local.test_survey import schema_of
 from understudy.extras.local import survey as surveys
-from understudy.extras.local.audit import (
-    ANSWERS,
-    OUTSIDE,
-    QUESTIONS,
-    RESPONDENT,
-    _chances,
-    _power,
-    attack,
-    bounds,
-    made_up_rows,
-)
+from understudy.extras.local.audit import ANSWERS, OUTSIDE, QUESTIONS, RESPONDENT, _chances, _power, attack, bounds
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
 from understudy.extras.local.survey import Survey
@@ -44,12 +34,11 @@ def towns(n_bins: int = 0) -> Schema:
     return build_schema({"status": "declared", "n_units": N_UNITS, "columns": columns})
 
 
-def found(epsilon: float = 1.0, schema: Schema | None = None, seed: int = 0, **parameters: Any) -> Audit:
+def audited_claim(epsilon: float = 1.0, schema: Schema | None = None, seed: int = 0, **parameters: Any) -> Audit:
     return audit(Local(epsilon=epsilon, **parameters), schema_of(N_UNITS) if schema is None else schema, seed=seed)
 
 
 def _of_epsilon(times: float) -> dict[str, Callable[..., Any]]:
-    """Reports that are randomized by so many times epsilon."""
     return {
         "direct": lambda self, cells, words: _direct(replace(self, epsilon=times * self.epsilon), cells, words),
         "unary": lambda self, cells, words: _unary(replace(self, epsilon=times * self.epsilon), cells, words),
@@ -62,14 +51,6 @@ def _swapped(self: DirectEncoding, cells: np.ndarray, words: Any) -> np.ndarray:
     is_other = words(len(cells), np.uint64) < np.uint64(self.n_true_words)
     other = np.random.default_rng(int(words(1, np.uint64)[0])).integers(0, self.n_symbols - 1, len(cells))
     return np.where(is_other, other + (other >= truth), truth)
-
-
-def _swapped_bits(self: UnaryEncoding, cells: np.ndarray, words: Any) -> np.ndarray:
-    """A fair coin for each other answer, and the true one seldom set."""
-    bits = (words(len(cells) * self.n_cells, np.uint8) & 1).astype(bool).reshape(len(cells), self.n_cells)
-    answered = np.flatnonzero(cells != NO_ANSWER)
-    bits[answered, cells[answered]] = (words(len(cells), np.uint32) < self.set_by_chance)[answered]
-    return bits
 
 
 def _exact(self: Budget, answers: Any, event: Any) -> list[np.ndarray]:
@@ -88,9 +69,8 @@ def _silence_kept(self: DirectEncoding, cells: np.ndarray, words: Any) -> np.nda
 
 
 def _first_twice(self: Survey, codes: Any, order: np.ndarray) -> Iterator[np.ndarray]:
-    """Everybody who is asked the first question answers it twice."""
-    for place, cells in enumerate(_answers(self, codes, order)):
-        yield np.repeat(cells, 2) if place == 0 else cells
+    for number, cells in enumerate(_answers(self, codes, order)):
+        yield np.repeat(cells, 2) if number == 0 else cells
 
 
 def _one_more(self: Survey, question: int, n: int) -> np.ndarray:
@@ -125,51 +105,31 @@ FAULTS: dict[str, tuple[Any, str, Callable[..., Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_exceeds_the_claim(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, name, plant, claim = FAULTS[fault]
-    monkeypatch.setattr(place, name, plant)
-    audited = found(**claim)
+    owner, name, plant, claim = FAULTS[fault]
+    monkeypatch.setattr(owner, name, plant)
+    audited = audited_claim(**claim)
     assert audited.verdict == EXCEEDS
     assert audited.bound > audited.epsilon
     assert audited.estimate.low is not None and audited.estimate.low > 0
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "claim", [{}, {"answers": 2}, pytest.param({"epsilon": 4.0, "pairs": "all"}, marks=pytest.mark.slow)], ids=str
-)
-def test_the_generator_as_it_ships_raises_no_alarm_in_twenty_audits(claim: dict[str, Any]) -> None:
-    for seed in range(20):
-        audited = found(seed=seed, **claim)
+@pytest.mark.parametrize("claim", [{}, {"answers": 2}], ids=str)
+def test_the_generator_as_it_ships_raises_no_alarm_in_ten_audits(claim: dict[str, Any]) -> None:
+    for seed in range(10):
+        audited = audited_claim(seed=seed, **claim)
         assert (audited.verdict, audited.faults) == (NO_FAULT, ())
         assert 0.4 * audited.epsilon < audited.bound < audited.epsilon
 
 
-def test_further_passes_are_asked_for_and_end_with_the_time() -> None:
-    claim, schema = Local(epsilon=1.0, pairs="none"), schema_of(N_UNITS)
-    once, thrice = (audit(claim, schema, n_fits=n_fits).n_trials for n_fits in (None, 24))
-    assert thrice > 2 * once
-    assert audit(claim, schema, n_fits=24, time_limit_s=1e-6).n_trials < thrice / 2
-
-
 def test_an_audit_names_its_events_what_it_checked_and_what_it_leaves_out() -> None:
-    audited = found(epsilon=2.0)
+    audited = audited_claim(epsilon=2.0)
     assert (audited.attacked, audited.delta, audited.covered) == ("reports", 0.0, (ANSWERS,))
     assert audited.not_covered == OUTSIDE
     assert [check.what for check in audited.checks] == [QUESTIONS, RESPONDENT]
     assert "a public stand-in" in audited.ran_on
     assert audited.weakest is not None and audited.weakest > 0.99
-    assert audited.weakest is not None and audited.weakest > 0.9
-
-
-def test_a_swap_in_unary_encoding_costs_no_privacy_and_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(UnaryEncoding, "randomize", _swapped_bits)
-    audited = found(schema=towns(8), n_bins=30, pairs="all")
-    assert audited.verdict == NO_FAULT
-    assert audited.bound > 0.2  # bits that are turned speak against those symbols that are not
-
-
-def test_a_claim_that_reports_cannot_show_is_too_weak() -> None:
-    assert found(epsilon=30.0, answers=1).verdict == TOO_WEAK
+    assert audited_claim(epsilon=30.0, answers=1).verdict == TOO_WEAK
 
 
 def test_respondents_with_several_rows_are_held_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,24 +137,23 @@ def test_respondents_with_several_rows_are_held_to_one(monkeypatch: pytest.Monke
     schema = build_schema(
         {"status": "declared", "n_units": N_UNITS, "columns": columns, "entity": "who", "max_rows_per_unit": 1}
     )
-    assert found(schema=schema).verdict == NO_FAULT
+    assert audited_claim(schema=schema).verdict == NO_FAULT
     monkeypatch.setattr(surveys, "bound_contributions", lambda rows, schema: rows)
-    audited = found(schema=schema)
+    audited = audited_claim(schema=schema)
     assert audited.verdict == EXCEEDS
 
 
 @pytest.mark.parametrize(
     "oracle", [DirectEncoding(6, 1.0, True), UnaryEncoding(20, 1.0, True)], ids=["direct", "unary"]
 )
-@pytest.mark.parametrize("n", [250, 400, 1_000])
-def test_the_stated_power_is_that_of_simulated_audits(oracle: Any, n: int) -> None:
-    rng, repeats, level = np.random.default_rng(5), 400, 0.99
+def test_the_stated_power_is_that_of_simulated_audits(oracle: Any) -> None:
+    rng, repeats, level, n = np.random.default_rng(5), 400, 0.99, 400
 
-    def shows(one: int, n_one: int, other: int, n_other: int) -> bool:
-        return bool(bounds(one, other, (n_one, n_other), level) > oracle.epsilon)
+    def shows(first: int, n_one: int, other: int, n_other: int) -> bool:
+        return bool(bounds(first, other, (n_one, n_other), level) > oracle.epsilon)
 
-    one, other = _chances(replace(oracle, epsilon=2 * oracle.epsilon))
-    chances = np.array([[one, other, 1 - one - other], [other, one, 1 - one - other]])
+    first, other = _chances(replace(oracle, epsilon=2 * oracle.epsilon))
+    chances = np.array([[first, other, 1 - first - other], [other, first, 1 - first - other]])
     drawn = np.array([[[rng.multinomial(n, row) for row in chances] for _ in range(2)] for _ in range(repeats)])
     shown = np.mean([shows(*attack(*counts[:, None], level)[1]) for counts in drawn])
     stated = _power(oracle, n, level)
@@ -207,9 +166,3 @@ def test_a_bound_is_below_the_true_epsilon_as_often_as_is_said() -> None:
     drawn = [rng.binomial(n, chance, 1_000) for chance in (p, q)]
     assert np.mean(bounds(drawn[0], drawn[1], (n, n), level) > 1.0) < 0.1
     assert bounds(0, 10, (10, 10), level) == 0.0
-
-
-def test_the_rows_that_are_compared_differ_in_every_column() -> None:
-    survey = Survey.of(schema_of(N_UNITS), 1.0)
-    lowest, highest, *_ = made_up_rows(survey, np.random.default_rng(0))
-    assert lowest == {"age": 0, "sex": 0, "job": 0} and highest == {"age": 17, "sex": 1, "job": 2}

@@ -1,5 +1,6 @@
 """The generator `local`: its statement, what leaves a fit, and a table from reports alone."""
 
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,11 @@ import pytest
 
 from synth.dp.budget import Budget
 from synth.dp.events import RandomizedResponseEvent
-from synth.dp.mechanisms import InjectedNoise
-from synth.dp.schedule import Schedule
 from synth.dp.statement import LOCAL, REPLACE
-from synth.errors import BudgetError, JobError, ModelError
-from synth.generators.registry import generator
 from synth.schema import Schema
 from tests.extras.local.test_survey import COLUMNS, people, schema_of
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
+from tests.synth.generators.test_whole_fits_one_unit_less import Fit, one_unit_less_moves_what_is_paid_for
 from understudy.extras.local import survey as surveys
 from understudy.extras.local.generator import Local
 from understudy.extras.local.reports import ReportCounts
@@ -46,8 +44,8 @@ def left(frame: pd.DataFrame, schema: Schema, folder: Path) -> dict[str, Any]:
 
 
 def check_deaf(folder: Path) -> None:
-    found = [left(frame, schema_of(N_UNITS), folder / name) for name, frame in tables().items()]
-    assert found[1:] == found[:-1]
+    leftovers = [left(frame, schema_of(N_UNITS), folder / name) for name, frame in tables().items()]
+    assert leftovers[1:] == leftovers[:-1]
 
 
 def test_a_statement_is_local_and_pure() -> None:
@@ -73,8 +71,6 @@ def _exact(self: Budget, answers: Any, event: RandomizedResponseEvent) -> list[n
 
 
 class Counting(Budget):
-    """Counts the answers that reach the randomization."""
-
     n_sent = 0
 
     def respond(self, answers: Any, event: RandomizedResponseEvent) -> list[np.ndarray]:
@@ -113,28 +109,13 @@ def test_a_respondent_sends_one_report_however_their_name_is_spelled(tmp_path: P
     check_one_report(tmp_path)
 
 
-@pytest.mark.parametrize(("place", "name", "plant", "check"), MUTANTS)
+@pytest.mark.parametrize(("owner", "name", "plant", "check"), MUTANTS)
 def test_a_lie_about_what_reaches_the_model_is_caught(
-    place: Any, name: str, plant: Any, check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, plant: Any, check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, name, plant)
+    monkeypatch.setattr(owner, name, plant)
     with pytest.raises((AssertionError, ValueError)):  # a table without rows sends nothing to estimate from
         check(tmp_path)
-
-
-@pytest.mark.statistical
-def test_slots_without_a_row_and_rows_beyond_the_slots_bias_no_share() -> None:
-    for n_rows, n_slots in ((300, 400), (500, 400)):
-        frame, repeats = people(n_rows), 200
-        chosen, schema = Local(epsilon=4.0, pairs="none", answers=1), schema_of(n_slots)
-        survey = chosen.survey(schema)
-        found = np.array([
-            ReportCounts.of(frame, survey, Budget(survey.schedule)).shares(2) for _ in range(repeats)
-        ])  # fmt: skip
-        codes = survey.codes(frame)
-        true = np.bincount(codes["job"], minlength=5) / max(n_rows, n_slots)
-        error = found.std(axis=0, ddof=1) / np.sqrt(repeats)
-        assert np.all(np.abs(found.mean(axis=0) - true) < 4.5 * error)
 
 
 def test_one_hostile_row_changes_no_answer_but_its_own() -> None:
@@ -172,32 +153,24 @@ def test_a_table_is_made_of_reports_alone_and_has_the_relations_of_its_pairs() -
     assert model.statement is not None and model.statement.trust == LOCAL
 
 
-def test_all_parameters_are_read_back_as_they_are_written() -> None:
-    for parameters in ({}, {"pairs": [["age", "sex"]], "answers": 2, "delta": 0.0}, {"pairs": "none"}):
-        chosen = Local(epsilon=1.0, **parameters)  # type: ignore[arg-type]
-        assert generator("local", **chosen.parameters()) == chosen
-    for parameters in ({"pairs": "some"}, {"delta": 1e-9}):
-        with pytest.raises(JobError, match=next(iter(parameters))):
-            generator("local", epsilon=1.0, **parameters)
+class Asked(Fit):
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        true_codes = Survey.codes
+
+        def answered(survey: Survey, frame: pd.DataFrame) -> Any:
+            codes = true_codes(survey, frame)
+            self.units = Counter(zip(*(codes[name].tolist() for name in sorted(codes)), strict=True))
+            raise StopIteration
+
+        patch.setattr(Survey, "codes", answered)
 
 
-def test_injected_randomness_voids_the_statement(tmp_path: Path) -> None:
-    chosen = Local(epsilon=1.0)
-    schedule = chosen.schedule(schema_of())
-    assert schedule is not None
-    model = chosen.fit(people(), schema_of(), budget=Budget(schedule, InjectedNoise(np.random.default_rng(0))))
-    assert model.statement is not None and not model.statement.private
-    with pytest.raises(ModelError, match="injected"):
-        model.save(tmp_path / "model")
+@pytest.mark.parametrize("unit", ["row", "entity", "history"])
+def test_one_respondent_less_is_one_report_less(unit: str) -> None:
+    one_unit_less_moves_what_is_paid_for(Local(epsilon=9.0), unit, asks=True, watched=Asked)
 
 
-def test_a_budget_is_charged_for_all_answers_and_holds_no_further_ones() -> None:
-    chosen = Local(epsilon=2.0, pairs="none", answers=2)
-    survey = chosen.survey(schema_of())
-    budget = Budget(survey.schedule)
-    ReportCounts.of(people(), survey, budget)
-    with pytest.raises(BudgetError, match="no further release"):
-        ReportCounts.of(people(), survey, budget)
-    other = Budget(Schedule((RandomizedResponseEvent("others", 2.0),), 0.0))
-    with pytest.raises(BudgetError, match="not on the schedule"):
-        chosen.fit(people(), schema_of(), budget=other)
+def test_a_fit_that_does_not_bound_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveys, "bound_contributions", lambda rows, schema, **_: rows)
+    with pytest.raises(AssertionError):
+        one_unit_less_moves_what_is_paid_for(Local(epsilon=9.0), "entity", asks=True, watched=Asked)

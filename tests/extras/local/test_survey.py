@@ -10,8 +10,6 @@ import pytest
 
 from synth.errors import BudgetError, SchemaError
 from synth.schema import Schema, build_schema
-from tests.synth.test_modeled import modeled
-from tests.synth.test_modeled import table as modeled_table
 from understudy.extras.local.reports import ReportCounts
 from understudy.extras.local.survey import Survey
 
@@ -40,16 +38,16 @@ def people(n: int = N, seed: int = 0) -> pd.DataFrame:
 
 def check_asked(survey: Survey, n: int) -> None:
     """Everybody is asked as many questions as the event counts, none twice, and all questions are asked alike."""
-    asked = [survey.respondents_of(place, n) for place in range(len(survey.questions))]
-    each = Counter(int(place) for places in asked for place in places)
+    asked = [survey.respondents_of(number, n) for number in range(len(survey.questions))]
+    each = Counter(int(number) for places in asked for number in places)
     assert set(each.values()) == {survey.event.count} and len(each) == n
     assert all(len(np.unique(places)) == len(places) for places in asked)
     sizes = [len(places) for places in asked]
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("n_answers", [1, 2, 3, 5, 6])
-@pytest.mark.parametrize("n", [1, 7, 600])
+@pytest.mark.parametrize("n_answers", [1, 3, 6])
+@pytest.mark.parametrize("n", [1, 600])
 def test_everybody_answers_as_many_questions_as_the_books_say(n_answers: int, n: int) -> None:
     survey = Survey.of(schema_of(), 2.0, pairs="all", n_answers=n_answers)
     check_asked(survey, n)
@@ -75,13 +73,7 @@ def test_missing_and_other_are_answers_and_nothing_that_a_row_holds_is_refused()
     assert [question.oracle.n_cells for question in survey.questions] == [18, 4, 5]
     odd = pd.DataFrame({"age": [99, None], "sex": [None, True], "job": ["spy", None]}, dtype=object)
     codes = survey.codes(odd)
-    assert {name: found.tolist() for name, found in codes.items()} == {"age": [15, 17], "sex": [3, 1], "job": [3, 4]}
-
-
-def test_an_answer_of_a_respondent_is_what_is_left_of_a_modeled_column() -> None:
-    codes = Survey.of(modeled(), 4.0).codes(modeled_table(20))
-    assert codes.keys() == modeled().counted.columns.keys()
-    assert len({*codes["discharged"].tolist()}) == 1
+    assert {name: values.tolist() for name, values in codes.items()} == {"age": [15, 17], "sex": [3, 1], "job": [3, 4]}
 
 
 def test_the_number_of_answers_is_that_of_the_smallest_variance() -> None:
@@ -104,7 +96,7 @@ def test_pairs_are_asked_where_noise_leaves_something_of_them() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("epsilon", "pairs", "n_answers"), [(1.0, "none", 1), (4.0, "all", 2), (12.0, "none", 2)])
+@pytest.mark.parametrize(("epsilon", "pairs", "n_answers"), [(1.0, "none", 1), (4.0, "all", 2)])
 def test_intervals_cover_the_shares_of_all_respondents_and_estimates_vary_as_is_stated(
     epsilon: float, pairs: Any, n_answers: int
 ) -> None:
@@ -117,49 +109,17 @@ def test_intervals_cover_the_shares_of_all_respondents_and_estimates_vary_as_is_
         truths.append(np.bincount(question.cells(codes), minlength=question.oracle.n_cells) / len(frame))
     for _ in range(repeats):
         known = ReportCounts.of(frame, survey)
-        for place, true in enumerate(truths):
-            low, high = known.intervals(place)
+        for number, true in enumerate(truths):
+            low, high = known.intervals(number)
             common = true > 0.02  # a rare answer's interval is as wide as if it were estimated at zero
             covered += int(((low <= true) & (true <= high))[common].sum())
             total += int(common.sum())
-            squares += float((((known.shares(place) - true) / known.deviations(place, true)) ** 2).sum())
+            squares += float((((known.shares(number) - true) / known.deviations(number, true)) ** 2).sum())
             n_cells += len(true)
     # Cells of one question depend on each other, so that a repeat counts as a question's worth of trials at least.
     trials = repeats * len(survey.questions)
     assert abs(covered / total - 0.95) < 4.5 * math.sqrt(0.95 * 0.05 / trials)
     assert abs(squares / n_cells - 1) < 4.5 * math.sqrt(2 / trials)
-
-
-@pytest.mark.statistical
-def test_one_respondents_own_report_is_estimated_like_a_table_of_them() -> None:
-    frame = people(400)
-    survey = Survey.of(schema_of(400), 6.0, pairs="none", n_answers=1)
-    sent: dict[int, list[int]] = {place: [] for place in range(len(survey.questions))}
-    for row in frame.to_dict("records"):
-        answers = survey.randomize(row)
-        assert len(answers) == 1
-        for place, answer in answers:
-            sent[place].append(int(answer))
-    supports = tuple(
-        question.oracle.supported(np.array(sent[place])) for place, question in enumerate(survey.questions)
-    )
-    known = ReportCounts(survey, supports, tuple(len(one) for one in sent.values()), len(frame))
-    codes = survey.codes(frame)
-    for place, question in enumerate(survey.questions):
-        true = np.bincount(question.cells(codes), minlength=question.oracle.n_cells) / len(frame)
-        assert np.all(np.abs(known.shares(place) - true) < 5 * known.deviations(place, true))
-
-
-def test_the_respondents_that_an_interval_takes_make_it_so_narrow() -> None:
-    survey = Survey.of(schema_of(), 1.0, pairs="none", n_answers=1)
-    question = survey.questions[0]
-    n = survey.respondents_needed(question, 0.01)
-    n_reports = n / len(survey.questions)
-    shares = np.linspace(0, 1, 101)
-    widths = 1.96 * np.sqrt(question.oracle.variance(shares, n_reports) + shares * (1 - shares) / n_reports)
-    assert widths.max() == pytest.approx(0.01, rel=1e-3)
-    assert survey.respondents_needed(question, 0.02) == pytest.approx(n / 4, rel=1e-3)
-    assert survey.half_width(question, n) == pytest.approx(0.01, rel=1e-3)
 
 
 MEASURED: dict[str, Any] = {"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}

@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 
 from evaluate.result import Estimate
-from reports.glossary import key_figures
 from tests.reports.browsing import NAMELESS, UNREADABLE, visiting
 from understudy.bundle.verification import Demand
-from understudy.extras.ops.index import (
-    EMPTY,
-    FIGURES,
-    MARK,
-    NOT_SOUND,
-    WITHDRAWN,
-    render_page,
-)
+from understudy.extras.ops.index import EMPTY, FIGURES, NOT_SOUND, WITHDRAWN, render_page
 
 N_TABLES = 6
 FOUND = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.4, high=0.6)
@@ -25,11 +17,10 @@ NOTES = (f"nobody says whose key it is: fingerprint={'0' * 64}; compare it with 
 
 
 def page_of(n_outputs: int) -> str:
-    """An index of outputs with three tables each, of every state."""
     rows = []
     for at in range(n_outputs):
-        for place, (state, generator) in enumerate((("PASS", "mst"), ("FAIL", "trees"), ("INCONCLUSIVE", "sdv.tvae"))):
-            value = 0.5 + (7 * (3 * at + place) % 11) / 100
+        for order, (state, generator) in enumerate((("PASS", "mst"), ("FAIL", "trees"), ("INCONCLUSIVE", "sdv.tvae"))):
+            value = 0.5 + (7 * (3 * at + order) % 11) / 100
             figures = {name: replace(FOUND, measure=name, value=value, reference=0.9) for name in FIGURES}
             row = {
                 "output": f"2026-{at:02d}/a_rather_long_name_of_a_job_{at}", "state": state, "table": generator,
@@ -52,24 +43,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_figures_are_key_figures_and_the_page_is_marked_at_its_head() -> None:
-    assert set(FIGURES) <= set(key_figures())
-    assert MARK in page_of(1)[:400]
-
-
-def test_six_hundred_tables_take_less_than_a_megabyte() -> None:
-    assert len(page_of(200).encode()) < 1_000_000
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_no_wider_than_the_screen_and_can_be_read(browser: Any, path: Path, scheme: str) -> None:
-    with visiting(browser, path, color_scheme=scheme) as visit:
-        for width in (320, 390, 1000, 1281, 1441, 1440):
+def test_the_page_is_no_wider_than_the_screen_and_can_be_read(browser: Any, path: Path) -> None:
+    with visiting(browser, path, color_scheme="dark") as visit:
+        for width in (320, 1000, 1440):
             visit.page.set_viewport_size({"width": width, "height": 900})
             assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-        found = visit.page.evaluate(UNREADABLE)
-        assert found["looked"] > 50
-        assert found["found"] == []
+        contrast = visit.page.evaluate(UNREADABLE)
+        assert contrast["looked"] > 50
+        assert contrast["found"] == []
         assert visit.page.evaluate(NAMELESS) == []
         assert (visit.told, [url for url in visit.asked if not url.startswith("file:")]) == ([], [])
 
@@ -100,19 +81,3 @@ def test_filters_and_order_choose_rows_and_all_are_printed(browser: Any, path: P
         page.evaluate("dispatchEvent(new Event('afterprint'))")
         page.emulate_media(media="screen")
         assert shown() == ["PASS"]
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-def test_rows_are_sorted_by_a_column(browser: Any, path: Path, width: int) -> None:
-    with visiting(browser, path, width) as visit:
-        page = visit.page
-        if width < 1000:
-            page.select_option("#order", label="Epsilon")
-        else:
-            page.click(".sort >> text=Epsilon")
-        values = page.locator(".outputs tbody td[data-label=Epsilon] b").all_inner_texts()
-        assert values == sorted(values, key=float)
-        assert page.locator(".outputs tbody tr").first.get_attribute("data-generator") == "mst"
-        if width < 1000:
-            page.select_option("#order", "")
-            assert page.locator(".outputs [aria-sort]").count() == 0

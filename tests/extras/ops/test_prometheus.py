@@ -16,21 +16,22 @@ from prometheus_client.parser import text_string_to_metric_families
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
-from evaluate.result import Candidate, Estimate, Evaluation
-from tests.evaluations import altered, conclude, evaluation_of, facts
+from evaluate.result import Estimate, Evaluation
+from tests.evaluations import altered, conclude, facts
 from understudy.artifacts import Delivery
+from understudy.extras.ops import prometheus
 from understudy.extras.ops.prometheus import (
     INTERNAL,
     INTERNAL_FILE,
     PUBLIC,
     PUBLIC_FILE,
-    RULES,
     Sample,
     internal_samples,
     public_samples,
     write_telemetry,
 )
 
+RULES = Path(prometheus.__file__).with_name("understudy.rules.yml")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PROMTOOL = shutil.which("promtool")
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: prometheus)")
@@ -46,7 +47,6 @@ def note(spent: float, total: float = 3.0) -> dict[str, Any]:
 
 
 def reserved(last: dict[str, Any]) -> dict[str, Any]:
-    """The standing of a ledger when this was the last to be reserved."""
     kept = {name: last[name] for name in ("dataset", "unit", "spent_epsilon", "total_epsilon", "total_delta")}
     return {**kept, "left_epsilon": last["total_epsilon"] - last["spent_epsilon"]}
 
@@ -56,9 +56,9 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
     first, *others = evaluation.candidates
     assert first.statement is not None
     first = replace(first, statement=altered(first.statement, statement))
-    held = statement.get("ledger")
+    entry = statement.get("ledger")
     known = altered(
-        evaluation.provenance, {"run_id": run_id, "ledger": reserved(held) if isinstance(held, dict) else None}
+        evaluation.provenance, {"run_id": run_id, "ledger": reserved(entry) if isinstance(entry, dict) else None}
     )
     return replace(
         evaluation,
@@ -80,55 +80,38 @@ def labeled(samples: Iterable[Sample]) -> Samples:
     return {(name, frozenset(labels.items())): number for name, labels, number in samples}
 
 
-def value(found: Samples, name: str, **labels: str) -> float | None:
-    return found.get((name, frozenset(labels.items())))
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, frozenset(labels.items())))
 
 
-def test_the_names_and_labels_are_those_that_were_agreed_on(
-    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
+WRITTEN = """
+dp_training_epsilon_consumed{model="mst",dataset="patients",run_id="abababababababab"} 0.9987
+dp_training_budget_remaining{dataset="patients"} 1.0
+dp_training_budget_limit{dataset="patients"} 3.0
+dp_noise_multiplier{model="mst"} 31.622776601683793
+dp_training_ledger_entry{model="mst",dataset="patients",run_id="abababababababab",guarantee="formal"} 1.0
+understudy_run_timestamp_seconds{dataset="patients",run_id="abababababababab"} 0.0
+dp_gradient_clip_fraction{model="mst"} 0.25
+dp_membership_inference_auc{model="mst"} 0.503
+dp_training_accuracy_delta{model="mst"} 0.06000000000000005
+understudy_verdict{model="mst",policy="internal",verdict="PASS"} 1.0
+understudy_verdict{model="mst",policy="internal",verdict="FAIL"} 0.0
+understudy_verdict{model="mst",policy="internal",verdict="INCONCLUSIVE"} 0.0
+""".strip().splitlines()
+"""All samples of a run: those of the public file, then of the internal one."""
+
+
+def test_both_files_hold_the_agreed_names_and_numbers_and_none_is_in_both(
+    evaluation: Evaluation, tmp_path: Path
 ) -> None:
     run = measured(named(evaluation, ledger=note(2.0)), CLIPPED, 0.25)
-    samples = [*public_samples(run, EPOCH), *internal_samples(run, verdicts_of(evaluation))]
-    labels = {name: set(labels) for name, labels, _ in samples}
-    assert labels == {
-        "dp_training_epsilon_consumed": {"model", "dataset", "run_id"},
-        "dp_training_budget_remaining": {"dataset"},
-        "dp_training_budget_limit": {"dataset"},
-        "dp_noise_multiplier": {"model"},
-        "dp_training_ledger_entry": {"model", "dataset", "run_id", "guarantee"},
-        "understudy_run_timestamp_seconds": {"dataset", "run_id"},
-        "dp_gradient_clip_fraction": {"model"},
-        "dp_membership_inference_auc": {"model"},
-        "dp_training_accuracy_delta": {"model"},
-        "understudy_verdict": {"model", "policy", "verdict"},
-    }
-    assert labels.keys() == PUBLIC.keys() | INTERNAL.keys()
+    write(run, passed(run), tmp_path, EPOCH)
+    texts = [(tmp_path / name).read_text() for name in (PUBLIC_FILE, INTERNAL_FILE)]
+    assert [line for line in "".join(texts).splitlines() if not line.startswith("#")] == WRITTEN
     assert not PUBLIC.keys() & INTERNAL.keys()
-
-
-def test_the_public_registry_tells_what_was_promised_and_what_is_left(evaluation: Evaluation) -> None:
-    found = public(named(evaluation, ledger=note(2.0)))
-    run = {"dataset": "patients", "run_id": "ab" * 8}
-    assert value(found, "dp_training_epsilon_consumed", model="mst", **run) == 0.9987
-    assert value(found, "dp_training_budget_remaining", dataset="patients") == 1.0
-    assert value(found, "dp_training_budget_limit", dataset="patients") == 3.0
-    assert value(found, "dp_noise_multiplier", model="mst") == pytest.approx(31.62, abs=0.01)
-    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="formal", **run) == 1.0
-    assert value(found, "dp_training_ledger_entry", model="sdv.tvae", guarantee="none", **run) == 0.0
-    assert value(found, "understudy_run_timestamp_seconds", **run) == 0.0
-
-
-def test_what_is_left_is_what_is_left_after_the_published_numbers(evaluation: Evaluation) -> None:
-    run = named(evaluation, ledger=note(2.5))
-    first = run.candidates[0]
-    published = {"table": "mst", "statement": altered(first.statement, {"epsilon": 0.3, "ledger": note(2.75)})}
-    known = altered(run.provenance, {"released_numbers": published, "ledger": reserved(note(2.75))})
-    found = public(replace(run, candidates=(first,), provenance=known))
-    labels = {"dataset": "patients", "run_id": "ab" * 8}
-    assert value(found, "dp_training_budget_remaining", dataset="patients") == 0.25
-    assert value(found, "dp_training_epsilon_consumed", model="mst", **labels) == 0.9987
-    assert value(found, "dp_training_epsilon_consumed", model="published numbers", **labels) == 0.3
-    assert value(found, "dp_training_ledger_entry", model="published numbers", guarantee="formal", **labels) == 1.0
+    for text in texts if PROMTOOL else ():
+        checked = promtool("check", "metrics", text=text)
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
 def test_tables_from_elsewhere_are_no_run_that_fitted_anything(evaluation: Evaluation) -> None:
@@ -138,67 +121,36 @@ def test_tables_from_elsewhere_are_no_run_that_fitted_anything(evaluation: Evalu
     assert not public(offered)
 
 
-def disputed(evaluation: Evaluation, ran_on: str = "a public stand-in of 5 columns") -> Evaluation:
+def disputed(evaluation: Evaluation) -> Evaluation:
     """The same with an audit of the first table that disproves its claim."""
-    audit = conclude((1.0, 1e-6), (4, 4), 960, 0.99, ran_on=ran_on)
+    audit = conclude((1.0, 1e-6), (4, 4), 960, 0.99, ran_on="a public stand-in of 5 columns")
     return replace(evaluation, candidates=(replace(evaluation.candidates[0], audit=audit), *evaluation.candidates[1:]))
 
 
-def test_a_guarantee_that_an_audit_disproves_is_disputed_and_has_no_epsilon(evaluation: Evaluation) -> None:
+def test_a_guarantee_that_is_void_or_that_an_audit_disproves_has_no_epsilon(evaluation: Evaluation) -> None:
     run = {"dataset": "patients", "run_id": "ab" * 8}
-    found = public(disputed(named(evaluation, ledger=note(2.0))))
-    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
-    assert not [labels for name, labels in found if ("guarantee", "formal") in labels]
-    assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
-    inside = public(disputed(named(evaluation, ledger=note(2.0)), "real rows"))
-    assert value(inside, "dp_training_ledger_entry", model="mst", guarantee="formal", **run) == 1.0
+    disproved = public(disputed(named(evaluation, ledger=note(2.0))))
+    assert value(disproved, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
+    assert not [labels for name, labels in disproved if ("guarantee", "formal") in labels]
+    assert not [name for name, _ in disproved if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
+    void = public(named(evaluation, private=False))
+    assert value(void, "dp_training_ledger_entry", model="mst", guarantee="none", **run) == 0.0
+    assert not [name for name, _ in void if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
 
 
 def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Evaluation) -> None:
-    one = named(evaluation, ledger=note(2.0))
+    run = named(evaluation, ledger=note(2.0))
     candidates = tuple(
         replace(
             c, estimates=(Estimate(CLIPPED, 0.5, 9, "none"),), failures=(), figures={}, seconds={"fit": 1e6},
             audit=None, n_rejected_rows=3,
         )
-        for c in one.candidates
+        for c in run.candidates
     )  # fmt: skip
-    known = altered(one.provenance, {"fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}})
-    two = replace(one, candidates=candidates, real=facts(train_rows=1), provenance=known, self_tests=())
-    assert public(one) == public(two)
-    assert internal(one) != internal(two)
-
-
-def test_the_internal_registry_tells_what_was_measured(
-    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]]
-) -> None:
-    first, *others = evaluation.candidates
-    first = replace(first, estimates=(*first.estimates, Estimate(CLIPPED, 0.25, 4000, "none")))
-    clipped = replace(evaluation, candidates=(first, *others))
-    found = internal(clipped, verdicts_of(clipped))
-    assert value(found, "dp_gradient_clip_fraction", model="mst") == 0.25
-    assert value(found, "dp_gradient_clip_fraction", model="sdv.tvae") is None
-    assert value(found, "dp_membership_inference_auc", model="mst") == 0.503
-    assert value(found, "dp_training_accuracy_delta", model="mst") == pytest.approx(0.921 - 0.861)
-    of_copula = {"model": "sdv.gaussian_copula", "policy": "internal"}
-    assert [value(found, "understudy_verdict", verdict=v, **of_copula) for v in ("PASS", "FAIL", "INCONCLUSIVE")] == [
-        0.0, 1.0, 0.0,
-    ]  # fmt: skip
-
-
-def test_what_is_not_known_has_no_sample() -> None:
-    bare = evaluation_of(Candidate("t", ()), split="keyed hash")
-    bare = replace(bare, schema=altered(bare.schema, {"status": "inferred", "dataset": "d"}))
-    found = public(bare)
-    assert found == {("understudy_run_timestamp_seconds", frozenset({("dataset", ""), ("run_id", "")})): 0.0}
-    assert not internal(bare)
-
-
-def test_a_void_statement_has_no_epsilon(evaluation: Evaluation) -> None:
-    found = public(named(evaluation, private=False))
-    assert not [name for name, _ in found if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
-    run = {"dataset": "patients", "run_id": "ab" * 8}
-    assert value(found, "dp_training_ledger_entry", model="mst", guarantee="none", **run) == 0.0
+    known = altered(run.provenance, {"fingerprints": {}, "warnings": ["42"], "attempts": {"evaluations": 9}})
+    other = replace(run, candidates=candidates, real=facts(train_rows=1), provenance=known, self_tests=())
+    assert public(run) == public(other)
+    assert internal(run) != internal(other)
 
 
 @pytest.mark.parametrize(
@@ -209,41 +161,18 @@ def test_a_hostile_name_is_a_label_and_no_more(evaluation: Evaluation, hostile: 
     write(odd, (), tmp_path, EPOCH)
     content = (tmp_path / INTERNAL_FILE).read_text(encoding="utf-8")
     families = list(text_string_to_metric_families(content))
-    found = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
-    assert found == [hostile.encode("utf-8", "replace").decode("utf-8")]
-
-
-def test_both_files_are_whole_and_nothing_else_is_there(evaluation: Evaluation, tmp_path: Path) -> None:
-    write(evaluation, (), tmp_path, EPOCH)
-    assert {path.name for path in tmp_path.iterdir()} == {PUBLIC_FILE, INTERNAL_FILE}
+    models = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
+    assert models == [hostile.encode("utf-8", "replace").decode("utf-8")]
 
 
 def write(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> None:
     write_telemetry(Delivery(evaluation, tuple(verdicts), load_policy("internal"), "", None), folder, when)
 
 
-def promtool(*arguments: object, given: str | None = None) -> subprocess.CompletedProcess[str]:
+def promtool(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
     assert PROMTOOL is not None
-    command = [PROMTOOL, *(str(argument) for argument in arguments)]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
-
-
-@needs_promtool
-def test_promtool_has_nothing_against_our_files(
-    evaluation: Evaluation, verdicts_of: Callable[..., tuple[Verdict, ...]], tmp_path: Path
-) -> None:
-    write(named(evaluation, ledger=note(2.0)), verdicts_of(evaluation), tmp_path, EPOCH)
-    for name in (PUBLIC_FILE, INTERNAL_FILE):
-        checked = promtool("check", "metrics", given=(tmp_path / name).read_text())
-        assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
-    both = "".join((tmp_path / name).read_text() for name in (PUBLIC_FILE, INTERNAL_FILE))
-    assert promtool("check", "metrics", given=both).returncode == 0, "one collector may read both files"
-
-
-@needs_promtool
-def test_the_rules_that_ship_are_rules() -> None:
-    checked = promtool("check", "rules", RULES)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    command = [PROMTOOL, *map(str, arguments)]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
 
 
 def every_rule() -> list[dict[str, Any]]:
@@ -253,49 +182,45 @@ def every_rule() -> list[dict[str, Any]]:
 def test_every_rule_says_what_to_do_and_rests_on_what_we_export() -> None:
     exported = PUBLIC.keys() | INTERNAL.keys()
     for rule in every_rule():
-        assert rule["labels"]["severity"] in ("info", "warning", "critical")
         assert set(rule["annotations"]) == {"summary", "description", "runbook"}
-        named = set(re.findall(r"\b(?:dp|understudy)_\w+", rule["expr"]))
-        assert named
-        assert named <= exported, rule["alert"]
+        assert set(re.findall(r"\b(?:dp|understudy)_\w+", rule["expr"])) <= exported, rule["alert"]
 
 
 def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> list[dict[str, str]]:
-    """The samples of our two files, as promtool's tests take them: a constant for ten days."""
+    """The samples of both files, as promtool's tests take them: a constant for ten days."""
     write(evaluation, verdicts, folder, when)
-    found = []
+    rows = []
     for name in (PUBLIC_FILE, INTERNAL_FILE):
         for line in (folder / name).read_text().splitlines():
             if not line.startswith("#"):
                 sample, number = line.rsplit(" ", 1)
-                found.append({"series": sample, "values": f"{float(number):.10g}x240"})
-    return found
+                rows.append({"series": sample, "values": f"{float(number):.10g}x240"})
+    return rows
 
 
-def alerting(given: list[dict[str, str]], at: str, folder: Path) -> dict[str, list[dict[str, str]]]:
+def alerting(rows: list[dict[str, str]], at: str, folder: Path) -> dict[str, list[dict[str, str]]]:
     """Every alert that fires then, with the labels of each time that it does, as promtool finds them."""
     names = [rule["alert"] for rule in every_rule()]
     tests = [{"eval_time": at, "alertname": name, "exp_alerts": [{"exp_labels": {"none": "such"}}]} for name in names]
     content = {
         "rule_files": [str(RULES)], "evaluation_interval": "1h",
-        "tests": [{"interval": "1h", "input_series": given, "alert_rule_test": tests}],
+        "tests": [{"interval": "1h", "input_series": rows, "alert_rule_test": tests}],
     }  # fmt: skip
     path = folder / "tests.yml"
     path.write_text(yaml.safe_dump(content))
-    said = promtool("test", "rules", path)
+    ran = promtool("test", "rules", path)
     fired: dict[str, list[dict[str, str]]] = {}
-    for part in re.split(r"alertname: ", said.stdout + said.stderr)[1:]:
+    for part in re.split(r"alertname: ", ran.stdout + ran.stderr)[1:]:
         name, got = part.split(",", 1)[0], part.split("got:", 1)[1]
         labels = re.findall(r"Labels:\{(.*?)\}\s*\n", got)
         fired[name] = [dict(re.findall(r'(\w+)="([^"]*)"', text)) for text in labels]
-    assert set(fired) == set(names), said.stdout + said.stderr
-    return {name: found for name, found in fired.items() if found}
+    assert set(fired) == set(names), ran.stdout + ran.stderr
+    return {name: labels_of for name, labels_of in fired.items() if labels_of}
 
 
 def quiet(evaluation: Evaluation) -> Evaluation:
-    """One private model on a protected dataset, with a ledger and budget left."""
-    found = named(evaluation, ledger=note(1.0))
-    return replace(found, candidates=found.candidates[:1])
+    run = named(evaluation, ledger=note(1.0))
+    return replace(run, candidates=run.candidates[:1])
 
 
 def passed(evaluation: Evaluation, outcome: Any = "PASS") -> tuple[Verdict, ...]:
@@ -311,10 +236,8 @@ def measured(evaluation: Evaluation, measure: str, number: float) -> Evaluation:
 
 ALERTS: list[tuple[Callable[[Evaluation], Evaluation], str, str | None]] = [
     (lambda e: measured(measured(e, "privacy.membership.auc", 0.60), CLIPPED, 0.90), "PASS", None),
-    (lambda e: named(e, ledger=note(2.69)), "PASS", None),
     (lambda e: named(e, ledger=note(2.72)), "PASS", "PrivacyBudgetLow"),
     (lambda e: named(e, ledger=note(2.98)), "PASS", "PrivacyBudgetSpent"),
-    (lambda e: named(e, ledger=note(3.0)), "PASS", "PrivacyBudgetSpent"),
     (lambda e: measured(e, "privacy.membership.auc", 0.601), "PASS", "MembershipInferenceSucceeds"),
     (lambda e: measured(e, CLIPPED, 0.91), "PASS", "GradientClipFractionHigh"),
     (lambda e: named(e, ledger=None), "PASS", "ProtectedRunWithoutLedgerEntry"),
@@ -333,8 +256,8 @@ ALERTS: list[tuple[Callable[[Evaluation], Evaluation], str, str | None]] = [
 def test_each_leak_gap_in_the_books_and_verdict_has_its_alert_and_a_run_in_order_none(
     evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], outcome: str, alert: str | None
 ) -> None:
-    found = change(quiet(evaluation))
-    fired = alerting(series(found, passed(found, outcome), tmp_path, EPOCH), "2h", tmp_path)
+    changed = change(quiet(evaluation))
+    fired = alerting(series(changed, passed(changed, outcome), tmp_path, EPOCH), "2h", tmp_path)
     assert set(fired) == ({alert} if alert else set())
     if alert:
         label, value = ("dataset", "patients") if "Budget" in alert else ("model", "mst")
@@ -342,17 +265,13 @@ def test_each_leak_gap_in_the_books_and_verdict_has_its_alert_and_a_run_in_order
 
 
 @needs_promtool
-def test_an_old_run_is_stale_until_a_new_one_reports(evaluation: Evaluation, tmp_path: Path) -> None:
-    found = quiet(evaluation)
-    old = series(found, passed(found), tmp_path, EPOCH)
-    assert not alerting(old, "191h", tmp_path)
+def test_a_run_that_is_old_or_was_never_there_raises_an_alert_until_a_new_one_reports(
+    evaluation: Evaluation, tmp_path: Path
+) -> None:
+    run = quiet(evaluation)
+    old = series(run, passed(run), tmp_path, EPOCH)
     assert set(alerting(old, "194h", tmp_path)) == {"UnderstudyRunStale"}
-    new = series(named(found, run_id="cd" * 8, ledger=note(1.0)), (), tmp_path, EPOCH + timedelta(days=7))
-    stamps = [one for one in new if "timestamp" in one["series"]]
+    new = series(named(run, run_id="cd" * 8, ledger=note(1.0)), (), tmp_path, EPOCH + timedelta(days=7))
+    stamps = [each for each in new if "timestamp" in each["series"]]
     assert not alerting([*old, *stamps], "194h", tmp_path)
-
-
-@needs_promtool
-def test_where_no_run_ever_reported_an_alert_says_so(tmp_path: Path) -> None:
-    other = [{"series": "up", "values": "1x240"}]
-    assert set(alerting(other, "3h", tmp_path)) == {"UnderstudyNoRun"}
+    assert set(alerting([{"series": "up", "values": "1x240"}], "3h", tmp_path)) == {"UnderstudyNoRun"}

@@ -2,8 +2,8 @@
 
 import json
 import re
+import tomllib
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from synth.errors import SchemaError
 from synth.identifiers import generate
 from synth.schema import build_schema
 from synth.schema.kinds import IdentifierColumn
-from understudy.extras.sdv.metadata import from_sdv, read_metadata, regex_of, template_of_regex, to_sdv
+from understudy.extras.sdv.metadata import from_sdv, regex_of, template_of_regex, to_sdv
 
 CONTENT: dict[str, Any] = {
     "status": "declared",
@@ -57,9 +57,9 @@ def loaded(sdv: Any, metadata: dict[str, Any]) -> Any:
     """The metadata as SDV reads it, which also finds it valid."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns of what version 1 held, and of a table without a name
-        made = sdv.load_from_dict(json.loads(json.dumps(metadata)))
-        made.validate()
-    return made
+        read = sdv.load_from_dict(json.loads(json.dumps(metadata)))
+        read.validate()
+    return read
 
 
 def rows(n: int = 60) -> pd.DataFrame:
@@ -83,21 +83,13 @@ def rows(n: int = 60) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def test_sdv_reads_what_is_written(sdv: Any) -> None:
-    made = loaded(sdv, to_sdv(build_schema(CONTENT))[0])
-    table = next(iter(made.tables.values()))
-    assert table.primary_key == "visit"
-    assert table.sequence_key == "patient"
-    assert list(table.columns) == list(CONTENT["columns"])
-
-
 def test_sdv_finds_a_table_that_fits_the_schema_to_fit_the_metadata(sdv: Any) -> None:
-    made = loaded(sdv, to_sdv(build_schema(CONTENT), table="visits")[0])
-    made.validate_data({"visits": rows()})
+    metadata = loaded(sdv, to_sdv(build_schema(CONTENT), table="visits")[0])
+    table = metadata.tables["visits"]
+    assert (table.primary_key, table.sequence_key, list(table.columns)) == ("visit", "patient", [*CONTENT["columns"]])
+    metadata.validate_data({"visits": rows()})
     with pytest.raises(Exception, match="Out of range values found for numerical column 'age'"):
-        made.validate_data({"visits": rows().assign(age=121)})
-    with pytest.raises(Exception, match="Invalid null values found for categorical column 'code'"):
-        made.validate_data({"visits": rows().assign(code=None)})
+        metadata.validate_data({"visits": rows().assign(age=121)})
 
 
 def test_a_schema_comes_back_whole_from_version_2() -> None:
@@ -126,19 +118,11 @@ HISTORIES: dict[str, Any] = {
 @pytest.mark.parametrize("order", ["day", "at", "number", None])
 def test_the_order_of_an_entity_is_the_sequence_index_there_and_back(sdv: Any, order: str | None) -> None:
     metadata, lost = to_sdv(build_schema({**HISTORIES, "order": order}), table="t")
-    [said] = loaded(sdv, metadata).to_dict()["tables"].values()
-    assert (said.get("sequence_key"), said.get("sequence_index")) == ("who", order)
+    [read] = loaded(sdv, metadata).to_dict()["tables"].values()
+    assert (read.get("sequence_key"), read.get("sequence_index")) == ("who", order)
     assert not [text for text in lost if "order" in text]
     back, _ = from_sdv(metadata)
     assert (back.entity, back.order) == ("who", order)
-
-
-def test_an_order_by_identifiers_and_what_never_falls_have_no_place_in_metadata(sdv: Any) -> None:
-    schema = build_schema({**HISTORIES, "order": "visit", "nondecreasing_in_entity": ["number"]})
-    metadata, lost = to_sdv(schema, table="t")
-    assert "sequence_index" not in loaded(sdv, metadata).to_dict()["tables"]["t"]
-    for key in ("order", "nondecreasing_in_entity"):
-        assert f"the metadata has no place for {key}" in lost
 
 
 @pytest.mark.parametrize(
@@ -193,11 +177,11 @@ def test_what_sdv_detects_comes_back_as_it_was(sdv: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         detected = sdv.detect_from_dataframes({"t": frame})
-    said = json.loads(json.dumps(detected.to_dict(), default=str))
-    schema, lost = from_sdv(said)
+    content = json.loads(json.dumps(detected.to_dict(), default=str))
+    schema, lost = from_sdv(content)
     written = loaded(sdv, to_sdv(schema, table="t")[0])
     written.validate_data({"t": frame})
-    first, second = said["tables"]["t"], written.to_dict()["tables"]["t"]
+    first, second = content["tables"]["t"], written.to_dict()["tables"]["t"]
     told = " ".join(lost)
     assert f"that {first['primary_key']!r} is a key has no place" in told  # SDV detects no format of ids
     for name, column in first["columns"].items():
@@ -209,82 +193,22 @@ def test_what_sdv_detects_comes_back_as_it_was(sdv: Any) -> None:
             )
 
 
-METADATA: dict[str, Any] = {
-    "tables": {
-        "t": {
-            "primary_key": "visit",
-            "alternate_keys": ["mail"],
-            "sequence_key": "patient",
-            "columns": {
-                "visit": {"sdtype": "id", "regex_format": r"V-\d{4}"},
-                "age": {"sdtype": "numerical", "decimal_places": 0, "range_min": 0, "range_max": 120},
-                "low": {"sdtype": "numerical", "range_min": 0.5, "range_is_nullable": True},
-                "grade": {"sdtype": "ordinal", "range_values": ["b", "a"], "range_is_nullable": False},
-                "day": {"sdtype": "datetime", "datetime_format": "%d.%m.%Y", "range_min": "01.02.2020",
-                        "range_max": "03.04.2021"},
-                "ill": {"sdtype": "boolean"},
-                "mail": {"sdtype": "email", "pii": True},
-                "ip": {"sdtype": "ipv4_address", "pii": True},
-                "patient": {"sdtype": "id", "regex_format": "[A-Z]{2}[0-9]{2}"},
-                "doctor": {"sdtype": "id", "regex_format": "[0-9]{5}"},
-            },
-        }
-    },
-    "relationships": [],
-    "METADATA_SPEC_VERSION": "V2",
-}  # fmt: skip
-
-
-@pytest.mark.slow  # for a key of personal data SDV loads every locale of Faker
-def test_what_sdv_knows_comes_back_but_for_what_is_told(sdv: Any) -> None:
-    loaded(sdv, METADATA)
-    schema, lost = from_sdv(METADATA)
-    back = loaded(sdv, to_sdv(schema, table="t")[0]).to_dict()["tables"]["t"]
-    said = METADATA["tables"]["t"]
-    assert {key: back[key] for key in ("primary_key", "alternate_keys", "sequence_key")} == {
-        key: said[key] for key in ("primary_key", "alternate_keys", "sequence_key")
-    }
-    for name, column in said["columns"].items():
-        for key, value in column.items():
-            if name != "ip" and key != "regex_format":
-                assert back["columns"][name].get(key) == value, (name, key)
-    assert back["columns"]["visit"]["regex_format"] == "V-[0-9]{4}"
-    assert len(lost) == 2
-    assert any("'ip'" in text and "ipv4_address" in text for text in lost)
-    assert any("'doctor'" in text and "an id stays that is a key" in text for text in lost)
-
-
 @pytest.mark.parametrize(
     ("regex", "template"),
     [
-        ("[0-9]{5}", "#####"),
-        (r"P-\d{4}", "P-####"),
         (r"P\-\d{4,4}", "P-####"),
         ("[A-Z]{2}[a-z]", "AAa"),
         ("^[0-9a-f]{8}-[0-9A-F]{4}$", "xxxxxxxx-XXXX"),
-        (r"[a-f0-9]\.[\d]", "x.#"),
         ("Axa#", r"\A\x\a\#"),
-        (r"\\\d", r"\\#"),
-        (r"\$\d", "$#"),
+        *[(regex, None) for regex in ("[A-Za-z]{5}", r"\w{3}", "[0-9]{2,4}", "a|b", "a.b", "", "[0-9", r"\x41")],
         (r"é{2} \d", "éé #"),
     ],
 )
-def test_an_expression_of_one_length_is_a_template(regex: str, template: str) -> None:
+def test_an_expression_of_one_length_is_a_template(regex: str, template: str | None) -> None:
     assert template_of_regex(regex) == template
-    back = regex_of(template)
-    assert template_of_regex(back) == template
-    made = generate(IdentifierColumn(template=template), 1, np.random.default_rng(0))[0]
-    assert re.fullmatch(regex, made)
-    assert re.fullmatch(back, made)
-
-
-@pytest.mark.parametrize(
-    "regex",
-    ["[A-Za-z]{5}", r"\w{3}", "[0-9]+", "[0-9]{2,4}", "a|b", "(ab){2}", "[^a]", "a.b", "[0-9]*", "", "[0-9", "a?",
-     r"\x41", "[0-9]{999}"],
-)  # fmt: skip
-def test_what_a_template_cannot_say_is_none(regex: str) -> None:
-    assert template_of_regex(regex) is None
+    if template is not None:
+        identifier = generate(IdentifierColumn(template=template), 1, np.random.default_rng(0))[0]
+        assert re.fullmatch(regex, identifier)
 
 
 @given(
@@ -293,8 +217,8 @@ def test_what_a_template_cannot_say_is_none(regex: str) -> None:
     )
 )
 def test_every_template_comes_back_with_the_same_identifiers(template: str) -> None:
-    made = generate(IdentifierColumn(template=template), 1, np.random.default_rng(0))[0]
-    assert re.fullmatch(regex_of(template), made)
+    identifier = generate(IdentifierColumn(template=template), 1, np.random.default_rng(0))[0]
+    assert re.fullmatch(regex_of(template), identifier)
     back = template_of_regex(regex_of(template))
     assert back is not None
     assert regex_of(back) == regex_of(template)
@@ -316,20 +240,13 @@ def several(*names: str, **more: Any) -> dict[str, Any]:
     ("metadata", "words"),
     [
         ({"METADATA_SPEC_VERSION": "V3", "tables": {}}, ["METADATA_SPEC_VERSION=", "'V3'"]),
-        ({"METADATA_SPEC_VERSION": "V2"}, ["columns' is missing"]),
-        ({"fields": {"a": {"type": "numerical"}}}, ["unknown key", "fields"]),
         ({**single(n=NUMBER), "primay_key": "n"}, ["primay_key'", "'primary_key'"]),
         ({**single(n=NUMBER), "primary_key": "m"}, ["unknown column='m'"]),
         (single(n={"sdtype": "numeric"}), ["column='n'", "sdtype='numeric'", "did you mean 'numerical'"]),
-        (single(n={"computer_representation": "Int64"}), ["columns.n.sdtype' is missing"]),
         (single(n={"sdtype": "numerical", "range_min": "low", "range_max": 1}), ["'low'", "number"]),
-        (single(n={**NUMBER, "range_min": 0.5}), ["0.5", "whole number"]),
         (single(d={"sdtype": "datetime", "range_min": "May", "range_max": "2"}), ["May", "'ISO 8601'"]),
-        (single(n={"sdtype": "numerical", "range_max": 10**400}), ["1000", "number"]),
-        ({**single(n=NUMBER), "alternate_keys": 5}, ["alternate_keys", "list"]),
-        ({"tables": {"t": 5}}, ["tables.t=5", "object"]),
-        (single(), ["at least one column"]),
         (several("a", "b"), ["several: 'a', 'b'", "name one"]),
+        (several("a", relationships=[{"parent_table_name": "a"}]), ["table='a' has relationships"]),
     ],
 )  # fmt: skip
 def test_metadata_that_cannot_be_translated_is_refused_in_one_clear_sentence(
@@ -342,28 +259,13 @@ def test_metadata_that_cannot_be_translated_is_refused_in_one_clear_sentence(
     assert not message.endswith(".")
 
 
-def test_one_of_several_tables_is_named_and_has_no_relationships() -> None:
-    assert list(from_sdv(several("a", "b"), table="b")[0].columns) == ["n"]
-    with pytest.raises(SchemaError, match="table='c' is not in the metadata"):
-        from_sdv(several("a", "b"), table="c")
-    relationship = {
-        "parent_table_name": "a", "child_table_name": "b", "parent_primary_key": "n", "child_foreign_key": "n",
-    }  # fmt: skip
-    assert from_sdv(several("a", "b", "c", relationships=[relationship]), table="c")[1] == ()
-    for name in ("a", "b"):
-        with pytest.raises(SchemaError, match=f"table='{name}' has relationships"):
-            from_sdv(several("a", "b", relationships=[relationship]), table=name)
-
-
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
         ({"sdtype": "numerical", "computer_representation": "Float"}, {"kind": "real", "measure": True}),
-        ({"sdtype": "numerical"}, {"kind": "real", "measure": True, "decimals": None}),
         ({"sdtype": "numerical", "decimal_places": 2, "range_min": 0, "range_max": 9}, {"bounds": (0.0, 9.0)}),
         ({"sdtype": "numerical", "computer_representation": "UInt8"}, {"kind": "integer", "measure": True}),
         ({"sdtype": "numerical", "decimal_places": 0, "range_max": 5}, {"measure": True, "bounds": (-(2**63), 5)}),
-        ({"sdtype": "categorical"}, {"kind": "categorical", "measure": True}),
         ({"sdtype": "categorical", "order": ["b", "a"]}, {"categories": ("b", "a"), "ordered": True}),
         ({"sdtype": "categorical", "range_values": [1.0, 2]}, {"categories": (1, 2)}),
         ({"sdtype": "categorical", "range_values": [True, False]}, {"kind": "boolean"}),
@@ -373,15 +275,13 @@ def test_one_of_several_tables_is_named_and_has_no_relationships() -> None:
         ({"sdtype": "datetime", "datetime_format": "%Y-%m-%dT%H:%M:%S%z"}, {"timezone": "mixed", "precision": "s"}),
         ({"sdtype": "datetime"}, {"kind": "datetime", "precision": "us", "format": None}),
         ({"sdtype": "unknown"}, {"kind": "text", "drop": True}),
-        ({"sdtype": "unknown", "range_is_nullable": False}, {"missing": False}),
         ({"sdtype": "phone_number", "pii": True}, {"kind": "personal", "personal": "phone"}),
         ({"sdtype": "vin", "pii": True}, {"kind": "text", "drop": True}),
-        ({"sdtype": "color_name", "pii": True}, {"kind": "text", "drop": True}),
     ],
 )  # fmt: skip
 def test_each_sdtype_has_its_kind(column: dict[str, Any], expected: dict[str, Any]) -> None:
-    made = from_sdv(single(it=column))[0].columns["it"]
-    assert {key: getattr(made, key) for key in expected} == expected
+    schema_column = from_sdv(single(it=column))[0].columns["it"]
+    assert {key: getattr(schema_column, key) for key in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -392,13 +292,10 @@ def test_each_sdtype_has_its_kind(column: dict[str, Any], expected: dict[str, An
         ({"column_relationships": [{"type": "address", "column_names": ["city", "n"]}]}, "'address' of ['city', 'n']"),
         ({"primary_key": "odd"}, "column='odd' of sdtype='id' is left out"),
         ({"primary_key": "n"}, "that 'n' is a key has no place"),
-        ({"sequence_key": ["k", "n"]}, "that ['k', 'n'] is a key"),
-        ({"primary_key": "bare"}, "column='bare' of sdtype='id' is left out"),
-        ({"sequence_key": "n"}, "that 'n' is a key"),
-        ({}, "column='k' of sdtype='id' is left out"),
         ({}, "column='wide': high_cardinality='True' has no place"),
         ({}, "column='ip' of sdtype='ipv4_address' is left out: nothing here writes it"),
         ({}, "column='mixed': range_values=\"['a', 1]\" has no place"),
+        ({}, "an IBAN has a country"),
         ({}, "column='zoned': range_max='2020-01-01+0000' has no place"),
     ],
 )
@@ -407,11 +304,11 @@ def test_what_has_no_place_in_a_schema_is_told(change: dict[str, Any], words: st
         "k": {"sdtype": "id", "regex_format": "[0-9]{3}"},
         "late": {"sdtype": "id", "regex_format": "[0-9]{3}"},
         "odd": {"sdtype": "id", "regex_format": "[A-Za-z]+"},
-        "bare": {"sdtype": "id"},
         "n": NUMBER,
         "wide": {"sdtype": "categorical", "high_cardinality": True},
         "ip": {"sdtype": "ipv4_address", "pii": True},
         "city": {"sdtype": "city", "pii": False},
+        "iban": {"sdtype": "iban", "pii": True},
         "mixed": {"sdtype": "categorical", "range_values": ["a", 1]},
         "zoned": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d%z", "range_max": "2020-01-01+0000"},
     }
@@ -440,6 +337,7 @@ FULL: dict[str, Any] = {
         "m": {"kind": "categorical", "measure": True},
         "ill": {"kind": "boolean", "tokens": ["no", "yes"]},
         "at": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-01-02T00:00:00"], "timezone": "UTC"},
+        "early": {"kind": "date", "format": "%Y-%m-%d", "bounds": ["0001-01-01", "1960-01-01"]},
         "phone": {"kind": "personal", "personal": "phone", "template": "555-01##"},
         "out": {"kind": "integer", "bounds": [0, 1], "drop": True},
     },
@@ -447,60 +345,33 @@ FULL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_what_has_no_place_in_metadata_is_told() -> None:
+    metadata, told = to_sdv(build_schema(FULL))
+    for words in (
         "dataset", "n_units", "target", "sensitive", "quasi_identifiers", "missing_values", "max_rows_per_unit",
         "constant_in_entity", "constraints", "bins of 'age'", "dtype of 'age'", "kind of 'w'",
-        "decimals of 'r'", "measure of 'none'", "tokens of 'ill'", "bounds of 'who', 'at'", "timezone of 'at'",
-        "template of 'phone'",
-    ],
-)  # fmt: skip
-def test_what_has_no_place_in_metadata_is_told(words: str) -> None:
-    _, told = to_sdv(build_schema(FULL))
-    assert any(words in text for text in told), told
+        "decimals of 'r'", "measure of 'none'", "tokens of 'ill'", "bounds of 'who', 'at', 'early'",
+        "timezone of 'at'", "template of 'phone'",
+    ):  # fmt: skip
+        assert any(words in text for text in told), words
+    out = metadata["tables"]["table"]["columns"]["out"]
+    assert out == {"sdtype": "unknown", "pii": True, "range_is_nullable": False}  # which SDV never learns
 
 
-@pytest.mark.parametrize(
-    ("column", "words"),
-    [
-        ({"kind": "personal", "personal": "email", "unique": True, "missing": True}, "unique of 'c'"),
-        (
-            {"kind": "datetime", "format": "%Y-%m-%d %H:%M:%S.%f", "bounds": ["2020-01-01", "2021-01-01"]},
-            "precision of 'c'",
-        ),
-        ({"kind": "date", "format": "%d/%m/%y", "bounds": ["1950-01-01", "1960-01-01"]}, "bounds of 'c'"),
-        ({"kind": "date", "format": "%Y-%m-%d", "bounds": ["0001-01-01", "1960-01-01"]}, "bounds of 'c'"),
-    ],
-)
-def test_what_would_come_back_otherwise_is_told(column: dict[str, Any], words: str) -> None:
-    _, lost = to_sdv(build_schema({"status": "inferred", "columns": {"c": column}}))
-    assert any(words in text for text in lost), lost
-
-
-def test_an_iban_comes_back_and_its_country_is_told() -> None:
-    columns = {"iban": {"kind": "personal", "personal": "iban", "locale": "de_DE"}}
-    back, lost = from_sdv(to_sdv(build_schema({"status": "inferred", "columns": columns}))[0])
-    assert back.columns["iban"].locale == "de_DE"
-    assert "an IBAN has a country" in lost[0]
-
-
-def test_a_dropped_column_is_one_that_sdv_never_learns() -> None:
-    columns = to_sdv(build_schema(FULL))[0]["tables"]["table"]["columns"]
-    assert columns["out"] == {"sdtype": "unknown", "pii": True, "range_is_nullable": False}
-
-
-_FILES = [
-    ("{", "no JSON"), (None, "cannot be read"), ("[" * 99_999, "nested too deep"),
-    ('{"columns": {"a": {}, "a": {}}}', "a key stands twice"),
-    ('{"columns": {"\\ud800": {}}}', "half a surrogate pair"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "words"), _FILES)
-def test_a_file_that_is_no_metadata_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
-    path = tmp_path / "metadata.json"
-    if text is not None:
-        path.write_text(text, encoding="utf-8")
-    with pytest.raises(SchemaError, match=words):
-        read_metadata(path)
+def test_a_schema_goes_to_sdv_and_back(workspace: Any) -> None:
+    folder = workspace.folder
+    ran = workspace.run("schema", "convert", folder / "schema.toml", "--table", "people", "--out", folder / "m.json")
+    assert ran.exit_code == 0, ran.stderr
+    assert "Lost: the metadata has no place for target" in ran.stdout + ran.stderr
+    metadata = json.loads((folder / "m.json").read_text(encoding="utf-8"))
+    assert metadata["METADATA_SPEC_VERSION"] == "V2"
+    assert metadata["tables"]["people"]["columns"]["age"]["range_max"] == 90
+    back = workspace.run("schema", "convert", folder / "m.json", "--out", folder / "back.toml", "--json")
+    assert back.exit_code == 0, back.stderr
+    assert back.json["lost"] == []
+    content = tomllib.loads((folder / "back.toml").read_text(encoding="utf-8"))
+    assert content["status"] == "inferred"
+    assert content["columns"] == tomllib.loads((folder / "schema.toml").read_text(encoding="utf-8"))["columns"]
+    for name, words in (("table.csv", "the metadata is no JSON"), ("nothing.json", "the metadata cannot be read")):
+        ran = workspace.run("schema", "convert", folder / name, "--out", folder / "out")
+        assert (ran.exit_code, words in " ".join(ran.stderr.split())) == (2, True)

@@ -17,10 +17,10 @@ NOTEBOOK = """
 from sdv.evaluation import evaluate_quality, run_diagnostic
 from sdv.metadata import Metadata
 from sdv.sampling import Condition, DataFrameCondition
-from sdv.single_table import NAME
+from sdv.single_table import GaussianCopulaSynthesizer
 
 metadata = Metadata.detect_from_dataframes({"guests": real})
-synthesizer = NAME(metadata, enforce_rounding=True, OPTIONS)
+synthesizer = GaussianCopulaSynthesizer(metadata, enforce_rounding=True)
 synthesizer.fit({"guests": real})
 synthetic = synthesizer.sample(num_rows=400)
 more = synthesizer.sample(num_rows=400)
@@ -56,20 +56,16 @@ def guests(n: int = 500) -> pd.DataFrame:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("library", "name", "options"),
-    [
-        ("sdv.single_table", "GaussianCopulaSynthesizer", ""),  # else it were no notebook for SDV
-        ("understudy.extras.sdv", "GaussianCopulaSynthesizer", ""),
-        ("understudy.extras.sdv", "CTGANSynthesizer", "epochs=1"),
-    ],
+    "library",
+    ["sdv.single_table", "understudy.extras.sdv"],  # SDV's own, else it were no notebook for SDV
 )
 def test_a_notebook_for_sdv_runs_with_one_import_changed(
-    library: str, name: str, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sdv")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"real": guests(), "pd": pd}
-    text = NOTEBOOK.replace("NAME", name).replace("OPTIONS", options).replace("sdv.single_table", library)
+    text = NOTEBOOK.replace("sdv.single_table", library)
     exec(compile(text, "notebook", "exec"), names)
     rows = names["synthetic"]["guests"]
     assert list(rows) == list(names["real"])
@@ -96,13 +92,13 @@ FRAME = guests()[["age", "rating", "town"]]
 
 
 def test_metadata_says_what_is_a_number_and_frames_come_out_as_they_went_in(tmp_path: Path) -> None:
-    made = SingleTableSynthesizer(METADATA, "mst", n_bins=16)
-    made.fit(FRAME)
-    assert made._fitted.schema.columns["age"].kind == "categorical"
-    assert made._fitted.schema.columns["rating"].kind == "integer"
-    made.save(tmp_path / "model")
+    synthesizer = SingleTableSynthesizer(METADATA, "mst", n_bins=16)
+    synthesizer.fit(FRAME)
+    assert synthesizer._fitted.schema.columns["age"].kind == "categorical"
+    assert synthesizer._fitted.schema.columns["rating"].kind == "integer"
+    synthesizer.save(tmp_path / "model")
     loaded = us.sdv.load_synthesizer(tmp_path / "model")
-    assert loaded.sample(50).equals(made.sample(50, batch_size=10, output_file_path=tmp_path / "rows.csv"))
+    assert loaded.sample(50).equals(synthesizer.sample(50, batch_size=10, output_file_path=tmp_path / "rows.csv"))
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 50
     assert loaded.get_metadata() == METADATA
     assert loaded.get_parameters() == {"n_bins": 16}
@@ -112,8 +108,8 @@ def test_metadata_says_what_is_a_number_and_frames_come_out_as_they_went_in(tmp_
 def test_parameters_of_sdv_are_those_of_ours_or_a_warning_says_that_they_change_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        made = CTGANSynthesizer(METADATA, epochs=2, embedding_dim=32, generator_dim=(64,), enable_gpu=False)
-    assert made._parameters == {"epochs": 2, "d_latent": 32, "generator_widths": (64,), "device": "cpu"}
+        synthesizer = CTGANSynthesizer(METADATA, epochs=2, embedding_dim=32, generator_dim=(64,), enable_gpu=False)
+    assert synthesizer._parameters == {"epochs": 2, "d_latent": 32, "generator_widths": (64,), "device": "cpu"}
     with pytest.warns(UserWarning, match="'discriminator_decay' have no counterpart"):
         CTGANSynthesizer(METADATA, discriminator_decay=1e-6)
 
@@ -121,12 +117,9 @@ def test_parameters_of_sdv_are_those_of_ours_or_a_warning_says_that_they_change_
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: CTGANSynthesizer(METADATA, epoch=2), "did you mean 'epochs'?"),
         (lambda: CTGANSynthesizer(METADATA, enforce_rounding=False), "always kept here"),
         (lambda: CTGANSynthesizer(METADATA, epsilon=1.0), "use `us.fit"),
-        (lambda: CTGANSynthesizer(FRAME), "metadata cannot be used"),
         (lambda: CTGANSynthesizer(METADATA).sample(3), "call fit(data) first"),
-        (lambda: CTGANSynthesizer(METADATA).fit({"a": FRAME, "b": FRAME}), "pass one table"),
         (lambda: CTGANSynthesizer(METADATA).fit(FRAME[["age"]]), "lacks columns of the metadata: 'rating', 'town'"),
         (lambda: SingleTableSynthesizer.load("nowhere"), "name a saved model"),
     ],

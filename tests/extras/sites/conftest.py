@@ -23,15 +23,12 @@ from understudy.extras.sites.participant import Participant
 from understudy.extras.sites.server import SitesOutcome, serve
 
 NAMES = ("east", "north", "south", "west")
-SIZES = (300, 600, 400, 300)
-"""Rows of the sites: unlike each other."""
+SIZES = (300, 600, 400, 300)  # rows of the sites: unlike each other
 QUICK = {"measures": ["fidelity.columns"], "audit": False}
 
 
 @dataclass(frozen=True)
 class SitesHome:
-    """A folder with a job of several sites and their tables."""
-
     home: Path
 
     @property
@@ -51,7 +48,6 @@ class SitesHome:
         return ledger_url(str(self.home / f"{name}.db")) or ""
 
     def open_ledgers(self, epsilon: float = 2.0) -> None:
-        """A ledger for each site."""
         for name in NAMES:
             opened = ["ledger", "open", "--schema", str(self.home / "schema.toml"), "--epsilon", str(epsilon)]
             assert CliRunner().invoke(app, [*opened, "--ledger", str(self.home / f"{name}.db")]).exit_code == 0

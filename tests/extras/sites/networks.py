@@ -1,4 +1,4 @@
-"""Servers and sites in processes of their own, for tests. As a program: `site FOLDER NAME ADDRESS`, `server FOLDER`."""
+"""Sites in processes of their own, for tests. As a program: FOLDER NAME ADDRESS of a site."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from understudy.extras.sites import flower, joining
@@ -29,10 +29,6 @@ class Obedient:
         match request.split(b":", 1):
             case [b"sleep", seconds]:
                 time.sleep(float(seconds))
-            case [b"hold", path]:
-                Path(path.decode()).touch()
-                while Path(path.decode()).exists():
-                    time.sleep(0.01)
             case [b"fail", text]:
                 raise RuntimeError(text.decode())
             case [b"count", _]:
@@ -43,8 +39,6 @@ class Obedient:
 
 
 class Network:
-    """A server's files, its sites' keys, and the processes that were started with them."""
-
     def __init__(self, folder: Path, sites: tuple[str, ...] = SITES) -> None:
         self.folder, self.sites = folder, sites
         make_server_files(folder)
@@ -52,23 +46,17 @@ class Network:
             make_site_files(folder, name)
         self.received: list[tuple[str, str, bytes]] = []
 
-    def channel(self, port: int = 0) -> FlowerChannel:
+    def channel(self) -> FlowerChannel:
         record = lambda *payload: self.received.append(payload)  # noqa: E731
-        return FlowerChannel(self.folder, self.sites, port=port, recorder=record)
+        return FlowerChannel(self.folder, self.sites, recorder=record)
 
     def start_site(self, name: str, address: str) -> "subprocess.Popen[bytes]":
-        return run_driver("site", str(self.folder), name, address)
-
-
-def run_driver(*arguments: str) -> "subprocess.Popen[bytes]":
-    root = str(Path(__file__).parents[3])
-    command = [sys.executable, "-m", "tests.extras.sites.networks", *arguments]
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": root})
+        command = [sys.executable, "-m", "tests.extras.sites.networks", str(self.folder), name, address]
+        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
 
 
 @contextmanager
 def ended(*processes: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """No process of a test outlives it."""
     try:
         yield
     finally:
@@ -79,7 +67,6 @@ def ended(*processes: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 @contextmanager
 def joined(network: Network) -> Iterator[tuple[FlowerChannel, dict[str, "subprocess.Popen[bytes]"]]]:
-    """An open channel at which every site is."""
     sites: dict[str, subprocess.Popen[bytes]] = {}
     try:
         with network.channel() as channel:
@@ -100,23 +87,11 @@ def until(true: Callable[[], bool], within_s: float) -> bool:
     return True
 
 
-def main(kind: str, at: str, *more: str) -> None:
+def main(folder: str, name: str, address: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    folder = Path(at)
     flower.HEARTBEAT_S = joining.HEARTBEAT_S = 10  # the least that Flower takes
-    if kind == "site":
-        name, address = more
-
-        def say(sentence: str) -> None:
-            with (folder / f"{name}.said").open("a") as file:
-                file.write(f"{sentence}\n")
-
-        serve_site(Obedient(), folder / "ca.pem", folder / f"{name}.key", address, wait_s=JOIN_S, say=say)
-        return
-    with FlowerChannel(folder, [path.stem for path in folder.glob("*.pub")]) as channel:
-        (folder / "address").write_text(channel.address)
-        with suppress(KeyboardInterrupt):
-            time.sleep(600)
+    files = Path(folder)
+    serve_site(Obedient(), files / "ca.pem", files / f"{name}.key", address, wait_s=JOIN_S)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ from understudy.extras.sites.secure_aggregation import (
 )
 
 LENGTH = 4096
-CHANCE = 1e-9
-"""Where a check of uniform bytes alarms by chance."""
+CHANCE = 1e-9  # where a check of uniform bytes alarms by chance
 STAGES = ("advertise", "share", "mask", "unmask")
 
 
@@ -77,7 +76,6 @@ class Run:
         return masked - protocol.own_mask(self.plan, site, self.secret("seeds", site), len(masked))
 
     def with_other(self, site: str, other: str, private: bytes) -> Masked:
-        """The mask that a site has with another, from its private key."""
         keys = parsed(self.plan, self.received["advertise", other], Advertisement)
         secret = protocol.shared_secret(private, keys.mask_key)
         return protocol.pair_mask(self.plan, (site, other), secret, len(self.masked(site)))
@@ -93,7 +91,6 @@ def run_of(n: int, threshold: int | None = None, length: int = LENGTH, **more: o
 
 
 def counts(sites: Iterable[str], length: int = LENGTH, seed: int = 0) -> dict[str, Vector]:
-    """Small noisy counts, some below zero."""
     rng = np.random.default_rng(seed)
     return {site: rng.integers(-20, 1000, length) for site in sites}
 
@@ -101,5 +98,5 @@ def counts(sites: Iterable[str], length: int = LENGTH, seed: int = 0) -> dict[st
 def is_uniform(numbers: Masked) -> bool:
     """Pearson's chi-square test of the bytes of numbers, in each of their eight places."""
     places = np.ascontiguousarray(numbers, dtype="<u8").view(np.uint8).reshape(-1, 8)
-    p_values = [stats.chisquare(np.bincount(place, minlength=256)).pvalue for place in places.T]
+    p_values = [stats.chisquare(np.bincount(column, minlength=256)).pvalue for column in places.T]
     return bool(min(p_values) > CHANCE)

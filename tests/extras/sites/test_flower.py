@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import ssl
 import threading
 import time
@@ -22,8 +21,7 @@ from flwr.proto.node_pb2 import Node
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from synth.errors import JobError
-from tests.extras.sites.networks import JOIN_S, SITES, Network, ended, joined, run_driver, until
+from tests.extras.sites.networks import JOIN_S, SITES, Network, ended, joined
 from understudy.extras.sites.channel import ChannelError
 from understudy.extras.sites.credentials import make_server_files, make_site_files
 from understudy.extras.sites.flower import FlowerChannel
@@ -31,8 +29,6 @@ from understudy.extras.sites.joining import serve_site
 
 
 class Never:
-    """A respondent that nobody may ask."""
-
     def answer(self, request: bytes) -> bytes:
         raise AssertionError(request)
 
@@ -84,35 +80,11 @@ def test_every_site_answers_and_all_that_goes_through_is_read_along(network: Net
     )
 
 
-def test_a_site_keeps_its_state_and_its_process_from_one_request_to_the_next(channel: FlowerChannel) -> None:
-    counts = [int(channel.ask({"north": b"count:"}, 30.0)["north"]) for _ in range(3)]
-    assert counts == [counts[0], counts[0] + 1, counts[0] + 2]
-    assert len({channel.ask({"north": b"pid:"}, 30.0)["north"] for _ in range(2)}) == 1
-
-
 def test_a_site_that_fails_has_no_reply_and_goes_on(network: Network, channel: FlowerChannel) -> None:
     network.received.clear()
     assert channel.ask({"north": b"fail:zebrafish", "south": b"x"}, 30.0) == {"south": b"x"}
     assert channel.ask({"north": b"y"}, 30.0) == {"north": b"y"}
     assert ("north", "reply") not in {(site, direction) for site, direction, _ in network.received[:3]}
-
-
-def test_a_late_site_has_no_reply_and_never_begins_what_was_asked_meanwhile(
-    channel: FlowerChannel, tmp_path: Path
-) -> None:
-    before = int(channel.ask({"north": b"count:"}, 30.0)["north"])
-    held = tmp_path / "held"  # made by the site when it begins, and removed here when it may answer
-    while not held.exists():
-        assert channel.ask({"north": b"hold:%s" % bytes(held)}, 0.5) == {}
-    assert channel.ask({"north": b"sleep:0", "south": b"x"}, 2.0) == {"south": b"x"}
-    held.unlink()
-    assert int(channel.ask({"north": b"count:"}, 30.0)["north"]) == before + 2  # the one that was held, and this one
-
-
-def test_large_messages_arrive(channel: FlowerChannel) -> None:
-    payloads = {"north": os.urandom(12_000_000), "south": os.urandom(8_000_000)}
-    replies = channel.ask(payloads, 300.0)
-    assert [replies[name] == payload[::-1] for name, payload in payloads.items()] == [True, True]  # no diff of them
 
 
 def test_who_may_not_join_is_told_why(network: Network, channel: FlowerChannel, tmp_path: Path) -> None:
@@ -127,13 +99,6 @@ def test_who_may_not_join_is_told_why(network: Network, channel: FlowerChannel, 
         with pytest.raises(ChannelError, match=reason):
             serve_site(Never(), ca_file, key, address, wait_s=0.1)
     assert channel.ask({"north": b"ab"}, 30.0) == {"north": b"ba"}
-
-
-def test_a_client_without_tls_gets_nothing(channel: FlowerChannel) -> None:
-    with socket.create_connection(("127.0.0.1", port_of(channel)), timeout=5) as plain:
-        plain.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-        with suppress(ConnectionResetError):
-            assert b"HTTP" not in plain.recv(1000)
 
 
 def test_nobody_asks_for_another_without_its_signature(
@@ -157,20 +122,6 @@ def test_nobody_asks_for_another_without_its_signature(
         assert httpx.post(f"https://{channel.address}{path}", verify=tls, trust_env=False).status_code == 403
 
 
-def test_only_the_sites_api_is_served_even_to_sites(network: Network, channel: FlowerChannel) -> None:
-    headers, tls = {"flwr-public-key": next(iter(channel._admitted)).decode()}, trusting(network)
-    for path in ("/", "/docs", "/openapi.json", "/v1/control/stop-run", "/v1/runtime/acquire-task"):
-        url = f"https://{channel.address}{path}"
-        assert httpx.post(url, headers=headers, verify=tls, trust_env=False).status_code == 403
-
-
-def test_keys_are_their_owners_alone_and_the_home_folder_stays_empty(network: Network, channel: FlowerChannel) -> None:
-    channel.ask(dict.fromkeys(SITES, b"x"), 30.0)
-    private = {path.stat().st_mode & 0o777 for path in network.folder.glob("*.key")}
-    assert private == {0o600}
-    assert list((network.folder / "home").rglob("*")) == []
-
-
 def test_no_process_of_a_channel_talks_to_another_machine(channel: FlowerChannel) -> None:
     sites = [int(pid) for pid in channel.ask(dict.fromkeys(SITES, b"pid:"), 30.0).values()]
     assert {end for pid in (os.getpid(), *sites) for end in ends_of(pid)} <= {"0100007F", "00000000"}
@@ -185,27 +136,6 @@ def ends_of(pid: int) -> set[str]:
     tables = [Path(f"/proc/{pid}/net/{kind}").read_text() for kind in ("tcp", "tcp6", "udp", "udp6")]
     lines = [line.split() for table in tables for line in table.splitlines()[1:]]
     return {line[2].split(":")[0] for line in lines if f"socket:[{line[9]}]" in sockets}
-
-
-def test_a_channel_without_a_certificate_or_with_one_key_twice_does_not_open(tmp_path: Path) -> None:
-    network = Network(tmp_path, ("north",))
-    (tmp_path / "server.pem").write_text("none")
-    with pytest.raises(ChannelError, match="cannot listen"), network.channel():
-        pass
-    (tmp_path / "south.pub").write_bytes((tmp_path / "north.pub").read_bytes())
-    with pytest.raises(JobError, match="two of them share one"):
-        FlowerChannel(tmp_path, ["north", "south"])
-
-
-# Ends
-
-
-def test_sites_leave_when_the_channel_closes(tmp_path: Path) -> None:
-    network = Network(tmp_path, ("north", "south"))
-    with network.channel() as channel:
-        sites = [network.start_site(name, channel.address) for name in network.sites]
-        assert channel.wait(2, JOIN_S)
-    assert [site.wait(30) for site in sites] == [0, 0]
 
 
 @pytest.mark.statistical
@@ -223,22 +153,3 @@ def test_a_killed_or_silent_site_has_no_reply_in_time_and_may_join_again(tmp_pat
         with ended(network.start_site("north", channel.address)):
             assert channel.wait(2, JOIN_S)
             assert channel.ask({"north": b"count:"}, 30.0) == {"north": b"1"}
-
-
-@pytest.mark.statistical
-def test_sites_wait_for_a_server_that_was_killed_and_join_again(tmp_path: Path) -> None:
-    network = Network(tmp_path, ("north", "south"))
-    server = run_driver("server", str(tmp_path))
-    with ended(server):
-        address = tmp_path / "address"
-        assert until(lambda: address.exists() and address.read_text() != "", 60)
-        sites = [network.start_site(name, address.read_text()) for name in network.sites]
-        with ended(*sites):
-            said = tmp_path / "north.said"
-            assert until(lambda: said.exists() and "Joined" in said.read_text(), 60)
-            server.kill()
-            assert until(lambda: "is gone" in said.read_text(), 60)
-            with network.channel(int(address.read_text().split(":")[1])) as channel:
-                assert channel.wait(2, JOIN_S)
-                assert channel.ask({"north": b"ab"}, 30.0) == {"north": b"ba"}
-            assert [site.wait(30) for site in sites] == [0, 0]

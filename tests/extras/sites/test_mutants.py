@@ -133,8 +133,8 @@ def secrets_of_sites() -> list[str]:
 
 def sites_that_were_one_process_share_no_secret() -> None:
     # Whatever a program remembers, a counter or a generator, is the same in both.
-    one, other = (in_a_fork(secrets_of_sites) for _ in range(2))
-    assert len({*one, *other}) == len(one) + len(other)
+    first, other = (in_a_fork(secrets_of_sites) for _ in range(2))
+    assert len({*first, *other}) == len(first) + len(other)
 
 
 def secrets_have_256_bits() -> None:

@@ -1,25 +1,20 @@
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tests.extras.sites.protocol_run import LENGTH, Run, counts, is_uniform, plan_of, run_of
+from tests.extras.sites.protocol_run import Run, is_uniform, plan_of, run_of
 from understudy.extras.sites.secure_aggregation import (
     SECRET_BYTES,
     Advertisement,
     AggregationError,
     KeyList,
-    Message,
     SealedShares,
     SiteAggregation,
     Unmasking,
-    UnmaskRequest,
-    joined_secret,
     parsed,
     public_key,
     split_secret,
-    sum_of_sites,
     written,
 )
 
@@ -28,28 +23,17 @@ HALVES = (slice(0, 16), slice(16, 32))
 FIRST, SECOND, THIRD = plan_of(3).sites
 
 
-# Sums
-
-
-@pytest.mark.parametrize(("n", "length"), [(3, 1), (5, 7), (10, 1000)])
+@pytest.mark.parametrize(("n", "length"), [(3, 1), (10, 1000)])
 def test_sums_are_exact(n: int, length: int) -> None:
-    rng = np.random.default_rng(n)
-    plan = plan_of(n)
+    rng, plan = np.random.default_rng(n), plan_of(n)
     vectors = {site: rng.integers(-(2**58), 2**58, length) for site in plan.sites}
     np.testing.assert_array_equal(Run(plan, vectors).total(), sum(vectors.values()))
+    largest = 2**63 - 1  # numbers at the bounds of a sum are exact, too
+    ends = dict.fromkeys(plan.sites, np.zeros(2, np.int64)) | {FIRST: np.array([largest, -largest - 1])}
+    np.testing.assert_array_equal(Run(plan, ends).total(), [largest, -largest - 1])
 
 
-def test_numbers_at_the_bounds_of_the_sum_are_exact() -> None:
-    largest = 2**63 - 1
-    vectors = {
-        FIRST: np.array([largest, -largest - 1, largest, -1]),
-        SECOND: np.array([0, 0, -largest, -1]),
-        THIRD: np.array([0, 0, -1, -1]),
-    }
-    np.testing.assert_array_equal(Run(plan_of(3), vectors).total(), [largest, -largest - 1, -1, -3])
-
-
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("n", [3, 10])
 @pytest.mark.parametrize("stage", ["advertise", "share", "mask", "unmask"])
 def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(n: int, stage: str) -> None:
     gone = plan_of(n).sites[1 : 1 + n - plan_of(n).threshold]
@@ -59,19 +43,10 @@ def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(n: int, stage: s
     np.testing.assert_array_equal(total, sum(run.vectors[site] for site in run.answered))
 
 
-def test_sites_drop_out_one_after_the_other() -> None:
-    a, b, c, d, *rest = plan_of(10).sites
-    run = run_of(10, 6, gone={"advertise": [a], "share": [b], "mask": [c], "unmask": [d]})
-    np.testing.assert_array_equal(run.total(), sum(run.vectors[site] for site in (d, *rest)))
-
-
 @pytest.mark.parametrize("stage", ["advertise", "share", "mask", "unmask"])
 def test_fewer_sites_than_the_threshold_get_no_sum(stage: str) -> None:
     with pytest.raises(AggregationError, match="fewer sites than the threshold"):
         run_of(5, 3, gone={stage: plan_of(5).sites[2:]}).total()
-
-
-# The server's view
 
 
 def test_each_vector_that_the_server_receives_is_uniform_and_so_is_the_sum_of_some() -> None:
@@ -126,29 +101,10 @@ def test_shares_below_the_threshold_are_uniform_whatever_the_secret_is() -> None
     splits = [split_secret(bytes(32), plan_of(5)) for _ in range(5_000)]
     for some in ((0, 1), (3, 4)):
         for step in (slice(0, 8), slice(24, 32)):
-            pairs = [np.frombuffer(split[place][step], "<u8")[0] for split in splits for place in some]
+            pairs = [np.frombuffer(split[rank][step], "<u8")[0] for split in splits for rank in some]
             assert is_uniform(np.array(pairs, dtype=np.uint64))
     # Equal halves of a secret have polynomials of their own.
     assert not any(split[0][:16] == split[0][16:] for split in splits)
-
-
-@pytest.mark.parametrize("n", [3, 5, 10])
-def test_every_set_of_as_many_shares_as_the_threshold_gives_the_secret(n: int) -> None:
-    plan, secret = plan_of(n), bytes(range(32))
-    shares = dict(zip(plan.sites, split_secret(secret, plan), strict=True))
-    for some in itertools.combinations(plan.sites, plan.threshold):
-        assert joined_secret({site: shares[site] for site in some}, plan) == secret
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(("n", "threshold", "message"), [
-    (2, 2, "two sites cannot be protected from each other"), (4, 2, "above half.*threshold=2"), (3, 4, "above half"),
-])  # fmt: skip
-def test_plans_without_protection_are_refused(n: int, threshold: int, message: str) -> None:
-    with pytest.raises(AggregationError, match=message):
-        plan_of(n, threshold)
 
 
 def test_a_site_takes_stages_once_and_in_order() -> None:
@@ -192,48 +148,15 @@ def test_keys_that_are_repeated_or_of_small_order_are_refused() -> None:
 def test_shares_that_were_changed_or_sealed_for_another_are_refused() -> None:
     run, site, message = first_at("mask")
     sealed = parsed(run.plan, message, SealedShares).sealed
-    others = parsed(run.plan, run.sent["mask", SECOND], SealedShares).sealed
     flipped = sealed[SECOND][:-2] + f"{int(sealed[SECOND][-2:], 16) ^ 1:02x}"
     for wrong, reason in (
         ({**sealed, SECOND: flipped}, "sealed by their sender"),
         ({**sealed, SECOND: sealed[THIRD]}, "sealed by their sender"),
-        ({**sealed, THIRD: others[THIRD]}, "sealed by their sender"),
-        ({**sealed, SECOND: "00"}, "sealed by their sender"),
-        ({}, "fewer sites"),
         ({**sealed, FIRST: sealed[SECOND]}, "shares come from other sites"),
     ):
         with pytest.raises(AggregationError, match=reason):
             site.receive(written(SealedShares(plan=run.plan.digest, sealed=wrong)))
     site.receive(message)
-    for vector in (np.zeros(3), np.zeros((2, 2), np.int64), np.zeros(0, np.int64)):
-        with pytest.raises(AggregationError, match="one axis of int64"):
-            site.mask(vector)  # type: ignore[arg-type]
-
-
-def test_a_site_takes_masks_off_one_set_of_sites() -> None:
-    run = run_of(5, 3)
-    sites = run.plan.sites
-    site, told = run.sites[sites[0]], list[tuple[str, ...]]()
-
-    def asked(*answered: str) -> bytes:
-        return written(UnmaskRequest(plan=run.plan.digest, answered=answered))
-
-    run.gone = {"unmask": sites}
-    with pytest.raises(AggregationError):
-        run.total()
-    for wrong, reason in (
-        (sites[:2], "fewer sites than the threshold"),
-        ((*sites[:3], sites[0]), "each once"),
-        ((*sites[:3], "stranger"), "each once"),
-        (sites[1:], "own vector"),
-    ):
-        with pytest.raises(AggregationError, match=reason):
-            site.unmask(asked(*wrong), told.append)
-    assert told == []
-    assert site.unmask(asked(*sites), told.append) == site.unmask(asked(*sites), told.append)
-    assert told == [sites] * 2
-    with pytest.raises(AggregationError, match="one set of sites"):
-        site.unmask(asked(*sites[:4]), told.append)
 
 
 def test_messages_of_another_plan_or_form_are_those_of_a_site_that_dropped_out() -> None:
@@ -245,41 +168,13 @@ def test_messages_of_another_plan_or_form_are_those_of_a_site_that_dropped_out()
         np.testing.assert_array_equal(run.total(), run.vectors[SECOND] + run.vectors[THIRD])
 
 
-def lies(stage: str, model: type[Message], change: Callable[[Message], dict[str, object]]) -> Run:
-    """A run of three sites, of which the first changes its message of a stage, and the third drops out."""
-
-    def changed(at: str, site: str, reply: bytes) -> bytes:
-        if at != stage or site != FIRST:
-            return reply
-        message = parsed(plan_of(3), reply, model)
-        return written(message.model_copy(update=change(message)))
-
-    return run_of(3, gone={"mask": [THIRD]}, change=changed)
-
-
-@pytest.mark.parametrize(("stage", "model", "change"), [
-    ("unmask", Unmasking, lambda reply: {"mask_keys": {}}),
-    ("unmask", Unmasking, lambda reply: {"seeds": reply.seeds | reply.mask_keys}),
-    ("unmask", Unmasking, lambda reply: {"mask_keys": reply.seeds | reply.mask_keys}),
-    ("share", SealedShares, lambda reply: {"sealed": {}}),
-])  # fmt: skip
-def test_the_server_takes_one_share_of_each_site(
-    stage: str, model: type[Message], change: Callable[[Message], dict[str, object]]
-) -> None:
-    with pytest.raises(AggregationError, match="fewer sites than the threshold"):
-        lies(stage, model, change).total()
-
-
 @pytest.mark.parametrize("kind", ["seeds", "mask_keys"])
 def test_a_wrong_share_is_noticed_in_place_of_a_wrong_sum(kind: str) -> None:
+    def lying(stage: str, site: str, reply: bytes) -> bytes:
+        if (stage, site) != ("unmask", FIRST):
+            return reply
+        message = parsed(plan_of(3), reply, Unmasking)
+        return written(message.model_copy(update={kind: dict.fromkeys(getattr(message, kind), "ab" * 32)}))
+
     with pytest.raises(AggregationError, match="a wrong one"):
-        lies("unmask", Unmasking, lambda reply: {kind: dict.fromkeys(getattr(reply, kind), "ab" * 32)}).total()
-
-
-@pytest.mark.parametrize("length", [LENGTH - 1, LENGTH + 1])
-def test_a_vector_of_another_length_is_left_out(length: int) -> None:
-    plan = plan_of(3)
-    run = Run(plan, counts(plan.sites) | {FIRST: np.zeros(length, np.int64)})
-    total, answered = sum_of_sites(plan, LENGTH, run.ask)
-    np.testing.assert_array_equal(total, run.vectors[SECOND] + run.vectors[THIRD])
-    assert answered == (SECOND, THIRD)
+        run_of(3, gone={"mask": [THIRD]}, change=lying).total()

@@ -2,19 +2,17 @@
 
 import json
 import math
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from synth.domain import Discretizer
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import NoNoise
-from synth.errors import BudgetError, OutputError, TableError
+from synth.errors import BudgetError, TableError
 from synth.schema import build_schema
 from tests.extras.sites.conftest import NAMES, Altered, SitesHome, dies
 from tests.understudy.conftest import SCHEMA
@@ -26,10 +24,8 @@ from understudy.extras.sites.server import serve, verdict_of
 from understudy.extras.sites.site import CountQuery, NoiseShare, NoisyAnswers, Site
 
 CELLS = {"name": "independent", "epsilon": 0.5}
-N_SUMS = 40
-"""Sums whose noise is looked at together."""
-Z = 4.5
-"""Standard errors that a right program exceeds once in 100,000 times."""
+N_SUMS = 40  # sums whose noise is looked at together
+Z = 4.5  # standard errors that a right program exceeds once in 100,000 times
 
 
 def sites_of(home: SitesHome, noises: Mapping[str, Any] | None = None) -> dict[str, Site]:
@@ -65,14 +61,6 @@ def summed(home: SitesHome, sites: Any, **more: Any) -> tuple[np.ndarray, tuple[
 
 
 DEAD = Altered(None, lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]
-SLOW = Altered(None, lambda site, task, request: time.sleep(0.3) or request)
-
-
-def test_a_site_that_fails_or_is_late_has_no_reply() -> None:
-    channel, a, b = LocalChannel({"north": DEAD, "south": SLOW, "east": SLOW}), pack({"task": "a"}), pack({"task": "b"})
-    assert channel.sites == ("east", "north", "south")
-    assert channel.ask({"north": a, "south": b}, 0.1) == {}
-    assert channel.ask(dict.fromkeys(channel.sites, a), 10.0) == {"east": a, "south": a}
 
 
 def noise_ratio(home: SitesHome, noises: Mapping[str, Any] | None = None) -> tuple[float, float]:
@@ -83,7 +71,7 @@ def noise_ratio(home: SitesHome, noises: Mapping[str, Any] | None = None) -> tup
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("trust", [{"colluding": 1, "dropouts": 0}, {"colluding": 0, "dropouts": 1}, {"colluding": 2}])
+@pytest.mark.parametrize("trust", [{"colluding": 0, "dropouts": 1}, {"colluding": 2}])
 def test_a_sum_has_the_stated_noise_from_honest_sites_alone(sites_home: SitesHome, trust: dict[str, int]) -> None:
     sites_home.write(CELLS, **trust)
     ratio, chance = noise_ratio(sites_home)
@@ -92,8 +80,10 @@ def test_a_sum_has_the_stated_noise_from_honest_sites_alone(sites_home: SitesHom
 
 def test_sites_that_drop_out_leave_as_much_noise_as_is_stated(sites_home: SitesHome) -> None:
     sites_home.write(CELLS, colluding=0, dropouts=1)
-    found = residual(sites_home, gone=("west",))
-    assert abs(found.var() - 1) < Z * np.sqrt(2 / len(found))
+    noise = residual(sites_home, gone=("west",))
+    assert abs(noise.var() - 1) < Z * np.sqrt(2 / len(noise))
+    with pytest.raises(SitesError, match="no sum of 'cells' came together"):
+        summed(sites_home, {**sites_of(sites_home), "west": DEAD, "north": DEAD})
 
 
 @pytest.mark.statistical
@@ -132,63 +122,6 @@ def test_the_server_receives_masked_numbers_alone(sites_home: SitesHome) -> None
         assert len(np.unique(shown - answer.view(np.uint64))) > 0.99 * len(shown)
 
 
-def test_fewer_sites_than_the_threshold_give_no_sum(sites_home: SitesHome) -> None:
-    sites_home.write(CELLS, dropouts=1, colluding=0)
-    with pytest.raises(SitesError, match="no sum of 'cells' came together"):
-        summed(sites_home, {**sites_of(sites_home), "west": DEAD, "north": DEAD})
-
-
-def test_missing_sites_are_waited_for_and_named(sites_home: SitesHome) -> None:
-    said = list[str]()
-    sites_home.write(CELLS)
-
-    class Gone(LocalChannel):
-        n_looks = 0
-
-        @property
-        def present(self) -> tuple[str, ...]:
-            self.n_looks -= 1
-            return self.sites[1:] if self.n_looks >= 0 else self.sites
-
-    channel = Gone(sites_of(sites_home))
-    channel.n_looks = 1000
-    with pytest.raises(SitesError, match="sites=east are missing, and a sum needs 4"):
-        summed(sites_home, channel)
-    channel.n_looks = 4
-    assert summed(sites_home, channel, wait_s=30.0, say=said.append)[1] == NAMES
-    assert said[-1].endswith("waiting up to 30 s for them to join again.")
-
-
-def audited_epsilon(inputs: SitesInputs, noise_of: Callable[[int], Any], n_trials: int = 4000) -> float:
-    """A lower bound on epsilon by two colluding sites and the server, who know all rows but a canary's presence.
-
-    They take their own answers off the sum. What is left is the canary's four cells under the noise of honest sites.
-    """
-    (event,) = inputs.schedule.events  # type: ignore[union-attr]
-    n_honest, confidence = inputs.job.n_honest, 0.999
-    rng = np.random.default_rng(0)
-    present = rng.random(n_trials) < 0.5
-    seen = np.zeros(n_trials)
-    for site in range(n_honest):
-        cells = np.zeros((n_trials, 4), dtype=np.int64) + (present[:, np.newaxis] if site == 0 else 0)
-        seen += noise_of(site).gaussian(cells, event.sigma).sum(axis=1)  # type: ignore[union-attr]
-    guessed = seen > 2  # halfway between no canary and four cells of one
-    wrong = [int((guessed & ~present).sum()), int((~guessed & present).sum())]
-    of = [int((~present).sum()), int(present.sum())]
-    false_in, false_out = (stats.beta.ppf(confidence, k + 1, n - k) for k, n in zip(wrong, of, strict=True))
-    delta = inputs.schedule.delta  # type: ignore[union-attr]
-    return float(max(np.log((1 - delta - false_out) / false_in), np.log((1 - delta - false_in) / false_out)))
-
-
-def test_two_colluding_sites_and_the_server_learn_no_more_than_is_stated(sites_home: SitesHome) -> None:
-    inputs = sites_home.write({"name": "independent", "epsilon": 2.0}, colluding=2)
-    found = audited_epsilon(inputs, lambda _: NoiseShare(inputs.job.n_honest))
-    assert 0.05 < found <= 2.0  # 0.23 on average, with a standard deviation of 0.03
-    # Had honest sites left the noise to others, the same audit would prove the claim false.
-    silent = audited_epsilon(inputs, lambda _: NoNoise())
-    assert silent > 2.0
-
-
 def test_a_site_that_dies_changes_the_statement_and_not_the_guarantee(sites_home: SitesHome) -> None:
     sites_home.write({"name": "mst", "epsilon": 1.0}, dropouts=1)
     with sites_home.participants() as sites:
@@ -202,63 +135,6 @@ def test_a_site_that_dies_changes_the_statement_and_not_the_guarantee(sites_home
     assert outcome.exit_code != 0
     # The counts of the others stand for all: as many rows as there are.
     assert len((sites_home.home / "out" / "synthetic.csv").read_text().splitlines()) == 1601
-
-
-def test_a_server_that_was_killed_goes_on_from_the_sums_that_it_saw(sites_home: SitesHome) -> None:
-    sites_home.write({"name": "mst", "epsilon": 1.0})
-    seen: list[str] = []
-
-    class Killed(LocalChannel):
-        n_left = 0
-
-        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-            type(self).n_left -= 1
-            if type(self).n_left < 0:
-                raise KeyboardInterrupt
-            seen.extend(json.dumps(unpack(r)[0].get("query")) for r in requests.values())
-            return super().ask(requests, timeout_s)
-
-    for allowed in (14, 100):
-        Killed.n_left = allowed
-        with sites_home.participants() as sites:
-            try:
-                outcome = serve(sites_home.inputs, Killed(sites), sites_home.home / "out")
-            except KeyboardInterrupt:
-                before = {query for query in seen if query != "null"}
-                seen.clear()
-                kept = {name: len(site.site._answers.kept) for name, site in sites.items()}
-    # A sum takes five requests; the third one was asked for, its masks are on, and it was not yet shown.
-    assert len(before) == 3 and set(kept.values()) == {3}
-    again = {query for query in seen if query != "null"}
-    assert len(again) == 2 and again & before == {max(before)}
-    assert outcome.statement is not None and outcome.n_sums == 2
-
-
-def test_a_server_that_was_killed_during_delivery_hears_the_same_verdicts(sites_home: SitesHome) -> None:
-    sites_home.write(CELLS)
-    sites_home.open_ledgers()
-
-    class Killed(LocalChannel):
-        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-            if unpack(next(iter(requests.values())))[0]["task"] == "deliver":
-                super().ask({name: requests[name] for name in ("east", "north")}, timeout_s)
-                raise KeyboardInterrupt
-            return super().ask(requests, timeout_s)
-
-    with sites_home.participants(ledger=True) as sites:
-        with pytest.raises(KeyboardInterrupt):
-            serve(sites_home.inputs, Killed(sites), sites_home.home / "out")
-        assert [name for name, site in sites.items() if site.is_finished] == ["east", "north"]
-        tables = {name: (sites_home.home / f"at-{name}" / "synthetic.csv").read_bytes() for name in ("east", "north")}
-        outcome = serve(sites_home.inputs, LocalChannel(sites), sites_home.home / "out")
-    assert "not heard" not in outcome.verdicts.values() and outcome.n_sums == 0
-    for name in NAMES:
-        table = (sites_home.home / f"at-{name}" / "synthetic.csv").read_bytes()
-        assert table == tables.get(name, table) == (sites_home.home / "out" / "synthetic.csv").read_bytes()
-        assert [one.kind for one in sites_home.ledger_entries(name)] == ["reserved", "used", "committed"]
-    assert not [path for path in sites_home.home.iterdir() if path.name.startswith(".")]
-    with pytest.raises(OutputError, match="must be new"), sites_home.participants():
-        pass
 
 
 def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tmp_path: Any) -> None:
@@ -362,7 +238,7 @@ def total_after_a_drop(home: SitesHome) -> tuple[float, float]:
     after = budget.release(rows.coded(codes).counts(("town", "ill")), pairs)
     assert budget.dropped == {"south"}
     error = math.hypot(cells.sigma * math.sqrt(max(map(len, before))), pairs.sigma * math.sqrt(after.size)) / 1200
-    return float(after.sum() / np.mean([one.sum() for one in before])), Z * error
+    return float(after.sum() / np.mean([counts.sum() for counts in before])), Z * error
 
 
 def test_counts_of_the_sites_that_are_left_stand_for_all_rows(sites_home: SitesHome) -> None:
@@ -383,10 +259,8 @@ def replies(site: Any, task: str, reply: bytes) -> Altered:
 
 NONSENSE = {
     "no message": b"nonsense",
-    "no text": b"\xff\xfe\n",
     "a deep list": b"[" * 100_000,
     "a verdict that is a list": pack({"verdict": ["PASS"], "answer_id": ["x"]}),
-    "another verdict": pack({"verdict": "FINE", "answer_id": 3}),
 }
 
 
@@ -394,34 +268,10 @@ NONSENSE = {
 def test_a_site_that_talks_nonsense_is_left_out_of_a_sum(sites_home: SitesHome, reply: bytes) -> None:
     sites_home.write(CELLS, dropouts=1, colluding=0)
     sites = sites_of(sites_home)
-    for task in ("hello", "advertise", "share", "mask"):
+    assert verdict_of(reply) == "not heard"
+    for task in ("hello", "share", "mask"):
         known = {**sites_of(sites_home), "west": replies(sites["west"], task, reply)}
         assert summed(sites_home, known)[1] == ("east", "north", "south")
-
-
-def test_a_verdict_that_is_nonsense_is_not_heard_and_ends_no_run(sites_home: SitesHome) -> None:
-    assert {verdict_of(reply) for reply in (b"", *NONSENSE.values())} == {"not heard"}
-    reply = NONSENSE["another verdict"]
-    sites_home.write(CELLS)
-    with sites_home.participants() as sites:
-        channel = LocalChannel({**sites, "west": replies(sites["west"], "deliver", reply)})
-        outcome = serve(sites_home.inputs, channel, sites_home.home / "out")
-    assert outcome.verdicts["west"] == "not heard" and outcome.verdicts["east"] != "not heard"
-    assert outcome.verdict in ("INCONCLUSIVE", "FAIL") and (sites_home.home / "out" / "synthetic.csv").is_file()
-
-
-def test_a_channel_that_gave_out_is_not_asked_again(sites_home: SitesHome) -> None:
-    asked = []
-
-    class Broken(LocalChannel):
-        def ask(self, requests: Mapping[str, bytes], timeout_s: float) -> dict[str, bytes]:
-            asked.append(requests)
-            raise ChannelError("gone")
-
-    sites_home.write(CELLS)
-    with pytest.raises(ChannelError, match="gone"):
-        summed(sites_home, Broken(sites_of(sites_home)))
-    assert len(asked) == 1
 
 
 def keyed(home: SitesHome, task: str = "share") -> tuple[dict[str, Site], dict[str, dict[str, bytes]]]:
@@ -439,17 +289,6 @@ def keyed(home: SitesHome, task: str = "share") -> tuple[dict[str, Site], dict[s
     with pytest.raises(ChannelError, match="cut"):
         summed(home, Cut(sites))
     return sites, sent
-
-
-@pytest.mark.parametrize("query", [None, [], {}, {"number": 0}, {"number": True, "event": 0, "kind": "cells"}])
-def test_a_request_without_its_keys_is_refused_before_noise_is_drawn(sites_home: SitesHome, query: Any) -> None:
-    sites_home.write(CELLS)
-    sites, sent = keyed(sites_home, "mask")
-    content, body = unpack(sent["mask"]["east"])
-    for task in ("mask", "train", "dance"):
-        with pytest.raises(SitesError):
-            sites["east"].answer(pack({**content, "task": task, "query": query}, body))
-    assert sites["east"]._answers.kept == {}
 
 
 def test_a_sum_is_recorded_once_its_request_is_in_order(sites_home: SitesHome) -> None:
@@ -481,15 +320,6 @@ def test_a_request_that_comes_again_in_a_sum_changes_nothing(sites_home: SitesHo
         site._answers.record_sum("mask=0", NAMES[:3])
 
 
-def test_a_write_that_was_cut_short_leaves_no_answer(sites_home: SitesHome, tmp_path: Any) -> None:
-    inputs = sites_home.write(CELLS)
-    (tmp_path / ".0.npz.k3j2.npz").write_bytes(b"half")
-    site = Site("east", inputs, sites_home.table("east"), NoisyAnswers(tmp_path))
-    assert len(site._answers.kept) == 0
-    site.noisy(cells_query())
-    assert len(NoisyAnswers(tmp_path).kept) == 1
-
-
 CLIQUES = {"number": 3, "event": 1, "kind": "cliques"}
 
 
@@ -499,12 +329,9 @@ def codes_of(inputs: SitesInputs) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("changed", "reason"), [
     ({"discretizer": {}}, "codes are not those"),
-    ({"cliques": []}, "have not 1 to"),
     ({"cliques": [["age", "nobody"]]}, "codes are not those"),
     ({"cliques": [["age", "income", "age", "income"]]}, "have not 1 to 50,000,000"),
     ({"groups": {"town": [0, 0]}}, "codes are not those"),
-    ({"groups": {"nobody": [0, 1, 2]}}, "codes are not those"),
-    ({"event": 99}, "does not pay"),
     ({"event": 0}, "does not pay"),
 ])  # fmt: skip
 def test_a_site_refuses_what_its_schedule_does_not_pay_for(
@@ -519,10 +346,8 @@ def test_a_site_refuses_what_its_schedule_does_not_pay_for(
 
 
 @pytest.mark.parametrize("use", [
-    lambda counts: counts + 1, np.abs, np.sum, np.asarray, np.array, np.concatenate, list, float,
-    lambda counts: counts[0], lambda counts: counts.sum(), lambda counts: counts.tolist(),
-    lambda counts: counts.astype(float), lambda counts: counts.item(0), lambda counts: counts.copy(),
-    lambda counts: np.asarray(counts) + 1,
+    lambda counts: counts + 1, np.sum, np.asarray, np.concatenate, list, float, lambda counts: counts[0],
+    lambda counts: counts.tolist(), lambda counts: counts.copy(),
 ])  # fmt: skip
 def test_pending_counts_have_no_numbers(use: Callable[[Any], Any]) -> None:
     rows = RemoteRows(build_schema(SCHEMA))

@@ -14,30 +14,17 @@ ASKED = {"epsilon": 4.0, "text": {"steps": 60}}
 
 
 def test_the_steps_on_texts_are_attacked_and_a_sound_claim_holds() -> None:
-    found = audit(generator("independent", **ASKED), complaint_schema(600), n_fits=40)  # type: ignore[arg-type]
-    assert STEPS in found.covered
-    assert found.bound < found.epsilon
-    assert [check.fault for check in found.checks if check.fault] == []
-    assert found.parts[0].what == STEPS
-    assert "1.00 of the clipping bound" in found.parts[0].ran_on
-
-
-def test_counts_of_several_events_beside_steps_are_held_to_all_of_them() -> None:
-    found = audit(generator("mst", **ASKED), complaint_schema(600), n_fits=40)  # type: ignore[arg-type]
-    assert found.bound < found.epsilon
-    assert "two-way marginals of the tree" in found.parts[1].what
+    audited = audit(generator("independent", **ASKED), complaint_schema(600), n_fits=40)  # type: ignore[arg-type]
+    assert STEPS in audited.covered
+    assert audited.bound < audited.epsilon
+    assert [check.fault for check in audited.checks if check.fault] == []
+    assert audited.parts[0].what == STEPS
+    assert "1.00 of the clipping bound" in audited.parts[0].ran_on
 
 
 def test_texts_that_are_not_clipped_disprove_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dp_sgd, "clip_factors", lambda squared, _bound: torch.ones_like(squared))
     text = {"steps": 60, "max_grad_norm": 0.05}  # a bound that every gradient passes
-    found = audit(generator("independent", epsilon=4.0, text=text), complaint_schema(600), n_fits=5)
-    assert found.bound > found.epsilon
-    assert any(check.fault for check in found.checks)
-
-
-def test_beside_a_network_the_audit_says_that_it_did_not_look_at_the_steps_on_texts() -> None:
-    chosen = generator("tvae", epsilon=4.0, steps=30, text={"steps": 30})
-    found = audit(chosen, complaint_schema(600), n_fits=5)
-    assert STEPS in found.not_covered
-    assert STEPS not in found.covered
+    audited = audit(generator("independent", epsilon=4.0, text=text), complaint_schema(600), n_fits=5)
+    assert audited.bound > audited.epsilon
+    assert any(check.fault for check in audited.checks)

@@ -37,23 +37,22 @@ def evaluated(tmp_path: Any, epsilon: float | None, **of_text: Any) -> tuple[Any
 
 
 def repeated(evaluation: Any) -> list[str]:
-    """The sentences that the evaluation names."""
     columns = evaluation.candidates[0].figures["text_copies"]["columns"]
-    return [one["sentence"] for column in columns for one in column["sentences"]]
+    return [each["sentence"] for column in columns for each in column["sentences"]]
 
 
 def test_secrets_that_a_fit_without_epsilon_repeats_fail_with_the_sentence(tmp_path: Any) -> None:
     evaluation, outcomes, texts = evaluated(tmp_path, None, epochs=100)
     secrets = [text[text.index("Call ") :] for text in complaints(N_TRAIN + 300, 5, n_secrets=12)[TEXT][:12]]
-    found = [secret for secret in secrets if any(secret in text for text in texts)]
-    assert found
+    leaked = [secret for secret in secrets if any(secret in text for text in texts)]
+    assert leaked
     assert "FAIL" in (outcomes[COPIED], outcomes[PERSONAL])
-    assert any(secret.split()[-1].rstrip(".").casefold() in sentence.casefold() for secret in found
+    assert any(secret.split()[-1].rstrip(".").casefold() in sentence.casefold() for secret in leaked
                for sentence in repeated(evaluation))  # fmt: skip
 
 
-@pytest.mark.parametrize("epsilon", [8.0, 1.0])
-def test_no_secret_is_repeated_under_epsilon(tmp_path: Any, epsilon: float) -> None:
+def test_no_secret_is_repeated_under_epsilon(tmp_path: Any) -> None:
+    epsilon = 8.0
     public = tmp_path / "public.txt"  # other complaints, of nobody in the table
     public.write_text("\n".join(complaints(600, 77)[TEXT]), encoding="utf-8")
     evaluation, outcomes, texts = evaluated(tmp_path, epsilon, public_text=str(public), steps=60)
@@ -63,21 +62,3 @@ def test_no_secret_is_repeated_under_epsilon(tmp_path: Any, epsilon: float) -> N
     assert outcomes[PERSONAL] != "FAIL"
     assert repeated(evaluation) == []
     assert evaluation.candidates[0].statement.epsilon <= epsilon
-
-
-def test_themes_of_public_texts_make_private_texts_agree_with_their_rows(tmp_path: Any) -> None:
-    train, public = complaints(1_500, 5), tmp_path / "public.txt"
-    public.write_text("\n".join(complaints(600, 77)[TEXT]), encoding="utf-8")
-    real = Real.prepare(train, complaints(800, 6), complaint_schema(len(train)))
-
-    def agreement(themes: int) -> float:
-        text = {"d_model": 64, "public_text": str(public), "public_epochs": 20, "steps": 0, "themes": themes}
-        model = generator("aim", epsilon=4.0, text=text).fit(train, complaint_schema(len(train)), seed=1)
-        assert model.statement is not None
-        synthetic = model.sample(1_500, seed=2)
-        evaluation = evaluate_beside(real, {"made": synthetic}, measures=("fidelity.texts",))
-        return next(e.value for e in evaluation.candidates[0].estimates if e.measure == "texts.agreement.floor_share")
-
-    # 0 is agreement as of fresh real texts, and 1 that of texts dealt at random.
-    assert agreement(24) < 0.5
-    assert agreement(0) > 0.8

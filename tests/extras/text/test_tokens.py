@@ -12,17 +12,7 @@ from synth.schema import Schema, build_schema
 from synth.table import conform
 from tests.extras.text.tiny import canonical, coded
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.tokens import (
-    END,
-    MOST_VALUES,
-    N_RANGES,
-    N_SPECIAL,
-    OTHER,
-    CodedVocabulary,
-    WordedVocabulary,
-    byte_pairs,
-    sequences_of,
-)
+from understudy.extras.text.tokens import END, N_RANGES, N_SPECIAL, OTHER, CodedVocabulary, byte_pairs, sequences_of
 
 BYTES = coded()
 LEARNED = CodedVocabulary(byte_pairs(complaints(80, 3)[TEXT], 400), (), complaint_schema())
@@ -37,17 +27,7 @@ def test_every_text_has_tokens_that_give_it_back(text: str) -> None:
         assert all(N_SPECIAL <= token < vocabulary.n_written for token in tokens)
 
 
-def test_without_texts_a_token_is_a_byte_and_with_texts_there_are_fewer() -> None:
-    text = complaints(1, 4)[TEXT][0]
-    assert len(BYTES.tokens(text)) == len(text.encode())
-    assert BYTES.n_written == N_SPECIAL + 256
-    assert len(LEARNED.tokens(text)) < len(text) / 2
-    assert LEARNED.n_written <= N_SPECIAL + 400
-    assert BYTES.text(BYTES.tokens("né")[:-1]) == "n"  # a broken character is left out
-
-
 def kinds() -> tuple[pd.DataFrame, Schema]:
-    """Each kind of column that a prompt tells of, with missing values."""
     schema = build_schema({
         "status": "inferred",
         "columns": {
@@ -80,42 +60,14 @@ def test_codes_tell_ranges_values_and_missing_ones_apart() -> None:
         assert (codes >= 0).all()
         assert ((codes == sizes[name] - 1) == frame[name].isna()).all()
         assert (codes < sizes[name]).all()
-    held = np.bincount(own["age"][~frame["age"].isna()], minlength=N_RANGES)[:N_RANGES]
-    assert held.min() > 290 / N_RANGES / 2  # ranges of about as many rows
+    sizes_of_ranges = np.bincount(own["age"][~frame["age"].isna()], minlength=N_RANGES)[:N_RANGES]
+    assert sizes_of_ranges.min() > 290 / N_RANGES / 2  # ranges of about as many rows
     # Each column's codes are counted on from those of the one before.
     prompts = np.array(vocabulary.prompts(frame, "note"))[:, :-1] - vocabulary.n_written - 1
     assert (prompts - np.cumsum([0, *sizes.values()])[:-1] == np.stack([*own.values()], axis=1)).all()
     other = conform(frame.tail(1).assign(town="W", age=100), schema, outside="clamp")
     assert vocabulary.columns[0].codes(other["town"], schema.columns["town"]) == OTHER
     assert vocabulary.columns[1].codes(other["age"], schema.columns["age"]) == N_RANGES - 1
-
-
-def test_a_column_of_very_many_values_has_codes_for_the_most_frequent() -> None:
-    names = [f"v{i:03d}" for i in range(100)]
-    columns = {"v": {"kind": "categorical", "categories": names}, TEXT: {"kind": "text", "learn": True}}
-    schema = build_schema({"status": "inferred", "columns": columns})
-    frame = conform(pd.DataFrame({"v": [*names, *names[50:]], TEXT: "x"}), schema)
-    (column,) = CodedVocabulary.of(BYTES.tokenizer, frame, schema).columns
-    assert column.size == MOST_VALUES + 2
-    assert column.model_dump()["values"][:50] == tuple(names[50:])
-
-
-def test_prompts_of_no_rows_or_of_nothing_but_missing_values_still_code_every_row() -> None:
-    frame, schema = kinds()
-    bare = frame.head(5).assign(town=None, age=pd.NA, gain=np.nan, day=pd.NaT, ill=pd.NA)
-    for poor in (frame.head(0), bare):
-        vocabulary = CodedVocabulary.of(BYTES.tokenizer, poor.astype(frame.dtypes), schema)
-        prompts = np.array(vocabulary.prompts(frame, "note"))
-        assert prompts.min() >= vocabulary.n_written
-        assert prompts.max() < vocabulary.size
-
-
-def test_a_prompt_in_words_names_each_column_and_ends_with_the_column_of_text() -> None:
-    frame, schema = kinds()
-    worded = WordedVocabulary(None, schema, None, 99, 99)
-    line = worded.lines(frame.iloc[[0]].assign(town="N", ill=True), "note")[0]
-    assert line.startswith("town: N\nage: missing\ngain: ")
-    assert line.endswith("ill: true\nnote:") or line.endswith("ill: True\nnote:")
 
 
 def test_a_vocabulary_is_written_and_read_as_plain_data() -> None:

@@ -16,26 +16,21 @@ import pytest
 import torch
 
 from evaluate.gate.claim import cost
-from evaluate.privacy.audit.white_box import audit
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
-from synth.errors import BudgetError, JobError, ModelError, SchemaError, TableError, TableNote
+from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators.base import PrivateGenerator
-from synth.generators.forecast import outlook
 from synth.generators.registry import generator, load_model
-from synth.generators.wrapper import cautions, fit_model
+from synth.generators.wrapper import fit_model
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
-from synth.row_order import LATER_ROWS
 from synth.schema import Schema, build_schema
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.histories.model import HistoryModel
 from understudy.extras.text import fitting as texts
-from understudy.extras.text import themes as of_themes
 from understudy.extras.text import tokens
 from understudy.extras.text.fitting import TextFit
 from understudy.extras.text.model import TextModel
@@ -43,7 +38,7 @@ from understudy.extras.text.specification import STEPS
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary
 from understudy.extras.text.training import PrivateTextTraining, named
-from understudy.extras.text.wrapper import GAPS, PREPARED, THEMES, WithTexts
+from understudy.extras.text.wrapper import PREPARED, WithTexts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts", "ignore:noise hides how")
 
@@ -53,7 +48,6 @@ NOTES = {TEXT: {"kind": "text", "learn": True, "length": 60, "missing": True}, "
 
 @cache
 def schema_of(entities: bool) -> Schema:
-    """Two columns of text, of rows or of entities."""
     columns: dict[str, Any] = {
         "product": {"kind": "categorical", "categories": ["card", "loan", "mortgage", "transfer"]},
         "rating": {"kind": "integer", "bounds": [1, 5]},
@@ -85,28 +79,30 @@ def specified(entities: bool, public: str | None = None) -> tuple[PrivateGenerat
     text: dict[str, Any] = {**TINY, "steps": 4, "learning_rate": 0.05, "sampling_rate": 0.1}
     if public is not None:
         text |= {"public_text": public, "public_epochs": 1, "themes": 5}
-    made = generator("independent", epsilon=2.0, text=text)
-    assert isinstance(made, PrivateGenerator)
-    schedule = made.schedule(schema_of(entities))
+    chosen = generator("independent", epsilon=2.0, text=text)
+    assert isinstance(chosen, PrivateGenerator)
+    schedule = chosen.schedule(schema_of(entities))
     assert schedule is not None
-    return made, schema_of(entities), schedule
+    return chosen, schema_of(entities), schedule
 
 
 def left(
     table: pd.DataFrame, entities: bool, folder: Path, has_place: bool, public: str | None
 ) -> dict[str, Any]:  # fmt: skip
     """All that a private fit leaves: files, statement, a sample, questions, messages, the log."""
-    made, schema, schedule = specified(entities, public)
+    chosen, schema, schedule = specified(entities, public)
     budget, told = Watched(schedule), list[tuple[str, float | None]]()
     place = folder / "place" if has_place else None
-    model = made.fit(table, schema, budget=budget, place=place, progress=lambda what, share: told.append((what, share)))
+    model = chosen.fit(
+        table, schema, budget=budget, place=place, progress=lambda what, share: told.append((what, share))
+    )
     model.save(folder / "model")
     logs = [path.read_text().splitlines() for path in (folder / "place").rglob("log.jsonl")]
     assert len(logs) == has_place
     assert model.statement is not None
     return {
         "statement": model.statement.to_dict(), "rows": model.default_rows, "questions": budget.deaf.questions,
-        "messages": told, "log": [{**json.loads(one), "seconds": 0} for log in logs for one in log],
+        "messages": told, "log": [{**json.loads(line), "seconds": 0} for log in logs for line in log],
         "places": sorted(str(path.relative_to(folder)) for path in (folder / "place").rglob("*")),
         "sample": model.sample(10, seed=0).to_csv(),
         **{path.name: path.read_bytes() for path in (folder / "model").iterdir()},
@@ -116,15 +112,14 @@ def left(
 def differences(
     entities: bool, names: Sequence[str], folder: Path, has_place: bool = False, public: str | None = None
 ) -> list[str]:
-    """Which parts of what is left are not the same for all tables."""
-    tables, found = people(entities), list[str]()
+    tables, different = people(entities), list[str]()
     first: dict[str, Any] | None = None
     for name in names:
         (folder / name).mkdir()
         parts = left(tables[name], entities, folder / name, has_place, public)
         first = first or parts
-        found += [f"{name}: {part}" for part in {*first, *parts} if parts.get(part) != first.get(part)]
-    return found
+        different += [f"{name}: {part}" for part in {*first, *parts} if parts.get(part) != first.get(part)]
+    return different
 
 
 @pytest.fixture
@@ -142,7 +137,6 @@ def test_what_a_private_fit_leaves_is_a_function_of_its_noisy_answers(entities: 
 
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of public texts."""
     path = tmp_path_factory.mktemp("public") / "public.txt"
     path.write_text("\n".join(complaints(60, 4)[TEXT]) + "\n", encoding="utf-8")
     return str(path)
@@ -157,9 +151,9 @@ def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypat
     fit = WithTexts.fit
 
     def lying(self: WithTexts, train: pd.DataFrame, *more: Any, **named: Any) -> Any:
-        held = tuple(text for text in train[TEXT].dropna()) * 5
+        real_texts = tuple(text for text in train[TEXT].dropna()) * 5
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Themes, "learned", lambda public, number: _themes(held, number))
+            patch.setattr(Themes, "learned", lambda public, number: _themes(real_texts, number))
             return fit(self, train, *more, **named)
 
     monkeypatch.setattr(WithTexts, "fit", lying)
@@ -169,47 +163,49 @@ def test_themes_are_read_off_no_real_text(public: str, tmp_path: Path, monkeypat
 
 def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
     bare, schema, without = specified(False)
-    made, _, schedule = specified(False, public)
-    themed = made.counted(schema)
+    chosen, _, schedule = specified(False, public)
+    themed = chosen.counted(schema)
     assert len(themed.modeled) == len(schema.modeled) + 2 * 5 + 1  # and which complaints are missing
     assert bare.counted(schema).modeled == (*schema.modeled, f"{TEXT}: missing")
     assert schedule.epsilon <= 2.0
-    counts, fewer = (sum(event.count for event in one.events if event.what != STEPS) for one in (schedule, without))
+    counts, fewer = (
+        sum(event.count for event in schedule_of.events if event.what != STEPS) for schedule_of in (schedule, without)
+    )
     assert counts == fewer + 2 * 5
-    model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
+    model = chosen.fit(people(False)["plain"], schema, budget=Budget(schedule))
     assert model.schema.learned == schema.learned
     table = model.sample(30, seed=2)
     assert list(table.columns) == list(schema.kept)
     with pytest.raises(BudgetError, match="schedule"):
-        made.fit(people(False)["plain"], schema, budget=Budget(without))
+        chosen.fit(people(False)["plain"], schema, budget=Budget(without))
 
 
 def test_one_text_changes_one_cell_of_each_theme(public: str) -> None:
-    made, schema, schedule = specified(False, public)
+    chosen, schema, schedule = specified(False, public)
     frame = people(False)["plain"]
 
     def asked(table: pd.DataFrame) -> list[np.ndarray]:
         budget, seen = Watched(schedule), list[np.ndarray]()
         gaussian = budget.deaf.gaussian
         budget.deaf.gaussian = lambda exact, sigma: seen.append(np.array(exact)) or gaussian(exact, sigma)  # type: ignore[method-assign,func-returns-value]
-        made.fit(table, schema, budget=budget)
+        chosen.fit(table, schema, budget=budget)
         return seen
 
-    moved = [np.abs(one - other).sum() for one, other in zip(asked(frame), asked(frame.iloc[1:]), strict=True)]
-    assert len(moved) >= len(made.counted(schema).modeled)
-    assert all(0 <= one <= 1 for one in moved)
-    assert sum(moved) == len(made.counted(schema).modeled)
+    moved = [np.abs(count - other).sum() for count, other in zip(asked(frame), asked(frame.iloc[1:]), strict=True)]
+    assert len(moved) >= len(chosen.counted(schema).modeled)
+    assert all(0 <= count <= 1 for count in moved)
+    assert sum(moved) == len(chosen.counted(schema).modeled)
 
 
 def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: Path) -> None:
     text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
-    made, schema = generator("auto", epsilon=2.0, text=text), schema_of(True)
-    assert isinstance(made, PrivateGenerator)
-    schedule = made.schedule(schema)
+    chosen, schema = generator("auto", epsilon=2.0, text=text), schema_of(True)
+    assert isinstance(chosen, PrivateGenerator)
+    schedule = chosen.schedule(schema)
     assert schedule is not None
     assert all(not isinstance(event, SubsampledGaussianEvent) for event in schedule.events)
     place = tmp_path / "place"
-    model = made.fit(people(True)["plain"], schema, budget=Budget(schedule), place=place)
+    model = chosen.fit(people(True)["plain"], schema, budget=Budget(schedule), place=place)
     assert not (place / PREPARED).exists()
     model.save(tmp_path / "model")
     again = load_model(tmp_path / "model")
@@ -221,77 +217,6 @@ def test_no_steps_leave_texts_to_public_ones_and_themes(public: str, tmp_path: P
     assert np.array_equal(again.text_losses(rows, TEXT), model.text_losses(rows, TEXT))
 
 
-def test_an_outlook_is_of_the_columns_of_a_table_and_allows_for_themes(public: str) -> None:
-    (bare, schema, _), (made, *_) = specified(False), specified(False, public)
-    without, found = outlook(bare, schema), outlook(made, schema)
-    assert found.columns.keys() == without.columns.keys() == set(schema.modeled)
-    assert all(found.columns[name] > error for name, error in without.columns.items())
-
-
-@pytest.mark.parametrize("name", ["mst", pytest.param("aim", marks=pytest.mark.slow)])
-def test_columns_of_themes_count_where_a_budget_decides_on_histories(public: str, name: str) -> None:
-    content = schema_of(True).model_dump(mode="json", exclude_none=True)
-    schema = build_schema({**content, "n_units": 200, "order": "rating"})
-    text = {**TINY, "public_text": public, "public_epochs": 1, "steps": 0}
-    for epsilon, n_themes, drawn in ((0.3, 0, True), (0.3, 16, False), (20.0, 16, True)):
-        made = generator(name, epsilon=epsilon, text={**text, "themes": n_themes})
-        model = made.fit(people(True)["plain"], schema)
-        assert isinstance(model.rows, HistoryModel) == drawn
-        assert (cautions(made, schema) == ()) == drawn
-        assert isinstance(made, PrivateGenerator)
-        audited = audit(made, schema, n_fits=1)
-        assert any(what.endswith(LATER_ROWS) for what in audited.covered) == drawn
-        assert (THEMES in audited.not_covered) == (n_themes > 0)
-        assert GAPS in audited.not_covered
-
-
-def test_public_texts_are_lines_and_a_mark_of_byte_order_is_none(tmp_path: Path) -> None:
-    (tmp_path / "public.txt").write_text("One.\n\n Two.\n", encoding="utf-8-sig")
-    assert of_themes.public_texts(str(tmp_path / "public.txt"), 0) == (("One.", "Two."), None)
-
-
-def test_without_epsilon_texts_are_learned_from_rows_and_no_themes_are(public: str) -> None:
-    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "epochs": 1}
-    made, schema = generator("mst", text=text), complaint_schema()
-    assert made.counted(schema).modeled == schema.modeled
-    model = made.fit(complaints(60, 0), schema)
-    assert isinstance(model, TextModel)
-    assert model.writer.themes is None
-
-
-def test_a_statement_says_that_public_texts_are_not_covered_and_how_many_columns_are_themes(public: str) -> None:
-    text = {**TINY, "public_text": public, "public_epochs": 1, "themes": 5, "steps": 0}
-    made, schema = generator("independent", epsilon=2.0, text=text), schema_of(False)
-    stated = made.fit(people(False)["plain"], schema).statement
-    assert stated is not None
-    assert any("taken to be public" in caveat for caveat in stated.caveats)
-    assert "10 of the counted columns are themes of texts: clusters of public sentences." in stated.caveats
-    assert stated.caveats[-1] == "No step was trained on a real text."
-    plain = specified(False)[0].fit(people(False)["plain"], schema).statement
-    assert plain is not None
-    assert not any("public texts" in caveat or "themes" in caveat for caveat in plain.caveats)
-
-
-def test_no_row_is_asked_for_by_what_is_counted_for_texts(public: str) -> None:
-    made, schema, schedule = specified(False, public)
-    model = made.fit(people(False)["plain"], schema, budget=Budget(schedule))
-    for name in (f"{TEXT}: theme 1", f"{TEXT}: missing"):
-        assert name in made.counted(schema).learned
-        for asked in ({"given": {name: True}}, {"given": pd.DataFrame({name: [True]})}, {"balance": {name: None}}):
-            with pytest.raises(JobError, match="is counted for texts, and no sample has it"):
-                model.sample(1, seed=0, **asked)  # type: ignore[arg-type]
-
-
-def test_bytes_that_cut_a_text_are_told(public: str) -> None:
-    made, schema, _ = specified(False)
-    assert cautions(made, schema) == (
-        "texts have up to 400 characters, of which text.max_tokens=12 keeps as many bytes at most; raise it, or give "
-        "public_text",
-    )
-    assert cautions(specified(False, public)[0], schema) == ()
-    assert cautions(generator("independent", text=TINY), schema) == ()
-
-
 _writer, _of, _learned = TextFit.writer, CodedVocabulary.of, tokens.byte_pairs
 _step = PrivateTextTraining.step
 
@@ -301,7 +226,7 @@ def _with_rows(name: str, owner: Any, lie: Callable[..., Any]) -> tuple[Any, str
 
     def lying(self: TextFit, real: pd.DataFrame) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(owner, name, lambda *given: lie(real, *given))
+            patch.setattr(owner, name, lambda *more: lie(real, *more))
             return _writer(self, real)
 
     return TextFit, "writer", lying
@@ -356,23 +281,23 @@ def weights(model: Any) -> np.ndarray:
 
 def same_seed_gives_other_private_weights() -> None:
     # All noise is the same, so that the start alone can tell two fits of one seed apart.
-    made, schema, schedule = specified(True)
+    chosen, schema, schedule = specified(True)
     frame = people(True)["plain"]
-    one, other = (weights(made.fit(frame, schema, seed=5, budget=Watched(schedule))) for _ in range(2))
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.999
-    assert not np.array_equal(one, other)
+    first, other = (weights(chosen.fit(frame, schema, seed=5, budget=Watched(schedule))) for _ in range(2))
+    assert abs(np.corrcoef(first, other)[0, 1]) < 0.999
+    assert not np.array_equal(first, other)
 
 
 def texts_of_a_unit_are_sampled_and_clipped_together() -> None:
     # One entity of 3 rows, whose 6 texts are the same: 6 clipped gradients would add up to 6 times the bound.
-    made, schema, schedule = specified(True)
+    chosen, schema, schedule = specified(True)
     frame = people(True)["plain"].iloc[[0, 0, 0]].assign(who=7, reply="same", **{TEXT: "same"})
     budget, seen = Watched(schedule), list[float]()
     floats, sample = budget.deaf.floats, budget.deaf.sample
     n_units: list[int] = []
     budget.deaf.floats = lambda values, sigma: seen.append(float(np.linalg.norm(values))) or floats(values, sigma)  # type: ignore[method-assign,func-returns-value]
     budget.deaf.sample = lambda n, rate: n_units.append(n) or sample(n, rate)  # type: ignore[method-assign,func-returns-value]
-    made.fit(frame, schema, budget=budget)
+    chosen.fit(frame, schema, budget=budget)
     assert n_units == [1] * 4
     assert len(seen) == 4
     assert all(0.9 < norm < 1 + 1e-5 for norm in seen)
@@ -407,8 +332,8 @@ def test_every_mutant_is_caught(plant: tuple[Any, str, Any], check: Check, monke
 
 
 def test_one_statement_covers_rows_and_texts() -> None:
-    made, schema, schedule = specified(True)
-    stated = made.fit(people(True)["plain"], schema, budget=Budget(schedule)).statement
+    chosen, schema, schedule = specified(True)
+    stated = chosen.fit(people(True)["plain"], schema, budget=Budget(schedule)).statement
     assert stated is not None
     assert stated.epsilon == schedule.epsilon <= 2.0
     (of_texts,) = (event for event in schedule.events if event.what == STEPS)
@@ -421,67 +346,26 @@ def test_one_statement_covers_rows_and_texts() -> None:
     assert max(rest, alone) < stated.epsilon < rest + alone
 
 
-@pytest.mark.statistical
-def test_the_share_of_texts_decides_how_much_noise_they_get() -> None:
-    def noise(share: float) -> tuple[float, float]:
-        made = generator("independent", epsilon=2.0, text={**TINY, "share": share})
-        assert isinstance(made, PrivateGenerator)
-        schedule = made.calibrated(schema_of(False))
-        of_texts = schedule.required(STEPS, SubsampledGaussianEvent)
-        rest = [event for event in schedule.events if event != of_texts]
-        return of_texts.noise_multiplier, cost(tuple(rest), 1e-6) or 0.0
-
-    small, large = noise(0.1), noise(0.9)
-    assert small[0] > large[0]
-    assert small[1] > large[1]
-
-
-def test_steps_on_texts_are_paid_once_and_on_their_schedule_alone() -> None:
-    made, schema, schedule = specified(False)
-    event = schedule.required(STEPS, SubsampledGaussianEvent)
-    budget = Budget(schedule)
-    frame = people(False)["plain"]
-    made.fit(frame, schema, budget=budget)
-    with pytest.raises(BudgetError, match="no further release"):
-        budget.step(event, 1, lambda _: "")
-    with pytest.raises(BudgetError):
-        made.fit(frame, schema, budget=budget)
-    rest = Schedule(tuple(one for one in schedule.events if one != event), schedule.delta)
-    with pytest.raises(BudgetError):
-        made.fit(frame, schema, budget=Budget(rest))
-
-
 def bare(n_units: int | None = None) -> Schema:
-    """The schema without its text."""
     known = complaint_schema(n_units)
     columns = {name: column for name, column in known.columns.items() if name != TEXT}
     return known.model_copy(update={"columns": columns})
 
 
 LM: dict[str, Any] = {"text": "lm"}
-PUBLIC: dict[str, Any] = {**TINY, "public_text": "public.txt"}
 REFUSED: dict[str, tuple[dict[str, Any], Callable[[], Schema], str]] = {
     "an option and no text": (LM, bare, "for columns with learn = true, and the schema has none"),
     "a text and no option": ({}, complaint_schema, f"column={TEXT!r} is free text to be learned"),
-    "a text to keep that is not learned": (
-        LM, lambda: complaint_schema(learn=False), f"column={TEXT!r} is of kind text; set learn = true"
-    ),
     "a table of public texts that is not there": (
         {"text": {"public_text": "absent"}}, complaint_schema, "public_text='absent' cannot be read"
     ),
-    "no public texts": ({"text": PUBLIC}, complaint_schema, "public_text='public.txt' holds no text"),
     "a model that is not there": ({"text": {"model": "absent"}}, complaint_schema, "model='absent' is no folder"),
     "a name that is taken": (
         LM, lambda: complaint_schema(missing=True).model_copy(update={"columns": {
             **complaint_schema(missing=True).columns, f"{TEXT}: missing": bare().columns["rating"]
         }}), "has the name of what is learned of a text"
     ),
-    "no probability": ({"text": {"sampling_rate": 1.5}}, complaint_schema, "less than or equal to 1"),
-    "a width without heads": ({"text": {"d_model": 20}}, complaint_schema, "multiple of 16"),
-    "all of the budget": ({"text": {"share": 1.0}}, complaint_schema, "less than 1"),
     "nothing to learn from": ({"text": {"steps": 0}}, complaint_schema, "steps=0 learns public texts alone"),
-    "an unknown parameter": ({"text": {"unknown": 1}}, complaint_schema, "unknown"),
-    "another short form": ({"text": "gpt"}, complaint_schema, "text"),
     "samples of less than one unit": (
         {"epsilon": 1.0, "text": {**TINY, "sampling_rate": 0.001}}, lambda: complaint_schema(90),
         "text.sampling_rate=0.001 draws less than one unit"
@@ -489,39 +373,27 @@ REFUSED: dict[str, tuple[dict[str, Any], Callable[[], Schema], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("parameters", "schema", "said"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("parameters", "schema", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_learned_is_refused_in_a_sentence_before_a_row_is_read(
-    parameters: dict[str, Any], schema: Callable[[], Schema], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parameters: dict[str, Any], schema: Callable[[], Schema], message: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("public.txt").write_text("  \n \n")
-    with pytest.raises((JobError, SchemaError, BudgetError), match=said) as caught:
+    with pytest.raises((JobError, SchemaError, BudgetError), match=message):
         fit_model(generator("independent", **parameters), pd.DataFrame(), schema())
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).count(". ") == 0
-
-
-def test_a_text_that_is_no_text_is_refused_without_a_word_of_it() -> None:
-    frame = complaints(30, 0)
-    frame.loc[3, TEXT] = "a\ud800b"
-    with pytest.raises(TableError, match=f"column={TEXT!r} holds values that are not text") as caught:
-        generator("independent", text={**TINY, "epochs": 1}).fit(frame, complaint_schema())
-    assert "\ud800" not in str(caught.value)
 
 
 def test_a_private_fit_refuses_no_text_for_what_it_is() -> None:
     frame = complaints(30, 0)
     frame[TEXT] = frame[TEXT].astype(object)
     frame.loc[:4, TEXT] = ["a\ud800b", "\0", 7, "x" * 100_000, float("nan")]
-    made = generator("independent", epsilon=2.0, text={**TINY, "steps": 1, "sampling_rate": 0.1})
-    model = made.fit(frame, complaint_schema(90))
+    chosen = generator("independent", epsilon=2.0, text={**TINY, "steps": 1, "sampling_rate": 0.1})
+    model = chosen.fit(frame, complaint_schema(90))
     assert model.sample(5, seed=0)[TEXT].str.len().gt(0).all()
 
 
 def fitted(epsilon: float | None = None, name: str = "independent", **text: Any) -> TextModel:
     more = {} if epsilon is None else {"epsilon": epsilon}
-    made = generator(name, text={**TINY, "epochs": 2, "steps": 3, "sampling_rate": 0.1, **text}, **more)
-    model = made.fit(complaints(60, 1), complaint_schema(None if epsilon is None else 60), seed=1)
+    chosen = generator(name, text={**TINY, "epochs": 2, "steps": 3, "sampling_rate": 0.1, **text}, **more)
+    model = chosen.fit(complaints(60, 1), complaint_schema(None if epsilon is None else 60), seed=1)
     assert isinstance(model, TextModel)
     return model
 
@@ -534,7 +406,6 @@ def test_a_saved_model_is_safetensors_and_json_and_gives_the_same_sample(epsilon
     assert {path.suffix for path in files} == {".json", ".safetensors"}
     again = load_model(tmp_path / "model")
     assert again.sample(20, seed=3).equals(model.sample(20, seed=3))
-    assert again.sample(20, seed=3).equals(model.sample(20, seed=3))
     assert not again.sample(20, seed=4).equals(model.sample(20, seed=3))
     assert again.statement == model.statement
     content = b"".join(path.read_bytes() for path in files)
@@ -542,18 +413,7 @@ def test_a_saved_model_is_safetensors_and_json_and_gives_the_same_sample(epsilon
         assert text.encode() not in content
 
 
-def test_a_sample_has_the_columns_of_its_table_and_texts_as_long_as_they_may_be() -> None:
-    model = fitted(max_tokens=40)
-    sample = model.sample(50, seed=0)
-    assert list(sample.columns) == list(complaints(1, 0).columns)
-    assert sample[TEXT].map(type).eq(str).all()
-    assert sample[TEXT].str.len().between(1, 240).all()
-    short = model.sample(50, seed=0, given={"product": "loan"})
-    assert short["product"].eq("loan").all()
-    assert len(short[TEXT]) == 50
-
-
-@pytest.mark.parametrize(("epsilon", "steps"), [(None, 300), (20.0, 2), (20.0, 0)])
+@pytest.mark.parametrize(("epsilon", "steps"), [(None, 300), (20.0, 0)])
 def test_a_text_is_missing_as_often_as_rows_say(epsilon: float | None, steps: int, public: str) -> None:
     frame = complaints(400, 1)
     frame.loc[frame["product"] == "card", TEXT] = None
@@ -561,31 +421,9 @@ def test_a_text_is_missing_as_often_as_rows_say(epsilon: float | None, steps: in
     text = {**TINY, "epochs": 1, "steps": steps, "public_text": public, "public_epochs": 1, "themes": 2}
     schema = complaint_schema(None if epsilon is None else 400, missing=True)
     sample = generator("mst", text=text, **claim).fit(frame, schema, seed=0).sample(400, seed=0)
-    found = sample[TEXT].isna().groupby(sample["product"]).mean()
-    assert found["card"] > 0.9
-    assert found.drop("card").max() < (0.1 if epsilon is None else 0.3)
-
-
-def test_short_texts_are_written_as_often_as_they_are_read() -> None:
-    # Each loss divided by its own tokens, three quarters would be short.
-    frame = complaints(300, 1)
-    frame[TEXT] = np.where(np.arange(300) % 4 == 0, "No.", frame[TEXT].str[:40])
-    text = {**TINY, "max_tokens": 40, "d_model": 32, "epochs": 8, "learning_rate": 0.01}
-    sample = generator("independent", text=text).fit(frame, complaint_schema(), seed=0).sample(400, seed=0)
-    assert 0.15 < (sample[TEXT].str.len() < 8).mean() < 0.38
-
-
-@pytest.mark.filterwarnings("default::synth.errors.TableNote")
-def test_cuts_are_told_and_limits_that_nobody_set_keep_nearly_all() -> None:
-    frame, text = complaints(100, 1), {**TINY, "epochs": 1, "max_tokens": None}
-    with pytest.warns(TableNote, match=f"text={TEXT!r}: length = 20 cuts 100% of the texts"):
-        generator("independent", text=text).fit(frame, complaint_schema(length=20))
-    model: Any = generator("independent", text=text).fit(frame, complaint_schema())
-    tokens = [len(model.writer.vocabulary.tokens(each)) for each in frame[TEXT]]
-    assert np.mean(np.array(tokens) <= model.writer.max_tokens) >= 0.99
-    made = generator("independent", epsilon=8.0, text={**text, "steps": 1}).fit(frame, complaint_schema(100, length=64))
-    assert isinstance(made, TextModel)
-    assert made.writer.max_tokens == 64
+    shares = sample[TEXT].isna().groupby(sample["product"]).mean()
+    assert shares["card"] > 0.9
+    assert shares.drop("card").max() < (0.1 if epsilon is None else 0.3)
 
 
 def test_a_damaged_model_of_texts_is_refused(public: str, tmp_path: Path) -> None:
@@ -596,12 +434,9 @@ def test_a_damaged_model_of_texts_is_refused(public: str, tmp_path: Path) -> Non
     of_texts = whole["text"]
     parameters, vocabulary = of_texts["parameters"], of_texts["vocabulary"]
     damages: list[Any] = [
-        {}, 3, {**of_texts, "themes": None},
-        {**of_texts, "vocabulary": None},
-        {**of_texts, "vocabulary": {**vocabulary, "tokenizer": "{}"}},
+        {}, {**of_texts, "themes": None}, {**of_texts, "vocabulary": {**vocabulary, "tokenizer": "{}"}},
         {**of_texts, "vocabulary": {**vocabulary, "columns": vocabulary["columns"][1:]}},
         {**of_texts, "parameters": {**parameters, "d_model": 32}},
-        {**of_texts, "parameters": {**parameters, "d_model": "x"}},
     ]  # fmt: skip
     for damaged in damages:
         path.write_text(json.dumps({**whole, "text": damaged}))
@@ -614,7 +449,6 @@ class Killed(BaseException):
 
 
 def _cut_at(n_steps: int, patch: pytest.MonkeyPatch) -> None:
-    """Private training ends in the middle."""
     done: list[int] = []
 
     def step(self: Any, steps: Any) -> None:
@@ -626,40 +460,18 @@ def _cut_at(n_steps: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PrivateTextTraining, "step", step)
 
 
-def test_a_fit_that_was_cut_short_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "CHECKPOINT_S", 0.0)
-    made = generator("independent", text={**TINY, "epochs": 6})
-    frame, schema = complaints(60, 1), complaint_schema()
-    whole = fit_model(made, frame, schema, seed=3, place=tmp_path / "whole")
-
-    def cut(what: str, share: float | None) -> None:
-        if what == "epoch 4 of 6":
-            raise Killed
-
-    with pytest.raises(Killed):
-        fit_model(made, frame, schema, seed=3, place=tmp_path / "cut", progress=cut)
-    told: list[str] = []
-    again = fit_model(made, frame, schema, seed=3, place=tmp_path / "cut", progress=lambda what, _: told.append(what))
-    assert "going on after 3" in told
-    assert np.array_equal(weights(again), weights(whole))
-    with pytest.raises(ModelError, match="another fit"):
-        fit_model(made, complaints(60, 2), schema, seed=3, place=tmp_path / "cut")
-
-
-@pytest.mark.parametrize("name", ["independent", pytest.param("tvae", marks=pytest.mark.slow)])
 def test_a_private_fit_that_was_cut_short_pays_again_for_a_stretch_at_most(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {} if name == "independent" else {"steps": 2, "d_latent": 2, "encoder_widths": (8,), "decoder_widths": (8,)}
-    made = generator(name, epsilon=2.0, text={**TINY, "steps": 30, "sampling_rate": 0.1}, **small)
-    assert isinstance(made, PrivateGenerator)
+    chosen = generator("independent", epsilon=2.0, text={**TINY, "steps": 30, "sampling_rate": 0.1})
+    assert isinstance(chosen, PrivateGenerator)
     schema, frame = complaint_schema(60), complaints(60, 1)
-    schedule = made.schedule(schema)
+    schedule = chosen.schedule(schema)
     assert schedule is not None
     (tmp_path / "place").mkdir()
 
     def fit(journal: Journal) -> Any:
-        return fit_model(made, frame, schema, budget=Budget(schedule, journal=journal), place=tmp_path / "place")
+        return fit_model(chosen, frame, schema, budget=Budget(schedule, journal=journal), place=tmp_path / "place")
 
     with Journal(tmp_path / "journal") as journal, monkeypatch.context() as patch, pytest.raises(Killed):
         _cut_at(13, patch)

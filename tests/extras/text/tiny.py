@@ -25,23 +25,20 @@ ARCHITECTURES = ("gpt2", "llama")
 
 
 def canonical(n_rows: int, seed: int = 0, schema: Schema | None = None) -> pd.DataFrame:
-    """Rows of complaints as generators read them."""
     return conform(complaints(n_rows, seed), schema or complaint_schema())
 
 
 def coded(texts: Iterable[str] = (), rows: pd.DataFrame | None = None) -> CodedVocabulary:
-    """The vocabulary of a small decoder."""
     return CodedVocabulary.of(byte_pairs(texts, 300), canonical(50, 9) if rows is None else rows, complaint_schema())
 
 
 def decoder(vocabulary: CodedVocabulary, max_tokens: int = 12, seed: int = 0) -> SmallDecoder:
-    """A small decoder whose logits are far from equal."""
     torch.manual_seed(seed)
-    made = SmallDecoder(vocabulary.size, 16, 1, vocabulary.n_prompt + max_tokens + 1)
+    model = SmallDecoder(vocabulary.size, 16, 1, vocabulary.n_prompt + max_tokens + 1)
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in model.parameters():
             parameter.mul_(3.0)
-    return made
+    return model
 
 
 @torch.no_grad()
@@ -62,7 +59,6 @@ def check_that_logits_follow(model: Decoder, tokens: torch.Tensor, mask: torch.T
 
 
 def units_of(sequences: np.ndarray, owners: np.ndarray, k: int) -> UnitIndex:
-    """Sequences by the unit that owns them."""
     return UnitIndex.of(Encoded(sequences, np.zeros((len(sequences), 0), dtype=np.float32)), owners, k)
 
 
@@ -83,9 +79,8 @@ def gradient_of_unit(model: Decoder, sequences: np.ndarray, n_prompt: int) -> np
 
 
 def clipped(gradients: Iterable[np.ndarray], bound: float) -> np.ndarray:
-    """The sum of vectors, each with a norm of at most the bound."""
-    held = [vector * min(1.0, bound / max(float(np.linalg.norm(vector)), 1e-12)) for vector in gradients]
-    return np.asarray(np.sum(held, axis=0))
+    shortened = [vector * min(1.0, bound / max(float(np.linalg.norm(vector)), 1e-12)) for vector in gradients]
+    return np.asarray(np.sum(shortened, axis=0))
 
 
 def model_folder(folder: Path, architecture: str = "gpt2", seed: int = 0, **of_config: Any) -> Path:
@@ -97,19 +92,18 @@ def model_folder(folder: Path, architecture: str = "gpt2", seed: int = 0, **of_c
     shape: dict[str, Any] = {"vocab_size": n_tokens, "eos_token_id": 0, "bos_token_id": 0}
     torch.manual_seed(seed)
     if architecture == "gpt2":
-        made: Any = GPT2LMHeadModel(GPT2Config(**{"n_embd": 32, "n_layer": 2, "n_head": 2, **shape, **of_config}))
+        model: Any = GPT2LMHeadModel(GPT2Config(**{"n_embd": 32, "n_layer": 2, "n_head": 2, **shape, **of_config}))
     else:
         small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-        made = LlamaForCausalLM(LlamaConfig(**{**small, "num_key_value_heads": 1, **shape, **of_config}))
+        model = LlamaForCausalLM(LlamaConfig(**{**small, "num_key_value_heads": 1, **shape, **of_config}))
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in model.parameters():
             parameter.mul_(3.0)
-    made.save_pretrained(folder)
+    model.save_pretrained(folder)
     return folder
 
 
 def save_tokenizer(folder: Path, end: str | None = "<end>") -> None:
-    """A tokenizer of byte pairs that complaints are written in."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

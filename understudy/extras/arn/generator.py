@@ -86,7 +86,6 @@ class RankLevels:
         return levels
 
     def draw(self, codes: Codes, levels: Codes, rng: np.random.Generator) -> Array:
-        """A rank in each level, uniform over the mass of its cells; shape (n,)."""
         low, high = self._ends
         low, high = low[codes, levels], high[codes, levels]
         return low + rng.random(len(codes)) * (high - low)
@@ -127,61 +126,56 @@ class NetworkColumns:
 
     @cached_property
     def levels(self) -> Mapping[int, RankLevels]:
-        """By place, of the attributes that have ranks."""
+        """By position, of the attributes that have ranks."""
         attributes = enumerate(self.discretizer.attributes)
-        return {place: RankLevels(each, self.n_levels) for place, each in attributes if each.is_refined}
+        return {position: RankLevels(each, self.n_levels) for position, each in attributes if each.is_refined}
 
     @cached_property
     def columns(self) -> tuple[tuple[int, bool], ...]:
-        """Of each column, the place of its attribute, and whether it holds ranks."""
-        found = ((place, holds) for place in self.places for holds in (False, True))
-        return tuple((place, holds) for place, holds in found if not holds or place in self.levels)
+        """Of each column, the position of its attribute, and whether it holds ranks."""
+        candidates = ((position, holds) for position in self.places for holds in (False, True))
+        return tuple((position, holds) for position, holds in candidates if not holds or position in self.levels)
 
     @cached_property
     def leader(self) -> Mapping[int, int]:
-        """The column that holds the codes of the attribute at a place."""
-        return {place: column for column, (place, holds) in enumerate(self.columns) if not holds}
+        """The column that holds the codes of the attribute at a position."""
+        return {position: column for column, (position, holds) in enumerate(self.columns) if not holds}
 
     @property
     def sizes(self) -> tuple[int, ...]:
         sizes = [each.size for each in self.discretizer.attributes]
-        return tuple(self.n_levels if holds else sizes[place] for place, holds in self.columns)
+        return tuple(self.n_levels if holds else sizes[position] for position, holds in self.columns)
 
     @property
     def leaders(self) -> tuple[int | None, ...]:
-        """Of each column that holds ranks, the column of the codes."""
-        return tuple(self.leader[place] if holds else None for place, holds in self.columns)
+        return tuple(self.leader[position] if holds else None for position, holds in self.columns)
 
     def of_rows(self, rows: CodedRows) -> Codes:
-        """Rows as the network has them; shape (n, n_columns)."""
-        made = np.empty((len(rows.codes), len(self.columns)), dtype=np.int32)
-        for column, (place, holds) in enumerate(self.columns):
-            codes = rows.codes[:, place]
+        drawn = np.empty((len(rows.codes), len(self.columns)), dtype=np.int32)
+        for column, (position, holds) in enumerate(self.columns):
+            codes = rows.codes[:, position]
             if not holds:
-                made[:, column] = codes
+                drawn[:, column] = codes
             else:  # rows of which only the first columns are known have no ranks in the others
-                made[:, column] = self.levels[place].of(codes, rows.ranks[place]) if place in rows.ranks else 0
-        return made
+                of_levels = self.levels[position]
+                drawn[:, column] = of_levels.of(codes, rows.ranks[position]) if position in rows.ranks else 0
+        return drawn
 
-    def to_rows(self, made: Codes, log_weights: Array, rng: np.random.Generator) -> CodedRows:
-        """Rows of the network as codes, and ranks drawn within their levels."""
-        codes = np.asfortranarray(self.codes_of(made))
+    def to_rows(self, drawn: Codes, log_weights: Array, rng: np.random.Generator) -> CodedRows:
+        codes = np.asfortranarray(self.codes_of(drawn))
         ranks = {
-            place: self.levels[place].draw(codes[:, place], made[:, column], rng)
-            for column, (place, holds) in enumerate(self.columns)
+            position: self.levels[position].draw(codes[:, position], drawn[:, column], rng)
+            for column, (position, holds) in enumerate(self.columns)
             if holds
         }
         return CodedRows(codes, ranks, log_weights)
 
-    def codes_of(self, made: Codes) -> Codes:
-        """The codes alone, by place; shape (n, d)."""
-        return made[:, [self.leader[place] for place in range(len(self.places))]]
+    def codes_of(self, drawn: Codes) -> Codes:
+        return drawn[:, [self.leader[position] for position in range(len(self.places))]]
 
 
 @dataclass(frozen=True, eq=False)
 class ArnDistribution:
-    """A distribution over rows of codes and ranks, by a trained network."""
-
     layout: NetworkColumns
     network: "AutoregressiveNetwork"
 
@@ -198,7 +192,6 @@ class ArnDistribution:
         return self.network.order == "any"
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
-        """Rows; those of given columns have what is given, and weigh what the columns before say of it."""
         return self._drawn(n_rows, rng, Evidence() if evidence is None else evidence, weigh=True)
 
     def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
@@ -218,28 +211,29 @@ class ArnDistribution:
         ranked: frozenset[int] = frozenset()
         if evidence.rows is not None:
             codes, ranked = self.layout.of_rows(evidence.rows), places & evidence.rows.ranks.keys()
-        known = np.array([place in (ranked if holds else places) for place, holds in columns])
+        known = np.array([position in (ranked if holds else places) for position, holds in columns])
         allowed = {}
-        for place in set(self.order) - places:  # the codes that a drawn value may have
-            attribute = discretizer.attributes[place]
-            allowed[self.layout.leader[place]] = np.isin(np.arange(attribute.size), attribute.impossible, invert=True)
+        for position in set(self.order) - places:  # the codes that a drawn value may have
+            attribute = discretizer.attributes[position]
+            codes_of = np.arange(attribute.size)
+            allowed[self.layout.leader[position]] = np.isin(codes_of, attribute.impossible, invert=True)
 
-        def mask(column: int, made: Codes) -> Flags | None:
-            place, holds = columns[column]
+        def mask(column: int, drawn: Codes) -> Flags | None:
+            position, holds = columns[column]
             if holds:
-                return self.layout.levels[place].is_open[made[:, self.layout.leader[place]]]
+                return self.layout.levels[position].is_open[drawn[:, self.layout.leader[position]]]
             if not evidence.zeros:
                 return None
-            codes = self.layout.codes_of(made)
-            flags = evidence.open_codes(place, codes, np.flatnonzero((codes >= 0).all(0)).tolist())
-            return None if flags is None else np.broadcast_to(flags, (len(made), flags.shape[-1]))
+            codes = self.layout.codes_of(drawn)
+            flags = evidence.open_codes(position, codes, np.flatnonzero((codes >= 0).all(0)).tolist())
+            return None if flags is None else np.broadcast_to(flags, (len(drawn), flags.shape[-1]))
 
         # A child of the generator, for PyTorch, whose own one is left as it is.
         seed = torch.Generator().manual_seed(int(rng.integers(2**63)))
-        made, log_weights = draw(self.network, codes, known, seed, allowed=allowed, mask=mask, weigh=weigh)
-        rows = self.layout.to_rows(made, log_weights, rng)
-        for place in ranked:
-            rows.ranks[place][:] = evidence.rows.ranks[place]  # type: ignore[union-attr]
+        drawn, log_weights = draw(self.network, codes, known, seed, allowed=allowed, mask=mask, weigh=weigh)
+        rows = self.layout.to_rows(drawn, log_weights, rng)
+        for position in ranked:
+            rows.ranks[position][:] = evidence.rows.ranks[position]  # type: ignore[union-attr]
         return rows
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -251,7 +245,6 @@ class ArnDistribution:
 
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
-    """A number of PyTorch's threads within, and the former one after."""
     import torch
 
     before = torch.get_num_threads()

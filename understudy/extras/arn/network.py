@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-Order = Literal["fixed", "any"]
-"""The orders of columns that a network learns: the one they are in, or all."""
+Order = Literal["fixed", "any"]  # that a network learns: the one that columns are in, or all
 Mask = Callable[[int, NDArray[np.int32]], NDArray[np.bool_] | None]
 """Called with a column and the codes of rows so far, shape (n, d). It returns which codes the column may take in each
 row, shape (n, size), or `None` where it may take all."""
-RANDOM, BY_PLACE = 0.3, 0.3
-"""Shares of rows that a network of any order learns in an order of their own, and in that of the columns' places."""
+RANDOM, BY_PLACE = 0.3, 0.3  # shares of rows that are learned in an order of their own, and in that of the columns
 UNDRAWN = -1  # code of a cell that is not drawn yet
 Codes = NDArray[np.int32]
 CHUNK_ROWS = 8_192  # rows that are drawn at once
@@ -102,7 +100,7 @@ class AutoregressiveNetwork(nn.Module):
     def _contexts(self, n_rows: int) -> Tensor:
         """The columns that each column of each row is learned from, shape (n, d, d): those that draws have before it.
 
-        A part of the rows has an order of its own. In the others those before it by place are known, and any columns
+        A part of the rows has an order of its own. In the others those before it by position are known, and any columns
         beside: rows are drawn so on conditions, and cells imputed.
         """
         # DEVIATES: Uria et al. draw all orders alike, so that the one in which tables are drawn is hardly ever learned.
@@ -113,17 +111,16 @@ class AutoregressiveNetwork(nn.Module):
         kinds = torch.rand(n_rows, 1, 1, device=device)
         shuffled = turns[:, :, None] > turns[:, None, :]
         beside = (is_known[:, None, :] < shares) & (kinds >= RANDOM + BY_PLACE)
-        found = torch.where(kinds < RANDOM, shuffled, (units[:, None] > units) | beside)
-        return found & (units[:, None] != units) | self.before
+        seen = torch.where(kinds < RANDOM, shuffled, (units[:, None] > units) | beside)
+        return seen & (units[:, None] != units) | self.before
 
     def _outputs(self, states: Tensor) -> Tensor:
-        """Of each column's layer, shape (d, n, d_hidden)."""
         active = functional.silu(states + self.biases[:, None])
         outputs = torch.baddbmm(self.layer_biases[:, None], active, self.layers).relu()
         return functional.dropout(outputs, self.dropout, self.training)
 
     def logits(self, column: int, state: Tensor) -> Tensor:
-        """Of one column's codes, (n, size), given the sum of the embeddings before it, (n, d_state); no dropout."""
+        """Of one column's codes, (n, size), given the sum of the embeddings before it, (n, d_state)."""
         active = functional.silu(state + self.biases[column])
         outputs = torch.addmm(self.layer_biases[column], active, self.layers[column]).relu()
         rows = self.rows_of(column)
@@ -135,10 +132,10 @@ class AutoregressiveNetwork(nn.Module):
 
 
 def units_of(leaders: Sequence[int | None]) -> tuple[int, ...]:
-    """Of each column, the place of the first column of its unit: a leader comes before its followers."""
+    """Of each column, the position of the first column of its unit: a leader comes before its followers."""
     units: list[int] = []
-    for place, leader in enumerate(leaders):
-        units.append(place if leader is None else units[leader])
+    for position, leader in enumerate(leaders):
+        units.append(position if leader is None else units[leader])
     return tuple(units)
 
 
@@ -158,32 +155,32 @@ def draw(
     A network of any order draws from the distribution given them. One of a fixed order weighs its rows instead, by how
     likely each known code is given the columns before it. Known columns that come first weigh nothing.
     `known`: true for known columns, shape (d,); a follower is known only where its leader is.
-    `allowed`: codes that a column may take, by its place, shape (size,).
+    `allowed`: codes that a column may take, by its position, shape (size,).
     """
     rows, weights = np.where(known, codes, UNDRAWN).astype(np.int32), np.zeros(len(codes))
     columns = list(range(len(known)))
     if network.order == "any" and not weigh:
-        # What is known, then by place, the order that is learned best, but each follower directly after its leader.
-        columns.sort(key=lambda place: (not known[place], network.units[place], place))
+        # What is known, then by position, the order that is learned best, but each follower directly after its leader.
+        columns.sort(key=lambda position: (not known[position], network.units[position], position))
     n_leading = next((rank for rank, column in enumerate(columns) if not known[column]), len(columns))
     for start in range(0, len(rows), CHUNK_ROWS):
         chunk = slice(start, start + CHUNK_ROWS)
-        made, everyone = rows[chunk], np.arange(len(rows[chunk]))
-        states = torch.zeros(len(made), network.embeddings.shape[1])
+        drawn, everyone = rows[chunk], np.arange(len(rows[chunk]))
+        states = torch.zeros(len(drawn), network.embeddings.shape[1])
         # A mask sees what comes before a column alone: else rows would not be drawn from what their weights are for.
-        so_far = np.full_like(made, UNDRAWN)
+        so_far = np.full_like(drawn, UNDRAWN)
         for rank, column in enumerate(columns):
             if rank >= n_leading:
                 logits = network.logits(column, states).double()
                 support = _support(None if allowed is None else allowed.get(column), mask and mask(column, so_far))
                 log_shares = (logits if support is None else logits.masked_fill(~support, -math.inf)).log_softmax(1)
                 if known[column]:
-                    weights[chunk] += log_shares.numpy()[everyone, made[:, column]]
+                    weights[chunk] += log_shares.numpy()[everyone, drawn[:, column]]
                 else:
-                    made[:, column] = _one_code(log_shares, generator)
-            so_far[:, column] = made[:, column]
+                    drawn[:, column] = _one_code(log_shares, generator)
+            so_far[:, column] = drawn[:, column]
             embeddings = network.embeddings[network.rows_of(column)]
-            states += functional.embedding(torch.from_numpy(made[:, column].copy()), embeddings)
+            states += functional.embedding(torch.from_numpy(drawn[:, column].copy()), embeddings)
     return rows, weights
 
 
@@ -207,7 +204,6 @@ def _one_code(log_shares: Tensor, generator: torch.Generator) -> Codes:
 
 
 def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:
-    """Everything that rows are drawn from, by name."""
     return {name: weight.detach().cpu().numpy() for name, weight in network.named_parameters()}
 
 

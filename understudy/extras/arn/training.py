@@ -23,17 +23,13 @@ from synth.progress import Progress
 from understudy.extras.arn.network import AutoregressiveNetwork, Order
 
 EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
-"""Passes over the table where no number is set."""
+# Rows of a table that takes so many passes. Smaller ones take more, by the root of the ratio; larger ones fewer.
 EPOCHS_ROWS, MOST_EPOCHS = (16_000, 64_000), 100
-"""Rows of a table that takes so many passes. Smaller ones take more, by the root of the ratio; larger ones fewer."""
+# Decay for so many rows; it falls by a power of their number. Chosen on parts of three tables, of 1,000 to 81,000 rows,
+# by the likelihood of other rows, and by its distance from that of the rows themselves.
 DECAY, DECAY_ROWS, DECAY_POWER, MOST_DECAY = 0.6, 20_000, 0.8, 10.0
-"""Decay for so many rows; it falls by a power of their number.
-
-Chosen on parts of three tables, of 1,000 to 81,000 rows: by the likelihood of other rows, and by its distance from that
-of the rows themselves.
-"""
+# Of one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak.
 RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
-"""Of the one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak."""
 FEW_CODES = 12  # columns of no more codes have no curves
 
 
@@ -60,8 +56,6 @@ class ArnSpec:
 
 
 class Curves(nn.Module):
-    """Cosines over the codes of each column, and what embeddings, heads and their biases have of each."""
-
     cosines: Tensor
 
     def __init__(self, sizes: Sequence[int], n_curves: int, widths: tuple[int, int]) -> None:

@@ -8,8 +8,5 @@ guarantee, no budget is charged, and their noise is seeded, as that of no releas
 
 _HERE = "understudy.extras.dp_models"
 BRINGS = {
-    "measure": {
-        "utility.dp_alternative": f"{_HERE}.regression",
-        "utility.clusters.dp_alternative": f"{_HERE}.groups",
-    }
+    "measure": {"utility.dp_alternative": f"{_HERE}.regression", "utility.clusters.dp_alternative": f"{_HERE}.groups"}
 }

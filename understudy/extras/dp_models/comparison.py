@@ -11,37 +11,32 @@ from evaluate.result import Estimate
 from evaluate.tables import MetricResult
 from evaluate.utility.study import Scored, interval
 
-N_RUNS, N_SPLITS = 4, 4
-"""Fits that the score is the mean of, each with noise of its own, and splits of the training rows in halves."""
+N_RUNS, N_SPLITS = 4, 4  # Fits that the score is the mean of, and splits of the training rows in halves
+# On half the units. Half the noise would be as noisy as one fit; the score is the mean of several.
 LESS_NOISE = math.sqrt(2 / N_RUNS) / 2
-"""On half the units. Half the noise would be as noisy as one fit; the score is the mean of several."""
 MAX_UNITS = 100_000  # Units that are learned from at most, so that a large table fits in memory
 
 
 def metric(name: str, title: str, lead: str, better: str) -> Metric:
-    """The lead of an alternative over what the same kind of model learns from synthetic rows."""
     return Metric(
         name, "lower", title, f"{lead} synthetic rows; above 0, the table costs that much.",
         describes=f"it says what another way would give, not how good the table is; name {better!r}",
     )  # fmt: skip
 
 
-Predicted = tuple[list[np.ndarray], list[list[np.ndarray]]]
-"""Of fits on all units, and on both halves of some splits."""
+Predicted = tuple[list[np.ndarray], list[list[np.ndarray]]]  # of fits on all units, and on both halves of some splits
 
 
 def repeated(units: Any, fit: Callable[[Any, float, float], np.ndarray], rng: np.random.Generator) -> Predicted:
-    """What fits predict; a fit takes units, its noise and their part."""
     whole = [fit(units, 1.0, 1.0) for _ in range(N_RUNS)]
     splits = [units.halves(rng) for _ in range(N_SPLITS if len(units) > 1 else 0)]
     return whole, [[fit(half, LESS_NOISE, 0.5) for half in both] for both in splits]
 
 
 def lead(
-    measure: str, study: Scored, form: str, found: Predicted, bounds: tuple[float, float], note: str
+    measure: str, study: Scored, form: str, predicted: Predicted, bounds: tuple[float, float], note: str
 ) -> MetricResult:
-    """The score of the alternative less that of the synthetic table, by replicates of both and of their halves."""
-    whole, pairs = np.mean([study.replicated(each) for each in found[0]], axis=0), study.of_halves(found[1])
+    whole, pairs = np.mean([study.replicated(each) for each in predicted[0]], axis=0), study.of_halves(predicted[1])
     gap, halves = whole - study.drawn(form, "tstr"), study.split(form, "tstr")
     n_splits, value, width = min(len(pairs), len(halves)), float(whole[0]), bounds[1] - bounds[0]
     low, high = interval(gap, pairs[:n_splits] - halves[:n_splits], bounds=(-width, width))

@@ -34,8 +34,7 @@ from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, lead, metr
 
 N_SMALL = 64  # Groups of the first rounds
 N_FIRST, N_LAST = 2, 2  # Rounds with so many groups, and then with `N_CENTERS`
-FINENESS, LEAST_FINENESS = 256, 8
-"""The whole number that stands for 1 in a coordinate where a unit has one row, and at least."""
+FINENESS, LEAST_FINENESS = 256, 8  # The whole number that stands for 1 where a unit has one row, and at least
 WHAT = "sums of groups of rows"
 LEAST_ERRORS = 4.0  # Standard errors of its noisy size that a group needs, or its center stays where it was
 GAP = "utility.clusters.dp_alternative.gap"
@@ -48,7 +47,6 @@ METRICS = (
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The lead of the share that groups explain which DP-Lloyd found in real rows."""
     claim, study = tables.claim, _study(tables)
     if claim is None or isinstance(study, str):
         return MetricResult(failures=(Failure(GAP, "skipped", str(study)),))
@@ -64,13 +62,13 @@ def measure(tables: Tables) -> MetricResult:
         budget = Budget(Schedule((quieter,), claim.delta), InjectedNoise(rng))
         return nearest(study.test, DpLloyd(study.space, quieter, k).fit(rows, budget))
 
-    found = repeated(points.where(points.units < MAX_UNITS), distances, rng)
+    predicted = repeated(points.where(points.units < MAX_UNITS), distances, rng)
     note = (
         f"{N_CENTERS} groups by DP-Lloyd at epsilon={claim.epsilon:.3g}, delta={claim.delta:.3g}, mean of {N_RUNS} "
         f"runs, {n_columns} columns with a declared domain, noise multiplier {event.noise_multiplier:.3g} in each of "
         f"{event.count} rounds"
     )
-    return lead(GAP, study, FORM, found, (LEAST_EXPLAINED, 1.0), note)
+    return lead(GAP, study, FORM, predicted, (LEAST_EXPLAINED, 1.0), note)
 
 
 def _study(tables: Tables) -> ClusterStudy | str:
@@ -82,7 +80,6 @@ def _study(tables: Tables) -> ClusterStudy | str:
 
 
 def public_space(tables: Tables) -> GroupSpace:
-    """The space of the learned columns whose domain is public."""
     space = GroupSpace.of(replace(tables, schema=tables.declared))
     return GroupSpace(tuple(column for column in space.columns if not column.column.is_measured))
 

@@ -49,7 +49,6 @@ METRICS = (
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The lead of a regression by DP-SGD over the linear model of the table."""
     claim, study = tables.claim, _hindrance(tables) or study_of(tables)
     if claim is None or isinstance(study, str):
         return MetricResult(failures=(Failure(GAP, "skipped", str(study)),))
@@ -70,13 +69,13 @@ def measure(tables: Tables) -> MetricResult:
         weights = fit(rows, target.loss, target.n_outputs, Steps(event, N_STEPS, InjectedNoise(rng)), expected)
         return target.decode(predict(test, weights, target.loss))
 
-    found = repeated(units, predicted, rng)
+    outputs = repeated(units, predicted, rng)
     note = (
         f"{'linear' if target.loss == 'squared' else 'logistic'} regression by DP-SGD at epsilon={claim.epsilon:.3g}, "
         f"delta={claim.delta:.3g}, mean of {N_RUNS} fits, {len(space.columns)} columns with a declared domain, noise "
         f"multiplier {paid.noise_multiplier:.3g} over {N_STEPS} steps"
     )
-    return lead(GAP, study, "linear", found, BOUNDS[study.task.metric], note)
+    return lead(GAP, study, "linear", outputs, BOUNDS[study.task.metric], note)
 
 
 def _hindrance(tables: Tables) -> str:
@@ -93,7 +92,6 @@ def _hindrance(tables: Tables) -> str:
 
 
 def public_columns(declared: Schema) -> GroupSpace:
-    """The predictors with a declared domain."""
     names = [name for name in predictors(declared) if not declared.columns[name].is_measured]
     return GroupSpace(tuple(ScaledColumn(name, declared.columns[name]) for name in names))
 
@@ -106,14 +104,11 @@ def encode(space: GroupSpace, frame: pd.DataFrame) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Target:
-    """A declared target, as models learn it."""
-
     declared: Schema
     task: Task
 
     @cached_property
     def classes(self) -> pd.Index:
-        """As declared; none of a number."""
         known = public_values(self.declared.columns[self.task.target]) if self.task.kind == "classification" else None
         classes: pd.Index = pd.Index(np.array(known or (), dtype=object))
         return classes
@@ -146,8 +141,6 @@ class Target:
 
 @dataclass(frozen=True)
 class UnitRows:
-    """Rows by unit of privacy. *Sensitive*."""
-
     X: np.ndarray  # inputs of norm at most 1, shape (n_rows, d), float32
     y: np.ndarray  # classes as whole numbers or targets in [-1, 1], shape (n_rows,)
     first: np.ndarray  # where each unit's rows start, side by side, shape (n_units,)
@@ -189,7 +182,6 @@ def units_of(tables: Tables, space: GroupSpace, y: np.ndarray) -> tuple[UnitRows
 
 
 def planned(epsilon: float, delta: float, n_units: int, max_rows_per_unit: int) -> SubsampledGaussianEvent:
-    """The steps that a claim allows."""
     rate = min(1.0, max(max(EXPECTED_ROWS / max_rows_per_unit, 1.0) / n_units, LEAST_RATE))
     return calibrate(
         lambda rho: [SubsampledGaussianEvent(WHAT, rate * math.sqrt(N_STEPS / (2 * rho)), rate, N_STEPS)],

@@ -89,7 +89,6 @@ class HistoryFigures(FigurePart):
 
 
 def measure(tables: Tables) -> MetricResult:
-    """Distances of histories, and the figure "histories"; nothing but a reason where the schema names no order."""
     schema = tables.schema
     if schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
@@ -131,7 +130,6 @@ def _distance(tables: list[tuple[np.ndarray, np.ndarray]]) -> Distance:
 
 
 def _length_curve(samples: HistorySamples) -> dict[str, Any]:
-    """Shares of entities by their number of rows, which a report draws."""
     longest = min(MOST_LENGTHS, int(max(each.lengths.max() for each in samples.all)))
     counted = [np.minimum(each.lengths, longest) for each in (samples.train, samples.others[SYNTHETIC])]
     shares = [np.bincount(lengths, minlength=longest + 1)[1:] / len(lengths) for lengths in counted]
@@ -173,10 +171,10 @@ def _worst(telling: dict[str, Squares], samples: HistorySamples, n_columns: int)
         why = _UNTOLD if n_columns else "every learned column but the order is constant in an entity"
         return Failure(WORST, "skipped", why)
     intervals = np.array([column.interval(len(telling)) for column in telling.values()])
-    shares = np.array([[column.share(of) for of in (SYNTHETIC, FRESH, SHUFFLED)] for column in telling.values()])
-    place = int(shares[:, 0].argmax())
+    shares = np.array([[column.share(rank) for rank in (SYNTHETIC, FRESH, SHUFFLED)] for column in telling.values()])
+    worst = int(shares[:, 0].argmax())
     weak = f" Of {len(telling)} of {n_columns} columns; the dependence of the others is weak."
-    note = f"The worst is {list(telling)[place]!r}.{weak if len(telling) < n_columns else ''}"
+    note = f"The worst is {list(telling)[worst]!r}.{weak if len(telling) < n_columns else ''}"
     low, high = intervals.max(axis=0).tolist()
     value, reference, floor = shares.max(axis=0).tolist()
     n = samples.others[SYNTHETIC].n_steps
@@ -272,7 +270,6 @@ def _entities(
 
 
 def count_broken(each: GroupedHistories, name: str, schema: Schema) -> int:
-    """Entities in which a constant varies, or a column falls that never does."""
     now, before = each.histories.pairs
     if name in schema.constant_in_entity:
         codes = pd.factorize(each.frame[name])[0]

@@ -33,8 +33,6 @@ def has_histories(schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class HistoryLayout:
-    """The columns of the two tables, and rows to and fro."""
-
     schema: Schema
     longest: int
     reads_domains: bool = True
@@ -65,7 +63,6 @@ class HistoryLayout:
         return self._names[f"{name}, {BEFORE}"]
 
     def average(self, name: str) -> str:
-        """The column of another's average over all rows before."""
         return self._names[f"{name}, {AVERAGE}"]
 
     def gain(self, name: str) -> str:
@@ -93,7 +90,6 @@ class HistoryLayout:
 
     @cached_property
     def first_rows(self) -> Schema:
-        """The schema of first rows: all learned columns, and the number of rows after those that are constant."""
         columns = {name: self.schema.columns[name] for name in self.schema.learned}
         ordered = {name: column for name, column in columns.items() if name in self.schema.constant_in_entity}
         ordered |= {self.n_rows: IntegerColumn(bounds=(1, self.longest)), **columns}
@@ -102,26 +98,25 @@ class HistoryLayout:
 
     @cached_property
     def later_rows(self) -> Schema:
-        """The schema of later rows: their entity, what is known of them, and what is drawn."""
         growing, columns, entity = self.schema.growing, self.schema.columns, str(self.schema.entity)
-        made: dict[str, Any] = {entity: unordered(columns[entity])}
-        made |= {name: columns[name] for name in self.constant}
-        made[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
-        made[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
-        made |= {self.before(name): columns[name] for name in self.varying}
-        made |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
-        made |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
-        made |= {name: columns[name] for name in self.varying if name not in growing}
+        later: dict[str, Any] = {entity: unordered(columns[entity])}
+        later |= {name: columns[name] for name in self.constant}
+        later[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
+        later[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
+        later |= {self.before(name): columns[name] for name in self.varying}
+        later |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
+        later |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
+        later |= {name: columns[name] for name in self.varying if name not in growing}
         kept: list[Any] = [
             each
             for each in self.schema.constraints
-            if not isinstance(each, Unique | Formula | Steps) and {*each.columns} <= made.keys()
+            if not isinstance(each, Unique | Formula | Steps) and {*each.columns} <= later.keys()
         ]
         for steps in self.steps:
             pairs = tuple(steps.allowed(columns[steps.column].levels))
             rule = FixedCombinations(columns=(self.before(steps.column), steps.column), combinations=pairs)
             kept += [] if rule.determined else [rule]
-        return self._schema(made, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=entity)
+        return self._schema(later, kept, max(self.schema.max_rows_per_unit - 1, 1), entity=entity)
 
     @property
     def steps(self) -> list[Steps]:
@@ -283,5 +278,4 @@ def _averages_before(values: NDArray[np.float64], histories: Histories) -> NDArr
 
 
 def whole_numbers(values: NDArray[Any]) -> pd.Series:
-    """A canonical column of whole numbers, none of them missing."""
     return pd.Series(pd.arrays.IntegerArray(values.astype(np.int64), np.zeros(len(values), dtype=bool)))

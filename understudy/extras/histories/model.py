@@ -74,14 +74,13 @@ class Simulation:
     progress: Progress
     chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    def rows(self, n_rows: int, mean_length: float, given: Mapping[str, Any] | None = None) -> Rows:
-        """So many rows, history by history; the last may be cut off."""
+    def rows(self, n_rows: int, mean_length: float, known: Mapping[str, Any] | None = None) -> Rows:
         keys, n_drawn, n_entities = Keys(self.schema, self.part), 0, 0
         parts: list[Rows] = []
         while n_drawn < n_rows:
             self.progress("sampling histories", n_drawn / n_rows)
             wanted = min(int(1.02 * (n_rows - n_drawn) / max(mean_length, 1.0)) + 10, MOST_AT_ONCE)
-            firsts = self.first.learned_rows(wanted, self.rng, given)
+            firsts = self.first.learned_rows(wanted, self.rng, known)
             parts.append(self._followed(firsts, n_entities + np.arange(wanted), keys))
             n_drawn, n_entities = n_drawn + len(parts[-1][0]), n_entities + wanted
         keys.remember()
@@ -100,8 +99,7 @@ class Simulation:
         return _joined(parts)
 
     def _followed(self, firsts: pd.DataFrame, owners: NDArray[np.int64], keys: Keys) -> Rows:
-        """First rows, each followed by the others of its history."""
-        n, n_cut, place = len(firsts), 0, 1
+        n, n_cut, rank = len(firsts), 0, 1
         lengths = firsts[self.layout.n_rows].to_numpy(dtype=np.int64)
         firsts = firsts[list(self.schema.learned)]
         kept = ~keys.repeats(firsts, owners)
@@ -115,20 +113,20 @@ class Simulation:
         counted = to_counted(firsts, self.schema)
         state, parts = _State(firsts, counted, owners, lengths, self._added(counted, {})), [(firsts, owners)]
         while self.later is not None:
-            goes_on = state.lengths > place
+            goes_on = state.lengths > rank
             for steps in self.layout.steps:
                 goes_on &= ~state.last[steps.column].isin(steps.last).to_numpy()
             state = state.taken(np.flatnonzero(goes_on))
             if len(state.owners) == 0:
                 break
-            rows, positions = self._next_rows(state, place, keys)
+            rows, positions = self._next_rows(state, rank, keys)
             n_cut += len(state.owners) - len(positions)
             if n_cut > MOST_CUT * n + 10:
                 raise ModelError(
                     f"histories end for want of a row that keeps the constraints ({n_cut:,} of {n:,}); correct the "
                     "constraints, or take order out of the schema"
                 )
-            state, place = state.taken(positions), place + 1
+            state, rank = state.taken(positions), rank + 1
             counted = to_counted(rows, self.schema, state.last)
             state = replace(state, last=rows, counted=counted, sums=self._added(counted, state.sums))
             parts.append((rows, state.owners))
@@ -136,23 +134,23 @@ class Simulation:
         order = np.argsort(owner, kind="stable")  # rows of an entity stay in the order in which they were drawn
         return table.take(order).reset_index(drop=True), owner[order]
 
-    def _next_rows(self, state: _State, place: int, keys: Keys) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+    def _next_rows(self, state: _State, rank: int, keys: Keys) -> tuple[pd.DataFrame, NDArray[np.intp]]:
         """The next row of each history, and the positions of those that have one."""
         layout, later = self.layout, self.later
         looks_back = any(rule.looks_back for rule in self.schema.constraints) and self.schema.order in state.last
         pending, parts = np.arange(len(state.owners)), list[tuple[pd.DataFrame, NDArray[np.intp]]]()
         for attempt in range(TRIES):
-            known, owners = self._known(state, place, pending), state.owners[pending]
+            known, owners = self._known(state, rank, pending), state.owners[pending]
             drawn = later.drawn_given(known, self.rng)  # type: ignore[union-attr]
-            made: dict[str, Any] = {name: known[name] for name in layout.constant}
+            values: dict[str, Any] = {name: known[name] for name in layout.constant}
             outside = np.zeros(len(pending), dtype=bool)
             for name in layout.varying:
                 if name in layout.schema.growing:
-                    made[name], beyond = layout.grown(name, known[layout.before(name)], drawn[layout.gain(name)])
+                    values[name], beyond = layout.grown(name, known[layout.before(name)], drawn[layout.gain(name)])
                     outside |= beyond
                 else:
-                    made[name] = drawn[name]
-            rows = with_dependents(pd.DataFrame({name: made[name] for name in layout.schema.modeled}), layout.schema)
+                    values[name] = drawn[name]
+            rows = with_dependents(pd.DataFrame({name: values[name] for name in layout.schema.modeled}), layout.schema)
             last = state.last.iloc[pending].reset_index(drop=True)
             table, unlawful = completed(rows, self.schema, last)
             if looks_back:  # to the one row before: none has its order
@@ -173,25 +171,23 @@ class Simulation:
         order = np.argsort(positions)
         return table.take(order).reset_index(drop=True), positions[order]
 
-    def _known(self, state: _State, place: int, positions: NDArray[np.intp]) -> pd.DataFrame:
-        """The columns that are known of the next rows, as `HistoryLayout.known` names them."""
+    def _known(self, state: _State, rank: int, positions: NDArray[np.intp]) -> pd.DataFrame:
         layout, last = self.layout, state.counted.iloc[positions].reset_index(drop=True)
-        made: dict[str, Any] = {name: last[name] for name in layout.constant}
-        made[layout.left] = whole_numbers(state.lengths[positions] - place - 1)
-        made[layout.place] = whole_numbers(np.full(len(positions), place + 1))
-        made |= {layout.before(name): last[name] for name in layout.varying}
+        values: dict[str, Any] = {name: last[name] for name in layout.constant}
+        values[layout.left] = whole_numbers(state.lengths[positions] - rank - 1)
+        values[layout.place] = whole_numbers(np.full(len(positions), rank + 1))
+        values |= {layout.before(name): last[name] for name in layout.varying}
         for name in layout.averaged:
             with np.errstate(invalid="ignore"):
-                made[layout.average(name)] = np.divide(*state.sums[name][positions].T)
-        return pd.DataFrame({name: made[name] for name in layout.known}, copy=False)
+                values[layout.average(name)] = np.divide(*state.sums[name][positions].T)
+        return pd.DataFrame({name: values[name] for name in layout.known}, copy=False)
 
     def _added(self, rows: pd.DataFrame, sums: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
-        """The sums with those of one more row each."""
-        made = {}
+        total = {}
         for name in self.layout.averaged:
             values = rows[name].to_numpy(dtype=np.float64, na_value=np.nan)
-            made[name] = np.stack([np.nan_to_num(values), ~np.isnan(values)], axis=1) + sums.get(name, 0.0)
-        return made
+            total[name] = np.stack([np.nan_to_num(values), ~np.isnan(values)], axis=1) + sums.get(name, 0.0)
+        return total
 
 
 def _joined(parts: list[tuple[pd.DataFrame, NDArray[Any]]]) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -216,7 +212,6 @@ class HistoryModel(ModelDisplay):
 
     @property
     def layout(self) -> HistoryLayout:
-        """The columns of first and later rows as they are counted."""
         return HistoryLayout(self.schema.counted, len(self.entity_shares), averages=self.averages)
 
     def under(self, schema: Schema) -> "HistoryModel":
@@ -257,11 +252,10 @@ class HistoryModel(ModelDisplay):
                 "name one that is, or take order out of the schema"
             )
 
-    def _given(self, given: Any, n_rows: int | None, seed: int | None, progress: Progress) -> pd.DataFrame:
-        """One row for each row of a table, in its order."""
+    def _given(self, conditions: Any, n_rows: int | None, seed: int | None, progress: Progress) -> pd.DataFrame:
         entity, most = str(self.schema.entity), len(self.entity_shares)
         unlearned = [n for n in (entity, *self.schema.constant_in_entity) if not self.schema.columns[n].is_learned]
-        table = read_given(given, self.schema, more=tuple(unlearned))
+        table = read_given(conditions, self.schema, more=tuple(unlearned))
         self._check_names(str(name) for name in table if name != entity)
         if entity not in table or table[entity].isna().any():
             raise JobError(f"given has no entity for each of its rows; add the column {entity!r}")
@@ -305,7 +299,6 @@ class HistoryModel(ModelDisplay):
         return table
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all."""
         content: dict[str, Any] = {
             "generator": self.name,
             "default_rows": self.default_rows,
@@ -329,9 +322,9 @@ class HistoryModel(ModelDisplay):
             raise ValueError("histories are of entities, with parameters")
         whole, counted = (HistoryLayout(each, len(shares), averages=averages) for each in (schema, schema.counted))
         later = None
-        if (held := content.get(LATER)) is not None:
+        if (second := content.get(LATER)) is not None:
             of_later = {name: each for name, each in arrays.items() if not name.startswith(f"{STEPS}.")}
-            later = type(first).load(held, of_later, build_schema(held["schema"]), None)
+            later = type(first).load(second, of_later, build_schema(second["schema"]), None)
         chances = {name: arrays[f"{STEPS}.{at}"] for at, name in enumerate(content[STEPS])}
         for name, each in chances.items():
             n = len(counted.schema.columns[name].levels) + 1

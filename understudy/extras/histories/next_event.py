@@ -50,7 +50,6 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def score_and_loss(tables: Tables) -> tuple[Estimate, Estimate] | str:
-    """Of models of the next event, else why there are none."""
     schema = tables.schema
     if schema.target is None:
         return "the schema names no target"

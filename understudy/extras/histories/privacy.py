@@ -67,10 +67,9 @@ class HistoryContents:
 
     @classmethod
     def of(cls, tables: Tables) -> "list[HistoryContents]":
-        """By each look at the rows that tells histories apart (`_looks`)."""
         histories = [histories_of(getattr(tables, side), tables.schema) for side in _SIDES]
         ends = np.cumsum([len(own.starts) for own in histories])
-        starts, found = (0, *ends[:-1]), []
+        starts, contents_by_look = (0, *ends[:-1]), []
         owners = np.concatenate([own.owners + start for own, start in zip(histories, starts, strict=True)])
         for hashes, surprise, collision in _looks(tables, histories):
             for width in range(1, min(MOST_WIDE, len(owners)) + 1):
@@ -79,17 +78,17 @@ class HistoryContents:
                 runs = [hashes[i : i + n][inside] * _FACTORS[i] for i in range(width)]
                 content = pd.factorize(np.sum(runs, axis=0, dtype=np.uint64))[0]
                 cells = (np.ones(len(content)), (owners[:n][inside], content))
-                held = sparse.csr_matrix(cells, shape=(ends[-1], int(content.max(initial=-1)) + 1))
-                held.data[:] = 1.0
-                nats = np.full(held.shape[1], np.inf)
+                matrix = sparse.csr_matrix(cells, shape=(ends[-1], int(content.max(initial=-1)) + 1))
+                matrix.data[:] = 1.0
+                nats = np.full(matrix.shape[1], np.inf)
                 np.minimum.at(nats, content, np.sum([surprise[i : i + n][inside] for i in range(width)], axis=0))
-                sides = (held[start:end] for start, end in zip(starts, ends, strict=True))
+                sides = (matrix[start:end] for start, end in zip(starts, ends, strict=True))
                 contents = cls(width, nats, collision, *sides)
                 own = contents.fresh.indices
                 if len(own) and (contents.synthetic.getnnz(axis=0)[own] <= MOST_HOLDERS).mean() >= TELLING:
-                    found.append(contents)
+                    contents_by_look.append(contents)
                     break
-        return found
+        return contents_by_look
 
     @cached_property
     def information(self) -> np.ndarray:
@@ -115,7 +114,6 @@ class HistoryContents:
         return scores
 
     def own(self, targets: sparse.csr_matrix) -> np.ndarray:
-        """Of each target the score of a whole copy of it; shape (n,)."""
         return np.asarray(targets @ self.information - 2 * np.log(np.maximum(targets.getnnz(axis=1), 1)))
 
 
@@ -126,7 +124,11 @@ def _looks(tables: Tables, histories: list[Histories]) -> Iterator[Look]:
     columns = {name: _hashed(name, tables, exact, histories) for name in names}
     free = [name for name in names if name not in schema.nondecreasing_in_entity]
     parts = np.array_split(np.array(names, dtype=object), max(min(len(names), MOST_LEFT_OUT), 1))
-    kept = [names, free, *([name for name in of if name not in part] for of in (names, free) for part in parts)]
+    kept = [
+        names,
+        free,
+        *([name for name in columns_of if name not in part] for columns_of in (names, free) for part in parts),
+    ]
     looks = [[columns[name][0] for name in among] for among in dict.fromkeys(map(tuple, kept))]
     for of_columns in (*looks, *([columns[name][-level] for name in free] for level in range(len(N_QUANTILES), 0, -1))):
         if of_columns:

@@ -68,7 +68,6 @@ class _EntityRows:
         self.follows = np.diff(self.owners) == 0
 
     def ranks(self, name: str) -> Floats:
-        """Values that sort as the column does, shape (n,); NaN where there is none."""
         return order_ranks(self.table[name], self.schema.model_copy(update={"order": name}))
 
     def steps(self, values: NDArray[Any], order: Floats | None = None) -> Floats:
@@ -82,7 +81,6 @@ class _EntityRows:
         return bool(1.0 - len(at_fault) / self.n_entities >= NEARLY_ALL)
 
     def tied(self, ranks: Floats) -> float:
-        """Share of the rows that follow another and have its value of the order."""
         return float(np.mean(self.steps(ranks, ranks) == 0))
 
     def count(self, ranks: Floats) -> bool:
@@ -91,12 +89,10 @@ class _EntityRows:
         return bool(np.mean(firsts == ranks.min()) >= NEARLY_ALL and self.hold(self.steps(ranks, ranks) != 1))
 
     def ascend(self, ranks: Floats) -> bool:
-        """True if the rows of nearly all entities ascend in the file, or descend in it."""
         steps = self.steps(ranks)
         return self.hold(steps <= 0) or self.hold(steps >= 0)
 
     def is_constant(self, name: str) -> bool:
-        """True if each entity holds one value, and chance does not explain it."""
         codes, values = pd.factorize(self.table[name], use_na_sentinel=False)
         alike = float(np.sum((np.bincount(codes) / len(codes)) ** 2))
         is_told = int(self.follows.sum()) * math.log(alike) <= math.log(MOST_CHANCE)

@@ -66,15 +66,11 @@ FIRST_SHARE, LEAST_USED, MOST_GUESSES = 0.68, 0.98, 8
 
 
 class RelatedTableSpec(Frozen):
-    """The places of one of two related tables. Relative paths start from the job file."""
-
     path: str = Field(description="As in [table].")
     schema_path: str = Field(alias="schema", description="The schema file.")
 
 
 class TablesSpec(Frozen):
-    """Two related tables in place of one: parents, one row each, and their rows."""
-
     parents: RelatedTableSpec = Field(description="One row an entity; its key is an identifier that never repeats.")
     rows: RelatedTableSpec = Field(
         description="Rows of these entities; the schema names the key as entity, and an order."
@@ -99,7 +95,6 @@ class RelatedJob(JobTerms):
         return self
 
     def of_table(self, role: Role, epsilons: Mapping[str, float], *, has_target: bool) -> Job:
-        """The job of one of the tables."""
         table: RelatedTableSpec = getattr(self.tables, role)
         generators = {}
         for label, spec in self.generators.items():
@@ -117,8 +112,6 @@ class RelatedJob(JobTerms):
 
 @dataclass(frozen=True)
 class RelatedInputs:
-    """A job of two related tables with what its files say; `together`: what the fits of both compose to, by label."""
-
     job: RelatedJob
     relation: Relation
     tables: Mapping[Role, Inputs]
@@ -127,12 +120,12 @@ class RelatedInputs:
 
 def read_related(job_path: Path) -> RelatedInputs:
     """A job of two related tables with its files, or the first thing that is wrong with them. No row is read."""
-    given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
+    files, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
     try:
-        job = RelatedJob.model_validate(parse_toml(given["job"], "job", JobError))
+        job = RelatedJob.model_validate(parse_toml(files["job"], "job", JobError))
     except ValidationError as error:
         raise JobError(f"the job cannot be used: {sentence(error, RelatedJob)}") from None
-    policy, waivers = read_terms(job, home, given)
+    policy, waivers = read_terms(job, home, files)
     own = [
         schema_of(read_given(home / getattr(job.tables, role).schema_path, f"schema of the {role}", SchemaError))
         for role in ROLES
@@ -156,7 +149,7 @@ def read_related(job_path: Path) -> RelatedInputs:
                 why = f"does not draw the rows of a parent one after another: {reason_against(chosen, schema)}"
                 raise JobError(f"generators.{label}: generator={chosen.name!r} {why}")
         text = GivenFile(home / f"{role}.schema.toml", to_toml(schema).encode())
-        tables[role] = Inputs(of_table, {**given, "schema": text}, schema, policy, waivers, generators)
+        tables[role] = Inputs(of_table, {**files, "schema": text}, schema, policy, waivers, generators)
     return RelatedInputs(job, relation, tables, {label: claim for label, (_, claim) in shares.items()})
 
 
@@ -201,7 +194,6 @@ class PreparedTable:
         return tuple(path for table in self.tables.values() for path in table.paths)
 
     def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> pd.DataFrame:
-        """The rows of this role; *Sensitive*."""
         return self.read_both(outside, tell)[ROLES.index(self.what)]
 
     def read_both(
@@ -223,7 +215,6 @@ class PreparedTable:
         return provenance.fingerprint_of_all([provenance.fingerprint(*table, key) for table in both], key)
 
     def sample(self, label: str, model: Any, n_rows: int | None, seed: int, progress: Progress) -> pd.DataFrame:
-        """Parents as their model draws them; rows given the parents that were drawn before."""
         if self.what == "parents":
             drawn: pd.DataFrame = model.sample(n_rows, seed=seed, progress=progress)
             return drawn
@@ -234,7 +225,6 @@ class PreparedTable:
 def make_related_plan(
     job_path: Path, out: Path, *, restart: bool = False, workers: int | None = None, executor: str | None = None
 ) -> tuple[RelatedInputs, dict[Role, Plan]]:
-    """The plans of both tables, or the first thing that would go wrong. No row is read and nothing is written."""
     if executor is not None:
         raise JobError("two related tables are made on this machine, and --executor names a cluster; leave it out")
     inputs = read_related(job_path)
@@ -260,8 +250,6 @@ def make_related_plan(
 
 @dataclass(frozen=True)
 class RelatedOutcome:
-    """The outcome of a run of two related tables; `keys_match`: of each candidate, as its tables were written."""
-
     inputs: RelatedInputs
     tables: Mapping[Role, RunOutcome]
     keys_match: Mapping[str, bool]
@@ -280,7 +268,6 @@ class RelatedOutcome:
         return DONE if all(self.keys_match.values()) else FAILED
 
     def content(self) -> dict[str, Any]:
-        """Verdict, key match and composed epsilon of both tables, as plain data."""
         told = {}
         for label, keys_match in self.keys_match.items():
             claim = self.inputs.together.get(label)
@@ -297,7 +284,6 @@ class RelatedOutcome:
 def run_related(
     inputs: RelatedInputs, plans: Mapping[Role, Plan], console: "Console", signer: "Signer | None" = None
 ) -> RelatedOutcome:
-    """Carry out the plans of two related tables, from where an earlier start of the same run was cut short."""
     out = plans["parents"].out.parent
     if plans["parents"].restart:
         _remove_earlier(plans)
@@ -320,15 +306,14 @@ def _remove_earlier(plans: Mapping[Role, Plan]) -> None:
     """Remove what an earlier start made, and nothing else: finished outputs, and pairs of tables of their labels."""
     for plan in plans.values():
         if (plan.out / EVALUATION).is_file():
-            for made in (plan.out / candidates.SYNTHETIC).iterdir():
-                pair = plan.out.parent / candidates.SYNTHETIC / made.stem
+            for path in (plan.out / candidates.SYNTHETIC).iterdir():
+                pair = plan.out.parent / candidates.SYNTHETIC / path.stem
                 for written in pair.glob(f"{plan.out.name}.*"):
                     written.unlink()
             shutil.rmtree(plan.out)
 
 
 def _one(plan: Plan, console: "Console", signer: "Signer | None") -> RunOutcome:
-    """The outcome of one table's run; one that an earlier start finished is not run again."""
     if not plan.out.is_dir():
         return run_one(plan, console, signer)
     tidy(plan.out)
@@ -359,7 +344,6 @@ def _write_pair(inputs: RelatedInputs, plans: Mapping[Role, Plan], label: str) -
 
 
 def run(job: Path, folder: Path, console: "Console", signer: "Signer | None", *, is_named: bool, **options: Any) -> int:
-    """`understudy run` of two related tables, one after the other; without a folder that is named, their plan."""
     from understudy.cli.jobs import planned, show, show_plan
 
     inputs, plans = make_related_plan(job, folder, **options)

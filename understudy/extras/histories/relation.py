@@ -50,20 +50,20 @@ class Relation:
 
     def __post_init__(self) -> None:
         _check(self.parent_schema, self.child_schema)
-        given, own = self.parent_schema, self.child_schema
+        parent_schema, own = self.parent_schema, self.child_schema
         public = {
-            "status": "declared" if {given.status, own.status} == {"declared"} else "inferred",
-            "dataset": given.dataset or own.dataset,
-            "n_units": given.n_units or own.n_units,
+            "status": "declared" if {parent_schema.status, own.status} == {"declared"} else "inferred",
+            "dataset": parent_schema.dataset or own.dataset,
+            "n_units": parent_schema.n_units or own.n_units,
         }
-        count = free_name("number of rows", {*given.columns, *own.columns})
+        count = free_name("number of rows", {*parent_schema.columns, *own.columns})
         of_count = {"bounds": (0, own.max_rows_per_unit)} if self.private else {"measure": True}
-        columns = {**given.columns, count: {"kind": "integer", **of_count}}
-        parents = Schema.model_validate({**dict(given), **public, "entity": self.key, "columns": columns})
+        columns = {**parent_schema.columns, count: {"kind": "integer", **of_count}}
+        parents = Schema.model_validate({**dict(parent_schema), **public, "entity": self.key, "columns": columns})
         columns = {**own.columns, self.key: parents.columns[self.key]}
         columns |= {name: parents.columns[name].model_copy(update={"modeled": None}) for name in self.inherited}
         roles = {
-            role: (*getattr(own, role), *(name for name in getattr(given, role) if name in self.inherited))
+            role: (*getattr(own, role), *(name for name in getattr(parent_schema, role) if name in self.inherited))
             for role in ("sensitive", "quasi_identifiers")
         }
         content = {**dict(own), **public, **roles, "columns": columns, "constant_in_entity": self.inherited}
@@ -150,21 +150,23 @@ class Relation:
         """The child rows of synthetic parents, as a model of them draws these, each with its parent's columns.
         `model`: of histories, fitted under `rows`.
         """
-        held, columns = conform(parents, self.parents, part=True), model.schema.columns
+        parents_known, columns = conform(parents, self.parents, part=True), model.schema.columns
         names, rng = [self.key, *self.inherited], np.random.default_rng(seed)
         # The model knows the nearest number, or any of its categories, for what it never saw.
         alone = Schema(
             status="declared", missing_values=model.schema.missing_values, columns={n: columns[n] for n in names}
         )
-        known = conform(held[names], alone, outside="clamp")
+        known = conform(parents_known[names], alone, outside="clamp")
         for name in (n for n in self.inherited if columns[n].is_categorical and not columns[n].is_boolean):
             values, categories = known[name].copy(), np.array(columns[name].categories, dtype=object)
             unknown = np.flatnonzero((~values.isin(categories) & values.notna()).to_numpy())
             values.iloc[unknown] = categories[rng.integers(len(categories), size=len(unknown))]
             known[name] = values
-        counts = held[self.count].to_numpy(dtype=np.int64)
+        counts = parents_known[self.count].to_numpy(dtype=np.int64)
         rows = model.rows_of(known, counts, seed=seed, progress=progress)
-        return self._with_parents(conform(rows[list(self.child_schema.kept)], self.child_schema, outside="clamp"), held)
+        return self._with_parents(
+            conform(rows[list(self.child_schema.kept)], self.child_schema, outside="clamp"), parents_known
+        )
 
     def _with_parents(self, rows: pd.DataFrame, parents: pd.DataFrame) -> pd.DataFrame:
         positions = pd.Index(parents[self.key]).get_indexer(rows[self.key])
@@ -173,7 +175,6 @@ class Relation:
 
 
 def _check(parents: Schema, rows: Schema) -> None:
-    """Refuse schemas of parents and child rows that do not fit together; one level alone is modeled."""
     key = str(rows.entity)
     column, own = parents.columns.get(key), rows.columns.get(key)
     twice = next((name for name in rows.kept if name != key and name in parents.kept), "")

@@ -12,8 +12,7 @@ from synth.schema import Schema
 
 FAMILY = "histories."
 MOST_COLUMNS = 10
-LOST = 0.25
-"""Share of the squared dependence on the row before from which a column is a weak spot: half of it is lost."""
+LOST = 0.25  # share of the squared dependence on the row before from which a column is a weak spot: half of it is lost
 
 
 def read(candidate: Candidate, schema: Schema) -> dict[str, Any] | None:
@@ -37,7 +36,6 @@ def read(candidate: Candidate, schema: Schema) -> dict[str, Any] | None:
 
 
 def weak_spots(candidate: Candidate) -> Iterator[WeakSpot]:
-    """Columns that hardly follow from the row before, or follow from it in another way."""
     for figure in (candidate.figures.get("histories") or {}).get("transitions", ()):
         if (lost := figure.get("lost")) is not None and lost >= LOST:
             yield WeakSpot(str(figure["columns"][0]), "dependence on the row before", finite(lost))

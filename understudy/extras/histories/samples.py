@@ -74,17 +74,14 @@ class GroupedHistories:
 
     @property
     def groups(self) -> np.ndarray:
-        """The group of each entity, shape (n_entities,)."""
         return self.turns % N_GROUPS
 
     @property
     def step_groups(self) -> np.ndarray:
-        """The group of each step, shape (n_steps,)."""
         return np.asarray(self.groups[self.step_owners])
 
     @property
     def step_owners(self) -> np.ndarray:
-        """The number of each step's entity, shape (n_steps,)."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths - 1)
 
 
@@ -95,8 +92,6 @@ class HistorySamples:
 
     @classmethod
     def of(cls, tables: Tables) -> "HistorySamples":
-        """The histories of an evaluation, made once for the same tables."""
-
         def grouped(side: Side, frame: Callable[[], pd.DataFrame]) -> GroupedHistories:
             kept = tables.kept if side == "synthetic" else tables.kept_of_real
             seed = side_seed(tables.seed, side)
@@ -132,8 +127,6 @@ def varying(schema: Schema) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class StepCodes:
-    """One column as codes in each table: those of values, then `other`, then missing."""
-
     codes: tuple[np.ndarray, ...]
     labels: tuple[str, ...]
     is_number: bool

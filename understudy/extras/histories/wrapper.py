@@ -75,7 +75,6 @@ class WithHistories(Wrapper):
 
     @classmethod
     def unused(cls, generator: Generator, schema: Schema) -> tuple[str, ...]:
-        """A caution on an order that counts for nothing."""
         if schema.order is None or generator.in_order:
             return ()
         return (
@@ -95,7 +94,6 @@ class WithHistories(Wrapper):
         return schema.counted
 
     def plan(self, schema: Schema) -> Callable[[float], HistoryEvents]:
-        """The events of first and of later rows, of rows as they are counted."""
         assert isinstance(self.base, MarginalGenerator)
         layout = self._layout(schema, schema.max_rows_per_unit if self.promises else max(schema.max_rows_per_unit, 2))
         first = self.base.row_plan(layout.first_rows)
@@ -132,7 +130,6 @@ class WithHistories(Wrapper):
         return model if counted is schema else model.under(schema)
 
     def _by_counts(self, base: MarginalGenerator, fit: PrivateFit) -> HistoryModel:
-        """A model of first rows, and one of later rows given what is known before each."""
         longest = fit.schema.max_rows_per_unit if fit.promises else len(fit.train.rows_per_entity())
         layout = self._layout(fit.schema, longest)
         first_rows, later_rows = taken_apart(fit.train, layout, checked=not fit.promises)
@@ -163,8 +160,8 @@ class WithHistories(Wrapper):
         table, schema = as_it_is(train, schema)
         if len(table) == 0:
             raise TableError("a fit needs rows, and the table has none; give it a larger one")
-        held, rng = table.rows_per_entity().astype(np.float64), np.random.default_rng(seed)
-        shares = tuple((held / held.sum()).tolist()) if held.sum() else (1.0,)
+        n_entities, rng = table.rows_per_entity().astype(np.float64), np.random.default_rng(seed)
+        shares = tuple((n_entities / n_entities.sum()).tolist()) if n_entities.sum() else (1.0,)
         layout = self._layout(schema, len(shares))
         first_rows, later_rows = taken_apart(table, layout, checked=True)
 
@@ -179,7 +176,7 @@ class WithHistories(Wrapper):
         if len(later_rows):
             later, later_rows = fitted(LATER, later_rows, layout.known)
             chances = step_chances(later, later_rows, layout, rng)
-        n_rows = self._n_rows(first, layout, len(table), int(held.sum()))
+        n_rows = self._n_rows(first, layout, len(table), int(n_entities.sum()))
         return HistoryModel(
             self.name, schema, None, n_rows, first, later, shares, layout.averages, self.parameters(), chances
         )
@@ -207,7 +204,6 @@ class WithHistories(Wrapper):
 
 
 def reason_against(generator: Generator, schema: Schema) -> str:
-    """Why the rows of an entity are drawn independently, with a remedy; without a final stop."""
     base = unwrapped(generator)
     if getattr(base, "choices", None) == NOISY_PAIRS:
         return ROWS_ALONE
@@ -219,7 +215,6 @@ def reason_against(generator: Generator, schema: Schema) -> str:
 
 
 def taken_apart(train: TrainingTable, layout: HistoryLayout, *, checked: bool) -> tuple[TrainingTable, TrainingTable]:
-    """The first rows and the later rows of a table."""
     rows = train.rows
     first, later = (Rows.from_frames((), schema, rows.folder) for schema in (layout.first_rows, layout.later_rows))
     for frame in by_entity(rows, layout.schema):
@@ -272,7 +267,6 @@ def tells_pairs(schema: Schema, generator: Generator) -> bool:
 
 
 def named(events: PlannedEvents, rows: str) -> PlannedEvents:
-    """The events with a name that says of which rows they are."""
     return events.of([replace(event, what=f"{event.what}, {rows}") for event in events])
 
 
@@ -298,34 +292,33 @@ class ToldColumns:
         codes = self._codes(drawn, rows)
         factors = []
         for attribute in (each for each in codes.attributes if each.name in self.layout.known):
-            held = np.bincount(attribute.codes(rows[attribute.name]), minlength=attribute.size) + 0.5
-            factors.append(Factor((attribute.name,), np.log(held / held.sum())))
+            counts = np.bincount(attribute.codes(rows[attribute.name]), minlength=attribute.size) + 0.5
+            factors.append(Factor((attribute.name,), np.log(counts / counts.sum())))
         return codes, tuple(factors)
 
     def _simulated(self, drawn: Discretizer, measured: Sequence[Measurement]) -> pd.DataFrame:
-        """Known columns of histories whose later rows are drawn column by column."""
         layout, first_rows, rng = self.layout, self.first_rows, self.rng
         lengths = first_rows[layout.n_rows].to_numpy(dtype=np.int64)
         histories = Histories(np.arange(int(lengths.sum())), np.cumsum(lengths) - lengths)
         places, owners, (now, before) = histories.places, histories.owners, histories.pairs
-        made: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for attribute, counts in zip(drawn.attributes, measured, strict=True):
             shares = np.maximum(np.delete(counts.values, attribute.impossible), 0.0)
             codes = np.delete(np.arange(attribute.size), attribute.impossible)
             shares = shares if shares.sum() > 0 else np.ones(len(codes))
-            made[attribute.name] = attribute.values(rng.choice(codes, len(places), p=shares / shares.sum()), rng)
+            columns[attribute.name] = attribute.values(rng.choice(codes, len(places), p=shares / shares.sum()), rng)
         rows: dict[str, Any] = {name: first_rows[name].take(owners[before]) for name in layout.constant}
         rows[layout.left] = whole_numbers((lengths[owners] - places)[now])
         rows[layout.place] = whole_numbers(places[now])
         for name in layout.varying:
             start = first_rows[name].take(owners).reset_index(drop=True)
             if name in layout.schema.growing:
-                gains = np.where(places > 1, made[layout.gain(name)].to_numpy(dtype=np.float64), 0.0)
+                gains = np.where(places > 1, columns[layout.gain(name)].to_numpy(dtype=np.float64), 0.0)
                 sums = np.cumsum(gains)
                 grown = pd.Series(sums - np.repeat(sums[histories.starts], lengths))
                 values = layout.grown(name, start, grown)[0]
             else:
-                values = made[name].where(places > 1, start)
+                values = columns[name].where(places > 1, start)
             rows[layout.before(name)] = values.take(before)
         chosen = np.arange(len(now)) if len(now) <= PILOT_ROWS else rng.choice(len(now), PILOT_ROWS, replace=False)
         return pd.DataFrame({name: rows[name].take(chosen).reset_index(drop=True) for name in layout.known})
@@ -335,26 +328,25 @@ class ToldColumns:
         layout = self.layout
         of_drawn, of_first = ({each.name: each for each in codes.attributes} for codes in (drawn, self.first))
         public = {each.name: each for each in Discretizer.by_schema(layout.later_rows).attributes}
-        made: dict[str, Attribute] = {**of_drawn, **{name: of_first[name] for name in layout.constant}}
+        attributes: dict[str, Attribute] = {**of_drawn, **{name: of_first[name] for name in layout.constant}}
         even = {layout.left: MOST_PLACES, layout.place: MOST_PLACES}
         for name in layout.varying:
             if name in layout.schema.growing:
                 even[layout.before(name)] = self.n_bins
             else:
-                made[layout.before(name)] = replace(of_drawn[name], name=layout.before(name))
+                attributes[layout.before(name)] = replace(of_drawn[name], name=layout.before(name))
         for name, n_bins in even.items():
             counts = np.bincount(public[name].cells(rows[name]), minlength=public[name].n_cells)[:OTHER]
-            made[name] = regroup(public[name], even_mass_groups(counts.astype(np.float64), 0.0, n_bins))
-        return Discretizer(tuple(made[name] for name in layout.later_rows.modeled))
+            attributes[name] = regroup(public[name], even_mass_groups(counts.astype(np.float64), 0.0, n_bins))
+        return Discretizer(tuple(attributes[name] for name in layout.later_rows.modeled))
 
 
 def length_shares(codes: Discretizer, measured: Sequence[Measurement], layout: HistoryLayout) -> tuple[float, ...]:
-    """The share of entities with 1, 2, ..., k rows, as first rows were released."""
     position = codes.columns.index(layout.n_rows)
     attribute, counts = codes.attributes[position], np.maximum(measured[position].values, 0.0)
-    held = np.bincount(attribute.group, weights=attribute.mass, minlength=attribute.size)
+    mass = np.bincount(attribute.group, weights=attribute.mass, minlength=attribute.size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = (attribute.mass * (counts / np.where(held > 0, held, 1.0))[attribute.group])[:OTHER]
+        shares = (attribute.mass * (counts / np.where(mass > 0, mass, 1.0))[attribute.group])[:OTHER]
     whole = np.clip(np.floor(attribute.line[0][1:] - 1e-9), 1, layout.longest).astype(np.int64)
     sizes = np.bincount(whole - 1, shares, minlength=layout.longest)
     return tuple((sizes / sizes.sum()).tolist()) if sizes.sum() > 0 else (1.0,)

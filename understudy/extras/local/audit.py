@@ -75,8 +75,8 @@ def audit_local(
         for half in (first, second):
             for counts, more in zip(half, _reports(survey, rows, n_slots), strict=True):
                 counts += more
-    number, (one, n_one, other, n_other) = attack(first, second, confidence)
-    proved, n = float(bounds(one, other, (n_one, n_other), confidence)), min(n_one, n_other)
+    number, (n_hits, n_one, n_false, n_other) = attack(first, second, confidence)
+    proved, n = float(bounds(n_hits, n_false, (n_one, n_other), confidence)), min(n_one, n_other)
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
     power = min(_power(oracle, n, confidence) for oracle in kinds)
     names, exceeds, alone = " and ".join(survey.questions[number].columns), m * proved > survey.epsilon, _alone(survey)
@@ -90,8 +90,8 @@ def audit_local(
         bound=m * proved if exceeds else 0.0,
     )
     false_in, false_out = (
-        (wrong / of, *clopper_pearson(wrong, of, level=confidence))
-        for wrong, of in ((other, n_other), (n_one - one, n_one))
+        (wrong / n_worlds, *clopper_pearson(wrong, n_worlds, level=confidence))
+        for wrong, n_worlds in ((n_false, n_other), (n_one - n_hits, n_one))
     )
     return Audit(
         epsilon=survey.epsilon, delta=0.0, bound=max(m * proved, alone.bound), distribution_free=proved,
@@ -103,7 +103,6 @@ def audit_local(
 
 
 def _without_constraints(schema: Schema) -> Schema:
-    """The learned columns of a schema, its unit, k and n_units, and nothing else of it."""
     columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
     columns |= {} if schema.entity is None else {schema.entity: IDENTIFIER}
     unit = schema.model_dump(include={"status", "n_units", "entity", "max_rows_per_unit"}, exclude_defaults=True)
@@ -119,8 +118,6 @@ def _n_slots(survey: Survey) -> int:
 
 
 class Wire(SystemNoise):
-    """Noise that keeps the true answers to each question, and the reports as they are counted."""
-
     def __init__(self) -> None:
         super().__init__()
         self.passed: list[tuple[np.ndarray, Oracle, np.ndarray]] = []
@@ -187,15 +184,15 @@ def attack(
     """
     best, chosen = -1.0, (0, 0, 1, np.arange(1))
     for number, counts in enumerate(first):
-        for one, other in permutations(range(len(counts)), 2):
+        for first_row, other in permutations(range(len(counts)), 2):
             # Events hold the classes with the highest ratios.
-            order = np.argsort(-(counts[one] + 0.5) / (counts[other] + 0.5), kind="stable")
-            came = [np.cumsum(counts[row][order]) for row in (one, other)]
+            order = np.argsort(-(counts[first_row] + 0.5) / (counts[other] + 0.5), kind="stable")
+            came = [np.cumsum(counts[row][order]) for row in (first_row, other)]
             proved = bounds(came[0], came[1], (came[0][-1], came[1][-1]), confidence)
             if proved.max() > best:
-                best, chosen = float(proved.max()), (number, one, other, order[: int(proved.argmax()) + 1])
-    number, one, other, event = chosen
-    sides = [second[number][row] for row in (one, other)]
+                best, chosen = float(proved.max()), (number, first_row, other, order[: int(proved.argmax()) + 1])
+    number, first_row, other, event = chosen
+    sides = [second[number][row] for row in (first_row, other)]
     return number, (int(sides[0][event].sum()), int(sides[0].sum()), int(sides[1][event].sum()), int(sides[1].sum()))
 
 
@@ -230,14 +227,14 @@ def _alone(survey: Survey) -> AuditCheck:
     )
 
 
-def bounds(one: np.ndarray | int, other: np.ndarray | int, n: tuple[int, int], confidence: float) -> np.ndarray:
+def bounds(first: np.ndarray | int, other: np.ndarray | int, n: tuple[int, int], confidence: float) -> np.ndarray:
     """Epsilon is at least this, by how often an event came after the one row and after the other; shape of the counts.
 
     >>> bounds(9_000, 1_000, (10_000, 10_000), 0.99).round(2).item()  # log 9 is 2.20
     2.11
     """
-    one, other, tail = np.asarray(one), np.asarray(other), (1 - confidence) / 2
-    low = np.where(one > 0, stats.beta.ppf(tail, np.maximum(one, 1), n[0] - np.maximum(one, 1) + 1), 0.0)
+    first, other, tail = np.asarray(first), np.asarray(other), (1 - confidence) / 2
+    low = np.where(first > 0, stats.beta.ppf(tail, np.maximum(first, 1), n[0] - np.maximum(first, 1) + 1), 0.0)
     high = np.where(other < n[1], stats.beta.isf(tail, other + 1, np.maximum(n[1] - other, 1)), 1.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.maximum(np.log(low / high), 0.0))
@@ -247,11 +244,10 @@ def _power(oracle: Oracle, n: int, confidence: float) -> float:
     """The power to show that answers are randomized by twice the epsilon: by its half, where half the noise is left."""
     rng = np.random.default_rng(_SEED)
     chances = _chances(replace(oracle, epsilon=2 * oracle.epsilon))
-    one, other = (rng.binomial(n, min(chance, 1.0), N_SIMULATED) for chance in chances)
-    return float(np.mean(bounds(one, other, (n, n), confidence) > oracle.epsilon))
+    first, other = (rng.binomial(n, min(chance, 1.0), N_SIMULATED) for chance in chances)
+    return float(np.mean(bounds(first, other, (n, n), confidence) > oracle.epsilon))
 
 
 def _chances(oracle: Oracle) -> tuple[float, float]:
-    """The chances that a report speaks for an answer and not for another, after the one and after the other."""
-    one, other = oracle.p, oracle.q
-    return (one, other) if isinstance(oracle, DirectEncoding) else (one * (1 - other), (1 - one) * other)
+    first, other = oracle.p, oracle.q
+    return (first, other) if isinstance(oracle, DirectEncoding) else (first * (1 - other), (1 - first) * other)

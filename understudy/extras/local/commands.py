@@ -117,7 +117,6 @@ def randomize(  # noqa: PLR0913 - options of the command line
 
 
 def _collect(reports: Path, out: Path, console: "Console") -> int:
-    """A model of reports alone."""
     import numpy as np
 
     from synth.output import check_new_folder

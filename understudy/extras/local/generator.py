@@ -58,7 +58,6 @@ class Local(PrivateGenerator):
 
     @classmethod
     def asking(cls, survey: Survey) -> Self:
-        """The generator that asks the questions of a survey."""
         pairs = tuple((each.columns[0], each.columns[1]) for each in survey.questions if len(each.columns) > 1)
         return cls(epsilon=survey.epsilon, pairs=pairs, answers=survey.n_answers, n_bins=survey.n_bins)
 
@@ -86,7 +85,6 @@ class Local(PrivateGenerator):
         return (*super().cautions(schema), *([few] if width > BLURRED else []))
 
     def survey(self, schema: Schema) -> Survey:
-        """The questions of a fit with epsilon."""
         if self.epsilon is None:
             raise BudgetError(f"generator={self.name!r} has no epsilon to randomize answers by; set one")
         return Survey.of(
@@ -104,7 +102,6 @@ class Local(PrivateGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel:
-        """A model of what respondents report. `train`: *Sensitive*. A row for each respondent."""
         self.check(schema)
         if not self.promises:
             return self._as_it_is(train, schema, progress)
@@ -121,7 +118,6 @@ class Local(PrivateGenerator):
     def of_reports(
         self, counts: ReportCounts, statement: PrivacyStatement | None = None, progress: Progress = quiet
     ) -> MarginalModel:
-        """A model of reports, without any row."""
         survey = counts.survey
         stated = statement_of(survey.schedule, survey.schema) if statement is None else statement
         model = self._estimated(counts.measurements(), survey.discretizer, survey.schema, stated.n_units, progress)
@@ -143,7 +139,6 @@ class Local(PrivateGenerator):
     def _estimated(
         self, measured: Sequence[Measurement], discretizer: Discretizer, schema: Schema, n_rows: int, progress: Progress
     ) -> MarginalModel:
-        """The model of columns and a tree of pairs, chosen by what was released."""
         progress("estimating the distribution", None)
         most = self.max_model_mb * CELLS_A_MB / 2
         zeros = affordable(structural_zeros(schema, discretizer), discretizer.sizes, most)
@@ -162,14 +157,14 @@ class Local(PrivateGenerator):
 
 
 def spanning_tree(
-    pairs: Mapping[Clique, Measurement], apart: MarkovRandomField, held: Sequence[Clique]
+    pairs: Mapping[Clique, Measurement], apart: MarkovRandomField, constrained: Sequence[Clique]
 ) -> list[Clique]:
     """The pairs of a tree that are furthest from independent columns, beyond what noise alone would be.
 
     Free of charge: it reads what was released. DEVIATES: MST pays for a private choice (2108.04978, Algorithm 1); here
     all pairs were measured.
     """
-    gains, inside = {}, {frozenset(two) for clique in held for two in combinations(clique, 2)}
+    gains, inside = {}, {frozenset(two) for clique in constrained for two in combinations(clique, 2)}
     for clique, pair in pairs.items():
         if frozenset(clique) not in inside:
             expected = apart.marginal(clique)

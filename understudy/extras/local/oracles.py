@@ -47,7 +47,6 @@ class _Oracle:
         return total
 
     def chunks(self: Any, cells: np.ndarray) -> Iterator[np.ndarray]:
-        """The answers in pieces whose reports fit in memory."""
         step = max(CHUNK // self.n_words, 1)
         return (cells[start : start + step] for start in range(0, len(cells), step))
 

@@ -33,8 +33,6 @@ LINES_AT_ONCE = 500_000
 
 @dataclass(frozen=True, eq=False)
 class ReportCounts:
-    """The reports of a survey, counted: all that is known of the respondents."""
-
     survey: Survey
     supports: tuple[np.ndarray, ...]  # for each question how many reports support each answer, shape (n_cells,)
     n_each: tuple[int, ...]
@@ -147,7 +145,6 @@ def _header(survey: Survey, n: int) -> dict[str, Any]:
 
 
 def _parsed(oracle: Oracle, texts: np.ndarray) -> np.ndarray:
-    """Reports from texts: symbols, or bits."""
     if isinstance(oracle, DirectEncoding):
         symbols = texts.astype(np.int64)
         if symbols.max() >= oracle.n_symbols:

@@ -58,8 +58,6 @@ class Question:
 
 @dataclass(frozen=True)
 class Survey:
-    """The questions of a survey and how they are answered."""
-
     schema: Schema
     discretizer: Discretizer
     epsilon: float
@@ -78,7 +76,6 @@ class Survey:
         n_answers: int | Literal["auto"] = "auto",
         allows_no_answer: bool = False,
     ) -> "Survey":
-        """The survey of a declared schema; nothing is read."""
         n = require_askable(schema)
         if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
             raise BudgetError(
@@ -141,7 +138,6 @@ class Survey:
         return QUANTILE * math.sqrt(widest / n_reports)
 
     def respondents_needed(self, question: Question, width: float) -> int:
-        """Respondents that it takes for a 95% interval of any share in a population to have such a half width."""
         n = len(self.questions)  # one report of each question, or more
         return math.ceil(n * (self.half_width(question, n) / width) ** 2)
 
@@ -214,7 +210,6 @@ def questions_of(
 
 
 def require_askable(schema: Schema) -> int:
-    """The number of respondents of a schema under which respondents can be asked."""
     n = require_declared(schema)
     if hidden := dict.fromkeys((*schema.measured, *schema.spikes_measured)):
         raise SchemaError(

@@ -26,14 +26,12 @@ from understudy.executors.executor import CUT, SESSION, Ended, Service
 from understudy.executors.processes import GRACE_S, Processes
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
 
-CONNECT_S = 10
-"""Seconds that a scheduler has to answer."""
+CONNECT_S = 10  # that a scheduler has to answer
 LOOK_EVERY_S = 0.5
 LOST = "its worker was lost with it, or failed, as one does that runs out of memory or that somebody ends"
 
 
 def carry_out(service: Service, name: str, claim: Path, session: Path) -> Ended:
-    """The end of a piece of work, carried out on a worker of a cluster."""
     from distributed import get_worker
     from distributed.worker import thread_state
 
@@ -60,7 +58,6 @@ def _versions() -> dict[str, str]:
 
 
 def _unfit(ours: dict[str, str], paths: Sequence[str]) -> str:
-    """What rules a worker out, in words; empty where nothing does."""
     theirs = _versions()
     other = [f"{name} {theirs.get(name)} (here {ours[name]})" for name in ours if theirs.get(name) != ours[name]]
     if other:
@@ -78,8 +75,6 @@ def _answer(challenge: str) -> str:
 
 @dataclass
 class Cluster:
-    """An `Executor` of a Dask cluster's workers, which see the same files under the same names."""
-
     address: str
     service: Service
     most: int | None = None
@@ -90,7 +85,6 @@ class Cluster:
     _done: "queue.SimpleQueue[str]" = field(default_factory=queue.SimpleQueue)
 
     def __enter__(self) -> "Cluster":
-        """The same, connected to workers that were found fit."""
         self._client = connected(self.address)
         try:
             self._session = self.service.locks / f"{token_hex(8)}{SESSION}"
@@ -112,13 +106,14 @@ class Cluster:
 
     @property
     def at_work(self) -> list[str]:
-        """The pieces that were handed over; one that waits for a worker is among them."""
         return list(self._pieces)
 
     def start(self, name: str) -> None:
         claim = self.service.locks / token_hex(8)
-        given = (self.service, name, claim, self._session)
-        future = self._client.submit(carry_out, *given, key=f"understudy-{claim.name}", pure=False, retries=0)
+        future = self._client.submit(
+            carry_out, self.service, name, claim, self._session,
+            key=f"understudy-{claim.name}", pure=False, retries=0,
+        )  # fmt: skip
         self._pieces[name] = (future, claim, time.monotonic())
         future.add_done_callback(lambda _: self._done.put(name))
 
@@ -150,21 +145,19 @@ class Cluster:
         return stopped
 
     def _check(self) -> None:
-        """Refuse a cluster whose workers could not do the work, or would do another."""
         paths = [str(path) for path in (self._session, self.service.home, *self.service.inputs)]
         try:
-            found = self._client.run(_unfit, _versions(), paths)
+            answers = self._client.run(_unfit, _versions(), paths)
         except Exception as error:  # noqa: BLE001 - anything that a worker without our packages may raise
             raise JobError(
                 f"the workers of --executor {self.address!r} cannot run understudy ({type(error).__name__}); install "
                 "the same version there, with its extra `dask`"
             ) from None
-        for worker, why in found.items():
+        for worker, why in answers.items():
             if why:
                 raise JobError(f"worker {worker} {why}")
 
     def check_key(self) -> None:
-        """Refuse workers that would name tables by another key than this machine's."""
         fingerprint_key(key_path())  # made where there is none
         challenge = token_hex(16)
         for worker, theirs in self._client.run(_answer, challenge).items():
@@ -191,7 +184,6 @@ def connected(address: str) -> Any:
 
 
 def _is_held(claim: Path) -> bool:
-    """True where a process holds a claim."""
     try:
         with FileLock(claim, timeout=0) if claim.exists() else nullcontext():
             return False

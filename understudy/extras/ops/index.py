@@ -37,16 +37,11 @@ FIGURES = (
     "utility.tstr.boosting", "joint.c2st.auc", "pairs.dependence.floor_share", "privacy.copies.people",
     "privacy.membership.auc",
 )  # fmt: skip
-"""Key figures that a row has room for: use, fidelity of rows and of pairs, copies, and the attack on membership."""
 NOT_SOUND, WITHDRAWN, EXPIRED, NOT_JUDGED = "NOT SOUND", "WITHDRAWN", "EXPIRED", "NOT JUDGED"
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE")
-LOOKS = {NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn", NOT_JUDGED: "none"}
-"""Every other state of a row, with the look of its badge."""
+LOOKS = {NOT_SOUND: "fail", WITHDRAWN: "fail", EXPIRED: "warn", NOT_JUDGED: "none"}  # badges of all other states
 LIMIT_BYTES = 256 << 20  # of an evaluation
-
-
-Row = dict[str, Any]
-"""One candidate table of an output; of an output that tells of no table, the output."""
+Row = dict[str, Any]  # one candidate table of an output; of an output that tells of no table, the output
 EMPTY: Row = {
     **dict.fromkeys(("reason", "table", "title", "day", "generator", "policy", "audience"), ""),
     **dict.fromkeys(("sign_off", "report", "to_hand_on", "evaluation"), ""),
@@ -89,33 +84,22 @@ def check_page(page: Path) -> None:
 
 
 def counted(rows: Sequence[Row]) -> dict[str, int]:
-    """The number of rows in each state."""
     counts = Counter(row["state"] for row in rows)
     return {state: counts[state] for state in (*VERDICTS, *LOOKS) if counts[state] or state in VERDICTS}
 
 
 def render_page(rows: Sequence[Row], folder: str, demand: Demand) -> str:
     here = Path(__file__).parent
-    return (
-        environment()
-        .from_string((here / "index.html.j2").read_text(encoding="utf-8"))
-        .render(
-            rows=rows,
-            folder=folder,
-            counts=counted(rows),
-            demand=demand,
-            made_at=datetime.now(UTC),
-            columns=[(name, entry(name)) for name in FIGURES if any(name in row["figures"] for row in rows)],
-            style=page_style(str(here / "index.css")),
-            script=inlined("report.js", str(here / "index.js")),
-            mark=MARK,
-            looks=LOOKS,
-        )
-    )
+    template = environment().from_string((here / "index.html.j2").read_text(encoding="utf-8"))
+    columns = [(name, entry(name)) for name in FIGURES if any(name in row["figures"] for row in rows)]
+    return template.render(
+        rows=rows, folder=folder, counts=counted(rows), demand=demand, made_at=datetime.now(UTC), columns=columns,
+        style=page_style(str(here / "index.css")), script=inlined("report.js", str(here / "index.js")),
+        mark=MARK, looks=LOOKS,
+    )  # fmt: skip
 
 
 def _outputs(folder: Path) -> Iterator[Path]:
-    """The folder of each sealed output."""
     for at, folders, files in os.walk(folder):
         sealed = any(f"{name}{suffix}" in files for name in (MANIFEST, VERDICT) for suffix in SUFFIXES)
         if sealed:
@@ -127,54 +111,53 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Row]
     """The tables of a sealed output; one row where it may not be relied on."""
     base: Row = {**EMPTY, "output": name, "state": NOT_JUDGED}
     try:
-        found = verify(folder, demand)
+        verified = verify(folder, demand)
     except UnderstudyError:
         why = f"It holds no {MANIFEST}, so that nobody can say whether it is as it was made."
         return [{**base, "state": NOT_SOUND, "reason": why}]
     # Notes that the page has once for all are not repeated.
-    base["notes"] = tuple(note for note in found.notes if note not in (NO_REGISTER, UNSIGNED))
-    against = _against(found, demand)
-    if found.manifest is None or against:
-        state, why = next((one for one in against if one[0] == NOT_SOUND), against[0])
+    base["notes"] = tuple(note for note in verified.notes if note not in (NO_REGISTER, UNSIGNED))
+    against = _against(verified, demand)
+    if verified.manifest is None or against:
+        state, why = min(against, key=lambda each: each[0] != NOT_SOUND)
         return [{**base, "state": state, "reason": why}]
-    about = found.manifest.about
+    about = verified.manifest.about
     public = folder if about.kind == "to-hand-on" else folder / TO_HAND_ON
     base |= {"title": about.title, "day": about.made_at[:10], "report": _link(folder / REPORT, page)}
     base |= {"to_hand_on": _link(public / REPORT_TO_HAND_ON, page), "evaluation": _link(folder / EVALUATION, page)}
-    if len(found.sign_offs) == 2:  # anybody can write them, so that they count by keys that were named
-        by_name = {one.signer for one in found.sign_offs} <= (demand.sign_off_keys or demand.keys)
+    if len(verified.sign_offs) == 2:  # anybody can write them, so that they count by keys that were named
+        by_name = {each.signer for each in verified.sign_offs} <= (demand.sign_off_keys or demand.keys)
         base["sign_off"] = "signed off" if by_name else "sign-off by no key that was named"
     if about.kind == "to-hand-on":
         return [{**base, "reason": "A folder to hand on: its verdict is in the output that it was taken from."}]
     try:
         read = evaluation_from(read_plain(folder / EVALUATION, LIMIT_BYTES).decode("utf-8"))
-        measured = {one.name: _measured(read, one) for one in read.candidates}
+        measured = {each.name: _measured(read, each) for each in read.candidates}
     except (UnderstudyError, UnicodeDecodeError) as error:  # of another version: its verdicts count all the same
         measured, base["reason"] = {}, f"No figures: {error}"
     try:
         content = read_verdicts(folder)
         # What was verified is the manifest: a file that was written since tells of no other verdict.
-        if about.verdicts != {one["candidate"]: one["verdict"] for one in content["candidates"]}:
+        if about.verdicts != {each["candidate"]: each["verdict"] for each in content["candidates"]}:
             raise ValueError
         return _rows(base, content, measured, demand)
     except (UnderstudyError, AttributeError, KeyError, TypeError, ValueError):
         return [{**base, "state": NOT_SOUND, "reason": f"{VERDICT} and {MANIFEST} do not tell of the same verdicts."}]
 
 
-def _against(found: Verification, demand: Demand) -> list[tuple[str, str]]:
+def _against(verified: Verification, demand: Demand) -> list[tuple[str, str]]:
     """What speaks against relying on an output: states with their sentences."""
     states = {"withdrawn": WITHDRAWN, "expired": EXPIRED}
-    against = [(states.get(problem.kind, NOT_SOUND), problem.sentence) for problem in found.problems]
+    against = [(states.get(problem.kind, NOT_SOUND), problem.sentence) for problem in verified.problems]
     # Withdrawals in the register that count for nobody who was named: too many doubts do less harm than one missed.
-    asked = (one for one in (found, found.public) if one is not None and one.withdrawal is None)
-    for said in (withdrawal for one in asked for withdrawal in (demand.register or {}).get(one.sha256, ())):
-        why = f"a withdrawal in the register is {said.signed_by}, a key that was not named: {said.sentence}"
+    asked = (each for each in (verified, verified.public) if each is not None and each.withdrawal is None)
+    for record in (record for each in asked for record in (demand.register or {}).get(each.sha256, ())):
+        why = f"a withdrawal in the register is {record.signed_by}, a key that was not named: {record.sentence}"
         against.append((NOT_SOUND, f"{why}; ask whoever sealed the output, or name that key with --sign-off-key"))
     return against
 
 
 def _measured(evaluation: Evaluation, candidate: Candidate) -> Row:
-    """What a row has of an evaluation: the generator of a table, its claim and its figures."""
     claims, claimed = claims_of(evaluation, candidate), None
     if claims is not None and candidate.statement is not None:
         claimed = (claims.counted.epsilon, claims.counted.delta, standing_of(evaluation, candidate, claims))
@@ -183,25 +166,24 @@ def _measured(evaluation: Evaluation, candidate: Candidate) -> Row:
     return {
         "generator": generator if evaluation.ranking is None else candidate.name,
         "claimed": claimed,
-        "figures": {name: one for name in FIGURES if (one := candidate.find(name)) is not None},
+        "figures": {name: figure for name in FIGURES if (figure := candidate.find(name)) is not None},
         "is_measured": True,
         **({"day": day[:10]} if day else {}),
     }
 
 
 def _rows(base: Row, content: Mapping[str, Any], measured: Mapping[str, Row], demand: Demand) -> list[Row]:
-    """A row for each table that was measured or judged."""
-    judged, rows = {one["candidate"]: one for one in content["candidates"]}, list[Row]()
+    judged, rows = {each["candidate"]: each for each in content["candidates"]}, list[Row]()
     for name in dict.fromkeys((*measured, *judged)):
         row = {**base, "table": name, "released": name == content["release"], **measured.get(name, {})}
         if not row["released"]:  # the folder to hand on is the released table's, and so is the sign-off
             row |= {"to_hand_on": "", "sign_off": ""}
-        if (one := judged.get(name)) is not None:
-            state = VERDICTS[VERDICTS.index(one["verdict"])]
-            reason = reason_of({"verdict": state, "release": name, "candidates": [one]}) or row["reason"]
-            row |= {"state": state, "reason": reason, "policy": f"{one['policy']} {one['version']}"}
-            row["audience"] = one["audience"]
-            if rests_on_expired_waiver(one, demand.today):
+        if (verdict := judged.get(name)) is not None:
+            state = VERDICTS[VERDICTS.index(verdict["verdict"])]
+            reason = reason_of({"verdict": state, "release": name, "candidates": [verdict]}) or row["reason"]
+            row |= {"state": state, "reason": reason, "policy": f"{verdict['policy']} {verdict['version']}"}
+            row["audience"] = verdict["audience"]
+            if rests_on_expired_waiver(verdict, demand.today):
                 row |= {"state": EXPIRED, "reason": f"It was {state} by a waiver that has expired."}
                 row |= {"is_measured": False, "sign_off": ""}
         rows.append(row)

@@ -35,10 +35,9 @@ from understudy.job.spec import Job
 from understudy.job.tracking import Tracked, Tracker
 from understudy.provenance import INPUTS
 
+# A server that is away is found out in seconds, unless the environment says otherwise.
 SETTINGS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
-"""Settings of the library where the environment has none: a server that is away is found out in seconds."""
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
-"""The library reports its own use to its makers; nothing of a run is told to anybody else."""
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # the library reports its use to its makers
 PUBLIC_NOTE = "Nothing here was computed from real rows outside a privacy budget; the evidence is in the output folder."
 INTERNAL_FILES = (VERDICT, SUMMARY, JUNIT, *(f"{name}.toml" for name in INPUTS))
 Run = dict[str, Any]
@@ -89,10 +88,11 @@ class Mlflow(Tracker):
 
 
 def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[Run]:
-    """The parent run, then those of candidates. `delivery`: *Sensitive*: of it the whitelist alone is read."""
     internal, evaluation = asked.content == "internal", delivery.evaluation
     known, schema = evaluation.provenance, evaluation.schema
-    children = [_child(one, claims_of(evaluation, one), delivery, internal=internal) for one in evaluation.candidates]
+    children = [
+        _child(table, claims_of(evaluation, table), delivery, internal=internal) for table in evaluation.candidates
+    ]
     formal = [child["name"] for child in children if child["tags"]["understudy.guarantee"] == "formal"]
     promises, declared, ledger = delivery.release in formal, schema.status == "declared", known.ledger
     public = json.loads((folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
@@ -140,7 +140,6 @@ def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[R
 
 
 def _child(candidate: Candidate, claims: Claims | None, delivery: Delivery, *, internal: bool) -> Run:
-    """The run of a candidate."""
     known, guarantee = delivery.evaluation.provenance, "none"
     if claims is not None:
         guarantee = "void" if not claims.counted.private else "disputed" if claims.counted.disputed else "formal"
@@ -151,10 +150,11 @@ def _child(candidate: Candidate, claims: Claims | None, delivery: Delivery, *, i
         metrics["fit.noise_multiplier"] = noise_multiplier(candidate.statement)
         published = known.released_numbers  # read off real rows, and paid for
         if published is not None and published.table == candidate.name:
-            metrics |= {one.measure: one.value for one in published.numbers if not one.subject}
+            metrics |= {number.measure: number.value for number in published.numbers if not number.subject}
     if internal:
         shown = {rule.measure for rule in delivery.policy.rules} | {name for name, each in CATALOG.items() if each.key}
-        metrics |= {one.measure: one.value for one in candidate.estimates if not one.subject and one.measure in shown}
+        whole = [number for number in candidate.estimates if not number.subject and number.measure in shown]
+        metrics |= {number.measure: number.value for number in whole}
     verdicts = {verdict.candidate: verdict.verdict for verdict in delivery.verdicts}
     tags = {
         "understudy.run_id": f"{known.run_id}/{candidate.name}",
@@ -187,8 +187,7 @@ def _send(asked: Mlflow, runs: list[Run], folder: Path) -> str:
         numbers = [Metric(name, value, now, 0) for name, value in metrics.items()]
         client.log_batch(ids[-1], numbers, [Param(name, text) for name, text in texts.items()])
         for name in run["files"]:
-            place, _, _ = name.rpartition("/")
-            client.log_artifact(ids[-1], str(folder / name), place or None)
+            client.log_artifact(ids[-1], str(folder / name), name.rpartition("/")[0] or None)
         for name, text in run["texts"].items():
             client.log_text(ids[-1], text, name)
     for run_id in reversed(ids):

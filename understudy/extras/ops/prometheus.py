@@ -19,11 +19,7 @@ from synth.output import whole_file
 from understudy.artifacts import Delivery
 
 PUBLIC_FILE, INTERNAL_FILE = "metrics.public.prom", "metrics.internal.prom"
-RULES = Path(__file__).with_name("understudy.rules.yml")
-GAPS = ("utility.gap.boosting.without",)
-"""The loss of a model by synthetic training rows: of the stronger model, where there are both."""
-NUMBERS = "published numbers"
-"""The model's label of what was released beside a table; no label of a job's candidate has a space."""
+NUMBERS = "published numbers"  # label of what was released beside a table; no candidate's label has a space
 PUBLIC = {
     "dp_training_epsilon_consumed": "Epsilon of one release, as its privacy statement claims it.",
     "dp_training_budget_remaining": "Epsilon that the ledger has left for a dataset after this run.",
@@ -38,8 +34,7 @@ INTERNAL = {
     "dp_training_accuracy_delta": "Score by real training rows less that by synthetic ones. Reads real rows.",
     "understudy_verdict": "1 for the verdict of a policy on a model, else 0. Reads real rows.",
 }
-Sample = tuple[str, dict[str, str], float]
-"""A metric, its labels and its number."""
+Sample = tuple[str, dict[str, str], float]  # a metric, its labels and its number
 
 
 def public_samples(evaluation: Evaluation, when: datetime) -> Iterator[Sample]:
@@ -50,7 +45,7 @@ def public_samples(evaluation: Evaluation, when: datetime) -> Iterator[Sample]:
     run_id, ledger, published = known.run_id or "", known.ledger, known.released_numbers
     # The name of a dataset whose releases are to be paid for; empty where the schema declares none.
     protected = (schema.dataset or "") if schema.status == "declared" else ""
-    releases = [(one.name, one.statement, disproved(one)) for one in evaluation.candidates]
+    releases = [(table.name, table.statement, disproved(table)) for table in evaluation.candidates]
     releases += [] if published is None else [(NUMBERS, published.statement, False)]
     for model, stated, is_disputed in releases:
         paid = None if stated is None else stated.ledger
@@ -72,10 +67,10 @@ def public_samples(evaluation: Evaluation, when: datetime) -> Iterator[Sample]:
 def internal_samples(evaluation: Evaluation, verdicts: Collection[Verdict]) -> Iterator[Sample]:
     """Samples that were computed from real rows. `evaluation`: *Sensitive*: it was measured on real rows."""
     for candidate in evaluation.candidates:
-        values = {one.measure: one.value for one in candidate.estimates if not one.subject}
-        gap = next((name for name in GAPS if name in values), "")
+        values = {number.measure: number.value for number in candidate.estimates if not number.subject}
         # In the order of `INTERNAL`.
-        for metric, measure in zip(INTERNAL, (CLIPPED, "privacy.membership.auc", gap), strict=False):
+        measures = (CLIPPED, "privacy.membership.auc", "utility.gap.boosting.without")
+        for metric, measure in zip(INTERNAL, measures, strict=False):
             if measure in values:
                 yield metric, {"model": candidate.name}, values[measure]
     for verdict in verdicts:

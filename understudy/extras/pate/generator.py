@@ -40,8 +40,6 @@ MOST_TEACHERS = 20_000  # teachers at most, where their number is not set
 
 @dataclass(frozen=True)
 class PateGanEvents(PlannedEvents):
-    """One-way histograms, and the counts of votes of each round."""
-
     columns: GaussianEvent
     votes: GaussianEvent
 
@@ -77,7 +75,6 @@ class PateGan(PrivateGenerator):
         require_torch()
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """Beside those of every generator, how far it is behind."""
         behind = "PATE-GAN is behind aim: TSTR .738 against .862 on HMEQ at epsilon 1, at 3 to 9 times the CPU"
         return (*super().cautions(schema), behind)
 
@@ -105,7 +102,6 @@ class PateGan(PrivateGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> NeuralModel:
-        """A model of the training table. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress, seed)
         shares, n_rows = fit.entity_shares()
         events = fit.planned(self.plan(fit.schema))
@@ -119,7 +115,6 @@ class PateGan(PrivateGenerator):
     def _network(
         self, fit: PrivateFit, encoding: BinnedEncoding, one_way: list[NDArray[np.float64]], votes: GaussianEvent
     ) -> "CtganNetwork":
-        """The trained network, ready to draw from; torch's own generators are left as they were."""
         import torch
 
         from synth.neural.released import released_shares

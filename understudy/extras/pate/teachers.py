@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from synth.transforms.layout import Layout
 
 CHUNK_ROWS = 8_192  # rows that are compared at a time
-FINENESS = 64
-"""Steps of a similarity in whole numbers, to one of an agreement in a code that every row has."""
+FINENESS = 64  # steps of a similarity in whole numbers, to one of an agreement in a code that every row has
 RAREST_SHARE = 1e-3  # keeps the weight of an agreement in a rare code finite
 WITHOUT = 0  # votes of a teacher that has no rows
 
@@ -66,16 +65,16 @@ class Teachers:
         """
         tables = similarity.tables(shown)
         level = similarity.of(tables, generated).sum(axis=0) // len(generated)
-        held, place, n_rows = np.unique(self.teacher, return_inverse=True, return_counts=True)
-        totals = np.zeros((len(held), len(shown)), dtype=np.int64)
+        teachers, rank, n_rows = np.unique(self.teacher, return_inverse=True, return_counts=True)
+        totals = np.zeros((len(teachers), len(shown)), dtype=np.int64)
         for start in range(0, len(self.codes), CHUNK_ROWS):
             chunk = slice(start, start + CHUNK_ROWS)
-            found, teacher = similarity.of(tables, self.codes[chunk]), place[chunk]
+            similar, teacher = similarity.of(tables, self.codes[chunk]), rank[chunk]
             first = np.flatnonzero(np.diff(teacher, prepend=-1))
-            totals[teacher[first]] += np.add.reduceat(found, first, axis=0)
-        said = totals > n_rows[:, None] * level
-        without = WITHOUT * (self.n_teachers - len(held))
-        return np.asarray(said.sum(axis=0) + without, dtype=np.int64)
+            totals[teacher[first]] += np.add.reduceat(similar, first, axis=0)
+        votes_real = totals > n_rows[:, None] * level
+        without = WITHOUT * (self.n_teachers - len(teachers))
+        return np.asarray(votes_real.sum(axis=0) + without, dtype=np.int64)
 
 
 def dealt_to(
@@ -89,20 +88,20 @@ def dealt_to(
     rows = [hashlib.blake2b(row.tobytes(), digest_size=16, key=key).digest() for row in content]
     units = rows if owner is None else _joined(rows, owner, key)
     turns: Counter[bytes] = Counter()
-    found = np.empty(len(units), dtype=np.int64)
+    teacher = np.empty(len(units), dtype=np.int64)
     for index, unit in enumerate(units):
         digest = hashlib.blake2b(unit + turns[unit].to_bytes(8, "little"), digest_size=8, key=key).digest()
-        found[index] = int.from_bytes(digest, "little") % n_teachers
+        teacher[index] = int.from_bytes(digest, "little") % n_teachers
         turns[unit] += 1
-    return found if owner is None else found[owner]
+    return teacher if owner is None else teacher[owner]
 
 
 def _joined(rows: list[bytes], owner: NDArray[np.int64], key: bytes) -> list[bytes]:
     """A digest of the rows of each unit, whatever their order."""
-    held: list[list[bytes]] = [[] for _ in range(int(owner.max(initial=-1)) + 1)]
+    rows_of: list[list[bytes]] = [[] for _ in range(int(owner.max(initial=-1)) + 1)]
     for row, unit in zip(rows, owner, strict=True):
-        held[unit].append(row)
-    return [hashlib.blake2b(b"".join(sorted(each)), digest_size=16, key=key).digest() for each in held]
+        rows_of[unit].append(row)
+    return [hashlib.blake2b(b"".join(sorted(each)), digest_size=16, key=key).digest() for each in rows_of]
 
 
 class Similarity:
@@ -122,14 +121,14 @@ class Similarity:
 
     def tables(self, shown: NDArray[np.integer]) -> list[NDArray[np.int64]]:
         """For each span, how far each of its codes agrees with each row; shapes (size, n_shown)."""
-        made = []
+        tables = []
         for index, size in enumerate(self._sizes):
             codes = shown[:, index]
             places = codes + self._offsets[index]
             table = np.tile(-self._expected[places], (size, 1))
             table[codes, np.arange(len(shown))] += self._weight[places]
-            made.append(table)
-        return made
+            tables.append(table)
+        return tables
 
     @staticmethod
     def of(tables: list[NDArray[np.int64]], rows: NDArray[np.integer]) -> NDArray[np.int64]:

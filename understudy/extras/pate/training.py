@@ -47,15 +47,13 @@ from understudy.extras.pate.teachers import Similarity, Teachers
 if TYPE_CHECKING:
     from understudy.extras.pate.generator import PateGan
 
-N_COMPARED = 448
-"""Generated rows of a round that teachers hold against real ones, beside those that they vote on."""
+N_COMPARED = 448  # generated rows of a round that teachers hold against real ones, beside those that they vote on
 WARM_STEPS, WARM_ROUNDS = 150, 4
 """Steps of the generator before the first round, toward the released marginals alone: at most, and at most as many as
 so many rounds have."""
 SIGNAL = 0.1
 """Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
-LEAST_NOISE = 0.03
-"""Standard deviation of the share of votes that pairs of codes do not explain, beside the noise."""
+LEAST_NOISE = 0.03  # standard deviation of the share of votes that pairs of codes do not explain, beside the noise
 KEPT = 0.8  # the share of a round's weight that the next round leaves it
 SCORE_WEIGHT = 5.0  # of the student's scores in the generator's loss
 
@@ -86,7 +84,7 @@ class Student:
         self._rounds = self._rounds[-self._rounds_kept :]
         rows, labels = (torch.cat(parts) for parts in zip(*self._rounds, strict=True))
         n_rounds = len(self._rounds)
-        sizes = torch.tensor([len(one) for _, one in self._rounds])
+        sizes = torch.tensor([len(of_round) for _, of_round in self._rounds])
         variance = (self._variance / KEPT ** torch.arange(n_rounds - 1.0, -1.0, -1.0)).repeat_interleave(sizes)
         agreeing = rows @ rows.T
         alike = SIGNAL**2 * agreeing * (agreeing - 1) / 2 / self._n_pairs

@@ -102,10 +102,7 @@ class _Sdv(Generator):
                 encoded[token] = values if numeric else pd.Series(values).map(str)
         synthesizer = None
         if encoded:
-            kinds = {
-                token: {"sdtype": "numerical" if x.dtype == np.float64 else "categorical"}
-                for token, x in encoded.items()
-            }
+            kinds = {k: {"sdtype": "numerical" if x.dtype == np.float64 else "categorical"} for k, x in encoded.items()}
             own = type(self).model_fields.keys() - Generator.model_fields.keys()
             options = {"enable_gpu" if name == "gpu" else name: getattr(self, name) for name in own}
             with _seeded(seed):
@@ -151,7 +148,7 @@ class SdvTvae(_Neural):
 
 def _by_token(discretizer: Discretizer) -> Iterator[tuple[str, Any]]:
     """The attributes, each with a plain name, which no character of the real one can confuse."""
-    return ((f"c{place}", attribute) for place, attribute in enumerate(discretizer.attributes))
+    return ((f"c{position}", attribute) for position, attribute in enumerate(discretizer.attributes))
 
 
 @contextmanager

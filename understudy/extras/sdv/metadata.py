@@ -23,8 +23,7 @@ from synth.schema.kinds.real import WIDEST_REAL
 from synth.validation import Frozen, sentence
 
 VERSION = "METADATA_SPEC_VERSION"
-PLAIN = ("numerical", "categorical", "ordinal", "boolean", "datetime", "id", "unknown")
-"""Sdtypes that hold no personal data."""
+PLAIN = ("numerical", "categorical", "ordinal", "boolean", "datetime", "id", "unknown")  # no personal data
 PERSONAL = {
     "name": "name", "first_name": "first_name", "last_name": "last_name", "email": "email", "phone_number": "phone",
     "address": "address", "street_address": "street", "city": "city", "postcode": "postcode",
@@ -32,15 +31,14 @@ PERSONAL = {
 }  # fmt: skip
 """Sdtypes of personal data, and the kind of it that we make anew; others are known by their key ``pii``."""
 UNKNOWN = {"sdtype": "unknown", "pii": True}  # which SDV never learns
-_PRECISIONS = {"us": "f", "s": "STXcsr", "min": "MR", "h": "HI"}
-"""The finest part that a format writes, by its directives."""
+_PRECISIONS = {"us": "f", "s": "STXcsr", "min": "MR", "h": "HI"}  # the finest part that directives of a format write
 _CLASSES = {"#": "[0-9]", "A": "[A-Z]", "a": "[a-z]", "x": "[0-9a-f]", "X": "[0-9A-F]"}
 _MARKS = {
     **{text: mark for mark, text in _CLASSES.items()},
     r"\d": "#", "[a-f0-9]": "x", "[A-F0-9]": "X", r"[\da-f]": "x", r"[\dA-F]": "X", r"[\d]": "#",
 }  # fmt: skip
 _TOKEN = re.compile(
-    r"(?P<one>\\.|\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[^\\\[\](){}*+?|.^$])(?:\{(?P<times>\d{1,3})(?:,(?P=times))?\})?"
+    r"(?P<token>\\.|\[[^\]\\]*(?:\\.[^\]\\]*)*\]|[^\\\[\](){}*+?|.^$])(?:\{(?P<times>\d{1,3})(?:,(?P=times))?\})?"
 )
 _SPECIAL = re.compile(r"[\\\[\](){}*+?|.^$]")
 _LONGEST_TEMPLATE = 200
@@ -48,8 +46,6 @@ Key = str | list[str] | None
 
 
 class SdvColumn(Frozen):
-    """One column of the metadata, of all versions."""
-
     sdtype: str
     pii: bool | None = None
     computer_representation: str | None = None
@@ -65,7 +61,6 @@ class SdvColumn(Frozen):
     regex_format: str | None = None
 
     def upgraded(self) -> "SdvColumn":
-        """A column of version 1 in the words of version 2."""
         change: dict[str, Any] = {"order": None, "computer_representation": None}
         if self.order is not None:
             change |= {"sdtype": "ordinal", "range_values": self.order}
@@ -75,8 +70,6 @@ class SdvColumn(Frozen):
 
 
 class SdvTable(Frozen):
-    """One table of the metadata."""
-
     columns: dict[str, SdvColumn]
     primary_key: Key = None
     alternate_keys: list[Key] | None = None
@@ -100,10 +93,9 @@ class SdvMetadata(Frozen):
 
 
 def read_metadata(path: str | Path) -> Any:
-    """The content of a file of SDV's metadata."""
-    given = read_given(Path(path), "metadata", SchemaError)
+    file = read_given(Path(path), "metadata", SchemaError)
     try:
-        return plain_json(given.content.decode("utf-8-sig"))
+        return plain_json(file.content.decode("utf-8-sig"))
     except ValueError as fault:
         raise SchemaError(f"the metadata is no JSON: path={str(path)!r}: {fault}; pass a file that SDV saved") from None
 
@@ -119,9 +111,9 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None) -> tuple[
     >>> schema.columns["age"].kind
     'integer'
     """
-    said = table_of(metadata, table)
-    schema = _schema(said)
-    return schema, tuple(_lost_here(said, schema))
+    described = table_of(metadata, table)
+    schema = _schema(described)
+    return schema, tuple(_lost_here(described, schema))
 
 
 def to_sdv(schema: Schema, *, table: str = "table") -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -136,7 +128,6 @@ def to_sdv(schema: Schema, *, table: str = "table") -> tuple[dict[str, Any], tup
 
 
 def table_of(metadata: Any, table: str | None = None) -> SdvTable:
-    """One table of SDV's metadata, in the words of version 2."""
     if isinstance(metadata, dict) and "tables" not in metadata:
         bare = {key: value for key, value in metadata.items() if key != VERSION}
         metadata = {VERSION: metadata.get(VERSION, "V2"), "tables": {"table": bare}}
@@ -150,44 +141,47 @@ def table_of(metadata: Any, table: str | None = None) -> SdvTable:
     name = next(iter(read.tables)) if table is None else table
     if name not in read.tables:
         raise SchemaError(f"table={name!r} is not in the metadata; {nearest(name, read.tables)}")
-    if any(name in (one.get("parent_table_name"), one.get("child_table_name")) for one in read.relationships or ()):
+    if any(name in (link.get("parent_table_name"), link.get("child_table_name")) for link in read.relationships or ()):
         raise SchemaError(f"table={name!r} has relationships, and a schema is of one table; join them into one first")
-    said = read.tables[name]
-    for key in said.keys:
-        if isinstance(key, str) and key not in said.columns:
-            raise SchemaError(f"the metadata has a key of the unknown column={key!r}; {nearest(key, said.columns)}")
-    return said.model_copy(update={"columns": {name: each.upgraded() for name, each in said.columns.items()}})
+    described = read.tables[name]
+    for key in described.keys:
+        if isinstance(key, str) and key not in described.columns:
+            raise SchemaError(
+                f"the metadata has a key of the unknown column={key!r}; {nearest(key, described.columns)}"
+            )
+    return described.model_copy(
+        update={"columns": {name: column.upgraded() for name, column in described.columns.items()}}
+    )
 
 
-def _schema(said: SdvTable) -> Schema:
+def _schema(described: SdvTable) -> Schema:
     columns: dict[str, Any] = {}
-    for name, column in said.columns.items():
-        is_key = name in said.keys
+    for name, column in described.columns.items():
+        is_key = name in described.keys
         # A row without its key or its sequence index would have no place among the others.
-        missing = not (is_key or name == said.sequence_index)
+        missing = not (is_key or name == described.sequence_index)
         if column.range_is_nullable is not None:
             missing = column.range_is_nullable
         columns[name] = {**_column(name, column, is_key), "missing": missing}
-    entity = said.keys[0] if isinstance(said.keys[0], str) else None
+    entity = described.keys[0] if isinstance(described.keys[0], str) else None
     if entity is not None and (columns[entity]["kind"] != "identifier" or columns[entity]["drop"]):
         entity = None
     content = {"status": "inferred", "entity": entity, "columns": columns, "missing_values": [""]}
     try:
-        return build_schema({**content, "order": said.sequence_index})
+        return build_schema({**content, "order": described.sequence_index})
     except SchemaError:  # if not of the order, of what is wrong in either
         return build_schema(content)
 
 
 def _column(name: str, column: SdvColumn, is_key: bool) -> dict[str, Any]:
-    """The content of the column in a schema."""
     sdtype, content = column.sdtype, dict[str, Any](kind="text", drop=True)
     if sdtype == "boolean":
         content = {"kind": "boolean"}
     elif sdtype == "numerical":
         content = _numbers(column)
     elif sdtype in ("categorical", "ordinal"):
-        values = [int(one) if isinstance(one, float) and one.is_integer() else one for one in column.range_values or ()]
-        types = {type(one) for one in values}
+        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in column.range_values or ()]
+        types = set(map(type, values))
         content = {"kind": "boolean"} if types == {bool} else {"kind": "categorical", "measure": True}
         if types in ({str}, {int}):
             content = {"kind": "categorical", "categories": values, "ordered": sdtype == "ordinal"}
@@ -235,7 +229,6 @@ def _times(name: str, column: SdvColumn) -> dict[str, Any]:
 
 
 def _content(schema: Schema) -> dict[str, Any]:
-    """The content of the table in metadata."""
     # What alone names a row: identifiers first.
     whole = {name: schema.columns[name] for name in schema.kept if not schema.columns[name].missing}
     keys = [name for name, column in whole.items() if column.is_identifier and name != schema.entity]
@@ -288,10 +281,10 @@ def _written_times(column: Any) -> dict[str, Any]:
     return content
 
 
-def _lost_here(said: SdvTable, schema: Schema) -> Iterator[str]:
+def _lost_here(described: SdvTable, schema: Schema) -> Iterator[str]:
     """What of the metadata would not be written again."""
     back = SdvTable.model_validate(_content(schema))
-    for name, column in said.columns.items():
+    for name, column in described.columns.items():
         here, there = schema.columns[name], back.columns[name]
         if here.drop and column.sdtype != "unknown":
             why = "an id stays that is a key with a format" if column.sdtype == "id" else "nothing here writes it"
@@ -304,13 +297,14 @@ def _lost_here(said: SdvTable, schema: Schema) -> Iterator[str]:
             told = told or key in ("pii", "regex_format", "datetime_format")  # there, in other words
             if value not in (None, False, getattr(there, key)) and not told:
                 yield f"column={name!r}: {key}={str(value)[:80]!r} has no place in a schema"
-    for names in said.keys:
+    for names in described.keys:
         if names is not None and names not in back.keys:
             yield f"that {names!r} is a key has no place in a schema"
-    if said.sequence_index != back.sequence_index:
-        yield f"sequence_index={said.sequence_index!r} has no place in a schema: no number or time orders an entity"
-    for one in said.column_relationships or ():
-        yield f"the relationship {one.get('type')!r} of {one.get('column_names')} has no place in a schema"
+    if described.sequence_index != back.sequence_index:
+        index = described.sequence_index
+        yield f"sequence_index={index!r} has no place in a schema: no number or time orders an entity"
+    for link in described.column_relationships or ():
+        yield f"the relationship {link.get('type')!r} of {link.get('column_names')} has no place in a schema"
 
 
 def _lost_there(schema: Schema, back: Schema) -> Iterator[str]:
@@ -334,7 +328,7 @@ def regex_of(template: str) -> str:
     >>> regex_of(r"P-####\A")
     'P-[0-9]{4}A'
     """
-    marks = [_CLASSES.get(one) or _SPECIAL.sub(r"\\\g<0>", one[-1]) for one in re.findall(r"(?s)\\?.", template)]
+    marks = [_CLASSES.get(mark) or _SPECIAL.sub(r"\\\g<0>", mark[-1]) for mark in re.findall(r"(?s)\\?.", template)]
     runs = [(mark, len(list(run))) for mark, run in itertools.groupby(marks)]
     return "".join(mark if n == 1 else f"{mark}{{{n}}}" for mark, n in runs)
 
@@ -347,16 +341,18 @@ def template_of_regex(regex: str) -> str | None:
     """
     body = re.sub(r"(?<!\\)\$$", "", regex.removeprefix("^"))
     tokens = list(_TOKEN.finditer(body))
-    marks = [_mark(token["one"]) for token in tokens]
+    marks = [_mark(token["token"]) for token in tokens]
     if None in marks or "".join(token[0] for token in tokens) != body:
         return None
     template = "".join(str(mark) * int(token["times"] or 1) for mark, token in zip(marks, tokens, strict=True))
     return template if 0 < len(template) <= _LONGEST_TEMPLATE else None
 
 
-def _mark(one: str) -> str | None:
+def _mark(token: str) -> str | None:
     """A template's placeholder for one character of an expression."""
-    literal = one.removeprefix("\\") or one
-    if one in _MARKS or one.startswith("[") or (one != literal and literal.isalnum()):  # \w, or a character's code
-        return _MARKS.get(one)
+    literal = token.removeprefix("\\") or token
+    if (
+        token in _MARKS or token.startswith("[") or (token != literal and literal.isalnum())
+    ):  # \w, or a character's code
+        return _MARKS.get(token)
     return f"\\{literal}" if literal in ALPHABETS or literal == "\\" else literal

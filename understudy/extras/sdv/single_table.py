@@ -27,11 +27,10 @@ RENAMED = {
     "compress_dims": "encoder_widths", "decompress_dims": "decoder_widths",
 }  # fmt: skip
 KEPT_ANYWAY = ("enforce_min_max_values", "enforce_rounding")
-WITHOUT_EFFECT = (
+WITHOUT_EFFECT = (  # parameters of SDV's that have no counterpart here
     "locales", "numerical_distributions", "default_distribution", "generator_lr", "generator_decay",
     "discriminator_lr", "discriminator_decay", "discriminator_steps", "log_frequency", "l2scale", "loss_factor",
 )  # fmt: skip
-"""Parameters of SDV's that have no counterpart here."""
 
 
 class SingleTableSynthesizer:
@@ -154,7 +153,6 @@ class SingleTableSynthesizer:
         return rows if self._table is None else {self._table: rows}
 
     def _schema(self, frame: Any) -> Schema:
-        """What the table shows, of the kinds that metadata tells where both are numbers or categories."""
         told = table_of(self._metadata)
         units: dict[str, Any] = {"entity": told.keys[0], "order": told.sequence_index}
         units |= {"propose_entity": False, "propose_order": False}
@@ -192,7 +190,6 @@ load_synthesizer = SingleTableSynthesizer.load
 
 
 def _translated(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of our generator, of SDV's or our own."""
     for key in KEPT_ANYWAY:
         if parameters.get(key, True) is not True:
             raise JobError(f"{key}={parameters[key]!r}: bounds and decimals are always kept here; leave it out")

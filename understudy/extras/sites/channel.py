@@ -40,14 +40,10 @@ def unpack(message: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 class Respondent(Protocol):
-    """A site's answers: it holds its state (table, budget) for the whole run."""
-
     def answer(self, request: bytes) -> bytes: ...
 
 
 class Channel:
-    """The server's way to its sites, whose names are sorted."""
-
     def __init__(self, sites: Iterable[str], recorder: Recorder | None = None) -> None:
         self.sites = tuple(sorted(sites))
         self.record: Recorder = recorder or (lambda *_: None)
@@ -70,8 +66,6 @@ class Channel:
 
 
 class LocalChannel(Channel):
-    """A channel to respondents in this process, asked one after another."""
-
     def __init__(self, respondents: Mapping[str, Respondent], recorder: Recorder | None = None) -> None:
         super().__init__(respondents, recorder)
         self._respondents = respondents

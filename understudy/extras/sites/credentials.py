@@ -14,8 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALID, CLOCK_SLACK = datetime.timedelta(days=365), datetime.timedelta(minutes=5)
 """For how long certificates are valid, and since when: a site's clock may be behind the server's."""
-HERE = ("localhost", "127.0.0.1", "::1")
-"""Names of the server on its own machine, which are in every certificate."""
+HERE = ("localhost", "127.0.0.1", "::1")  # names of the server on its own machine, which are in every certificate
 
 
 def make_server_files(folder: Path, hosts: Iterable[str] = ()) -> list[Path]:
@@ -42,7 +41,6 @@ def make_server_files(folder: Path, hosts: Iterable[str] = ()) -> list[Path]:
 
 
 def make_site_files(folder: Path, name: str) -> list[Path]:
-    """A new key pair for a site."""
     key, paths = _write_key(folder / f"{name}.key"), [folder / f"{name}.key", folder / f"{name}.pub"]
     form = pem.PublicFormat.SubjectPublicKeyInfo
     paths[1].write_bytes(key.public_key().public_bytes(pem.Encoding.PEM, form))

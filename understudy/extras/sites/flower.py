@@ -155,7 +155,6 @@ class FlowerChannel(Channel):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Tell the sites that the run is over, and stop listening."""
         self._send(dict.fromkeys(self._joined(), b""), END, END_S)
         until = time.monotonic() + END_S
         while self._joined() and time.monotonic() < until:
@@ -194,7 +193,6 @@ class FlowerChannel(Channel):
         return {site: nodes[node].last_activated_at for site, node in self._nodes.items() if node in nodes}
 
     def _send(self, requests: Mapping[str, bytes], kind: str, ttl_s: float) -> dict[str, str]:
-        """The sites that requests are under way to, by the names of the messages."""
         sent = {}
         for site, payload in requests.items():
             ends = constant.SUPERLINK_NODE_ID, self._nodes[site]
@@ -216,8 +214,8 @@ class FlowerChannel(Channel):
                 received = state.get_message_res(set(pending), self._run_id)
                 if not received:
                     state.changed.wait(min(left, RETRY_S))
-            for one in received:
-                site, reply = pending.pop(one.metadata.reply_to_message_id), _payload(one)
+            for message in received:
+                site, reply = pending.pop(message.metadata.reply_to_message_id), _payload(message)
                 if reply is not None:
                     self.record(site, "reply", reply)
                     replies[site] = reply

@@ -30,10 +30,8 @@ from understudy.json_schemas import Described
 
 BY_SUMS = ("independent", "mst", "aim")
 """Generators that read sums of counts alone, once their choices come from noisy pairs."""
-BY_STEPS = ("ctgan", "tvae")
-"""Generators whose networks are trained at each site."""
-LEAST_NOISY = 2
-"""Honest sites that stay to the end at least: the noise of one alone would be all that hides its rows."""
+BY_STEPS = ("ctgan", "tvae")  # generators whose networks are trained at each site
+LEAST_NOISY = 2  # honest sites that stay to the end at least: the noise of one alone would be all that hides its rows
 
 
 class SiteSpec(Frozen):
@@ -89,7 +87,6 @@ class SitesJob(Frozen):
 
     @property
     def threshold(self) -> int:
-        """Sites without which no sum is shown."""
         return len(self.sites) - self.dropouts
 
     @property
@@ -105,7 +102,7 @@ class SitesInputs:
     policy: Policy
     generator: PrivateGenerator
     home: Path
-    given: Mapping[str, GivenFile]
+    files: Mapping[str, GivenFile]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,7 +110,6 @@ class SitesInputs:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the sites and the server agree upon."""
         agreed = [to_toml(self.schema), self.generator.name, self.generator.parameters(), self.policy.name, self.names]
         settings = self.job.model_dump(include={"seed", "rows", "colluding", "dropouts", "training"})
         return hashlib.sha256(json.dumps([agreed, settings], sort_keys=True).encode()).hexdigest()
@@ -136,22 +132,20 @@ class SitesInputs:
 
 
 def read_sites_job(path: Path) -> SitesInputs:
-    """A job of several sites with its files, or the first thing that is wrong with them. No row is read."""
-    given = {"job": read_given(path, "job", JobError)}
+    files = {"job": read_given(path, "job", JobError)}
     try:
-        job = SitesJob.model_validate(parse_toml(given["job"], "job", JobError))
+        job = SitesJob.model_validate(parse_toml(files["job"], "job", JobError))
     except ValidationError as error:
         raise JobError(f"the job of several sites cannot be used: {sentence(error, SitesJob)}") from None
-    given["schema"] = read_given(path.parent / job.schema_path, "schema", SchemaError)
-    schema = schema_of(given["schema"])
-    given["policy"] = given_policy(job.policy, path.parent)
+    files["schema"] = read_given(path.parent / job.schema_path, "schema", SchemaError)
+    schema = schema_of(files["schema"])
+    files["policy"] = given_policy(job.policy, path.parent)
     check_measures(job.measures or ())
     chosen = _generator(job, schema)
-    return SitesInputs(job, schema, named_policy(given["policy"]), chosen, path.parent, given)
+    return SitesInputs(job, schema, named_policy(files["policy"]), chosen, path.parent, files)
 
 
 def _generator(job: SitesJob, schema: Schema) -> PrivateGenerator:
-    """The generator of a job, or what several sites cannot serve."""
     parameters = dict(job.generator)
     name = str(parameters.pop("name", None))
     if name not in (*BY_SUMS, *BY_STEPS):

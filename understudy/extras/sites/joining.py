@@ -52,7 +52,7 @@ def serve_site(
 
 def _join(node: FlowerNode, address: str, wait_s: float, say: Callable[[str], None]) -> None:
     """Join as soon as the server is there and knows of no other process with this key."""
-    until, said = time.monotonic() + wait_s, ""
+    until, told = time.monotonic() + wait_s, ""
     while True:
         try:
             return node.join()
@@ -73,9 +73,9 @@ def _join(node: FlowerNode, address: str, wait_s: float, say: Callable[[str], No
                 f"no server could be joined at address={address} within wait_s={wait_s:g}: {reason}; see that it runs "
                 "and that the address is its own, or wait longer (--wait-s)"
             )
-        if reason != said:
+        if reason != told:
             say(f"Waiting for the server at {address}: {reason}.")
-            said = reason
+            told = reason
         time.sleep(RETRY_S)
 
 

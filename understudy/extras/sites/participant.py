@@ -39,8 +39,7 @@ from understudy.job.seeds import child_seed
 from understudy.run.attacks import audit_claim
 
 SYNTHETIC, STATEMENT, ANSWERS, RESERVATION = "synthetic.csv", "statement.json", "answers", "reservation.json"
-ALL_SITES = "all sites"
-"""The name of the synthetic table in evaluations."""
+ALL_SITES = "all sites"  # the name of the synthetic table in evaluations
 HOLDOUT_SHARE = 0.2
 SITE_WARNING = (
     "the synthetic table is of all sites together, and it is measured on the rows of this site alone: where this site "
@@ -104,7 +103,6 @@ class Participant:
 
     @contextmanager
     def at_work(self, progress: Progress = quiet) -> Iterator[Self]:
-        """The respondent, as long as the block lasts; its table is read and paid for first."""
         work, inputs, folder, out = self.work, self.inputs, self.work.folder, str(self.out)
         with work.held(f"another process takes part as {out!r}; wait for it to end, or name another output"):
             progress("reading the site's table", None)
@@ -124,7 +122,6 @@ class Participant:
                 work.discard()
 
     def _go_on(self, whose: Mapping[str, Any]) -> None:
-        """Go on with unfinished work of this job and table, or begin anew."""
         work, answers = self.work, self.work.folder / ANSWERS
         if work.state != whose:
             if work.state and self._fund is None and any(answers.glob(DRAWN)):
@@ -199,7 +196,7 @@ class Participant:
             split=f"keyed hash, seed {child_seed(job.seed, 'split')}",
             fingerprints={"table": self._fingerprint},
         )
-        evaluation = replace(evaluation, provenance=provenance.with_inputs(known, inputs.given))
+        evaluation = replace(evaluation, provenance=provenance.with_inputs(known, inputs.files))
         verdicts = judge(evaluation, [inputs.policy])
         title = f"{job.name or 'The table of several sites'}: {self.name}"
         tables = {ALL_SITES: Path(SYNTHETIC)}

@@ -88,14 +88,11 @@ class RemoteRows(RowsElsewhere):
         return RemoteCounts(discretizer, Coarsening({}))
 
     def rows_per_entity(self) -> Any:
-        """The pending numbers of entities with 1, 2, ..., k rows."""
         return PendingCounts("sizes", (self.schema.max_rows_per_unit,))
 
 
-Sum = tuple[NDArray[np.int64], tuple[str, ...]]
-"""Numbers, and the sites in them."""
-ATTEMPTS = 3
-"""Tries at one sum, where sites are lost between their answer and the unmasking."""
+Sum = tuple[NDArray[np.int64], tuple[str, ...]]  # numbers, and the sites in them
+ATTEMPTS = 3  # tries at one sum, where sites are lost between their answer and the unmasking
 
 
 @dataclass
@@ -112,7 +109,6 @@ class SecureSums:
     n_sums: int = 0
 
     def ask(self, query: CountQuery | TrainingQuery, what: str, length: int, body: bytes = b"") -> Sum:
-        """The sum of the sites' noisy answers, shape (length,), and the sites in it."""
         threshold, sites, reason = self.inputs.job.threshold, self.channel.sites, ""
         for _ in range(ATTEMPTS):
             missing = sorted(set(sites) - set(self.channel.present))

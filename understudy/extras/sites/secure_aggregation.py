@@ -54,10 +54,8 @@ from synth.distribution import missing_extra
 from synth.errors import BadInput
 from synth.validation import Frozen
 
-SECRET_BYTES = 32
-"""Of a key, a seed of a mask, and a share of either."""
-_HALVES = (slice(0, 16), slice(16, 32))
-"""Of a secret: the library's scheme of Shamir shares numbers of 128 bits."""
+SECRET_BYTES = 32  # of a key, a seed of a mask, and a share of either
+_HALVES = (slice(0, 16), slice(16, 32))  # of a secret: the library's scheme of Shamir shares numbers of 128 bits
 _NONCE_BYTES = 12
 _PROTOCOL = "understudy secure aggregation 2"
 
@@ -73,8 +71,6 @@ class AggregationError(BadInput):
 
 @dataclass(frozen=True)
 class AggregationPlan:
-    """The public facts of one sum, which each site and the server have before it begins."""
-
     run_id: str
     sites: tuple[str, ...]
     threshold: int
@@ -88,7 +84,6 @@ class AggregationPlan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the plan, which every message and every derived key depends on."""
         return hashlib.sha256(context(self.run_id, self.sites, self.threshold)).hexdigest()
 
     def place(self, site: str) -> int:
@@ -97,14 +92,11 @@ class AggregationPlan:
         return self.sites.index(site)
 
     def check_enough(self, sites: int, stage: str) -> None:
-        """Refuse to go on with fewer sites than the threshold."""
         if sites < self.threshold:
             raise AggregationError(f"fewer sites than the threshold={self.threshold}: stage={stage!r}, sites={sites}")
 
 
 class Message(Frozen):
-    """A message of the protocol, in JSON; it belongs to one plan."""
-
     plan: Key
 
 
@@ -177,7 +169,6 @@ def derived(secret: bytes, purpose: bytes) -> bytes:
 
 
 def shared_secret(private: bytes, public: str) -> bytes:
-    """The secret that two key pairs share, by X25519."""
     try:
         key = X25519PublicKey.from_public_bytes(bytes.fromhex(public))
         return X25519PrivateKey.from_private_bytes(private).exchange(key)
@@ -226,14 +217,14 @@ def split_secret(secret: bytes, plan: AggregationPlan) -> tuple[bytes, ...]:
     Source: A. Shamir, "How to share a secret", Communications of the ACM 22(11), 1979.
     """
     halves = [dict(_shamir().split(plan.threshold, len(plan.sites), secret[half])) for half in _HALVES]
-    return tuple(halves[0][place] + halves[1][place] for place in range(1, len(plan.sites) + 1))
+    return tuple(halves[0][rank] + halves[1][rank] for rank in range(1, len(plan.sites) + 1))
 
 
 def joined_secret(shares: Mapping[str, bytes], plan: AggregationPlan) -> bytes:
     """The secret of 32 bytes from shares by site, of which the first that the threshold asks for are taken."""
     plan.check_enough(len(shares), "unmask")
     taken = [(plan.place(site) + 1, share) for site, share in shares.items()][: plan.threshold]
-    return b"".join(_shamir().combine([(place, share[half]) for place, share in taken]) for half in _HALVES)
+    return b"".join(_shamir().combine([(rank, share[half]) for rank, share in taken]) for half in _HALVES)
 
 
 def _shamir() -> Any:
@@ -403,8 +394,6 @@ def _unmasked(
     vectors: Mapping[str, Masked],
     unmaskings: Mapping[str, Unmasking],
 ) -> Vector:
-    """The sum of masked vectors, without the masks."""
-
     def secret(site: str, kind: str) -> bytes:
         return joined_secret({by: bytes.fromhex(getattr(shown, kind)[site]) for by, shown in unmaskings.items()}, plan)
 

@@ -31,8 +31,7 @@ from understudy.extras.sites.training import fit_network
 from understudy.job.seeds import child_seed
 
 RECORD, TRAINING = "sites.json", "training"
-NOT_HEARD = "not heard"
-"""In place of a verdict, of a site that is gone or late."""
+NOT_HEARD = "not heard"  # in place of a verdict, of a site that is gone or late
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ OTHER_JOB = (
     "the server's job is not that of this site: schema, generator, training, seed, policy, rows, sites, colluding or "
     "dropouts differ; use the same job file"
 )
-BOOKS, DRAWN = "books.json", "[!.]*.npz"
-"""Files of a site's answers."""
+BOOKS, DRAWN = "books.json", "[!.]*.npz"  # files of a site's answers
 ANEW = "begin anew at all sites: remove the unfinished folder beside each output (what was reserved stays spent)"
 LEAST_SHARE_SIGMA = 2.5
 """Standard deviation of a site's share of noise at least, in rows: with less, a sum of shares is no Gaussian."""
@@ -74,8 +73,7 @@ def share_of(sigma: float, n_honest: int) -> float:
     return max(sigma / math.sqrt(n_honest), LEAST_SHARE_SIGMA)
 
 
-MOST_CELLS = 50_000_000
-"""Numbers of one answer at most (400 MB): what `NoiseShare` says of a sum of shares rests on it."""
+MOST_CELLS = 50_000_000  # numbers of one answer at most (400 MB): what `NoiseShare` says of a sum of shares rests on it
 
 
 class CountQuery(Frozen):
@@ -173,8 +171,6 @@ class NoisyAnswers:
 
 
 class Site:
-    """A site's answers to the server of its job, from its *sensitive* rows (any table)."""
-
     def __init__(
         self,
         name: str,
@@ -270,6 +266,5 @@ class Site:
 
 
 def plan_of(inputs: SitesInputs, run: str, answer_ids: Any) -> AggregationPlan:
-    """The public facts of one sum."""
     answers = hashlib.sha256(json.dumps(answer_ids, sort_keys=True).encode()).hexdigest()
     return AggregationPlan(f"{inputs.digest}:{run}:{answers}", inputs.names, inputs.job.threshold)

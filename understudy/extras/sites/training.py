@@ -79,7 +79,6 @@ class TrainingQuery(Frozen):
 
 
 def trained(inputs: SitesInputs) -> tuple[PrivateNetwork, SubsampledGaussianEvent]:
-    """The generator whose networks the sites train, and the event of its steps."""
     event = inputs.schedule.events[-1]
     return cast("PrivateNetwork", inputs.generator), cast("SubsampledGaussianEvent", event)
 
@@ -108,7 +107,6 @@ class SiteTraining:
         self.network = lru_cache(1)(self._network)
 
     def answer(self, query: TrainingQuery, body: bytes) -> NDArray[np.int64]:
-        """The move of the weights by a round's steps in fixed point, shape (d,); asked again, the same."""
         from torch import from_numpy
 
         asked, event = query.model_dump_json(), trained(self.inputs)[1]

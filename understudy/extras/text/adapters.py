@@ -25,12 +25,10 @@ from understudy.extras.text.decoder import Cache, Decoder, positions
 NEEDED = ("config.json", "tokenizer.json", "*.safetensors")
 ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
 SAFELY = {"local_files_only": True, "trust_remote_code": False}
-LENGTHS = ("max_position_embeddings", "n_positions")
-"""Keys of a configuration that say how many tokens a model reads."""
+LENGTHS = ("max_position_embeddings", "n_positions")  # keys of a configuration that say how many tokens a model reads
 
 
 def require_libraries() -> None:
-    """Refuse work on free text where its libraries are not installed."""
     for name in ("torch", "tokenizers", "transformers", "peft", "opacus"):
         if importlib.util.find_spec(name) is None:
             raise missing_extra("learning free text", "text")
@@ -54,7 +52,6 @@ def check_folder(path: str, n_tokens: int = 0) -> None:
 
 
 def most_read(path: str) -> int:
-    """Tokens that the model of a folder reads at most, as far as it says so."""
     config = _config(path)
     return next((config[key] for key in LENGTHS if isinstance(config.get(key), int)), 10**9)
 

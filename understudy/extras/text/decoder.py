@@ -30,7 +30,6 @@ class Decoder(nn.Module):
     """
 
     def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        """Logits of the token after each of the last ones, shape (n, n_last, size)."""
         raise NotImplementedError
 
     def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
@@ -72,8 +71,6 @@ class SmallDecoder(Decoder):
 
 
 class Layer(nn.Module):
-    """Attention and a feed-forward network, each added to what came in."""
-
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.n_heads = d_model // HEAD
@@ -116,7 +113,6 @@ def sample(
     decoder: Decoder, vocabulary: Vocabulary, prompts: Sequence[Sequence[int]], asked: LanguageModel,
     generator: torch.Generator,
 ) -> list[list[int]]:  # fmt: skip
-    """The tokens of a text for each prompt, without its end: one at least."""
     if len(prompts) > ROWS_AT_ONCE:
         parts = [prompts[at : at + ROWS_AT_ONCE] for at in range(0, len(prompts), ROWS_AT_ONCE)]
         return [text for part in parts for text in sample(decoder, vocabulary, part, asked, generator)]

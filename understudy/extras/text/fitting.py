@@ -70,7 +70,7 @@ class TextFit:
     seed: int
     progress: Progress
     budget: Budget | None
-    place: Path | None
+    checkpoints: Path | None
 
     def writer(self, real: pd.DataFrame) -> TextWriter:
         """A writer of texts, trained on the texts of real rows.
@@ -130,16 +130,17 @@ class TextFit:
         training.train(learning, text.public_epochs, course)
 
     def _learn_real(self, writer: TextWriter, real: pd.DataFrame, start: int) -> None:
-        """Train on the texts of real rows. `real`: *Sensitive*."""
         text, schema, n_prompt = writer.specification, self.schema, writer.vocabulary.n_prompt
         self.progress("reading texts", None)
         sequences = np.concatenate([writer.sequences(real, name) for name in schema.texts])
         folder, known = None, list[Any]([writer.to_plain(), schema.texts])
-        if self.place is not None:
-            self.place.mkdir(parents=True, exist_ok=True)
-            folder = training.CheckpointFolder(self.place)
-            if (self.place.parent / training.CLIPPING).exists():  # who asks for notes of clipping asks for these, too
-                (self.place / training.CLIPPING).touch()
+        if self.checkpoints is not None:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            folder = training.CheckpointFolder(self.checkpoints)
+            if (
+                self.checkpoints.parent / training.CLIPPING
+            ).exists():  # who asks for notes of clipping asks for these, too
+                (self.checkpoints / training.CLIPPING).touch()
         if self.budget is None:
             known += [start, hashlib.sha256(sequences.tobytes()).hexdigest()]
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()

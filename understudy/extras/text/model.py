@@ -76,7 +76,6 @@ class TextWriter:
         return written
 
     def _fitting(self, text: str, column: Any) -> str:
-        """The text as its column may hold it."""
         plain = "".join(" " if c.isspace() and c not in "\n\t" else c for c in text)
         plain = "".join(c for c in plain if c.isprintable() or c in "\n\t")[: column.length]
         return plain if plain and plain not in self.schema.missing_values else f"{plain}."[: column.length]
@@ -89,7 +88,6 @@ class TextWriter:
         return sequences_of(self.vocabulary, rows, name, max_tokens=self.max_tokens, length=column.length)
 
     def to_plain(self) -> dict[str, Any]:
-        """All but the weights, as plain data."""
         return {
             "parameters": self.specification.model_dump(mode="json"),
             "vocabulary": self.vocabulary.to_plain() if isinstance(self.vocabulary, CodedVocabulary) else None,
@@ -131,18 +129,15 @@ class TextModel(ModelDisplay):
 
     @property
     def name(self) -> str:
-        """Name of the generator of the other columns."""
         return self.rows.name
 
     @property
     def parameters(self) -> dict[str, Any] | None:
-        """Those that it was fitted by; `None` where the model of the rows holds none."""
         of_rows = getattr(self.rows, "parameters", None)
         return None if of_rows is None else {**of_rows, "text": self.writer.specification.model_dump(mode="json")}
 
     @property
     def statement(self) -> PrivacyStatement | None:
-        """Its guarantee, texts included; `None`: **no formal guarantee**."""
         stated, text = self.rows.statement, self.writer.specification
         if stated is None or text.public_text is None:
             return stated
@@ -154,7 +149,6 @@ class TextModel(ModelDisplay):
 
     @property
     def default_rows(self) -> int:
-        """Rows that `sample` gives unless told."""
         return self.rows.default_rows
 
     def sample(
@@ -167,12 +161,11 @@ class TextModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.models.model.Model` has it: rows first, then their texts."""
         given = given if given is None or isinstance(given, Mapping) else Table.of(given, named=False)
         asked = {*(given.names if isinstance(given, Table) else given or ()), *(balance or ())}
         if beside := asked & (self.rows.schema.columns.keys() - self.schema.columns.keys()):
             raise JobError(f"column={min(beside)!r} is counted for texts, and no sample has it; name another column")
-        of_rows, of_texts = (int(one) for one in np.random.default_rng(seed).integers(2**31, size=2))
+        of_rows, of_texts = (int(seed_of) for seed_of in np.random.default_rng(seed).integers(2**31, size=2))
         table = self.rows.sample(n_rows, seed=of_rows, given=given, balance=balance, progress=progress, part=part)
         progress("writing texts", None)
         canonical = conform(table, self.rows.schema, outside="clamp")
@@ -195,6 +188,5 @@ class TextModel(ModelDisplay):
         return nats
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all; of a folder's model, adapters alone."""
         content, arrays = self.writer.to_plain(), self.writer.to_arrays()
         save_around(path, "text", self.rows, content, arrays, self.schema, self.statement)

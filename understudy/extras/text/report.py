@@ -30,15 +30,14 @@ def read(candidate: Candidate, schema: Schema) -> dict[str, Any] | None:
 
 def _absent(candidate: Candidate, families: tuple[str, ...]) -> list[tuple[str, str]]:
     """Titles and reasons, one for each reason: a measure that fails takes all of its numbers with it."""
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for failure in candidate.failures:
         if failure.measure.startswith(families) and failure.message != UNASKED:
-            found.setdefault(failure.message.rstrip("."), entry(failure.measure).title)
-    return [(title, message) for message, title in found.items()]
+            titles.setdefault(failure.message.rstrip("."), entry(failure.measure).title)
+    return [(title, message) for message, title in titles.items()]
 
 
 def _part(name: str, candidate: Candidate) -> dict[str, Any]:
-    """One column of texts: sentences that are repeated, and examples."""
     drawn = candidate.figures.get("texts") or ()
     copied = (candidate.figures.get("text_copies") or {}).get("columns", ())
     return {

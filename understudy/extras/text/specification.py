@@ -88,5 +88,4 @@ class LanguageModel(BaseModel):
 
 
 def missing_name(name: str) -> str:
-    """Name of the column that says where a text is missing."""
     return f"{name}: missing"

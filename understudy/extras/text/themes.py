@@ -92,7 +92,6 @@ class Themes:
         return flags
 
     def described(self) -> tuple[str, ...]:
-        """A theme's heaviest words, of each theme."""
         heaviest = np.argsort(-self.centers, axis=1, kind="stable")[:, :N_TOLD]
         return tuple(" ".join(self.words[rank] for rank in row) for row in heaviest)
 
@@ -119,7 +118,6 @@ class Themes:
 
     @classmethod
     def taken(cls, words: Sequence[str], arrays: dict[str, np.ndarray]) -> Self:
-        """Those that were saved, whose arrays are taken out."""
         return cls(tuple(words), arrays.pop("themes weights"), arrays.pop("themes centers"))
 
 
@@ -147,7 +145,6 @@ def longest(schema: Schema, *names: str) -> int:
 
 
 def theme_names(texts: Sequence[str], themes: "Themes | int | None") -> list[str]:
-    """Names of the columns of themes of some columns of text."""
     number = themes if isinstance(themes, int) else len(themes or ())
     return [f"{name}: theme {rank + 1}" for name in texts for rank in range(number)]
 

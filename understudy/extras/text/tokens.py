@@ -21,8 +21,7 @@ from synth.schema.kinds import Column
 from synth.table.restore_dtypes import texts
 from understudy.extras.text.themes import Themes, theme_names
 
-N_RANGES, MOST_VALUES = 16, 62
-"""Ranges of a number or time, and values of any other column, that a prompt tells apart."""
+N_RANGES, MOST_VALUES = 16, 62  # ranges of a number or time, and values of any other column, that a prompt tells apart
 OTHER = 0  # code of a value that no synthetic row holds
 END, N_SPECIAL = 0, 1  # the end of a text; its vocabulary follows
 
@@ -37,7 +36,6 @@ class KeyValues(BaseModel):
 
     @classmethod
     def of(cls, series: pd.Series, column: Column) -> Self:
-        """The codes that tell apart what a synthetic column holds."""
         if column.is_line:
             line = column.positions(series)
             line = line[np.isfinite(line)]
@@ -53,7 +51,6 @@ class KeyValues(BaseModel):
         return 2 + len(self.values if self.edges is None else self.edges)
 
     def codes(self, series: pd.Series, column: Column) -> NDArray[np.int64]:
-        """The code of each row; shape (n,)."""
         if self.edges is None:
             known = {value: 1 + rank for rank, value in enumerate(self.values)}
             codes = [self.size - 1 if text is None else known.get(text, OTHER) for text in texts(series, column)]
@@ -88,7 +85,6 @@ class CodedVocabulary:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, synthetic: pd.DataFrame, schema: Schema) -> Self:
-        """The vocabulary whose codes tell apart what synthetic rows hold."""
         return cls(tokenizer, tuple(KeyValues.of(synthetic[n], schema.columns[n]) for n in schema.learned), schema)
 
     @property
@@ -118,7 +114,6 @@ class CodedVocabulary:
         return [N_SPECIAL + token for token in self.tokenizer.encode(text).ids]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; bytes that are no text are left out."""
         return str(self.tokenizer.decode([token - N_SPECIAL for token in tokens])).replace("\ufffd", "")
 
     def never_sampled(self) -> NDArray[np.bool_]:

@@ -81,7 +81,6 @@ class TextTraining(_ByAdam):
         return self._batches.n_steps
 
     def step(self) -> dict[str, Tensor]:
-        """One step; its loss, left on the device."""
         rows, weights = self._batches.draw()
         # One divisor for all: divided by its own tokens, a short text would weigh as much as a long one, and too many
         # short ones would be written.
@@ -138,10 +137,10 @@ def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, n_text: in
     It has a rule for each layer, and takes the first axis of its input for texts. A model that lays its tokens out in
     another way, or in which texts see each other, would not be clipped by unit. The texts tried are made up.
     """
-    made = torch.randint(1, size + 1, (4, n_prompt + n_text), generator=torch.Generator().manual_seed(0))
-    made[0, : n_prompt // 2], made[1, n_prompt + 2 :], made[3] = 0, 0, 0
+    tokens = torch.randint(1, size + 1, (4, n_prompt + n_text), generator=torch.Generator().manual_seed(0))
+    tokens[0, : n_prompt // 2], tokens[1, n_prompt + 2 :], tokens[3] = 0, 0, 0
     parameters, bound = list(trainable(decoder)), 1e-3
-    units, expected = made.to(parameters[0].device).view(2, 2, -1), torch.zeros(())
+    units, expected = tokens.to(parameters[0].device).view(2, 2, -1), torch.zeros(())
     try:
         for unit in units:
             of_texts = [torch.autograd.grad(losses(decoder, text[None], n_prompt).sum(), parameters) for text in unit]
@@ -162,7 +161,6 @@ def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
 
 
 def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
-    """Set the trained parameters to these."""
     if {name: value.shape for name, value in weights.items()} != {name: p.shape for name, p in named(decoder)}:
         raise ValueError("the weights are of another model")
     decoder.load_state_dict(weights, strict=False)

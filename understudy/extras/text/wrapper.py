@@ -136,7 +136,6 @@ class WithTexts(Wrapper):
         budget: Budget | None = None,
         place: Path | None = None,
     ) -> Model:
-        """A model of the rows first, then of their texts. `train`: *Sensitive*. Real rows."""
         schema = self.schema_of_fit(schema)
         chosen = self.chosen(schema)
         if chosen != self:
@@ -161,9 +160,9 @@ class WithTexts(Wrapper):
         gaps = {missing_name(name): real[name].isna().astype("boolean") for name in may_miss}
         counted = real.assign(**gaps).drop(columns=list(schema.texts))
         rows = fit_model(self.base, counted, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place)
-        whole, place = with_texts(rows.schema, schema), None if place is None else place / PREPARED
+        whole, checkpoints = with_texts(rows.schema, schema), None if place is None else place / PREPARED
         budget = budget if self.promises else None
-        fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, place)
+        fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, checkpoints)
         kept = {name: column for name, column in whole.columns.items() if name in schema.columns}
         return TextModel(rows, fit.writer(real), whole.model_copy(update={"columns": kept}))
 
@@ -182,7 +181,6 @@ class WithTexts(Wrapper):
 
 
 def without_texts(schema: Schema) -> Schema:
-    """The schema of the rows of a table, of which texts are left out."""
     gone = schema.texts
     left_out = {name: schema.columns[name].model_copy(update={"learn": False, "drop": True}) for name in gone}
     roles: dict[str, Any] = {role: tuple(name for name in getattr(schema, role) if name not in gone) for role in ROLES}

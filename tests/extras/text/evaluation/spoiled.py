@@ -32,13 +32,12 @@ def measured(measure: str, spoil: Spoil | None = None) -> Candidate:
 
 
 def number(candidate: Candidate, name: str, *subject: str) -> Estimate:
-    found = candidate.find(name, subject)
-    assert isinstance(found, Estimate), found
-    return found
+    estimate = candidate.find(name, subject)
+    assert isinstance(estimate, Estimate), estimate
+    return estimate
 
 
 def outcomes(candidate: Candidate, policy: str, measure: str, texts: tuple[str, ...] = (TEXT,)) -> dict[str, str]:
-    """Of the rules that rest on the numbers of a measure."""
     shift = Shift(n_train=3_000, n_holdout=1_500, p_value=0.5, detectable=0.53)
     facts = RealFacts(3_000, 1_500, 0, 0.0, 5, shift=shift, texts=texts)
     verdict = judge_candidate(candidate, load_policy(policy), real=facts)
@@ -46,7 +45,6 @@ def outcomes(candidate: Candidate, policy: str, measure: str, texts: tuple[str, 
 
 
 def dealt(table: pd.DataFrame) -> pd.DataFrame:
-    """Every text in the row of another one."""
     return table.assign(**{TEXT: np.random.default_rng(1).permutation(table[TEXT].to_numpy(dtype=object))})
 
 
@@ -57,42 +55,35 @@ def half_dealt(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_text(table: pd.DataFrame) -> pd.DataFrame:
-    """The same text in every row."""
     return table.assign(**{TEXT: table[TEXT].iloc[0]})
 
 
 def twice(table: pd.DataFrame) -> pd.DataFrame:
-    """Every row of the first half again."""
     half = table.iloc[: len(table) // 2]
     return pd.concat([half, half], ignore_index=True)
 
 
 def words_dealt(table: pd.DataFrame) -> pd.DataFrame:
-    """The words of all texts, dealt at random to texts of the same lengths."""
     split = [text.split() for text in table[TEXT]]
     words = iter(np.random.default_rng(2).permutation([word for text in split for word in text]))
     return table.assign(**{TEXT: [" ".join(next(words) for _ in text) for text in split]})
 
 
 def words_shuffled(table: pd.DataFrame) -> pd.DataFrame:
-    """The words of each text in another order, each with its signs."""
     rng = np.random.default_rng(2)
     return table.assign(**{TEXT: [" ".join(rng.permutation(text.split())) for text in table[TEXT]]})
 
 
 def garbage(table: pd.DataFrame) -> pd.DataFrame:
-    """Words of random letters."""
     rng = np.random.default_rng(3)
     texts = [" ".join("".join(rng.choice(list("abcdefgh"), 5)) for _ in text.split()) for text in table[TEXT]]
     return table.assign(**{TEXT: texts})
 
 
 def cut_short(table: pd.DataFrame) -> pd.DataFrame:
-    """The first ten words of each text."""
     return table.assign(**{TEXT: [" ".join(text.split()[:10]) for text in table[TEXT]]})
 
 
 def often_missing(table: pd.DataFrame) -> pd.DataFrame:
-    """A third of the rows without a text."""
     gone = np.random.default_rng(4).random(len(table)) < 1 / 3
     return table.assign(**{TEXT: table[TEXT].mask(gone, None)})

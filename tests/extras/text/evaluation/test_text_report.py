@@ -1,29 +1,24 @@
 """The section of free text: there with its numbers, sentences and examples where texts are kept, and nowhere else."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evaluate.engine import evaluate, evaluate_beside
+from evaluate.engine import evaluate_beside
 from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge
-from evaluate.result import NOTICE, Candidate, Estimate, Evaluation
-from evaluate.result_io import evaluation_from
+from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
 from reports import compose, render_html
 from reports.exports.junit import render_junit
 from reports.exports.summary import to_summary
-from reports.glossary import evidence
 from reports.model_card.card import internal_card, public_card
 from reports.model_card.render import to_markdown
 from reports.public.facts import public_facts
 from reports.public.page import render_public
 from reports.public.verdict import public_verdict
-from reports.sections.utility import utility_rows
-from synth.schema import build_schema
 from tests.extras.text.evaluation.spoiled import dealt
 from tests.reports.test_model_card import FACTS
 from tests.text_tables import TEXT, complaint_schema, complaints
@@ -45,41 +40,25 @@ def measured() -> Evaluation:
     """Honest texts, and texts dealt to other rows of which an attack found one that is copied."""
     schema, table = complaint_schema(n_units=N), complaints(N, 2)
     real = Real.prepare(complaints(N, 0), complaints(N, 1), schema)
-    found = evaluate_beside(real, {"honest": table, "dealt": dealt(table)}, measures=MEASURES, self_tested=False)
-    honest, leaking = found.candidates
+    evaluation = evaluate_beside(real, {"honest": table, "dealt": dealt(table)}, measures=MEASURES, self_tested=False)
+    honest, leaking = evaluation.candidates
     figures: dict[str, Any] = {**leaking.figures, "text_copies": COPIES}
-    failures = tuple(one for one in leaking.failures if not one.measure.startswith("privacy.texts"))
+    failures = tuple(failure for failure in leaking.failures if not failure.measure.startswith("privacy.texts"))
     leaking = replace(leaking, estimates=(*leaking.estimates, LEAK), failures=failures, figures=figures)
-    return replace(found, candidates=(honest, leaking))
+    return replace(evaluation, candidates=(honest, leaking))
 
 
 def texts(measured: Evaluation) -> list[dict[str, Any]]:
-    found = [section.extras["texts"] for section in compose(measured).sections]
-    assert None not in found
-    return found
-
-
-def test_figures_and_examples_of_each_table_are_shown(measured: Evaluation) -> None:
-    assert [one.anchor for one in compose(measured).extras] == ["texts"]
-    for section in texts(measured):
-        assert {AGREEMENT, WORST} <= {row.measure for row in section["rows"]}
-    page = render_html(measured)
-    assert 'id="texts"' in page
-
-
-def test_examples_are_synthetic_texts_with_the_values_of_their_rows(measured: Evaluation) -> None:
-    beside = {tuple(map(str, row)) for row in complaints(N, 2).itertuples(index=False)}
-    examples = texts(measured)[0]["parts"][0]["examples"]
-    assert len(examples) == 5
-    for one in examples:
-        assert (*(value for _, value in one["row"]), one["text"]) in beside
+    sections = [section.extras["texts"] for section in compose(measured).sections]
+    assert None not in sections
+    return sections
 
 
 def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -> None:
     honest, leaking = texts(measured)
     assert not honest["parts"][0]["sentences"]
-    assert [one["sentence"] for one in leaking["parts"][0]["sentences"]] == [SECRET]
-    assert [one.measure for one in leaking["attacks"]] == [LEAK.measure]
+    assert [each["sentence"] for each in leaking["parts"][0]["sentences"]] == [SECRET]
+    assert [each.measure for each in leaking["attacks"]] == [LEAK.measure]
     assert SECRET in render_html(measured)
 
 
@@ -103,44 +82,6 @@ def test_nothing_that_is_handed_on_or_exported_holds_a_sentence_a_text_or_a_numb
     assert [where for where, content in told.items() if any(text in content for text in texts)] == []
     hidden = {rule.measure for rule in public_verdict(facts).hidden}
     assert {AGREEMENT, "texts.words.excess", WORST} <= hidden
-
-
-def test_a_table_without_texts_has_no_section_and_no_rule_of_them_is_hidden() -> None:
-    columns = dict(complaint_schema().model_dump(exclude_unset=True)["columns"])
-    del columns[TEXT]
-    schema = build_schema({"status": "declared", "n_units": N, "target": "rating", "columns": columns})
-    train, holdout, table = (complaints(N, seed).drop(columns=TEXT) for seed in range(3))
-    found = evaluate(train, table, holdout=holdout, schema=schema, measures=MEASURES)
-    assert not compose(found).extras
-    assert 'id="texts"' not in render_html(found)
-    policy, name = load_policy("public"), found.candidates[0].name
-    known = public_facts(found, name, policy=policy, schema=schema, synthetic=table, title="Complaints")
-    assert not [rule for rule in public_verdict(known).hidden if "texts." in rule.measure]
-
-
-def test_texts_that_were_not_measured_say_so(measured: Evaluation) -> None:
-    assert "Texts were not measured." in render_html(replace(measured, candidates=(Candidate("bare", ()),)))
-
-
-def test_models_of_texts_stand_in_their_own_section_alone(measured: Evaluation) -> None:
-    assert not [one for one in utility_rows(measured.candidates[0]) if "texts" in one.measure]
-    assert {evidence(name) for name in ("texts.words.excess", WORST)} == {"texts"}
-
-
-def test_figures_of_texts_are_read_back_as_they_were_written_and_refused_where_they_are_damaged(
-    measured: Evaluation,
-) -> None:
-    written = measured.to_json()
-    assert NOTICE in written
-    again = evaluation_from(written)
-    assert again.candidates[1].figures["texts"] == measured.candidates[1].figures["texts"]
-    assert again.candidates[1].figures["text_copies"] == COPIES
-    assert SECRET not in again.without_rows().to_json()
-    assert again.real.texts == (TEXT,)
-    content = json.loads(written)
-    del content["candidates"][1]["figures"]["text_copies"]["columns"][0]["sentences"][0]["n_words"]
-    with pytest.raises(ValueError, match="text_copies"):
-        evaluation_from(json.dumps(content))
 
 
 def test_a_text_with_markup_is_shown_as_it_is(measured: Evaluation) -> None:

@@ -97,4 +97,4 @@ def agreements(texts: Sequence[np.ndarray], coded: EncodedSamples, n_folds: int)
     for group in range(N_GROUPS):
         dealt[groups[0] == group] = np.roll(np.flatnonzero(groups[0] == group), 1)
     sides = [*zip(predicted, outputs, groups, strict=True), (predicted[0][dealt], outputs[0], groups[0])]
-    return np.array([correlations(made, truth, columns, by_group) for made, truth, by_group in sides])
+    return np.array([correlations(guess, truth, columns, by_group) for guess, truth, by_group in sides])

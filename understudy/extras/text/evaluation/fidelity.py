@@ -84,18 +84,16 @@ def texts_of(samples: Samples, name: str) -> list[np.ndarray]:
 
 
 def tokens_of(samples: Samples, name: str) -> tuple[list[TextTokens], list[str]]:
-    """The same as words, and all of these."""
     known: dict[str, int] = {}
     return [TextTokens.of(each.rows, [name], each.units, known) for each in samples.all[:SIDES]], list(known)
 
 
 def measure(tables: Tables) -> MetricResult:
-    """All figures of each column of texts and of the worst one, and the figure "texts"; else a reason."""
     names = tables.schema.texts
     if not names:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_TEXTS),))
     cut, whole = compared(tables)
-    found: list[Estimate | Failure] = [largest([_missing(whole, name, len(names)) for name in names])]
+    results: list[Estimate | Failure] = [largest([_missing(whole, name, len(names)) for name in names])]
     tokens = {name: tokens_of(whole, name) for name in names}
     names = tuple(n for n in names if min(len(np.unique(each.units)) for each in tokens[n][0]) >= MIN_TEXTS)
     if names:
@@ -103,15 +101,15 @@ def measure(tables: Tables) -> MetricResult:
         for measure, distances in ((LENGTHS, distances_of_lengths), (WORDS, distances_of_words)):
             # Shuffled texts have the lengths and the words of real ones, so that they are no floor of either.
             replicates = np.array([[*each, each[FRESH]] for each in map(distances, equal)])
-            found.append(replace(worst(measure, replicates, cut.n, [(name,) for name in names]), floor=None))
-        found.append(largest([_repeated(whole, name, len(names)) for name in names]))
-        found.append(_worst_share(ORDER, {name: Squares.of(ordered(*tokens[name])) for name in names}, whole))
-        found.append(_agreement(names, EncodedSamples.of(tables, whole)))
+            results.append(replace(worst(measure, replicates, cut.n, [(name,) for name in names]), floor=None))
+        results.append(largest([_repeated(whole, name, len(names)) for name in names]))
+        results.append(_worst_share(ORDER, {name: Squares.of(ordered(*tokens[name])) for name in names}, whole))
+        results.append(_agreement(names, EncodedSamples.of(tables, whole)))
     else:
-        found += [Failure(name, "skipped", _FEW) for name in GATED if name != MISSING]
+        results += [Failure(name, "skipped", _FEW) for name in GATED if name != MISSING]
     return MetricResult(
-        tuple(each for each in found if isinstance(each, Estimate)),
-        tuple(each for each in found if isinstance(each, Failure)),
+        tuple(each for each in results if isinstance(each, Estimate)),
+        tuple(each for each in results if isinstance(each, Failure)),
         {"texts": [_examples(name, tables) for name in names]},
     )
 
@@ -167,7 +165,6 @@ def repeated_rate(texts: np.ndarray, units: np.ndarray, n_comparisons: int = 1) 
 
 
 def _repeated(samples: Samples, name: str, n_comparisons: int) -> Estimate:
-    """The share of repeated texts beyond that of as many fresh real ones."""
     sides = [rows.rows[name].dropna() for rows in samples.all[1:SIDES]]
     n = min(map(len, sides))
     value, low, high = newcombe(*(
@@ -202,14 +199,13 @@ def ordered(tokens: Sequence[TextTokens], vocabulary: Sequence[str]) -> np.ndarr
 
 
 def _agreement(names: Sequence[str], coded: EncodedSamples) -> Estimate | Failure:
-    """How far the agreement of texts with columns is from the real one, over all columns that texts tell of."""
     n_columns, totals = len(coded.columns), {}
     if not n_columns:
         return Failure(AGREEMENT, "skipped", "no column is learned beside the texts")
     for name in names:
         each = agreements(texts_of(coded.samples, name), coded, N_FOLDS)
         squares = [Squares.of(each[:, :, [i]]) for i in range(n_columns)]
-        if telling := [one for one in squares if one.tells(_size_ratio(coded.samples), n_columns)]:
+        if telling := [square for square in squares if square.tells(_size_ratio(coded.samples), n_columns)]:
             totals[name] = Squares.total(telling)
     return _worst_share(AGREEMENT, totals, coded.samples, n_columns)
 

@@ -54,7 +54,6 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def by_texts(targets: list[TextTokens], sides: TokenSides) -> Mapping[str, Both]:
-    """Scores by each attack. `targets`: *Sensitive*. Texts of members, then of controls."""
     base, _ = word_bases(
         sides.words, np.bincount(np.r_[sides.fresh.ids, sides.synthetic.ids], minlength=len(sides.words))
     )

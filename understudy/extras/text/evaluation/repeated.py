@@ -151,14 +151,13 @@ def _many(sides: TokenSides, real: TextTokens, n_drawn: int) -> tuple[float, flo
     owners = real.owners[positions]
     order = np.argsort(owners, kind="stable")
     alone = Alone.of(hashes[order], owners[order], owners[order] < sides.train.n_units)
-    found = alone.coincidences(alone.hit_by(sides.synthetic.windows(N_RUN)[1]), n_drawn)
+    coincidences = alone.coincidences(alone.hit_by(sides.synthetic.windows(N_RUN)[1]), n_drawn)
     # `Alone` counts twins by the run, of which a text has many, so that they say nothing of units.
-    units = Coincidences(found.train, found.holdout, found.n_train, found.n_holdout)
+    units = Coincidences(coincidences.train, coincidences.holdout, coincidences.n_train, coincidences.n_holdout)
     return units.copied(N_RULES, units.hit_ratio)
 
 
 def _located(texts: Texts, sides: TokenSides, position: int, length: int) -> Place:
-    """The first synthetic text that a run of training texts stands in."""
     ours, run = sides.synthetic, sides.train.hashes(np.array([position]), length)
     begins = np.flatnonzero(ours.left >= length)
     at = begins[np.argmax(ours.hashes(begins, length) == run)]
@@ -186,7 +185,7 @@ def _personal(texts: Texts, tables: Tables) -> tuple[Estimate, list[Place]]:
         values = {value for value, _ in there if value[0] == kind}
         if too_many(len(values & ours), _by_chance(kind, len(values), owners, ours)):
             counted.add(kind)
-    hits = [(value, place) for value, place in there if value in ours and value[0] in counted]
+    hits = [(value, where) for value, where in there if value in ours and value[0] in counted]
     held_out = {texts[number][1] for value, (number, *_) in there if alone.get(value) is False}
     n, n_hit = len({row for _, row, _ in texts}), len({texts[number][1] for _, (number, *_) in hits})
     note = f"{n_hit:,} of {n:,} texts repeat what one training person alone has, beyond chance"
@@ -229,18 +228,17 @@ def values_in(text: str) -> Iterator[tuple[Value, tuple[int, int]]]:
     >>> [value for value, _ in values_in("Write to Ann@example.org or call +1 (617) 555-0143, not 555-014.")]
     [('email', 'annexampleorg'), ('number 10', '6175550143')]
     """
-    for found in _EMAIL.finditer(text):
-        yield ("email", likeness(found[0], "email")), found.span()
-    for found in _NUMBER.finditer(text):
-        digits = "".join(character for character in found[0] if character.isdecimal() and character.isascii())
+    for match in _EMAIL.finditer(text):
+        yield ("email", likeness(match[0], "email")), match.span()
+    for match in _NUMBER.finditer(text):
+        digits = "".join(character for character in match[0] if character.isdecimal() and character.isascii())
         if len(digits) < CARD_DIGITS[0]:  # a telephone number, with the code of its country or without
             digits = digits[-N_PHONE:]
         if len(digits) >= LEAST_DIGITS:
-            yield (f"number {len(digits)}", digits), found.span()
+            yield (f"number {len(digits)}", digits), match.span()
 
 
 def _names_in(text: str, first: set[str], last: set[str], sizes: set[int]) -> Iterator[tuple[Value, tuple[int, int]]]:
-    """Names in a text, real ones and others of such first and last words."""
     split = tokens.words(text) if first else []
     for at, word in enumerate(split):
         for size in sizes if word in first else ():
@@ -256,7 +254,7 @@ def _of_rows(side: pd.DataFrame, schema: Schema) -> Iterator[tuple[int, Value]]:
     for name in (*schema.texts, *(name for name in personal if schema.columns[name].personal in _TOLD)):
         for row, value in enumerate(side[name].tolist()):
             if not pd.isna(value):
-                yield from ((row, found) for found, _ in values_in(as_text(value)))
+                yield from ((row, personal_value) for personal_value, _ in values_in(as_text(value)))
     parts = ["name"] if "name" in kept else ["first_name", "last_name"]
     if all(part in kept for part in parts):
         for row, values in enumerate(zip(*(side[kept[part]].tolist() for part in parts), strict=True)):
@@ -284,7 +282,6 @@ class CopiedTexts(FigurePart):
 
 
 def _listed(texts: Texts, places: Sequence[Place], tables: Tables) -> list[dict[str, Any]]:
-    """Sentences around what is repeated, by column, with how many rows hold just that."""
     columns: dict[str, dict[str, str]] = {}
     for number, start, end in places:
         name, _, text = texts[number]
@@ -312,5 +309,5 @@ def sentence_around(text: str, start: int, end: int) -> str:
     >>> sentence_around("One. Call 555-0199 now! Three.", 10, 13)
     'Call 555-0199 now!'
     """
-    ends = [0, *(found.end() for found in _SENTENCE_END.finditer(text)), len(text)]
+    ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
     return text[max(e for e in ends if e <= start) : min(e for e in ends if e >= end)].strip()

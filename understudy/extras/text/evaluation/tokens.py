@@ -69,7 +69,6 @@ class TextTokens:
 
     @cached_property
     def text(self) -> np.ndarray:
-        """The number of the text of each word, shape (n,)."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
     @cached_property
@@ -79,18 +78,15 @@ class TextTokens:
 
     @cached_property
     def owners(self) -> np.ndarray:
-        """The unit of each word, shape (n,)."""
         return np.asarray(self.units[self.text])
 
     def joined(self, other: "TextTokens") -> "TextTokens":
-        """These texts and then those of another table; its units follow these."""
         return TextTokens(
             np.r_[self.ids, other.ids], np.r_[self.sizes, other.sizes],
             np.r_[self.units, other.units + self.n_units], self.n_units + other.n_units,
         )  # fmt: skip
 
     def chosen(self, texts: np.ndarray) -> "TextTokens":
-        """Some of the texts, by a mask."""
         return replace(self, ids=self.ids[texts[self.text]], sizes=self.sizes[texts], units=self.units[texts])
 
     def among(self, words: np.ndarray) -> "TextTokens":
@@ -144,7 +140,6 @@ class TokenSides:
 
     @property
     def real(self) -> TextTokens:
-        """Texts of train, then of both halves of the holdout."""
         return self.train.joined(self.control).joined(self.fresh)
 
 

@@ -76,8 +76,8 @@ def _losses(
 
     def score(side: int, rows: np.ndarray, dealt: int = 0) -> np.ndarray:
         model = text_model(counts[side][rows], outputs[side][np.roll(rows, dealt)])
-        found = correlations(model.predict(counts[2][test]), truth, columns, groups)
-        return np.asarray(found * np.abs(found))
+        correlation = correlations(model.predict(counts[2][test]), truth, columns, groups)
+        return np.asarray(correlation * np.abs(correlation))
 
     tstr, trtr, floor = score(1, synthetic), score(0, train), score(0, train, 1)
     reference = score(0, train[: len(fresh)]) - score(2, fresh)
@@ -87,7 +87,7 @@ def _losses(
             _halved(units[0], train, split), _halved(units[1], synthetic, split), strict=True
         )] for split in np.random.default_rng([seed, 23]).integers(2**63, size=N_SPLITS).tolist()
     ])  # fmt: skip
-    found = []
+    losses = []
     for i, column in enumerate(coded.columns):
         if truth[:, columns == i].std(axis=0).max() > 0.0:
             note = (
@@ -98,12 +98,11 @@ def _losses(
                 WORST, float((trtr - tstr)[0, i]), len(test), "lower", (name, column), None, None,
                 float(reference[0, i]), float((trtr - floor)[0, i]), note,
             )  # fmt: skip
-            found.append((loss, (trtr - tstr)[:, i], halves[:, :, :, i]))
-    return found
+            losses.append((loss, (trtr - tstr)[:, i], halves[:, :, :, i]))
+    return losses
 
 
 def _halved(units: np.ndarray, rows: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in two, whole entities together."""
     different, at = np.unique(units[rows], return_inverse=True)
     first = np.zeros(len(different), dtype=bool)
     first[np.random.default_rng(seed).permutation(len(different))[: len(different) // 2]] = True
