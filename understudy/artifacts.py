@@ -105,7 +105,7 @@ def size_of(table: Path) -> tuple[int | None, int | None]:
     """Rows and columns of a synthetic table's file, or folder of parts; `None` where they cannot be counted."""
     if table.is_dir():
         sizes = [size_of(part) for part in parts_of(table)]
-        n_rows = [found[0] for found in sizes]
+        n_rows = [size[0] for size in sizes]
         return (None if None in n_rows else sum(n for n in n_rows if n is not None)), sizes[0][1]
     if not table.is_file():
         raise TableError(f"the table is not there: path={str(table)!r}; name {FILES}")

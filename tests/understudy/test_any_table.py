@@ -6,24 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-import tomli_w
 
 import understudy.evaluate_external as external
 from evaluate import engine
 from synth.dp.ledger import open_ledger
-from synth.schema import build_schema
-from synth.table import conform, spool
+from synth.table import spool
 from synth.table.table import Table
 from tests.understudy.conftest import Workspace
 from tests.understudy.places import NAMED, Place, named_table, put, write_job
-from understudy import provenance
 from understudy.bundle.verification import Demand, verify
-from understudy.data.load import read_rows
-from understudy.data.source import find_table
 from understudy.run import stages
 
 PLACES: list[Place] = ["file", "folder", "pattern", "database"]
@@ -76,31 +70,6 @@ def test_a_run_leaves_a_table_of_the_kind_that_it_was_given(workspace: Workspace
     assert found["provenance"]["split"].startswith("keyed hash")
 
 
-@pytest.mark.parametrize("harm", ["changed", "added", "removed"])
-def test_a_part_that_is_harmed_is_noticed(workspace: Workspace, harm: str) -> None:
-    write_job(workspace, put(workspace, named_table(), "folder"), release="independent")
-    assert run(workspace).exit_code in (1, 3)
-    part = workspace.folder / "out" / "synthetic" / "independent" / "part-00000.parquet"
-    if harm == "changed":
-        part.write_bytes(part.read_bytes()[:-1] + b"x")
-    elif harm == "added":
-        part.with_name("part-00001.parquet").write_bytes(part.read_bytes())
-    else:
-        part.unlink()
-    assert workspace.run("verify", workspace.folder / "out").exit_code == 1
-
-
-def test_numbers_of_a_run_do_not_depend_on_where_the_table_is(workspace: Workspace) -> None:
-    found = []
-    for place in PLACES[1:]:  # what is drawn into one file has another seed than what is drawn into parts
-        changes = {"generators": {"independent": {}}, "evaluation": {"measures": list(MEASURES)}}
-        write_job(workspace, put(workspace, named_table(), place), **changes)
-        assert run(workspace, out=place).exit_code == 0
-        found.append((numbers(evaluation_of(workspace, place)), evaluation_of(workspace, place)["provenance"]))
-    assert all(one == found[0][0] for one, _ in found)
-    assert len({json.dumps(known["fingerprints"]) for _, known in found}) == 1
-
-
 @pytest.mark.parametrize("place", PLACES)
 def test_an_evaluation_gives_the_same_numbers_wherever_tables_are(workspace: Workspace, place: Place) -> None:
     parts = [named_table(300), named_table(450, seed=1).iloc[300:], named_table(250, seed=2)]
@@ -109,16 +78,6 @@ def test_an_evaluation_gives_the_same_numbers_wherever_tables_are(workspace: Wor
     assert numbers(one) == numbers(other)
     prints = [{side: e["provenance"]["fingerprints"][side] for side in ("train", "holdout")} for e in (one, other)]
     assert prints[0] == prints[1] and other["provenance"]["attempts"]["evaluations"] == 2
-
-
-def test_the_same_table_has_one_fingerprint_wherever_it_is(workspace: Workspace, own_key: Path) -> None:
-    schema, key = build_schema(NAMED), provenance.fingerprint_key(own_key)
-    tables = [find_table(put(workspace, named_table(), place)) for place in PLACES]
-    prints = {provenance.fingerprint(read_rows(table, schema, "refuse"), schema, key) for table in tables}
-    frame = conform(named_table().sample(frac=1.0, random_state=0), schema)
-    assert prints == {provenance.fingerprint(frame, schema, key)}
-    other = frame.assign(who=[f"Q{place:04d}" for place in range(len(frame))])
-    assert provenance.fingerprint(other, schema, key) not in prints
 
 
 def test_a_clamped_run_reads_the_real_table_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,21 +113,6 @@ def test_rows_of_a_run_lie_in_its_own_folder_in_files_without_a_name(
     assert not (workspace.folder / ".out.unfinished").exists()
 
 
-@pytest.mark.parametrize("place", ["folder", "database"])
-def test_a_ledger_pays_for_the_fits_of_a_run_and_for_a_single_one(workspace: Workspace, place: Place) -> None:
-    address, books = put(workspace, named_table(), place), open_ledger(workspace.folder / "ledger.db")
-    books.open("patients", unit="row", epsilon=5.0, n_units=900)
-    write_job(workspace, address, ledger={"url": "ledger.db"})
-    assert run(workspace).exit_code == 0
-    ran = workspace.run(
-        "fit", address, "--schema", workspace.folder / "schema.toml", "--generator", "independent", "--epsilon", 1,
-        "--clamp", "--ledger", workspace.folder / "ledger.db", "--out", workspace.folder / "model",
-    )  # fmt: skip
-    assert ran.exit_code == 0 and "another table" not in ran.stderr, ran.stderr  # the ledger knows it again
-    kinds = [entry.kind for entry in books.history()]
-    assert (kinds.count("used"), kinds.count("committed")) == (2, 2)
-
-
 def test_a_run_goes_on_where_it_was_cut_short_unless_the_table_has_changed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,38 +134,6 @@ def test_a_run_goes_on_where_it_was_cut_short_unless_the_table_has_changed(
 
 def interrupted(*given: Any, **named: Any) -> None:
     raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("key", ["engine", "memory_mb", "threads"])
-def test_a_job_that_says_how_a_table_is_read_is_refused(workspace: Workspace, key: str) -> None:
-    write_job(workspace, put(workspace, named_table(), "file"), table={key: 500})
-    ran = run(workspace)
-    assert ran.exit_code == 2 and f"unknown key 'table.{key}'" in ran.stderr and ran.stderr.count("\n") == 1
-
-
-def test_a_value_outside_the_schema_stops_a_run_that_refuses_it(workspace: Workspace) -> None:
-    write_job(workspace, put(workspace, named_table().assign(age=300), "folder"), table={"outside": "refuse"})
-    ran = run(workspace)
-    assert ran.exit_code == 2 and "column='age'" in ran.stderr and "300" not in ran.stderr
-
-
-def test_a_sample_is_as_large_as_it_is_asked_for_and_whoever_reads_a_verdict_is_told(workspace: Workspace) -> None:
-    tables = [put(workspace, named_table(n, seed), "folder") for seed, n in enumerate((900, 700, 3_000))]
-    measures = [word for name in ("validity", "privacy.membership") for word in ("--measure", name)]
-    content = evaluated(workspace, "e.json", tables, *measures, "--sample-rows", 100)
-    said = "on seeded samples: 100 of 900 training, 100 of 700 held-out, 500 of 3,000 synthetic rows"
-    notes = {one["measure"]: one["note"] for one in content["candidates"][0]["estimates"]}
-    assert said in notes["privacy.membership.auc"] and "samples" not in notes["validity.rows"]
-    rules = [
-        {"measure": "validity.rows", "limit": 0.0, "why": "It passes."},
-        {"measure": "privacy.membership.auc", "limit": 0.51, "why": "It is not settled."},
-    ]
-    policy = workspace.folder / "policy.toml"
-    policy.write_text(tomli_w.dumps({"name": "p", "version": 1, "audience": "tests", "rules": rules}))
-    gate = workspace.run("gate", workspace.folder / "e.json", "--policy", policy, "--json")
-    assert gate.exit_code == 3, gate.stderr
-    counted, open_ = gate.json["candidates"][0]["findings"]
-    assert "Measured" not in counted["reason"] and "search more (sample_rows)" in open_["reason"]
 
 
 def test_the_bundle_of_an_offered_folder_is_of_that_folder_and_no_other(workspace: Workspace) -> None:
@@ -312,28 +224,3 @@ def test_a_fit_is_counted_by_processes_of_the_table_that_it_is(workspace: Worksp
     for out, more in (("here", ()), ("there", ("--executor", "processes"))):
         ran = workspace.run("fit", address, *options, *more, "--out", workspace.folder / out)
         assert ran.exit_code == 0 and "another table" not in ran.stderr, ran.stderr  # the ledger knows it again
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--epsilon", 1, "--executor", "nobody"), "is no address of a cluster"),
-        (("--epsilon", 1, "--executor", "tcp://keeper:zebra@host:1"), "is no address of a cluster"),
-        (("--executor", "processes"), "is for counts with epsilon"),
-        (("--epsilon", 1, "--executor", "processes", "--generator", "ctgan"), "is for counts with epsilon"),
-    ],
-)
-def test_an_executor_that_cannot_count_is_refused(workspace: Workspace, options: Any, said: str) -> None:
-    schema, address = ("--schema", workspace.write_schema(**NAMED)), put(workspace, named_table(), "folder")
-    ran = workspace.run("fit", address, *schema, *FIT, *options, "--out", workspace.folder / "model")
-    assert ran.exit_code == 2 and said in ran.stderr and "zebra" not in ran.stderr
-
-
-@pytest.mark.parametrize("n_rows", [1, 7, 90])
-def test_what_does_not_fit_is_found_whatever_the_chunks(n_rows: int) -> None:
-    from synth.table import violations
-
-    schema, frame = build_schema({**NAMED, "n_units": 50, "target": "ill"}), named_table(90).assign(ill=True)
-    frame.loc[80, "age"], frame.loc[7, "who"], frame["income"] = 500, "P0008", np.nan
-    parts = tuple(lambda i=i: Table.of(frame.iloc[i : i + n_rows]).parts[0]() for i in range(0, len(frame), n_rows))
-    assert violations(Table(tuple(frame.columns), parts), schema) == violations(frame, schema)

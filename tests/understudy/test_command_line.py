@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from synth.errors import MissingExtra
 from understudy.cli import app
-from understudy.cli.root import hoisted, refuse_another_evaluate
 
 MOST_COMMANDS = 32
 
@@ -81,10 +79,6 @@ def test_quiet_says_nothing(workspace: Any) -> None:
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "")
 
 
-def test_what_follows_two_dashes_is_no_option() -> None:
-    assert hoisted(["fit", "--json", "--", "--quiet"]) == ({"json": True}, ["fit", "--", "--quiet"])
-
-
 def test_an_internal_error_is_4_and_tells_no_value(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise KeyError("zebrafish")
@@ -115,10 +109,3 @@ def test_another_package_named_evaluate_is_named_in_one_sentence(tmp_path: Path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "pip uninstall evaluate" in done.stderr
-
-
-def test_our_own_evaluate_is_accepted_and_a_missing_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse_another_evaluate()
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match="not understudy's"):
-        refuse_another_evaluate()

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import time
@@ -39,12 +38,6 @@ def test_a_process_that_dies_takes_its_piece_only_and_the_others_go_on(tmp_path:
     assert found["leave:7"].lost == "its process ended by itself with exit code 7"
     assert found["sleep:1"].lost == ""
     assert list(tmp_path.iterdir()) == []  # the locks went with their processes
-
-
-def test_a_process_goes_on_to_the_next_piece(tmp_path: Path) -> None:
-    with Processes(service(tmp_path), 1) as executor:
-        found = all_ended(executor, ["pid:1", "pid:2"])
-    assert found["pid:1"].lost == found["pid:2"].lost
 
 
 def test_a_process_has_its_share_of_threads_and_the_environment_is_left_as_it_was(
@@ -134,8 +127,3 @@ def test_what_is_no_address_of_a_scheduler_is_refused_without_being_shown(addres
     with pytest.raises(JobError, match=r"--executor is no address") as refused:
         checked(address)
     assert "secret" not in str(refused.value)
-
-
-def test_signals_that_end_a_process_are_told_by_name(tmp_path: Path) -> None:
-    assert executors.death(-signal.SIGSEGV) == "its process was ended by a signal (Segmentation fault)"
-    assert executors.death(1) == "its process ended by itself with exit code 1"

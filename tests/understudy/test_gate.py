@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import shlex
-import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
@@ -16,13 +14,10 @@ from typing import Any
 import pytest
 import tomli_w
 
-from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, build_waivers, check_waivers
-from evaluate.gate.verdict import judge
+from evaluate.gate.policy import build_policy, build_waivers, check_waivers
 from evaluate.real_facts import Shift
 from evaluate.result import CASES, Candidate, Estimate, Evaluation, Failure, SelfTest
-from evaluate.result_io import evaluation_from
-from synth.errors import JobError
-from tests.evaluations import SCHEMA, altered, facts, origin, stated, swept
+from tests.evaluations import SCHEMA, altered, facts
 from understudy.cli import hold_descriptors
 from understudy.evaluate_external import read_policy
 
@@ -102,21 +97,6 @@ def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk:
     assert untested.exit_code == (3 if found is QUIET else 1)
 
 
-def test_how_large_a_difference_of_populations_may_go_unseen_is_said_where_it_would_matter(desk: Desk) -> None:
-    for detectable, said in ((0.64, True), (0.54, False)):
-        shift = altered(ALIKE.shift, {"detectable": detectable})
-        ran = desk.gate(replace(evaluation(QUIET), real=replace(ALIKE, shift=shift)))
-        assert ran.exit_code == 0
-        assert ("with an AUC below 0.64 may go unseen" in ran.stdout.replace("\n", " ")) == said
-        assert "Warning" not in ran.stderr
-
-
-def test_the_worst_of_several_tables_is_the_exit_code(desk: Desk) -> None:
-    made = evaluation(a=QUIET, b=LEAKY)
-    assert desk.gate(made).exit_code == 1
-    assert desk.gate(made, "--candidate", "a").exit_code == 0
-
-
 def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk) -> None:
     ran = desk.gate(evaluation(LEAKY), *desk.waivers({}))
     assert ran.exit_code == 0
@@ -125,12 +105,6 @@ def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk)
     said = desk.gate(evaluation(LEAKY), *desk.waivers({}), "--json").json
     finding = said["candidates"][0]["findings"][0]
     assert (finding["waived"], finding["waiver"]["until"]) == (True, "2999-12-31")
-
-
-def test_an_expired_waiver_is_shown_and_does_not_count(desk: Desk) -> None:
-    ran = desk.gate(evaluation(LEAKY), *desk.waivers({"until": "2020-01-31"}))
-    assert ran.exit_code == 1
-    assert "ended on 2020-01-31" in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -155,29 +129,11 @@ def test_a_waiver_that_would_never_count_is_refused_in_one_sentence(desk: Desk, 
     assert "PASS" not in ran.stdout
 
 
-def test_waivers_of_other_tables_of_the_same_evaluation_may_stand_in_the_file(desk: Desk) -> None:
-    made = evaluation(a=LEAKY, b=LEAKY)
-    waivers = desk.waivers({"candidate": "a"}, {"candidate": "b", "until": "2020-01-01"})
-    assert desk.gate(made, *waivers, "--candidate", "a").exit_code == 0
-    assert desk.gate(made, *waivers).exit_code == 1
-
-
 def test_an_evaluation_without_self_tests_never_passes(desk: Desk) -> None:
     ran = desk.gate(evaluation(QUIET, self_tests=()))
     assert ran.exit_code == 3
     assert "self-test copy: did not come out. The evaluation holds no such self-test" in ran.stdout
     assert desk.gate(evaluation(LEAKY, self_tests=())).exit_code == 1
-
-
-@pytest.mark.parametrize(("version", "remedy"), [(99, "upgrade understudy"), (1, "evaluate again")])
-def test_an_evaluation_of_another_version_is_refused_in_one_sentence(desk: Desk, version: int, remedy: str) -> None:
-    content = {**json.loads(evaluation(QUIET).to_json()), "schema_version": version}
-    path = desk.folder / "other.json"
-    path.write_text(json.dumps(content))
-    ran = desk.workspace.run("gate", path, "--policy", desk.folder / "house.toml")
-    assert ran.exit_code == 2
-    assert remedy in ran.stderr
-    assert ran.stderr.count("\n") == 1
 
 
 def test_junit_is_written_for_ci_whatever_the_verdict(desk: Desk) -> None:
@@ -187,19 +143,6 @@ def test_junit_is_written_for_ci_whatever_the_verdict(desk: Desk) -> None:
     root = ET.fromstring(path.read_text(encoding="utf-8"))
     assert [suite.attrib["failures"] for suite in root] == ["0", "1"]
     assert root.attrib["tests"] == str(2 * (3 + 5))  # three rules and five self-tests of each table
-
-
-def test_a_place_where_no_junit_can_be_written_is_refused_before_anything_is_judged(desk: Desk) -> None:
-    (desk.folder / "file").write_text("")
-    ran = desk.gate(evaluation(QUIET), "--junit", desk.folder / "file" / "gate.xml")
-    assert ran.exit_code == 2
-    assert ran.stdout == ""
-
-
-def test_the_gate_reads_nothing_but_the_evaluation(desk: Desk) -> None:
-    for path in ("table.csv", "schema.toml", "job.toml"):
-        (desk.folder / path).unlink()
-    assert desk.gate(evaluation(QUIET)).exit_code == 0
 
 
 def test_the_report_takes_the_same_waivers(desk: Desk) -> None:
@@ -247,29 +190,6 @@ def test_a_run_uses_the_waivers_that_its_job_names(desk: Desk) -> None:
     assert len(json.loads((out / "evaluation.json").read_text())["self_tests"]) == 5
 
 
-def test_a_job_whose_waivers_are_not_there_or_for_something_else_is_refused_before_a_row_is_read(desk: Desk) -> None:
-    job = desk.workspace.write_job(policy="house.toml", waivers="waivers.toml")
-    (desk.folder / "table.csv").write_text("no table at all")
-    ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
-    assert ran.exit_code == 2
-    assert "the waivers cannot be read" in ran.stderr
-    desk.waivers({})
-    ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
-    assert ran.exit_code == 2
-    assert "candidate='c', which is not here" in ran.stderr
-    assert not (desk.folder / "out").exists()
-
-
-def test_several_candidates_of_a_run_share_one_set_of_self_tests(desk: Desk) -> None:
-    generators = {name: {"generator": "independent", "rows": 60} for name in ("b", "a")}
-    job = desk.workspace.write_job(generators=generators, evaluation={"measures": ["privacy.copies"]})
-    ran = desk.workspace.run("run", job, "--out", desk.folder / "out")
-    assert ran.exit_code == 0, ran.stderr
-    made = evaluation_from((desk.folder / "out" / "evaluation.json").read_text())
-    assert [test.case for test in made.self_tests] == [case for case in CASES if case != "dealt"]
-    assert {test.candidate is not None for test in made.self_tests if test.case not in ("shuffled", "sorted")} == {True}
-
-
 def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,54 +205,6 @@ def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(
 
 # Sweeps, in the library.
 
-COMPOSED = {"epsilon": 3.0, "delta": 1e-6, "n_fits": 2}
-
-
-def policy() -> Policy:
-    rules = (Rule(measure="statement.epsilon", limit=1.0, why="w"), Rule(measure=VALID, limit=0.9, why="w"))
-    return Policy(name="house", version=2, audience="a", rules=rules)
-
-
-def test_no_waiver_makes_a_sweep_releasable_that_nobody_pays_for() -> None:
-    sweep = swept({"releasable": False, "composed": COMPOSED}, "c")
-    made = replace(evaluation(QUIET), provenance=origin(sweep=sweep))
-    waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
-    (verdict,) = judge(made, [policy()], waivers=[waiver])
-    assert verdict.verdict == "FAIL"
-    assert [finding.waived for finding in verdict.findings] == [False, True, False]
-
-
-def test_a_waiver_covers_what_a_sweep_promises_together() -> None:
-    sweep = swept({"releasable": True, "composed": COMPOSED}, "c")
-    made = replace(evaluation(QUIET), provenance=origin(sweep=sweep))
-    claimed = replace(made.candidates[0], statement=stated(epsilon=0.5))
-    made = replace(made, candidates=(claimed,))
-    assert judge(made, [policy()])[0].verdict == "FAIL"
-    waiver = Waiver.model_validate({**WAIVER, "measure": "statement.epsilon"})
-    assert judge(made, [policy()], waivers=[waiver])[0].verdict == "PASS"
-
-
-def test_waivers_are_checked_against_every_policy_that_is_judged_by() -> None:
-    other = policy().model_copy(update={"name": "other"})
-    waivers = build_waivers({"waivers": [{**WAIVER, "measure": VALID}]})
-    check_waivers(waivers, [other, policy()], ["c"])
-    with pytest.raises(JobError, match="by which nothing is judged here; known are: other"):
-        check_waivers(waivers, [other], ["c"])
-
-
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        ("nofile.json", "there is no evaluation at path="),
-        (".", "is a folder; name a file in it"),
-    ],
-)
-def test_an_evaluation_that_is_not_there_or_is_a_folder_is_told_apart(desk: Desk, place: str, said: str) -> None:
-    for command in (("gate",), ("report", "--out", desk.folder / "report.html")):
-        ran = desk.workspace.run(command[0], desk.folder / place, *command[1:])
-        assert ran.exit_code == 2
-        assert said in ran.stderr
-
 
 def test_a_waiver_for_longer_than_evidence_counts_is_warned_about(desk: Desk) -> None:
     today = datetime.now(UTC).date()
@@ -343,13 +215,6 @@ def test_a_waiver_for_longer_than_evidence_counts_is_warned_about(desk: Desk) ->
     assert desk.gate(evaluation(LEAKY), *desk.waivers({"until": soon})).stderr == ""
     (desk.folder / "house.toml").write_text(tomli_w.dumps({**POLICY, "valid_days": 30}))
     assert "longer than the valid_days=30" in desk.gate(evaluation(LEAKY), *desk.waivers({"until": soon})).stderr
-
-
-def test_a_file_of_waivers_that_is_not_there_is_told_in_good_grammar(desk: Desk) -> None:
-    ran = desk.gate(evaluation(QUIET), "--waivers", desk.folder / "none.toml")
-    assert "there are no waivers at path=" in ran.stderr
-    ran = desk.workspace.run("gate", desk.folder / "evaluation.json", "--policy", "publc")
-    assert "policy='publc' is no file and does not ship; did you mean 'public'?" in ran.stderr
 
 
 OUTCOMES = {"PASS": (QUIET, 0), "FAIL": (LEAKY, 1), "INCONCLUSIVE": (UNSURE, 3), "bad input": (None, 2)}
@@ -396,13 +261,6 @@ def test_a_verdict_that_cannot_be_said_is_an_error_and_never_another_verdict(
         assert "standard error" in json.loads(said.out)["error"]
 
 
-@pytest.mark.parametrize("what", ["--help", "--version", "alerts", "generators"])
-def test_what_is_printed_onto_a_full_disk_ends_in_2(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Path("/dev/full").open("w") as stream:
-        monkeypatch.setattr(sys, "stdout", stream)
-        assert exit_code([what]) == 2
-
-
 @pytest.mark.parametrize("name", FULL)
 def test_a_stream_that_was_closed_before_is_one_that_cannot_be_written(
     desk: Desk, name: str, monkeypatch: pytest.MonkeyPatch
@@ -414,26 +272,3 @@ def test_a_stream_that_was_closed_before_is_one_that_cannot_be_written(
         assert exit_code(arguments) == 2
     finally:
         os.close(getattr(sys, name).fileno())
-
-
-ENTRY = f"{sys.executable} -c 'from understudy.cli import main; main()'"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", OUTCOMES)
-@pytest.mark.parametrize("streams", [">&-", "2>&-", ">&- 2>&-"])
-@pytest.mark.parametrize("form", ["", "--json"])
-def test_every_exit_code_of_a_process_whose_streams_are_closed(desk: Desk, case: str, streams: str, form: str) -> None:
-    lost = {"stderr" if one.startswith("2") else "stdout" for one in streams.split()}
-    needed = {"stderr"} if case == "bad input" else set(FULL if form else ("stdout",))
-    command = f"exec {ENTRY} {shlex.join(ended(desk, case, *form.split()))} {streams}"
-    ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
-    assert ran.returncode == (2 if lost & needed else OUTCOMES[case][1]), ran
-
-
-@pytest.mark.slow
-def test_a_reader_that_went_away_is_no_verdict(desk: Desk) -> None:
-    for arguments in (ended(desk, "PASS"), ["--help"]):
-        shell = f"({ENTRY} {shlex.join(arguments)}; echo $? >&2) | true"
-        ran = subprocess.run(["/bin/sh", "-c", shell], capture_output=True, text=True, check=False)
-        assert ran.stderr.split()[-1] == "141"

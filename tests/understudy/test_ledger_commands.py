@@ -48,17 +48,6 @@ def test_a_total_is_opened_shown_and_spent(workspace: "Workspace", url: Path) ->
     assert held["left_epsilon"] == held["epsilon"] - held["spent_epsilon"] > 0
 
 
-def test_the_environment_names_a_ledger_and_the_option_another(
-    workspace: "Workspace", url: Path, monkeypatch: MonkeyPatch
-) -> None:
-    opened(workspace, url)
-    monkeypatch.setenv("UNDERSTUDY_LEDGER", str(url))
-    assert workspace.run("ledger", "show").exit_code == 0
-    other = url.with_name("other.db")
-    ran = workspace.run("ledger", "show", "--ledger", other)
-    assert ran.exit_code == 2 and "there is no ledger" in ran.stderr and not other.exists()
-
-
 REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
     "a ledger that is not there": (("show",), "there is no ledger"),
     "no name": (("open", "--epsilon", 1, "--n-units", 900), "needs its dataset"),
@@ -105,16 +94,6 @@ def test_a_declared_schema_says_what_to_open(workspace: "Workspace", url: Path) 
     }
     ran = workspace.run("ledger", "open", "others", "--schema", schema, "--epsilon", 1, "--ledger", url)
     assert ran.exit_code == 2 and "contradicts the schema, which says 'patients'" in ran.stderr
-
-
-def test_entries_tell_what_happened(workspace: "Workspace", url: Path) -> None:
-    opened(workspace, url)
-    spend(url)
-    ran = workspace.run("ledger", "show", "patients", "--entries", "--ledger", url, "--json")
-    assert [(entry["seq"], entry["kind"]) for entry in ran.json["entries"]] == [(1, "opened"), (2, "reserved")]
-    assert "reserved" in workspace.run("ledger", "show", "--entries", "--ledger", url).stdout
-    ran = workspace.run("ledger", "show", "patient", "--ledger", url)
-    assert ran.exit_code == 2 and "did you mean 'patients'?" in ran.stderr
 
 
 def test_a_damaged_row_is_found_and_ends_in_1(workspace: "Workspace", url: Path) -> None:

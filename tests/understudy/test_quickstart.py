@@ -13,14 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from synth.generators.registry import generator
-from synth.generators.wrapper import fit_model
-from synth.table import Table
-from tests.understudy.conftest import SCHEMA, SECRET, Workspace
+from tests.understudy.conftest import SECRET, Workspace
 from understudy.cli import app, quickstart
-from understudy.extras.histories.model import HistoryModel
 from understudy.job.spec import build_job
-from understudy.quickstart import QuickStart, Units
+from understudy.quickstart import QuickStart
 
 JUDGED = (0, 1, 3)
 
@@ -64,16 +60,6 @@ def test_its_files_do_the_same_again(tried: tuple[Workspace, Any]) -> None:
     assert one.candidates[0].estimates == two.candidates[0].estimates
 
 
-def test_every_choice_stands_in_its_files_with_a_reason(tried: tuple[Workspace, Any]) -> None:
-    out = tried[0].folder / "out"
-    job = tomllib.loads((out / "job.toml").read_text())
-    assert job["split"]["holdout_share"] == 0.34
-    assert job["generators"] == {"auto": {}}
-    assert (out / "job.toml").read_text().count("#") >= 6
-    assert tomllib.loads((out / "schema.toml").read_text())["status"] == "inferred"
-    assert "were read off the table" in (out / "schema.toml").read_text()
-
-
 @pytest.mark.parametrize("kind", ["folder", "database"])
 def test_a_folder_or_a_database_is_tried_where_it_is(
     workspace: Any, table: Callable[..., pd.DataFrame], kind: str
@@ -95,23 +81,6 @@ def test_a_folder_or_a_database_is_tried_where_it_is(
     assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == place
 
 
-def test_an_order_is_looked_for_where_all_rows_are_read(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [(f"P-{i:04d}", visit, i % 7) for i in range(60) for visit in (1, 2, 3)]
-    frame = pd.DataFrame(rows, columns=["patient_id", "visit", "score"])
-    frame.to_csv(workspace.folder / "v.csv", index=False)
-    (workspace.folder / "parts").mkdir()
-    frame.to_parquet(workspace.folder / "parts" / "0.parquet")
-    held, stored = (str(workspace.folder / name) for name in ("v.csv", "parts"))
-    assert QuickStart.of(held).schema.order == "visit"
-    assert QuickStart.of(held, units=Units(propose_order=False)).schema.order is None
-    schema = QuickStart.of(stored).schema
-    assert (schema.entity, schema.order) == ("patient_id", "visit")
-    assert isinstance(fit_model(generator("trees", rounds=2), Table.of(stored), schema), HistoryModel)
-    monkeypatch.setattr("understudy.data.load.MOST_ROWS", len(frame) - 1)  # so many are read at most
-    assert (QuickStart.of(stored).schema.entity, QuickStart.of(stored).schema.order) == ("patient_id", None)
-    assert QuickStart.of(stored, units=Units(order="visit")).schema.order == "visit"
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -129,15 +98,6 @@ def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tupl
     assert ran.exit_code == 2
     assert said in ran.stderr
     assert workspace.listing() == before
-
-
-def test_an_output_that_is_there_is_kept(workspace: Any) -> None:
-    kept = workspace.folder / "out" / "kept"
-    kept.parent.mkdir()
-    kept.write_text("mine")
-    ran = workspace.run("try", workspace.folder / "table.csv", "--out", kept.parent)
-    assert ran.exit_code == 2
-    assert [path.read_text() for path in kept.parent.iterdir()] == ["mine"]
 
 
 def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any:
@@ -184,19 +144,6 @@ def test_what_nobody_declares_is_not_fitted(
     assert not (workspace.folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("path", "name"), [("a b.csv", "a-b"), ("T.csv.gz", "T"), ("\u00e9.csv", "table"), ("x.y.parquet", "x")]
-)
-def test_the_name_of_a_table_is_safe_in_a_file(
-    tmp_path: Path, table: Callable[..., pd.DataFrame], path: str, name: str
-) -> None:
-    frame = table(60)
-    place = tmp_path / path
-    frame.to_parquet(place) if path.endswith("parquet") else frame.to_csv(place, index=False)
-    start = QuickStart.of(str(place))
-    assert (start.name, str(start.folder)) == (name, f"tried-{name}")
-
-
 def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
     tmp_path: Path, table: Callable[..., pd.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,21 +158,3 @@ def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
     assert jobs[0] == jobs[1]
     hidden = replace(start, show_rows=False).job
     assert [build_job(tomllib.loads(job)).evaluation.show_rows for job in (start.job, hidden)] == [True, False]
-
-
-def test_categories_that_a_spreadsheet_would_run_are_warned_of_without_being_shown(
-    workspace: Any, table: Callable[..., pd.DataFrame]
-) -> None:
-    from understudy.run.plan import make_plan
-
-    formula = "=HYPERLINK(1)"
-    frame = table(200)
-    columns = {**SCHEMA["columns"], "town": {"kind": "categorical", "categories": [formula, "South", "East", SECRET]}}
-    workspace.write_schema(columns=columns)
-    workspace.write_table(frame.replace({"town": {"North": formula}}))
-    plan = make_plan(workspace.folder / "job.toml", workspace.folder / "out")
-    (said,) = [sentence for sentence in plan.warnings if "spreadsheet" in sentence]
-    assert said.startswith("categories of 'town' begin like formulas")
-    assert "HYPERLINK" not in said
-    workspace.write_schema()
-    assert not [s for s in make_plan(workspace.folder / "job.toml", workspace.folder / "out").warnings if "sheet" in s]

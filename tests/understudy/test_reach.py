@@ -107,33 +107,3 @@ def test_shares_of_synthetic_rows_end_where_those_of_honest_rows_do(n: int) -> N
     assert isinstance(people, Estimate)
     assert (people.low, people.high) == (0.0, 0.0)
     assert unfavorable("privacy.copies.people", Size(7, 0.2, None, n_rows=n)) is None
-
-
-def test_a_synthetic_table_of_few_rows_is_told_how_many_would_decide() -> None:
-    policy = policy_of(("validity.rows", 0.99), ("privacy.copies.excess", 0.02))
-    valid, copied = told(policy, Size(150, 0.2, None))
-    assert (
-        "at least 0.99, which a synthetic table of 150 rows is too small to show: it comes to as little as 0.976"
-        in valid
-    )
-    assert "at most 0.02" in copied and "as much as 0.025 where no two rows are equal" in copied
-    for rule, said in zip(policy.rules, (valid, copied), strict=True):
-        n_rows = int(said.rpartition("rows = ")[2])
-        assert could_pass(rule, Size(150, 0.2, None, n_rows=n_rows))
-        assert not could_pass(rule, Size(150, 0.2, None, n_rows=n_rows // 2))
-        assert told(policy_of((rule.measure, rule.limit)), Size(150, 0.2, None, n_rows=n_rows)) == []
-
-
-def test_a_candidate_with_few_rows_is_named_where_others_have_enough() -> None:
-    sizes = {"many": Size(9_000, 0.2, None), "few": Size(9_000, 0.2, None, n_rows=100)}
-    (said,) = beyond_reach(policy_of(("validity.rows", 0.99)), sizes, dict.fromkeys(sizes))
-    assert "for generators.few: it comes" in said
-    assert "generators.many" not in said
-
-
-def test_millions_of_synthetic_rows_leave_fewer_targets() -> None:
-    rule = ("privacy.membership.tpr_at_0.01", 0.02)
-    assert told(policy_of(rule), Size(100_000, 0.2, 8_000)) == []
-    (said,) = told(policy_of(rule), Size(3_000_000, 0.2, 8_000))
-    assert 'targets = "all"' in said
-    assert told(policy_of(rule), Size(3_000_000, 0.2, 8_000, n_rows=100_000)) == []

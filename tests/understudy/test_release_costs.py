@@ -10,7 +10,7 @@ import pytest
 
 from evaluate.text import at_most
 from synth.dp import schedule as schedules
-from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
+from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.dp.schedule_file import read_books, to_toml
 from synth.dp.statement import EventRecord
@@ -101,17 +101,6 @@ def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> No
         assert text in " ".join(said.split())
 
 
-def test_dp_sgd_has_no_sum_by_hand(workspace: "Workspace") -> None:
-    schedule = Schedule((SubsampledGaussianEvent("DP-SGD", 1.1, 0.01, 200),), 1e-5)
-    path = workspace.folder / "sgd.toml"
-    path.write_text(to_toml(schedule), encoding="utf-8")
-    ran = of_total(workspace, path, 3, "--json")
-    assert ran.exit_code == 0
-    assert ran.json["epsilon_by_hand"] is None and ran.json["rho"] is None
-    assert ran.json["epsilon"] < ran.json["epsilon_rdp"] < ran.json["in_ledger"]["epsilon"] < 3
-    assert "not by hand" in ran.stderr
-
-
 def test_a_claim_that_agrees_passes_and_a_larger_one_too(workspace: "Workspace") -> None:
     ran = accounted(workspace, stated())
     assert ran.exit_code == 0 and "mst: PASS" in ran.stdout and "agrees" in ran.stdout
@@ -170,28 +159,6 @@ def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: "Workspa
     assert workspace.run("ledger", "show", "--release", model / "model.json").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--candidate", "mts"), "did you mean 'mst'"),
-        (("--epsilom", 1), "no such option"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_accounted_for_is_one_sentence(
-    workspace: "Workspace", options: tuple[object, ...], sentence: str
-) -> None:
-    ran = accounted(workspace, stated(), *options)
-    assert ran.exit_code == 2
-    assert sentence in ran.stderr
-    assert ran.stderr.count("\n") == 1 and ran.stdout == ""
-
-
-def test_without_a_guarantee_there_is_nothing_to_account_for(workspace: "Workspace") -> None:
-    ran = accounted(workspace, None)
-    assert ran.exit_code == 2 and "no formal guarantee" in ran.stderr
-
-
 def test_accountants_that_disagree_are_not_believed(workspace: "Workspace", monkeypatch: pytest.MonkeyPatch) -> None:
     path = workspace.folder / "plan.toml"
     path.write_text(to_toml(Schedule((GaussianEvent("counts", 10.0),), 1e-6)), encoding="utf-8")
@@ -199,9 +166,3 @@ def test_accountants_that_disagree_are_not_believed(workspace: "Workspace", monk
     ran = workspace.run("ledger", "show", "--release", path)
     assert ran.exit_code == 2 and ran.stderr.count("\n") == 1
     assert "the accountants disagree" in ran.stderr
-
-
-def test_names_that_cannot_be_printed_are_escaped(workspace: "Workspace") -> None:
-    schedule = Schedule((GaussianEvent("a\x1b[31mb", 25.0),), 1e-6)
-    ran = accounted(workspace, stated(schedule))
-    assert ran.exit_code == 0 and "\x1b" not in ran.stdout

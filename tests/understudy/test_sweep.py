@@ -1,8 +1,6 @@
 """A sweep, end to end: what it reserves, what it leaves, what its verdicts rest on, and what nobody paid for."""
 
-import csv
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -110,35 +108,6 @@ def test_a_paid_sweep_keeps_its_tables_and_says_what_to_state(paid: Any) -> None
     assert "NOT_RELEASABLE.txt" not in files(workspace)
 
 
-def test_the_page_of_a_sweep_shows_the_point_for_release_alone_and_the_curves(paid: Any) -> None:
-    workspace, _ = paid
-    page = (workspace.folder / "out" / "report.html").read_text()
-    assert 'id="sweep"' in page
-    assert "releasing any of their tables, or all" in page
-    assert page.count("<h3><bdi>independent-eps2-seed1</bdi></h3>") >= 1
-    assert "<h3><bdi>independent-eps2-seed0</bdi></h3>" not in page
-
-
-def test_the_csv_holds_every_number_of_the_evaluation(paid: Any) -> None:
-    workspace, _ = paid
-    with (workspace.folder / "out" / "sweep.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    expected = [(c, e) for c in evaluation_of(workspace).candidates for e in c.estimates]
-    numbers = [line for line in lines if not line["failure"]]
-    assert len(numbers) == len(expected)
-    known = {(c.name, e.measure, " & ".join(e.subject)): e for c, e in expected}
-    for line in numbers:
-        estimate = known[line["point"], line["measure"], line["subject"]]
-        assert float(line["value"]) == estimate.value
-        for name in ("low", "high", "reference", "floor"):
-            assert (float(line[name]) if line[name] else None) == getattr(estimate, name)
-        assert int(line["n"]) == estimate.n
-    assert {line["epsilon"] for line in lines} == {"0.5", "2.0", "none"}
-    assert sum(bool(line["failure"]) for line in lines) == sum(
-        len(c.failures) for c in evaluation_of(workspace).candidates
-    )
-
-
 def test_the_summary_is_the_mean_over_seeds_with_its_interval(paid: Any) -> None:
     workspace, _ = paid
     summary = pd.read_csv(workspace.folder / "out" / "sweep_summary.csv", keep_default_na=False)
@@ -233,21 +202,3 @@ def test_a_sweep_without_private_fits_is_like_any_other_job(request: pytest.Fixt
         ],
     }  # fmt: skip
     assert not {"NOT_RELEASABLE.txt", "COMPOSED_STATEMENT.txt"} & files(workspace)
-
-
-@pytest.mark.slow
-def test_the_audit_of_a_mechanism_is_made_once_for_all_seeds(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    open_ledger(tmp_path / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
-    generators = {"independent": {"epsilon": [1.0, "none"], "n_bins": 8}}
-    workspace = prepared(request, tmp_path, ledger={"url": "ledger.db"}, generators=generators)
-    job = workspace.read_job()
-    workspace.write_job(**{**job, "evaluation": {"measures": ["validity"], "audit": True}})
-    ran = run(workspace)
-    assert ran.stderr.count("audit ") == 1, ran.stderr
-    first, second, *plain = evaluation_of(workspace).candidates
-    assert first.audit is not None
-    assert first.audit == second.audit
-    assert first.find("privacy.audit.excess") == second.find("privacy.audit.excess")
-    assert all(one.audit is None for one in plain)
-    assert math.isfinite(first.seconds["privacy.audit"])
-    assert "privacy.audit" not in second.seconds

@@ -73,8 +73,8 @@ def _advanced_of(event: Event, alone: float, slack: float) -> float:
 
 def _alone(event: Event, delta: float) -> float:
     """Epsilon of one release of an event, at `delta` beyond its own."""
-    one = replace(event, count=1)
-    return epsilon_pld([one], delta + one.delta) if delta > 0 else math.inf
+    single = replace(event, count=1)
+    return epsilon_pld([single], delta + single.delta) if delta > 0 else math.inf
 
 
 def _rest(schedule: Schedule) -> float:

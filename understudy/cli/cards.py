@@ -41,16 +41,16 @@ def card(  # noqa: PLR0913 - options of the command line
         raise OutputError(f"the Markdown and the YAML of a card are two files: --out {str(out)!r}; end it in .md")
     for path in (out, beside):
         check_writable(path)
-    said = None if job is None else read_job(job)
-    handing = Handing() if said is None else Handing(said.card, said.split.holdout_share)
-    found, rules = read_evaluation(evaluation), [read_policy(one) for one in policy or ()]
+    spec = None if job is None else read_job(job)
+    handing = Handing() if spec is None else Handing(spec.card, spec.split.holdout_share)
+    measured, rules = read_evaluation(evaluation), [read_policy(name) for name in policy or ()]
     facts = handing.facts(table, None if table is None else table.name)
-    made: ModelCard
+    content: ModelCard
     if to_hand_on:
-        made = public_card(found, candidate, facts)
+        content = public_card(measured, candidate, facts)
     else:
-        made = internal_card(found, candidate, facts, judge(found, rules))
-    written = write_card(made, beside, out)
+        content = internal_card(measured, candidate, facts, judge(measured, rules))
+    written = write_card(content, beside, out)
     console.say(f"Card: {out}")
-    console.result({"card": [str(path) for path in written], "form": made.form})
+    console.result({"card": [str(path) for path in written], "form": content.form})
     return 0

@@ -58,9 +58,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     schema: Annotated[
         Path | None, opt("The table's schema; none: the model's, or it is inferred from the real rows.")
     ] = None,
-    model: Annotated[
-        Path | None, opt("The model the table came from: gives the privacy statement, whose claim is audited.")
-    ] = None,
+    model: Annotated[Path | None, opt("The model the table came from, whose claim is audited.")] = None,
     seed: SeedOption = 0,
     measure: MeasureOption = None,
     time_limit_s: TimeLimitOption = None,
@@ -70,17 +68,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     target: TargetOption = None,
     task: TaskOption = None,
     targets: TargetsOption = "8000",
-    fidelity_rows: Annotated[
-        str, opt("Rows of each table that columns, pairs and triples compare at most; all: all.")
-    ] = "50000",
+    fidelity_rows: Annotated[str, opt("Rows of each table that fidelity compares at most; all: all.")] = "50000",
     shadow_models: Annotated[
         int | None, opt("Attack with so many models, fitted as --model was.", min=4, max=1000)
     ] = None,
     sample_rows: Annotated[
         int,
         opt(
-            "Rows of either real side that attacks and models are given at most, and five times as many synthetic "
-            "ones; copies and validity are counted on all rows.",
+            "Rows of either real side for attacks and models at most, and five times as many synthetic ones.",
             min=100,
         ),
     ] = 100_000,
@@ -149,8 +144,8 @@ def gate(  # noqa: PLR0913 - options of the command line
     _check_bundle(bundle, synthetic, (schema, job))
     signer = None if bundle is None else signer_of(sign_key, console)
     rules, answers, judged_by = judging(policy, waivers)
-    found = read_evaluation(evaluation)
-    names = [c.name for c in found.candidates]
+    measured = read_evaluation(evaluation)
+    names = [c.name for c in measured.candidates]
     if candidate is not None and candidate not in names:
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
     offer = None
@@ -161,16 +156,16 @@ def gate(  # noqa: PLR0913 - options of the command line
 
         inputs = {"schema": schema, "job": job}.items()
         files = {name: read_given(path, name, BundleError) for name, path in inputs if path is not None}
-        offer = offered(found, synthetic, candidate, files, judged_by)
+        offer = offered(measured, synthetic, candidate, files, judged_by)
         candidate = offer.candidate
-    verdicts = judge(found, [rules], None if candidate is None else [candidate], waivers=answers)
-    warned = [*found.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
+    verdicts = judge(measured, [rules], None if candidate is None else [candidate], waivers=answers)
+    warned = [*measured.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
-    for sentence in found.real.shift.notes:
+    for sentence in measured.real.shift.notes:
         console.say(sentence)
     if junit is not None:
         with whole_file(junit) as path:
@@ -179,13 +174,13 @@ def gate(  # noqa: PLR0913 - options of the command line
     if offer is not None and bundle is not None:
         from understudy.bundle.external import write_offered
 
-        write_offered(offer, judge(found, [rules], waivers=answers), rules, bundle, signer)
+        write_offered(offer, judge(measured, [rules], waivers=answers), rules, bundle, signer)
         console.say(f"Evidence bundle: {bundle}")
     code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
-    made = {} if bundle is None else {"bundle": str(bundle)}
+    sealed = {} if bundle is None else {"bundle": str(bundle)}
     told = {"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said, "warnings": warned}
-    console.result({**told, **made})
+    console.result({**told, **sealed})
     return code
 
 
@@ -221,14 +216,16 @@ def report(
 
     console = console_of(ctx)
     check_writable(out)
-    rules = [read_policy(one) for one in policy or ()]
+    rules = [read_policy(name) for name in policy or ()]
     answers = () if waivers is None else build_waivers(read_toml(waivers, "waivers", JobError))
-    found = read_evaluation(evaluation)
-    found = found if show_rows else found.without_rows()
-    named = found.provenance.release if any(c.name == found.provenance.release for c in found.candidates) else None
+    measured = read_evaluation(evaluation)
+    measured = measured if show_rows else measured.without_rows()
+    named = (
+        measured.provenance.release if any(c.name == measured.provenance.release for c in measured.candidates) else None
+    )
     with console.stage("report"):
-        verdicts = judge(found, rules, waivers=answers)
-        write_html(found, out, verdicts=verdicts, release=named)
+        verdicts = judge(measured, rules, waivers=answers)
+        write_html(measured, out, verdicts=verdicts, release=named)
     warned = _long(answers, rules)
     for sentence in warned:
         console.warn(sentence)
@@ -241,7 +238,7 @@ def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
     from evaluate.gate.policy import lasting
 
     today = datetime.now(UTC).date()
-    return [said for policy in rules for said in lasting(waivers, policy.name, policy.valid_days, today)]
+    return [sentence for policy in rules for sentence in lasting(waivers, policy.name, policy.valid_days, today)]
 
 
 def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
@@ -303,11 +300,11 @@ def _estimate(finding: "Finding") -> str:
     from evaluate.gate.policy import STATEMENT
     from evaluate.text import typed_loss
 
-    found = finding.estimate
-    if found is None:
+    estimate = finding.estimate
+    if estimate is None:
         return "none"
-    if found.measure.startswith(STATEMENT):
-        return typed_loss(found.value)
-    ends: Sequence[float] = [end for end in (found.low, found.high) if end is not None]
+    if estimate.measure.startswith(STATEMENT):
+        return typed_loss(estimate.value)
+    ends: Sequence[float] = [end for end in (estimate.low, estimate.high) if end is not None]
     interval = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
-    return f"{found.value:.4g}{interval}"
+    return f"{estimate.value:.4g}{interval}"

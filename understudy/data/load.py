@@ -95,7 +95,7 @@ def parts_of(table: Path) -> Sequence[Path]:
 def rewrite(source: Path, to: Path, schema: Schema) -> None:
     """A synthetic table written anew as every measure had it: by the schema, in the same parts."""
     for part in parts_of(source):
-        place = to / part.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path = to / part.relative_to(source)
+        path.parent.mkdir(parents=True, exist_ok=True)
         rows, _ = translate(read_table(part), schema)
-        write_table(conform(rows, schema, outside="clamp", part=True), place, schema)
+        write_table(conform(rows, schema, outside="clamp", part=True), path, schema)

@@ -99,9 +99,9 @@ def expected(plan: Plan, label: str) -> Expectation | None:
         return None
     if chosen.in_order:
         return None
-    found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
-    tree, pair = (None if noise is None else noise.error for noise in (found.tree, found.pair))
-    return Expectation(found.column, tree, pair, found.n_rows)
+    forecast = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
+    tree, pair = (None if noise is None else noise.error for noise in (forecast.tree, forecast.pair))
+    return Expectation(forecast.column, tree, pair, forecast.n_rows)
 
 
 def audited(plan: Plan) -> tuple[str, ...]:

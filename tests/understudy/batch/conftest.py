@@ -106,7 +106,7 @@ class Batches:
 
 @pytest.fixture(scope="session")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batches]:
-    with serving(tmp_path_factory.mktemp("key"), DRIVER, "serve") as process:
+    with serving(tmp_path_factory.mktemp("key"), DRIVER) as process:
         yield Batches(process)
 
 

@@ -1,14 +1,12 @@
 """Batches whose draws are logged, and whose jobs die at planned moments.
 
-A script, since what is tested is the death of processes. As `serve` it loads everything once and forks for each batch
-and each job, which takes tenths of a second; as `batch` it is the real command with real processes, and only logs.
+A script, since what is tested is the death of processes: it loads everything once and forks for each.
 """
 
 import importlib.util
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +15,6 @@ from typing import Any
 from understudy.cli import main
 from understudy.executors import child
 from understudy.executors import processes as workers
-
-FOLDER = "UNDERSTUDY_TEST_FOLDER"
 
 
 def beside(name: str) -> ModuleType:
@@ -142,28 +138,5 @@ def warm_up(path: Path) -> None:
             return
 
 
-def watched(channel: int, lifeline: int, log: Path, threads: dict[str, str], home: Path, apart: bool) -> Any:
-    """A real process for a job, which logs what it draws."""
-    with log.open("wb") as said:
-        return subprocess.Popen(
-            [sys.executable, __file__, "job", str(channel)],
-            stdin=lifeline,
-            stdout=said,
-            stderr=said,
-            env={**os.environ, **threads},
-            pass_fds=[channel],
-            start_new_session=True,
-        )
-
-
 if __name__ == "__main__":
-    what, sys.argv = sys.argv[1], ["understudy", *sys.argv[2:]]
-    if what == "serve":
-        serve()
-    elif what == "batch":
-        workers.started = watched
-        main()
-    else:
-        driver = beside("driver")
-        driver.install(driver.Moments(Path(os.environ[FOLDER]), None))
-        child.main()
+    serve()

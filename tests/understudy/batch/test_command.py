@@ -88,25 +88,6 @@ why = "No copy of the table."
 """
 
 
-def test_a_folder_that_is_no_run_s_output_is_left_as_it_is(workspace: Any, jobs: Any) -> None:
-    jobs.write("one")
-    (jobs.out / "one").mkdir(parents=True)
-    (jobs.out / "one" / "mine.txt").write_text("mine")
-    (jobs.out / "one" / "evaluation.json").write_text("[1]")
-    ran = start(workspace, jobs)
-    assert ran.exit_code == 2
-    assert "an output folder must be new" in ran.stderr
-    assert sorted(path.name for path in (jobs.out / "one").iterdir()) == ["evaluation.json", "mine.txt"]
-
-
-def test_a_pattern_that_matches_nothing_is_one_sentence_and_leaves_nothing(workspace: Any, jobs: Any) -> None:
-    ran = workspace.run("batch", jobs.folder / "jobs" / "*.toml", "--out", jobs.out)
-    assert ran.exit_code == 2
-    assert ran.stderr.count("\n") == 1
-    assert ran.stderr.startswith("Error: no job file is called so")
-    assert not jobs.out.exists()
-
-
 def refused(ran: Any, jobs: Any) -> None:
     """One clear sentence, exit code 2, and no job begun."""
     assert ran.exit_code == 2
@@ -115,13 +96,6 @@ def refused(ran: Any, jobs: Any) -> None:
     assert str(jobs.out) in ran.stderr
     assert not (jobs.out / "one").exists()
     assert not (jobs.out / "one.log").exists()
-
-
-def test_a_file_in_the_folder_s_place_is_one_sentence_and_is_left(workspace: Any, jobs: Any) -> None:
-    jobs.write("one")
-    jobs.out.write_text("mine")
-    refused(start(workspace, jobs), jobs)
-    assert jobs.out.read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -162,23 +136,6 @@ def test_what_was_finished_earlier_without_the_key_is_said_not_to_be_signed(work
     assert envelope["signatures"][0]["keyid"] == signer.fingerprint
     third = start(workspace, jobs)
     assert "--sign-key" not in third.stderr
-
-
-def test_published_numbers_count_in_what_a_job_drew(workspace: Any, jobs: Any) -> None:
-    jobs.write("one", epsilon=0.5, release="independent", released_numbers={"epsilon": 0.2})
-    ran = start(workspace, jobs)
-    (job,) = jobs.summary["jobs"]
-    together = json.loads((jobs.out / "one" / "evaluation.json").read_text())["provenance"]["composed"]
-    assert job["epsilon"] == together["epsilon"]
-    assert 0.5 < job["epsilon"] < 0.7
-    assert "epsilon in all" in ran.stdout
-
-
-@pytest.mark.parametrize("option", [("--workers", 0), ("--timeout-s", 0), ("--timeout-s", "soon")])
-def test_an_option_out_of_range_is_refused(workspace: Any, jobs: Any, option: tuple[object, ...]) -> None:
-    jobs.write("one")
-    assert start(workspace, jobs, *option).exit_code == 2
-    assert not jobs.out.exists()
 
 
 def test_a_batch_that_says_nothing_but_errors_says_those(workspace: Any, jobs: Any) -> None:

@@ -1,18 +1,10 @@
 """Batches that are killed, with their jobs or without, and started again until everything is done."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-DRIVER = Path(__file__).parent / "driver.py"
 NAMES = ["a", "b"]
 N_DRAWS = 4
 """Of the small table's fit by `independent`: a count for each column."""
@@ -73,53 +65,3 @@ def test_batches_that_are_killed_at_forty_moments_end_and_pay_for_every_draw(bat
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
     jobs.assert_whole_or_absent(NAMES)
     jobs.assert_paid()
-
-
-@pytest.mark.slow
-def test_real_processes_that_are_killed_at_any_time_leave_no_orphan_and_no_unpaid_draw(
-    jobs: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    rng, names = np.random.default_rng(9), written(jobs)
-    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
-    environment = {**os.environ, "UNDERSTUDY_KEY_FILE": str(key), "UNDERSTUDY_TEST_FOLDER": str(jobs.folder)}
-    command = [sys.executable, DRIVER, "batch", "batch", *names, "--workers", "2", "--out", "all", "--quiet"]
-    deaths, status = 0, None
-    while deaths < 30 or status != 0:
-        if status == 0:
-            jobs.out.rename(jobs.folder / f"done{len(list(jobs.folder.glob('done*')))}")
-        process = subprocess.Popen(command, cwd=jobs.folder, env=environment)
-        if deaths < 30:
-            # Over all of a batch: loading, the two fits, and what is written at the end.
-            time.sleep(float(rng.uniform(1.0, 8.0)))
-            victims = children(process.pid)
-            which = str(rng.choice(["batch", "job", "all"]))
-            if process.poll() is None:
-                deaths += 1
-                kill([*([] if which == "job" else [process.pid]), *([] if which == "batch" else victims)])
-        else:
-            victims = []
-        status = process.wait(timeout=300)
-        wait_until_gone(victims, status)
-        jobs.assert_whole_or_absent(NAMES)
-        jobs.assert_paid()
-    assert jobs.states == dict.fromkeys(NAMES, "no verdict")
-    assert not list(jobs.out.glob(".*.unfinished"))
-
-
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(number) for number in found.read_text().split()] if found.exists() else []
-
-
-def kill(pids: list[int]) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def wait_until_gone(pids: list[int], status: int) -> None:
-    """No job outlives a batch that was killed by more than a moment."""
-    deadline = time.monotonic() + 20
-    while status == -9 and any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline, "a job is still at work"
-        time.sleep(0.05)

@@ -14,19 +14,6 @@ def names(paths: list[Path]) -> list[str]:
     return [job.name for job in listed(paths, Path("all"))]
 
 
-def test_a_job_is_called_what_its_file_is_called_spaces_and_all(jobs: Any) -> None:
-    paths = [jobs.write("nightly"), jobs.write("with space"), jobs.write("städte (1)"), jobs.write("v1.2")]
-    assert names(paths) == ["nightly", "with space", "städte (1)", "v1.2"]
-
-
-def test_a_file_that_is_named_twice_is_one_job(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = jobs.write("once")
-    monkeypatch.chdir(jobs.folder)
-    assert names([path, Path("once.toml"), Path("./once.toml"), jobs.folder / ".." / jobs.folder.name / path.name]) == [
-        "once"
-    ]
-
-
 def test_jobs_of_one_name_are_refused_upper_case_or_not(jobs: Any) -> None:
     (jobs.folder / "more").mkdir()
     first, second = jobs.write("same"), jobs.folder / "more" / "SAME.toml"
@@ -52,11 +39,6 @@ def test_a_name_that_cannot_name_a_folder_is_refused_in_one_sentence(jobs: Any, 
     str(refused.value).encode()
 
 
-def test_a_path_without_a_name_is_refused() -> None:
-    with pytest.raises(JobError, match="names its output"):
-        names([Path("/")])
-
-
 def test_a_pattern_that_matched_nothing_is_refused(jobs: Any) -> None:
     with pytest.raises(JobError, match=r"no job file is called so: path='.*\*\.toml'; name files that are there"):
         names([jobs.folder / "jobs" / "*.toml"])
@@ -76,15 +58,6 @@ def test_every_job_is_checked_with_what_it_names_before_any_is_begun(jobs: Any) 
     assert [name for name, fault in faults.items() if not fault] == ["good", "later"]
     said = {"typo": "epsilom", "rules": "no such policy", "columns": "gone.toml", "measure": "valdity"}
     assert [name for name, part in said.items() if part not in faults[name]] == []
-
-
-def test_a_job_that_breaks_whoever_checks_it_ends_no_batch(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: Path) -> None:
-        raise RecursionError
-
-    monkeypatch.setattr("understudy.batch.jobs.read_inputs", broken)
-    (job,) = listed([jobs.write("one")], jobs.out)
-    assert (job.fault, job.spec is None) == ("", False)
 
 
 def test_a_job_that_cannot_be_used_is_listed_with_its_fault(jobs: Any) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.understudy.bundle.small_bundle import about, fill, seal_both
+from tests.understudy.bundle.small_bundle import fill, seal_both
 from understudy.bundle import sign_off as acts
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import LATER, seal
+from understudy.bundle.manifest import LATER
 from understudy.bundle.records import Person, Withdrawal, read_register
 from understudy.bundle.revocation import withdraw
 from understudy.bundle.sign_off import sign_off
@@ -108,11 +108,6 @@ def test_two_sign_offs_by_one_key_or_in_one_name_do_not_verify(
     assert f"are {words}, and two people sign off" in problem.sentence
 
 
-def test_the_first_to_sign_off_needs_a_key_too(signed_bundle: Path) -> None:
-    with pytest.raises(BundleError, match="one person could write it under two names"):
-        sign_off(signed_bundle, LIND, demand(), None)
-
-
 def changed(folder: Path, signers: Signers) -> None:
     (folder / "report.html").write_text("other")
 
@@ -154,11 +149,6 @@ def test_only_a_sound_bundle_that_passes_is_signed_off(which: str, tmp_path: Pat
     assert {path.name for path in folder.rglob("*")} == before
 
 
-def test_a_public_bundle_is_not_signed_off_by_itself(signed_bundle: Path, signers: Signers) -> None:
-    with pytest.raises(BundleError, match="bundle to hand on"):
-        sign_off(signed_bundle / "to-hand-on", LIND, demand(), signers["lind"])
-
-
 def test_a_sign_off_names_its_waivers_and_ends_neither_in_the_past_nor_after_what_it_rests_on(
     tmp_path: Path, signers: Signers
 ) -> None:
@@ -187,13 +177,6 @@ def test_a_sign_off_of_another_bundle_and_one_of_what_must_not_leave_do_not_veri
     assert (problem.kind, "the report to hand on says FAIL" in problem.sentence) == ("not fit", True)
 
 
-def test_signing_off_tells_what_verification_cannot_say(signed_bundle: Path, signers: Signers) -> None:
-    before = sign_off(signed_bundle, LIND, demand(), signers["lind"])[1]
-    assert "nobody says whose key it is" in " ".join(before.notes)
-    with pytest.raises(BundleError, match="a key that was not named"):
-        sign_off(signed_bundle, ODE, demand(keys=by(signers, "ode")), signers["ode"])
-
-
 def test_bytes_all_over_a_sign_off_and_a_withdrawal_are_bound(signed_bundle: Path, signers: Signers) -> None:
     signed_off(signed_bundle, signers)
     take_back(signed_bundle, LIND, None)
@@ -204,13 +187,6 @@ def test_bytes_all_over_a_sign_off_and_a_withdrawal_are_bound(signed_bundle: Pat
             assert any(path.name in one for p in found(signed_bundle).problems for one in p.paths), (path.name, at)
         path.write_bytes(content)
     assert kinds(signed_bundle) == {"withdrawn"}
-
-
-def test_sealing_again_takes_back_what_was_said_of_the_old_bundle(signed_bundle: Path, signers: Signers) -> None:
-    signed_off(signed_bundle, signers)
-    seal(signed_bundle, about(), signers["release"])
-    assert not list(signed_bundle.glob("sign-off*"))
-    assert found(signed_bundle).is_sound
 
 
 def test_a_withdrawn_bundle_does_not_verify_nor_does_the_public_one_in_it(
@@ -253,34 +229,6 @@ def test_a_withdrawal_by_nobody_who_was_named_withdraws_nothing(
     assert len(register.read_text().splitlines()) == 4
 
 
-def test_a_withdrawal_that_is_believed_stays_and_is_added_to_a_register_once(
-    signed_bundle: Path, signers: Signers, tmp_path: Path
-) -> None:
-    register = tmp_path / "withdrawn.jsonl"
-    first = take_back(signed_bundle, LIND, signers["release"])
-    for signer in (None, signers["lind"], signers["release"]):
-        assert take_back(signed_bundle, ODE, signer, register) == first
-    assert len(register.read_text().splitlines()) == 2
-    register.write_text(register.read_text().splitlines(keepends=True)[1])
-    take_back(signed_bundle, ODE, None, register)  # what it lacks is added
-    assert len(register.read_text().splitlines()) == 2
-
-
-def test_whoever_withdraws_is_told_who_will_not_believe_it(
-    signed_bundle: Path, unsigned_bundle: Path, signers: Signers
-) -> None:
-    said = [
-        withdraw(copy_of(folder, str(number)), LIND, "misdeclared", signer)[1]
-        for number, (folder, signer) in enumerate([
-            (signed_bundle, None), (signed_bundle, signers["lind"]), (signed_bundle, signers["release"]),
-            (unsigned_bundle, signers["lind"]),
-        ])
-    ]  # fmt: skip
-    assert "pass --key" in str(said[0])
-    assert "--sign-off-key" in str(said[1])
-    assert said[2:] == [None, None]
-
-
 @pytest.mark.parametrize("is_linked", [False, True])
 def test_a_published_copy_is_withdrawn_though_it_was_moved_out_of_the_bundle(
     is_linked: bool, signed_bundle: Path, signer: Signer, tmp_path: Path
@@ -292,19 +240,6 @@ def test_a_published_copy_is_withdrawn_though_it_was_moved_out_of_the_bundle(
     take_back(signed_bundle, LIND, signer, register)
     assert kinds(published, register=read_register(register)) == {"withdrawn"}
     assert not (published / "withdrawal.json").exists()
-
-
-def test_a_manifest_that_nothing_vouches_for_is_not_withdrawn(signed_bundle: Path) -> None:
-    (signed_bundle / "manifest.json.sig").unlink()
-    with pytest.raises(BundleError, match="nobody can say what would be withdrawn"):
-        take_back(signed_bundle, LIND, None)
-
-
-@pytest.mark.parametrize("place", ["withdrawal.json", "to-hand-on/withdrawal.json", "withdrawal.json.sig"])
-def test_a_folder_of_that_name_keeps_nobody_from_withdrawing(place: str, signed_bundle: Path, signer: Signer) -> None:
-    (signed_bundle / place).mkdir()
-    take_back(signed_bundle, LIND, signer)
-    assert kinds(signed_bundle) == {"withdrawn"}
 
 
 def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(

@@ -61,11 +61,6 @@ def is_verified(envelope: str, public: Path) -> bool:
         return False
 
 
-def test_an_envelope_holds_the_bytes_of_the_document_beside_it(signed_bundle: Path, key: Path) -> None:
-    envelope = (signed_bundle / "manifest.json.sig").read_text()
-    assert verified(envelope, key.with_name("release.key.pub")) == (signed_bundle / "manifest.json").read_bytes()
-
-
 def recipes() -> list[str]:
     """The commands that `docs/how-to/bundle.md` gives for those without this program."""
     section = DOCS.read_text(encoding="utf-8").partition("Without this program")[2].partition("What it proves")[0]

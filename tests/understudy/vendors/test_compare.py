@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from tests.understudy.vendors.conftest import HOSTILE, N_TRAIN, Compared, people, run
@@ -110,10 +109,6 @@ def test_who_lacks_a_column_is_measured_and_ranked_behind_all_who_do_not(market:
     assert getattr(candidate.find("privacy.membership.auc"), "value", 0.0) > 0.0
 
 
-def test_columns_that_nobody_asked_for_are_told_and_not_looked_at(market: Compared) -> None:
-    assert market.vendor("renamed")["extra_columns"] == [HOSTILE]
-
-
 def test_a_file_that_cannot_be_read_stops_no_other_and_the_exit_code_says_so(market: Compared) -> None:
     empty = market.vendor("empty")
     assert empty["standing"] == "not evaluated"
@@ -127,12 +122,6 @@ def test_a_claim_is_shown_as_unverified_and_counts_for_nothing(market: Compared)
     assert "what mst claims of privacy is not verified" in market.stderr
     page = (market.out / "report.html").read_text(encoding="utf-8")
     assert "Claim, <b>unverified</b>" in page
-
-
-def test_what_vendors_say_is_text_on_the_page(market: Compared) -> None:
-    page = (market.out / "report.html").read_text(encoding="utf-8")
-    assert "<script>alert(1)" not in page
-    assert "&lt;script&gt;alert(1)" in page
 
 
 def test_no_cell_of_the_table_would_be_run_by_a_spreadsheet(market: Compared) -> None:
@@ -161,41 +150,6 @@ def test_the_verdict_on_a_barred_table_is_do_not_release_wherever_it_is_judged(m
     assert {verdicts[name] for name in ("cheat", "diluted", "leaked", "incomplete")} == {"FAIL"}
     again = CliRunner().invoke(app, ["gate", str(market.out / "evaluation.json"), "--candidate", "cheat"])
     assert again.exit_code == 1
-
-
-def test_the_picture_marks_what_none_beats_and_crosses_out_the_barred(market: Compared) -> None:
-    points = {one["name"]: one for one in market.ranking["picture"]["points"]}
-    assert any(one["best"] for one in points.values())
-    assert not any(one["best"] for one in points.values() if one["standing"] != "ranked")
-    page = (market.out / "report.html").read_text(encoding="utf-8")
-    assert 'class="cross"' in page
-
-
-def test_the_folder_holds_the_evidence_and_attempts_are_counted(market: Compared) -> None:
-    assert {path.name for path in market.out.iterdir()} >= {
-        "report.html", "evaluation.json", "verdict.json", "comparison.csv", "schema.toml",
-    }  # fmt: skip
-    attempts = market.evaluation.provenance.attempts
-    assert attempts.evaluations == 1
-    assert attempts.tables == len(market.evaluation.candidates)
-
-
-def test_json_says_what_was_said_and_nothing_else_is_printed(market: Compared) -> None:
-    assert market.json["exit_code"] == 3
-    assert market.json["vendors"][0]["name"] == "independent"
-
-
-def test_a_damaged_ranking_is_refused_in_a_sentence(market: Compared, tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    from understudy.cli import app
-
-    content = json.loads((market.out / "evaluation.json").read_text(encoding="utf-8"))
-    content["ranking"]["vendors"] = [{"name": "cheat"}]
-    (tmp_path / "damaged.json").write_text(json.dumps(content), encoding="utf-8")
-    found = CliRunner().invoke(app, ["gate", str(tmp_path / "damaged.json")])
-    assert found.exit_code == 2
-    assert "compare again" in found.stderr
 
 
 # One comparison each, as small as it can be.
@@ -251,14 +205,6 @@ def test_what_cannot_be_used_is_exit_code_2_and_nothing_is_written(
     assert not (desk / "out").exists()
 
 
-def test_claims_of_a_vendor_who_is_not_here_are_refused(desk: Path) -> None:
-    people(N_TRAIN, 5).to_csv(desk / "honest.csv", index=False)
-    (desk / "claims.toml").write_text("[honst]\nepsilon = 1.0\n")
-    found = run(desk, ["honest.csv"], "--claims", desk / "claims.toml")
-    assert found.exit_code == 2
-    assert "did you mean 'honest'" in found.stderr
-
-
 def test_without_one_table_that_can_be_read_nothing_is_written(desk: Path) -> None:
     (desk / "empty.csv").write_text("")
     (desk / "void.csv").write_text("")
@@ -275,25 +221,3 @@ def test_a_table_of_few_rows_does_not_cut_all_others_down(desk: Path) -> None:
     assert found.ranking["terms"]["rows"] == N_TRAIN
     assert found.vendor("few")["standing"] == "not evaluated"
     assert found.exit_code == 3
-
-
-def test_wrong_dtypes_are_counted_as_invalid_and_bar_the_table(desk: Path) -> None:
-    people(N_TRAIN, 5).assign(age="unknown").to_csv(desk / "wrong.csv", index=False)
-    found = run(desk, ["wrong.csv"], *QUICK, "--measure", "validity")
-    assert found.exit_code == 1
-    assert "validity.rows" in found.vendor("wrong")["reason"]
-
-
-def test_vendors_with_files_of_one_name_go_by_their_folders(desk: Path) -> None:
-    for vendor, seed in (("acme", 5), ("beta", 6)):
-        (desk / vendor).mkdir()
-        people(N_TRAIN, seed).to_csv(desk / vendor / "table.csv", index=False)
-    found = run(desk, ["acme/table.csv", "beta/table.csv"], *QUICK, "--rows", 60)
-    assert {one["name"] for one in found.ranking["order"]} == {"acme-table", "beta-table"}
-
-
-def test_the_same_seed_gives_the_same_ranking(desk: Path) -> None:
-    pd.concat([people(N_TRAIN, 5), people(N_TRAIN, 6)]).to_csv(desk / "honest.csv", index=False)
-    first = run(desk, ["honest.csv"], *QUICK, "--rows", 60).ranking
-    (desk / "out").rename(desk / "before")
-    assert run(desk, ["honest.csv"], *QUICK, "--rows", 60).ranking == first
