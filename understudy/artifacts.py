@@ -66,10 +66,7 @@ def write_cards(
 ) -> None:
     """An internal card of every candidate, as `cards/LABEL.yaml` and `cards/LABEL.md`.
 
-    Of a sweep that nobody pays for there are none: none of its tables was kept.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    Of a sweep that nobody pays for there are none: none of its tables was kept. *Sensitive*: `evaluation`.
     """
     if not is_releasable(evaluation):
         return
@@ -129,11 +126,7 @@ REPORT, EVALUATION, VERDICT, JUNIT = "report.html", "evaluation.json", "verdict.
 
 @dataclass(frozen=True)
 class Delivery:
-    """All that is known once every candidate is measured and judged.
-
-    Attributes:
-        evaluation: *Sensitive*: it was measured on real rows.
-    """
+    """All that is known once every candidate is measured and judged. *Sensitive*: `evaluation`."""
 
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]

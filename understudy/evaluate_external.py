@@ -45,13 +45,7 @@ CLAMPED = (
 
 @dataclass(frozen=True)
 class Offer:
-    """Tables to measure beside a real one.
-
-    Attributes:
-        holdout: real rows that the generator did not see; `None`: there are none.
-        schema: its file; `None`: that of the model, or it is inferred from the real rows.
-        model: the one the table came from.
-    """
+    """Tables to measure beside a real one; without a schema by that of the model, or as the real rows say."""
 
     train: str | Path = field(repr=False)
     holdout: str | Path | None = field(repr=False)

@@ -109,11 +109,7 @@ def _make_key(path: Path) -> None:
 
 
 def fingerprint(real: "Table | MappedRows", schema: "Schema", key: bytes) -> str:
-    """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns.
-
-    Args:
-        real: *Sensitive*. A frame or rows that conform to the schema, or a table that is summed where its rows are.
-    """
+    """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns."""
     return _named(_sums(real, schema), schema, key)
 
 

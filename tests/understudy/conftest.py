@@ -150,24 +150,22 @@ def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path
         (folder / "made").touch()
 
 
-def kept_run(folder: Path, run: Callable[[], Any] | None) -> Ran:
-    """What a command came to, which processes of a suite tell each other."""
-    path = folder / "ran.json"
-    if run is not None:
-        result = run()
-        kept = Ran(result.exit_code, result.stdout, result.stderr)
-        path.write_text(json.dumps(asdict(kept)), encoding="utf-8")
-    return Ran(**json.loads(path.read_text(encoding="utf-8")))
+def shared_run(factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Ran]) -> tuple[Workspace, Ran]:
+    """A command that is carried out in such a folder, and what it came to; tests only look at it."""
+    with made_once(factory, name) as (folder, is_new), pytest.MonkeyPatch.context() as patch:
+        drop_environment(patch, folder / "fingerprint.key")
+        kept = folder / "ran.json"
+        if is_new:
+            kept.write_text(json.dumps(asdict(run(folder))), encoding="utf-8")
+        return Workspace(folder), Ran(**json.loads(kept.read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
-    """One signed run of two tables, one of them private, paid for and named for release; tests only look at it."""
+    """One signed run of two tables, one of them private, paid for and named for release."""
     from tests.understudy.planted import carry_out
 
-    with made_once(tmp_path_factory, "finished") as (folder, is_new), pytest.MonkeyPatch.context() as patch:
-        drop_environment(patch, folder / "fingerprint.key")
-        return Workspace(folder), kept_run(folder, (lambda: carry_out(Workspace(folder))) if is_new else None)
+    return shared_run(tmp_path_factory, "finished", lambda folder: carry_out(Workspace(folder)))
 
 
 @pytest.fixture(scope="session")

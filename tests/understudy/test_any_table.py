@@ -35,7 +35,7 @@ def evaluation_of(workspace: Workspace, out: str = "out") -> dict[str, Any]:
 
 def evaluated(workspace: Workspace, out: str, tables: list[str], *options: object) -> dict[str, Any]:
     train, holdout, *synthetic = tables
-    offered = [word for one in synthetic for word in ("--synthetic", one)]
+    offered = [word for each in synthetic for word in ("--synthetic", each)]
     schema = ("--schema", workspace.write_schema(**NAMED))
     asked = options or [word for name in MEASURES for word in ("--measure", name)]
     path = workspace.folder / out
@@ -47,45 +47,45 @@ def evaluated(workspace: Workspace, out: str, tables: list[str], *options: objec
 
 def numbers(content: dict[str, Any]) -> list[Any]:
     (candidate,) = content["candidates"]
-    return [{key: value for key, value in one.items() if key != "note"} for one in candidate["estimates"]]
+    return [{key: value for key, value in each.items() if key != "note"} for each in candidate["estimates"]]
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_run_leaves_a_table_of_the_kind_that_it_was_given(workspace: Workspace, place: Place) -> None:
-    address = put(workspace, named_table(), place)
+@pytest.mark.parametrize("source", PLACES)
+def test_a_run_leaves_a_table_of_the_kind_that_it_was_given(workspace: Workspace, source: Place) -> None:
+    address = put(workspace, named_table(), source)
     write_job(workspace, address, release="independent", generators={"independent": {"epsilon": 1.0, "rows": 600}})
     before = {path.name for path in workspace.folder.iterdir()}
     ran = run(workspace)
     assert ran.exit_code in (1, 3), ran.stderr  # no audit, no attack: nothing passes
     assert {path.name for path in workspace.folder.iterdir()} == {*before, "out"}
-    out, found = workspace.folder / "out", evaluation_of(workspace)
+    out, result = workspace.folder / "out", evaluation_of(workspace)
     (table,) = (out / "synthetic").iterdir()
-    (part,) = [table] if place == "file" else table.iterdir()
-    assert part.name == ("independent.parquet" if place == "file" else "part-00000.parquet")
+    (part,) = [table] if source == "file" else table.iterdir()
+    assert part.name == ("independent.parquet" if source == "file" else "part-00000.parquet")
     assert pq.read_table(part).num_rows == 600 and verify(out, Demand()).is_sound
     line = hashlib.sha256(part.read_bytes()).hexdigest()
-    if place != "file":
+    if source != "file":
         line = hashlib.sha256(f"{line}  {part.name}\n".encode()).hexdigest()
-    assert found["provenance"]["files_sha256"][f"synthetic/{table.name}"] == line
-    assert found["provenance"]["split"].startswith("keyed hash")
+    assert result["provenance"]["files_sha256"][f"synthetic/{table.name}"] == line
+    assert result["provenance"]["split"].startswith("keyed hash")
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_an_evaluation_gives_the_same_numbers_wherever_tables_are(workspace: Workspace, place: Place) -> None:
+@pytest.mark.parametrize("source", PLACES)
+def test_an_evaluation_gives_the_same_numbers_wherever_tables_are(workspace: Workspace, source: Place) -> None:
     parts = [named_table(300), named_table(450, seed=1).iloc[300:], named_table(250, seed=2)]
-    one = evaluated(workspace, "files.json", [put(workspace, part, "file") for part in parts])
-    other = evaluated(workspace, "other.json", [put(workspace, part, place) for part in parts])
-    assert numbers(one) == numbers(other)
-    prints = [{side: e["provenance"]["fingerprints"][side] for side in ("train", "holdout")} for e in (one, other)]
+    each = evaluated(workspace, "files.json", [put(workspace, part, "file") for part in parts])
+    other = evaluated(workspace, "other.json", [put(workspace, part, source) for part in parts])
+    assert numbers(each) == numbers(other)
+    prints = [{side: e["provenance"]["fingerprints"][side] for side in ("train", "holdout")} for e in (each, other)]
     assert prints[0] == prints[1] and other["provenance"]["attempts"]["evaluations"] == 2
 
 
 def test_a_clamped_run_reads_the_real_table_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     address, reads, chunks = put(workspace, named_table().assign(age=300), "folder"), list[str](), Table.chunks
 
-    def noting(table: Table, *given: Any, **named: Any) -> Any:
+    def noting(table: Table, *arguments: Any, **named: Any) -> Any:
         reads.append(repr(table.parts))
-        return chunks(table, *given, **named)
+        return chunks(table, *arguments, **named)
 
     monkeypatch.setattr(Table, "chunks", noting)
     write_job(workspace, address, generators={"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}})
@@ -132,7 +132,7 @@ def test_a_run_goes_on_where_it_was_cut_short_unless_the_table_has_changed(
     assert (workspace.folder / "out" / "models" / "independent" / "arrays.safetensors").read_bytes() == before
 
 
-def interrupted(*given: Any, **named: Any) -> None:
+def interrupted(*arguments: Any, **named: Any) -> None:
     raise KeyboardInterrupt
 
 
@@ -152,52 +152,52 @@ def test_the_bundle_of_an_offered_folder_is_of_that_folder_and_no_other(workspac
     assert refused.exit_code == 2 and "is not an evaluated table" in refused.stderr
 
 
-@pytest.mark.parametrize("place", ["file", "folder", "database"])
+@pytest.mark.parametrize("source", ["file", "folder", "database"])
 def test_a_synthetic_table_that_changes_while_it_is_measured_is_refused(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, place: Place
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, source: Place
 ) -> None:
-    *real, offered = (put(workspace, named_table(300, seed), place) for seed in range(3))
+    *real, offered = (put(workspace, named_table(300, seed), source) for seed in range(3))
     original = engine.evaluate_beside
 
-    def exchanged(*given: Any, **named: Any) -> Any:
-        found = original(*given, **named)
-        if place == "database":
+    def exchanged(*options: Any, **named: Any) -> Any:
+        result = original(*options, **named)
+        if source == "database":
             import duckdb
 
             with duckdb.connect(offered.removeprefix("duckdb://").partition("#")[0]) as connection:
                 connection.execute("UPDATE visits SET age = 19 WHERE who = 'P0007'")
         else:
-            path = Path(offered) / "a.parquet" if place == "folder" else Path(offered)
+            path = Path(offered) / "a.parquet" if source == "folder" else Path(offered)
             named_table(5).to_parquet(path, index=False)
-        return found
+        return result
 
     monkeypatch.setattr(external, "evaluate_beside", exchanged)
-    given = ("--train", real[0], "--holdout", real[1], "--synthetic", offered)
+    options = ("--train", real[0], "--holdout", real[1], "--synthetic", offered)
     schema = ("--schema", workspace.write_schema(**NAMED))
-    ran = workspace.run("evaluate", *given, *schema, "--measure", "validity", "--out", workspace.folder / "e.json")
+    ran = workspace.run("evaluate", *options, *schema, "--measure", "validity", "--out", workspace.folder / "e.json")
     assert ran.exit_code == 2 and "must stay as it is while it is measured" in ran.stderr
     assert not (workspace.folder / "e.json").exists()
 
 
 @pytest.mark.parametrize("clamp", [(), ("--clamp",)])
-@pytest.mark.parametrize("place", ["folder", "pattern", "database"])
-def test_a_table_is_split_alike_wherever_it_is(workspace: Workspace, place: Place, clamp: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("source", ["folder", "pattern", "database"])
+def test_a_table_is_split_alike_wherever_it_is(workspace: Workspace, source: Place, clamp: tuple[str, ...]) -> None:
     frame, schema = named_table(), ("--schema", workspace.write_schema(**NAMED))
     if clamp:
         frame.loc[3, "age"], frame.loc[4, "income"] = 500, -7.26
-    for given, out in (("file", "a"), (place, "b")):
-        address = put(workspace, frame, given)  # type: ignore[arg-type]
+    for options, out in (("file", "a"), (source, "b")):
+        address = put(workspace, frame, options)  # type: ignore[arg-type]
         ran = workspace.run("split", address, *schema, *clamp, "--seed", 3, "--out", workspace.folder / out)
         assert ran.exit_code == 0, ran.stderr
     for side in ("train", "holdout"):
-        one = pd.read_parquet(workspace.folder / "a" / f"{side}.parquet")
+        each = pd.read_parquet(workspace.folder / "a" / f"{side}.parquet")
         other = pd.read_parquet(workspace.folder / "b" / side)
-        pd.testing.assert_frame_equal(one, other)
+        pd.testing.assert_frame_equal(each, other)
 
 
-@pytest.mark.parametrize("place", ["folder", "database"])
-def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace, place: Place) -> None:
-    address, schema = put(workspace, named_table(), place), ("--schema", workspace.write_schema(**NAMED))
+@pytest.mark.parametrize("source", ["folder", "database"])
+def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace, source: Place) -> None:
+    address, schema = put(workspace, named_table(), source), ("--schema", workspace.write_schema(**NAMED))
     folder = workspace.folder
     for command in (
         ("schema", "infer", address, "--out", folder / "inferred.toml"),
@@ -207,7 +207,7 @@ def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace, place:
     ):
         ran = workspace.run(*command)
         assert ran.exit_code == 0, ran.stderr
-    wrong = put(workspace, named_table().assign(age=7), place)
+    wrong = put(workspace, named_table().assign(age=7), source)
     ran = workspace.run("schema", "check", wrong, *schema)
     assert ran.exit_code == 2 and "column='age'" in ran.stderr
 

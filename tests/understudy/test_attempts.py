@@ -20,26 +20,26 @@ def count_attempt(table: str, dataset: str | None = None, *, attempt: str, n_tab
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "counts" / "attempts.jsonl"
     monkeypatch.setenv(FILE_VARIABLE, str(path))
     return path
 
 
-def test_each_evaluation_of_a_table_is_counted_with_its_tables(place: Path) -> None:
+def test_each_evaluation_of_a_table_is_counted_with_its_tables(counts: Path) -> None:
     count_attempt("hmac-sha256:x", attempt="1", n_tables=3)
     count_attempt("hmac-sha256:y", attempt="2", n_tables=1)
-    found = count_attempt("hmac-sha256:x", attempt="3", n_tables=2)
-    assert found is not None
-    assert (found.evaluations, found.tables) == (2, 5)
+    result = count_attempt("hmac-sha256:x", attempt="3", n_tables=2)
+    assert result is not None
+    assert (result.evaluations, result.tables) == (2, 5)
 
 
-def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(place: Path) -> None:
+def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(counts: Path) -> None:
     assert count_attempt("hmac-sha256:x", attempt="1", n_tables=1).by_name is None  # type: ignore[union-attr]
     count_attempt("hmac-sha256:x", "people", attempt="2", n_tables=3)
     count_attempt("hmac-sha256:x", "houses", attempt="3", n_tables=1)
     same = count_attempt("hmac-sha256:x", "people", attempt="4", n_tables=1)
-    place.write_text("".join(place.read_text().splitlines(keepends=True)[:-1]))
+    counts.write_text("".join(counts.read_text().splitlines(keepends=True)[:-1]))
     changed = count_attempt("hmac-sha256:y", "people", attempt="4", n_tables=1)
     assert same is not None
     assert changed is not None
@@ -48,14 +48,14 @@ def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(
     assert (same.by_name.evaluations, same.by_name.tables) == (2, 4)
 
 
-def test_an_attempt_that_is_resumed_counts_once(place: Path) -> None:
+def test_an_attempt_that_is_resumed_counts_once(counts: Path) -> None:
     first = count_attempt("hmac-sha256:x", attempt="1", n_tables=3)
     assert count_attempt("hmac-sha256:x", attempt="1", n_tables=3) == first
 
 
-def test_only_its_owner_may_read_it(place: Path) -> None:
+def test_only_its_owner_may_read_it(counts: Path) -> None:
     count_attempt("hmac-sha256:x", attempt="1", n_tables=1)
-    assert place.stat().st_mode & 0o077 == 0
+    assert counts.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_only_its_owner_may_read_it(place: Path) -> None:
     ],
     ids=range(7),
 )  # fmt: skip
-def test_a_damaged_line_costs_only_itself(place: Path, line: bytes) -> None:
+def test_a_damaged_line_costs_only_itself(counts: Path, line: bytes) -> None:
     count_attempt("t", attempt="1", n_tables=1)
-    place.write_bytes(line + b"\n" + place.read_bytes() + line + b"\n")
-    found = count_attempt("t", attempt="2", n_tables=1)
-    assert found is not None
-    assert found.evaluations == 2
+    counts.write_bytes(line + b"\n" + counts.read_bytes() + line + b"\n")
+    result = count_attempt("t", attempt="2", n_tables=1)
+    assert result is not None
+    assert result.evaluations == 2
 
 
 def test_where_it_cannot_be_written_nothing_is_counted_and_nothing_fails(

@@ -113,8 +113,8 @@ def test_an_entity_column_with_missing_values_is_refused(workspace: Workspace) -
     workspace.write_table(frame.assign(who=["" if row == 7 else f"{row % 300:04d}" for row in range(len(frame))]))
     columns = {**COLUMNS, "who": {"kind": "identifier", "template": "####"}}
     workspace.write_schema(entity="who", max_rows_per_unit=3, columns=columns)
-    place = {"path": "table.csv", "schema": "schema.toml", "outside": "refuse"}
-    workspace.write_job(table=place, generators={"mst": {"epsilon": 1.0}})
+    path = {"path": "table.csv", "schema": "schema.toml", "outside": "refuse"}
+    workspace.write_job(table=path, generators={"mst": {"epsilon": 1.0}})
     assert "missing" in run_refused(workspace, "'who'")
 
 

@@ -22,9 +22,9 @@ WITH_ENTITY = {"dataset": "patients", "entity": "person", "max_rows_per_unit": 5
 def ledger(workspace: Any) -> Ledger:
     """A ledger with a total of epsilon 3 for the dataset that the schema names."""
     workspace.write_schema(dataset="patients")
-    made = open_ledger(workspace.folder / "ledger.db")
-    made.open("patients", unit="row", epsilon=3.0, n_units=900)
-    return made
+    content = open_ledger(workspace.folder / "ledger.db")
+    content.open("patients", unit="row", epsilon=3.0, n_units=900)
+    return content
 
 
 def write_job(workspace: Any, generators: dict[str, Any], *, url: str | None = "ledger.db", **changes: Any) -> None:
@@ -70,14 +70,14 @@ def test_a_run_reserves_uses_and_commits_and_says_what_is_left(workspace: Any, l
     ran = run(workspace, "--json")
     assert ran.exit_code == 0, ran.stderr
     (holding,) = ledger.holdings()
-    said = ran.json["ledger"]
-    assert said["left_epsilon"] == pytest.approx(holding.left_epsilon)
-    assert set(said["reserved_epsilon"]) == {"independent", "mst"}
+    text = ran.json["ledger"]
+    assert text["left_epsilon"] == pytest.approx(holding.left_epsilon)
+    assert set(text["reserved_epsilon"]) == {"independent", "mst"}
     assert "Ledger: dataset 'patients', unit row: epsilon reserved for independent" in ran.stderr
     kinds = [entry.kind for entry in ledger.history()]
     assert kinds == ["opened", "reserved", "reserved", "used", "used", "committed", "committed"]
     evaluation = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
-    assert evaluation["provenance"]["ledger"] == said
+    assert evaluation["provenance"]["ledger"] == text
     notes = [candidate["statement"]["ledger"] for candidate in evaluation["candidates"]]
     assert {note["entry"] for note in notes} <= {entry.hash for entry in ledger.history()}
     assert ledger.verify() == ()
@@ -196,10 +196,10 @@ CAUTIONS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("case", CAUTIONS)
 def test_each_warning_is_given_before_the_table_is_read(workspace: Any, case: str) -> None:
     saying, generators, schema = CAUTIONS[case]
-    place = {"path": "table.csv", "schema": "schema.toml"} | ({"outside": "refuse"} if case == "refuse" else {})
+    path = {"path": "table.csv", "schema": "schema.toml"} | ({"outside": "refuse"} if case == "refuse" else {})
     workspace.write_schema(**schema)
     hide_rows(workspace)
-    write_job(workspace, generators, url=None, table=place)
+    write_job(workspace, generators, url=None, table=path)
     ran = run(workspace)
     assert ran.exit_code == 2  # the table has no rows
     warned = [line for line in ran.stderr.splitlines() if line.startswith("Warning: ")]

@@ -57,10 +57,10 @@ def test_the_installed_command_answers(workspace: Any) -> None:
     assert len(bad.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
-def test_json_stands_anywhere_and_is_one_object(workspace: Any, place: str) -> None:
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_json_stands_anywhere_and_is_one_object(workspace: Any, where: str) -> None:
     arguments = ["schema", "check", workspace.folder / "table.csv", "--schema", workspace.folder / "schema.toml"]
-    ran = workspace.run("--json", *arguments) if place == "before" else workspace.run(*arguments, "--json")
+    ran = workspace.run("--json", *arguments) if where == "before" else workspace.run(*arguments, "--json")
     assert ran.exit_code == 0, ran.stderr
     assert json.loads(ran.stdout)["fits"] is True
     assert "The table fits" in ran.stderr

@@ -22,8 +22,8 @@ def test_what_a_hostile_name_holds_moves_no_cursor_in_any_way_of_saying_it(capsy
     console.warn(hostile)
     console.table(("a", "b"), [(hostile, [hostile, "c"])])
     console.result({hostile: hostile})
-    said = capsys.readouterr()
-    for line in (said.out + said.err).split("\n"):
+    text = capsys.readouterr()
+    for line in (text.out + text.err).split("\n"):
         assert not line or line.isprintable(), line
 
 

@@ -66,7 +66,7 @@ def test_a_run_leaves_one_whole_folder(finished: tuple[Workspace, Ran]) -> None:
     assert "QZEBRA" not in ran.stdout + ran.stderr
     assert "clamped" not in ran.stderr
     content = json.loads((out / "verdict.json").read_text())
-    assert (content["verdict"], [one["candidate"] for one in content["candidates"]]) == ("PASS", [*LABELS])
+    assert (content["verdict"], [each["candidate"] for each in content["candidates"]]) == ("PASS", [*LABELS])
 
 
 def test_the_evaluation_says_where_it_came_from(

@@ -43,11 +43,11 @@ WAIVER = {
 }  # fmt: skip
 
 
-def evaluation(*found: Estimate, self_tests: tuple[SelfTest, ...] = ABSENT, **candidates: Estimate) -> Evaluation:
+def evaluation(*estimate: Estimate, self_tests: tuple[SelfTest, ...] = ABSENT, **candidates: Estimate) -> Evaluation:
     late = (Failure(COPIES, "timed out", "it was late"),)
-    made = [Candidate("c", (*found, WHOLE), late)] if found else []
-    made += [Candidate(name, (one, WHOLE), late) for name, one in candidates.items()]
-    return Evaluation(tuple(made), ALIKE, SCHEMA, self_tests=self_tests)
+    content = [Candidate("c", (*estimate, WHOLE), late)] if estimate else []
+    content += [Candidate(name, (each, WHOLE), late) for name, each in candidates.items()]
+    return Evaluation(tuple(content), ALIKE, SCHEMA, self_tests=self_tests)
 
 
 class Desk:
@@ -57,8 +57,8 @@ class Desk:
         self.workspace, self.folder = workspace, workspace.folder
         (self.folder / "house.toml").write_text(tomli_w.dumps(POLICY))
 
-    def gate(self, made: Evaluation, *arguments: object) -> Any:
-        (self.folder / "evaluation.json").write_text(made.to_json())
+    def gate(self, measured: Evaluation, *arguments: object) -> Any:
+        (self.folder / "evaluation.json").write_text(measured.to_json())
         policy = ("--policy", self.folder / "house.toml")
         return self.workspace.run("gate", self.folder / "evaluation.json", *policy, *arguments)
 
@@ -73,28 +73,28 @@ def desk(workspace: Any) -> Desk:
     return Desk(workspace)
 
 
-@pytest.mark.parametrize(("found", "code"), [(QUIET, 0), (LEAKY, 1), (UNSURE, 3)])
-def test_the_exit_code_is_the_verdict(desk: Desk, found: Estimate, code: int) -> None:
-    ran = desk.gate(evaluation(found))
+@pytest.mark.parametrize(("estimate", "code"), [(QUIET, 0), (LEAKY, 1), (UNSURE, 3)])
+def test_the_exit_code_is_the_verdict(desk: Desk, estimate: Estimate, code: int) -> None:
+    ran = desk.gate(evaluation(estimate))
     assert ran.exit_code == code
     assert "under policy house, for colleagues" in ran.stdout
     assert "self-test copy: not applicable. It says nothing here." in ran.stdout
 
 
-@pytest.mark.parametrize("found", [QUIET, LEAKY])
-def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk: Desk, found: Estimate) -> None:
+@pytest.mark.parametrize("estimate", [QUIET, LEAKY])
+def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk: Desk, estimate: Estimate) -> None:
     columns = [{"column": "year", "statistic": "D", "value": 0.3, "p_value": 1e-12}]
     other = altered(ALIKE.shift, {"auc": 0.7, "high": 0.8, "p_value": 1e-12, "columns": columns})
-    ran = desk.gate(replace(evaluation(found), real=replace(ALIKE, shift=other)))
+    ran = desk.gate(replace(evaluation(estimate), real=replace(ALIKE, shift=other)))
     assert ran.exit_code == 3
     assert "not samples of one population" in ran.stderr
     assert "'year' (D = 0.300)" in ran.stderr
     assert "hold out rows of the same table at random" in ran.stdout.replace("\n", " ")
-    said = desk.gate(replace(evaluation(found), real=replace(ALIKE, shift=other)), "--json").json
-    assert "'year'" in said["warnings"][0]
+    text = desk.gate(replace(evaluation(estimate), real=replace(ALIKE, shift=other)), "--json").json
+    assert "'year'" in text["warnings"][0]
     assert "may go unseen" not in ran.stdout + ran.stderr
-    untested = desk.gate(replace(evaluation(found), real=facts()))
-    assert untested.exit_code == (3 if found is QUIET else 1)
+    untested = desk.gate(replace(evaluation(estimate), real=facts()))
+    assert untested.exit_code == (3 if estimate is QUIET else 1)
 
 
 def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk) -> None:
@@ -102,13 +102,13 @@ def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk)
     assert ran.exit_code == 0
     assert "FAIL (waived)" in ran.stdout
     assert "By A. Owner, until 2999-12-31: agreed with all" in ran.stdout
-    said = desk.gate(evaluation(LEAKY), *desk.waivers({}), "--json").json
-    finding = said["candidates"][0]["findings"][0]
+    text = desk.gate(evaluation(LEAKY), *desk.waivers({}), "--json").json
+    finding = text["candidates"][0]["findings"][0]
     assert (finding["waived"], finding["waiver"]["until"]) == (True, "2999-12-31")
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "clause"),
     [
         ({"policy": "huose"}, "did you mean 'house'?"),
         ({"version": 1}, "is at version 2"),
@@ -121,10 +121,10 @@ def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk)
         ({"untl": "2020-01-01"}, "did you mean 'until'?"),
     ],
 )
-def test_a_waiver_that_would_never_count_is_refused_in_one_sentence(desk: Desk, change: Any, said: str) -> None:
+def test_a_waiver_that_would_never_count_is_refused_in_one_sentence(desk: Desk, change: Any, clause: str) -> None:
     ran = desk.gate(evaluation(QUIET), *desk.waivers(change))
     assert ran.exit_code == 2
-    assert said in ran.stderr
+    assert clause in ran.stderr
     assert ran.stderr.count("\n") == 1
     assert "PASS" not in ran.stdout
 
@@ -147,13 +147,13 @@ def test_junit_is_written_for_ci_whatever_the_verdict(desk: Desk) -> None:
 
 def test_the_report_takes_the_same_waivers(desk: Desk) -> None:
     desk.gate(evaluation(LEAKY))
-    place, out = desk.folder / "evaluation.json", desk.folder / "report.html"
-    arguments = ["report", place, "--policy", desk.folder / "house.toml", "--out", out]
+    path, out = desk.folder / "evaluation.json", desk.folder / "report.html"
+    arguments = ["report", path, "--policy", desk.folder / "house.toml", "--out", out]
     assert desk.workspace.run(*arguments, *desk.waivers({})).exit_code == 0
     assert "A. Owner" in out.read_text()
     refused = desk.workspace.run(*arguments, *desk.waivers({"candidate": "d"}))
     assert refused.exit_code == 2
-    alone = desk.workspace.run("report", place, "--out", out, *desk.waivers({}))
+    alone = desk.workspace.run("report", path, "--out", out, *desk.waivers({}))
     assert alone.exit_code == 2
     assert "no policy is judged by" in alone.stderr
 
@@ -193,7 +193,7 @@ def test_a_run_uses_the_waivers_that_its_job_names(desk: Desk) -> None:
 def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evaluate.engine.self_tests_of", lambda *given: ABSENT[:2])
+    monkeypatch.setattr("evaluate.engine.self_tests_of", lambda *arguments: ABSENT[:2])
     (desk.folder / "house.toml").write_text(tomli_w.dumps({**POLICY, "rules": [POLICY["rules"][1]]}))
     job = desk.workspace.write_job(
         policy="house.toml", release="independent", evaluation={"measures": ["validity"]}
@@ -223,8 +223,8 @@ FULL = ("stdout", "stderr")
 
 def ended(desk: Desk, case: str, *arguments: str) -> list[str]:
     """The arguments of a gate that ends as the case says."""
-    found, _ = OUTCOMES[case]
-    (desk.folder / "evaluation.json").write_text("{}" if found is None else evaluation(found).to_json())
+    result, _ = OUTCOMES[case]
+    (desk.folder / "evaluation.json").write_text("{}" if result is None else evaluation(result).to_json())
     policy = ("--policy", str(desk.folder / "house.toml"))
     return ["gate", str(desk.folder / "evaluation.json"), *policy, *arguments]
 
@@ -244,21 +244,21 @@ def exit_code(arguments: list[str]) -> int:
 def test_a_verdict_that_cannot_be_said_is_an_error_and_never_another_verdict(
     desk: Desk, case: str, full: tuple[str, ...], form: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """Exit code 1 says FAIL: nothing but a FAIL that was said may end in it."""
+    """Exit code 1 says FAIL: nothing but a FAIL that was clause may end in it."""
     says = {"": ("stdout",), "--json": FULL, "--quiet": ()}[form]
     needed = ("stderr",) if case == "bad input" else says
     arguments = ended(desk, case, *([form] if form else []))
-    with Path("/dev/full").open("w") as one, Path("/dev/full").open("w") as other:
-        for name, stream in zip(full, (one, other), strict=False):
+    with Path("/dev/full").open("w") as each, Path("/dev/full").open("w") as other:
+        for name, stream in zip(full, (each, other), strict=False):
             monkeypatch.setattr(sys, name, stream)
         code = exit_code(arguments)
     assert code == (2 if set(full) & set(needed) else OUTCOMES[case][1])
-    said = capsys.readouterr()
+    text = capsys.readouterr()
     if full == ("stdout",) and "stdout" in needed:
-        assert "standard output cannot be written (No space left on device)" in said.err.splitlines()[-1]
+        assert "standard output cannot be written (No space left on device)" in text.err.splitlines()[-1]
     if full == ("stderr",) and form == "--json" and case != "bad input":
-        assert json.loads(said.out)["exit_code"] == 2
-        assert "standard error" in json.loads(said.out)["error"]
+        assert json.loads(text.out)["exit_code"] == 2
+        assert "standard error" in json.loads(text.out)["error"]
 
 
 @pytest.mark.parametrize("name", FULL)

@@ -178,10 +178,10 @@ def honest() -> dict[str, Any]:
     measures = ["validity", "privacy.membership", "fidelity.columns"]
     schema = build_schema({"status": "declared", "columns": columns})
     tables = {"a": other, "b": train.assign(age=other["age"])}
-    made = evaluate(train, tables, holdout=holdout, schema=schema, measures=measures, statements={"a": stated()})
+    written = evaluate(train, tables, holdout=holdout, schema=schema, measures=measures, statements={"a": stated()})
     provenance = origin(versions={"understudy": "1"})
-    small = tuple(replace(one, figures={"columns": []}) for one in made.candidates)
-    content: dict[str, Any] = json.loads(replace(made, candidates=small, provenance=provenance).to_json())
+    small = tuple(replace(each, figures={"columns": []}) for each in written.candidates)
+    content: dict[str, Any] = json.loads(replace(written, candidates=small, provenance=provenance).to_json())
     return content
 
 
@@ -193,17 +193,17 @@ def places(content: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
         yield from places(below, (*above, step))
 
 
-def changed(content: dict[str, Any], place: tuple[Any, ...], way: str, odd: Any) -> dict[str, Any]:
+def changed(content: dict[str, Any], steps: tuple[Any, ...], way: str, odd: Any) -> dict[str, Any]:
     copy = deepcopy(content)
     parent: Any = copy
-    for step in place[:-1]:
+    for step in steps[:-1]:
         parent = parent[step]
     if way == "drop":
-        del parent[place[-1]]
+        del parent[steps[-1]]
     elif way == "twice" and isinstance(parent, list):
-        parent.insert(place[-1], deepcopy(parent[place[-1]]))
+        parent.insert(steps[-1], deepcopy(parent[steps[-1]]))
     else:
-        parent[place[-1]] = odd
+        parent[steps[-1]] = odd
     return copy
 
 
@@ -223,8 +223,8 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def at(content: Any, place: tuple[Any, ...]) -> Any:
-    for step in place:
+def at(content: Any, steps: tuple[Any, ...]) -> Any:
+    for step in steps:
         content = content[step]
     return content
 
@@ -232,10 +232,10 @@ def at(content: Any, place: tuple[Any, ...]) -> Any:
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_change_of_a_file_makes_a_pass_of_what_is_none(honest: dict[str, Any], data: st.DataObject) -> None:
-    place = data.draw(st.sampled_from([*places(honest)]))
+    path = data.draw(st.sampled_from([*places(honest)]))
     way, odd = data.draw(st.sampled_from(["drop", "twice", "odd"])), data.draw(st.sampled_from(ODD))
-    verdicts = gated(json.dumps(changed(honest, place, way, odd)), STRICT)
-    if not (is_number(at(honest, place)) and is_number(odd)):  # another number is one that might have been measured
+    verdicts = gated(json.dumps(changed(honest, path, way, odd)), STRICT)
+    if not (is_number(at(honest, path)) and is_number(odd)):  # another number is one that might have been measured
         assert "PASS" not in verdicts
 
 
@@ -245,12 +245,12 @@ def test_no_change_of_a_file_lifts_the_bar_of_a_sweep(honest: dict[str, Any], da
     barred = {"sweep": swept({"releasable": False, "composed": COMPOSED}, "a", "b")}
     content = {**honest, "provenance": {**honest["provenance"], **barred}}
     assert set(gated(json.dumps(honest), LAX)) == {"PASS"}
-    place = data.draw(st.sampled_from([*places(content)]))
+    path = data.draw(st.sampled_from([*places(content)]))
     way, odd = data.draw(st.sampled_from(["drop", "twice", "odd"])), data.draw(st.sampled_from(ODD))
-    verdicts = gated(json.dumps(changed(content, place, way, odd)), LAX)
+    verdicts = gated(json.dumps(changed(content, path, way, odd)), LAX)
     honest_too: tuple[tuple[tuple[str, ...], Any], ...] = (
         (("provenance", "sweep"), None),
         (("provenance", "sweep", "releasable"), True),
     )
-    if way != "odd" or not any(place == other and odd == value for other, value in honest_too):
+    if way != "odd" or not any(path == other and odd == value for other, value in honest_too):
         assert "PASS" not in verdicts

@@ -41,7 +41,7 @@ def test_the_reason_is_that_of_the_choice(
     assert ran.json["chosen"] == name == Auto(epsilon=epsilon).chosen(build_schema(schema)).name
     assert why in ran.json["reason"]
     assert f"auto: {name}: {ran.json['reason']}" in ran.stderr
-    outlooks = [one["generator"] for one in ran.json["outlooks"]]
+    outlooks = [each["generator"] for each in ran.json["outlooks"]]
     assert outlooks == ([] if epsilon is None else ["independent", "mst", "aim", "latent_class"])
 
 

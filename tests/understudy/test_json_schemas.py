@@ -67,19 +67,19 @@ def evaluation() -> dict[str, Any]:
     )
     measures = ["validity", "privacy.copies", "fidelity.columns"]
     statements = {"synthetic": PrivacyStatement.from_dict(STATEMENT)}
-    made = evaluate(real, synthetic, holdout=holdout, schema=schema, measures=measures, statements=statements)
-    content: dict[str, Any] = json.loads(made.to_json())
+    written = evaluate(real, synthetic, holdout=holdout, schema=schema, measures=measures, statements=statements)
+    content: dict[str, Any] = json.loads(written.to_json())
     return content
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_json_schema_is_one_and_says_what_it_is_for(kind: str) -> None:
-    made = json_schema(kind)
-    jsonschema.Draft202012Validator.check_schema(made)
-    assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert made["$id"] == f"urn:understudy:{kind}"
-    assert made["title"]
-    assert made["description"].endswith(".")
+    content = json_schema(kind)
+    jsonschema.Draft202012Validator.check_schema(content)
+    assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert content["$id"] == f"urn:understudy:{kind}"
+    assert content["title"]
+    assert content["description"].endswith(".")
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -259,7 +259,7 @@ def test_every_key_that_takes_more_forms_than_it_holds_says_so() -> None:
     for model in (Job, EvaluationSpec, Terms, SweepSpec, Policy, Rule, Waiver, Waivers):
         for name, field in model.model_fields.items():
             for part in (field, *typing.get_args(field.annotation)):
-                said = [one for one in getattr(part, "metadata", getattr(part, "__metadata__", ()))
-                        if isinstance(one, BeforeValidator)]  # fmt: skip
-                for one in said:
-                    assert one.json_schema_input_type is not PydanticUndefined, (model, name)
+                text = [each for each in getattr(part, "metadata", getattr(part, "__metadata__", ()))
+                        if isinstance(each, BeforeValidator)]  # fmt: skip
+                for each in text:
+                    assert each.json_schema_input_type is not PydanticUndefined, (model, name)

@@ -43,9 +43,9 @@ def test_a_total_is_opened_shown_and_spent(workspace: "Workspace", url: Path) ->
     ran = workspace.run("ledger", "show", "--ledger", url)
     assert ran.exit_code == 0 and "patients" in ran.stdout and "spent" in ran.stdout
     assert "A ledger counts more than the epsilon that a release claims alone (PLD)" in ran.stdout
-    (held,) = workspace.run("ledger", "show", "--ledger", url, "--json").json["holdings"]
-    assert (held["dataset"], held["unit"], held["n_releases"]) == ("patients", "row", 1)
-    assert held["left_epsilon"] == held["epsilon"] - held["spent_epsilon"] > 0
+    (kept_rows,) = workspace.run("ledger", "show", "--ledger", url, "--json").json["holdings"]
+    assert (kept_rows["dataset"], kept_rows["unit"], kept_rows["n_releases"]) == ("patients", "row", 1)
+    assert kept_rows["left_epsilon"] == kept_rows["epsilon"] - kept_rows["spent_epsilon"] > 0
 
 
 REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
@@ -67,10 +67,10 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
 
 @pytest.mark.parametrize("which", REFUSED)
 def test_what_is_refused_makes_no_ledger(workspace: "Workspace", url: Path, which: str) -> None:
-    words, said = REFUSED[which]
+    words, text = REFUSED[which]
     schema = workspace.write_schema(status="inferred")
     ran = workspace.run("ledger", *(schema if word == "schema.toml" else word for word in words), "--ledger", url)
-    assert ran.exit_code == 2 and said in ran.stderr and ran.stderr.count("\n") == 1
+    assert ran.exit_code == 2 and text in ran.stderr and ran.stderr.count("\n") == 1
     assert not url.exists()
 
 

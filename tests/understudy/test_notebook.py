@@ -51,8 +51,8 @@ def test_a_schema_is_one_line_and_a_table_of_its_columns() -> None:
     ]
     page = schema._repr_html_()
     assert Tags(page).found == TABLE
-    for said in ("0 to 99", "<td>a, b</td>", "<td>measured</td>", "P-###", "email, de_DE", "left out", "target"):
-        assert said in page
+    for text in ("0 to 99", "<td>a, b</td>", "<td>measured</td>", "P-###", "email, de_DE", "left out", "target"):
+        assert text in page
 
 
 def people(n: int = 210) -> pd.DataFrame:
@@ -105,8 +105,8 @@ def test_no_object_shows_itself_at_length_however_much_it_holds() -> None:
     sides = synth.split_table(people(), synth.infer_schema(people()))
     shown = (candidate, evaluation, evaluation.self_tests, evaluation.provenance, evaluation.real, sides, schema)
     shown += (*schema.columns.values(), estimates[0], verdict, verdict.findings[0], evaluate.load_policy("internal"))
-    assert max(len(repr(one)) for one in (*shown, reports.compose(evaluation, verdicts=[verdict]))) < 600
-    assert max(len(str(one)) for one in shown if one is not verdict) < 20_000
+    assert max(len(repr(each)) for each in (*shown, reports.compose(evaluation, verdicts=[verdict]))) < 600
+    assert max(len(str(each)) for each in shown if each is not verdict) < 20_000
     assert len(schema._repr_html_()) < 100_000
     assert "and 100 more" in str(schema)
     assert "and 100 more" in schema._repr_html_()

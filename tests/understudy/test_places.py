@@ -46,14 +46,14 @@ def of_gitlab() -> tuple[list[str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "found", "code", "marks"),
+    ("pipeline", "estimate", "code", "marks"),
     [(of_github, QUIET, 0, []), (of_gitlab, LEAKY, 1, ["failure"]), (of_github, UNSURE, 3, ["error"])],
     ids=["PASS", "FAIL", "INCONCLUSIVE"],
 )
 def test_a_pipeline_ends_by_the_verdict_and_leaves_what_it_shows(
-    pipeline: Any, found: Estimate, code: int, marks: list[str], tmp_path: Path
+    pipeline: Any, estimate: Estimate, code: int, marks: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "evaluation.json").write_text(evaluation(found).to_json())
+    (tmp_path / "evaluation.json").write_text(evaluation(estimate).to_json())
     (tmp_path / "policy.toml").write_text(tomli_w.dumps(POLICY))
     commands, shown = pipeline()
     assert commands == of_github()[0] == of_gitlab()[0]  # so that each stands for the other
@@ -80,14 +80,14 @@ def test_files_of_settings_are_checked_without_a_table_and_every_fault_is_named(
     ran = workspace.run("check", *good, folder / "none.toml")
     assert ran.exit_code == 2
     assert ran.stdout == ""
-    said = ran.stderr.splitlines()
-    assert [line.split(": ")[:2] for line in said] == [["Error", str(path)] for path in (*good, folder / "none.toml")]
+    text = ran.stderr.splitlines()
+    assert [line.split(": ")[:2] for line in text] == [["Error", str(path)] for path in (*good, folder / "none.toml")]
     assert workspace.run("check", *good, "--json").json["faults"].keys() == {str(path) for path in good}
 
 
 def hooks() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    return found
+    result: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    return result
 
 
 @pytest.mark.parametrize("name", ["schema.toml", "patients.schema.toml", "jobs/job.toml", "policy.toml"])
@@ -106,10 +106,10 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def test_the_image_runs_the_command_and_not_as_root() -> None:
-    found: Mapping[str, str] = dict(instructions())
-    assert set(found) <= {"FROM", "COPY", "RUN", "USER", "WORKDIR", "ENV", "VOLUME", "ENTRYPOINT", "CMD"}
-    assert found["FROM"].startswith("python:3.")
-    assert found["ENTRYPOINT"] == '["understudy"]'
-    assert found["USER"] != "root"
-    assert any(f"useradd --create-home --uid 1000 {found['USER']} " in rest for word, rest in instructions())
+    result: Mapping[str, str] = dict(instructions())
+    assert set(result) <= {"FROM", "COPY", "RUN", "USER", "WORKDIR", "ENV", "VOLUME", "ENTRYPOINT", "CMD"}
+    assert result["FROM"].startswith("python:3.")
+    assert result["ENTRYPOINT"] == '["understudy"]'
+    assert result["USER"] != "root"
+    assert any(f"useradd --create-home --uid 1000 {result['USER']} " in rest for word, rest in instructions())
     assert [word for word, _ in instructions()].index("USER") < len(instructions()) - 1

@@ -55,8 +55,8 @@ def table(n: int, seed: int) -> pd.DataFrame:
 @pytest.mark.usefixtures("plugin")
 def test_it_is_measured_judged_by_a_policy_and_shown_in_the_report() -> None:
     evaluation = evaluation_from(evaluated(table(300, 3), "order", "validity").to_json())
-    found = evaluation.candidates[0].find(NAME)
-    assert isinstance(found, Estimate) and found.value < 0.05 and found.floor is not None
+    result = evaluation.candidates[0].find(NAME)
+    assert isinstance(result, Estimate) and result.value < 0.05 and result.floor is not None
     verdicts = judge(evaluation, build_policy(POLICY))
     assert (verdicts[0].findings[0].rule.measure, verdicts[0].findings[0].outcome) == (NAME, "PASS")
     page = render_html(evaluation, verdicts=verdicts)
@@ -115,8 +115,8 @@ OWN = Estimate(NAME, 0.0, 9, "lower")
 )  # fmt: skip
 def test_a_careless_package_fails_alone_and_the_evaluation_can_be_read(result: object) -> None:
     importlib.import_module("understudy_repeats")
-    found = spoilt(result)
-    assert isinstance(found.find(NAME), Failure)
-    assert found.figures["columns"]
-    assert isinstance(found.find("columns.tvd.excess"), Estimate)
-    assert evaluation_from(evaluation_of(found).to_json())
+    outcome = spoilt(result)
+    assert isinstance(outcome.find(NAME), Failure)
+    assert outcome.figures["columns"]
+    assert isinstance(outcome.find("columns.tvd.excess"), Estimate)
+    assert evaluation_from(evaluation_of(outcome).to_json())

@@ -81,9 +81,9 @@ def test_one_process_and_two_give_the_same_numbers_without_privacy(workspace: An
         ran = run(workspace, "--workers", str(n), out=f"out{n}")
         assert ran.exit_code == 0, ran.stderr
     outs = [workspace.folder / f"out{n}" for n in (1, 2)]
-    one, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
-    assert [c.name for c in one.candidates] == [c.name for c in two.candidates] == list(PLAIN)
-    assert [c.estimates for c in one.candidates] == [c.estimates for c in two.candidates]
+    each, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
+    assert [c.name for c in each.candidates] == [c.name for c in two.candidates] == list(PLAIN)
+    assert [c.estimates for c in each.candidates] == [c.estimates for c in two.candidates]
     tables = [{p.name: p.read_bytes() for p in (out / "synthetic").iterdir()} for out in outs]
     assert tables[0] == tables[1]
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from tests.understudy.conftest import SECRET, Workspace
+from tests.understudy.conftest import SECRET, Ran, Workspace, run_command, shared_run, small_table
 from understudy.cli import app, quickstart
 from understudy.job.spec import build_job
 from understudy.quickstart import QuickStart
@@ -21,16 +21,14 @@ from understudy.quickstart import QuickStart
 JUDGED = (0, 1, 3)
 
 
-@pytest.fixture(scope="module")
-def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Any]:
-    from tests.understudy.conftest import small_table
+@pytest.fixture(scope="session")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
+    def carry_out(folder: Path) -> Ran:
+        table = small_table().assign(price=[f"{n}:{7 * n}/{n % 11} #{n}" for n in range(900)])
+        path = Workspace(folder).write_table(table)
+        return run_command("try", path, "--target", "ill", "--out", folder / "out")
 
-    workspace = Workspace(tmp_path_factory.mktemp("tried"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
-        workspace.write_table(small_table().assign(price=[f"{n}:{7 * n}/{n % 11} #{n}" for n in range(900)]))
-        out = workspace.folder / "out"
-        return workspace, workspace.run("try", workspace.folder / "table.csv", "--target", "ill", "--out", out)
+    return shared_run(tmp_path_factory, "tried", carry_out)
 
 
 def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tried: tuple[Workspace, Any]) -> None:
@@ -39,25 +37,25 @@ def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tr
     assert ran.exit_code in JUDGED, ran.stderr
     assert (out / "report.html").is_file()
     assert len(pd.read_csv(out / "synthetic" / "auto.csv")) > 0
-    said = ran.stdout
-    assert "auto: " in said
-    assert f"read {out / 'report.html'} in a browser" in said
-    reasons = [line for line in said.splitlines() if line.startswith("auto: ") and "against a limit of" in line]
+    text = ran.stdout
+    assert "auto: " in text
+    assert f"read {out / 'report.html'} in a browser" in text
+    reasons = [line for line in text.splitlines() if line.startswith("auto: ") and "against a limit of" in line]
     assert bool(reasons) == (ran.exit_code != 0)
-    assert "on a terminal, without --yes and with `--epsilon 1 --out DIR`" in said
-    assert "no formal guarantee" in said
-    assert "numbers nor times as they are written: 'price'. To keep them, write kind = " in said
+    assert "on a terminal, without --yes and with `--epsilon 1 --out DIR`" in text
+    assert "no formal guarantee" in text
+    assert "numbers nor times as they are written: 'price'. To keep them, write kind = " in text
     assert SECRET not in ran.stdout + ran.stderr
 
 
-def test_its_files_do_the_same_again(tried: tuple[Workspace, Any]) -> None:
+def test_its_files_do_the_same_again(tried: tuple[Workspace, Any], tmp_path: Path) -> None:
     workspace, ran = tried
-    out, again = workspace.folder / "out", workspace.folder / "again"
+    out, again = workspace.folder / "out", tmp_path / "again"
     assert workspace.run("run", out / "job.toml", "--out", again).exit_code == ran.exit_code
     for name in ("synthetic/auto.csv", "schema.toml", "job.toml"):
         assert (out / name).read_bytes() == (again / name).read_bytes()
-    one, two = (evaluation_from((place / "evaluation.json").read_text()) for place in (out, again))
-    assert one.candidates[0].estimates == two.candidates[0].estimates
+    each, two = (evaluation_from((path / "evaluation.json").read_text()) for path in (out, again))
+    assert each.candidates[0].estimates == two.candidates[0].estimates
 
 
 @pytest.mark.parametrize("kind", ["folder", "database"])
@@ -65,9 +63,9 @@ def test_a_folder_or_a_database_is_tried_where_it_is(
     workspace: Any, table: Callable[..., pd.DataFrame], kind: str
 ) -> None:
     parts = [table(seed=i) for i in range(2)]
-    place = str(workspace.folder / "parts")
+    path = str(workspace.folder / "parts")
     if kind == "database":
-        place = f"duckdb:///{workspace.folder / 'clinic.duckdb'}#visits"
+        path = f"duckdb:///{workspace.folder / 'clinic.duckdb'}#visits"
         with duckdb.connect(str(workspace.folder / "clinic.duckdb")) as connection:
             connection.register("rows", pd.concat(parts, ignore_index=True))
             connection.execute("create table visits as select * from rows")
@@ -75,14 +73,14 @@ def test_a_folder_or_a_database_is_tried_where_it_is(
         (workspace.folder / "parts").mkdir()
         for i, part in enumerate(parts):
             workspace.write_table(part, f"parts/{i}.parquet")
-    ran = workspace.run("try", place, "--target", "ill", "--out", workspace.folder / "out")
+    ran = workspace.run("try", path, "--target", "ill", "--out", workspace.folder / "out")
     assert ran.exit_code in JUDGED, ran.stderr
     assert (workspace.folder / "out" / "report.html").is_file()
-    assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == place
+    assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == path
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "clause"),
     [
         (("--target", "nobody"), "nobody"),
         (("--entity", "age", "--no-entity"), "leave out one"),
@@ -92,11 +90,11 @@ def test_a_folder_or_a_database_is_tried_where_it_is(
         (("--epsilon", "1", "--yes"), "needs a person who says what is public"),
     ],
 )
-def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tuple[str, ...], said: str) -> None:
+def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tuple[str, ...], clause: str) -> None:
     before = workspace.listing()
     ran = workspace.run("try", workspace.folder / "table.csv", "--out", workspace.folder / "out", *more)
     assert ran.exit_code == 2
-    assert said in ran.stderr
+    assert clause in ran.stderr
     assert workspace.listing() == before
 
 
@@ -128,7 +126,7 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "clause"),
     [
         (("900", "age", "none", "n"), "is not declared"),
         (("900", "agee", "age", "none", "n"), "'agee' is no column that can be named here"),
@@ -136,11 +134,11 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
     ],
 )
 def test_what_nobody_declares_is_not_fitted(
-    workspace: Any, monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...], said: str
+    workspace: Any, monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...], clause: str
 ) -> None:
     ran = asked(workspace, monkeypatch, *answers)
     assert ran.exit_code == 2
-    assert said in ran.stderr
+    assert clause in ran.stderr
     assert not (workspace.folder / "out").exists()
 
 

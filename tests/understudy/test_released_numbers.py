@@ -99,7 +99,7 @@ def test_numbers_that_were_cut_short_go_on_from_what_is_kept(workspace: Any, mon
         for _ in range(2):  # the second time everything is there
             publishing.release_numbers(plan, work, sides, table, quiet)
         kept_numbers = json.loads(work.measured(PUBLICATION).read_text())["numbers"]
-        numbers = {(one["measure"], *one["subject"]): one["drawn"] for one in kept_numbers}
+        numbers = {(each["measure"], *each["subject"]): each["drawn"] for each in kept_numbers}
         warnings = work.warnings
     assert len(drawn) == N_PUBLISHED + 1
     assert (numbers["rows.released",], numbers["columns.tvd.released", "age"]) == tuple(kept)

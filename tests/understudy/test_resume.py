@@ -114,10 +114,10 @@ def test_only_the_draw_whose_value_was_lost_is_drawn_again_and_somebody_is_told(
     assert len(draws(folder)) == sum(N_DRAWS.values()) + 1
     extra = [c - o for c, o in zip(charged(folder).divergences, once.divergences, strict=True)]
     np.testing.assert_allclose(extra, rdp_curve([draws(folder)[N_DRAWS["independent"] + 6]]).divergences, rtol=1e-6)
-    said = json.loads((folder / "stdout.txt").read_text())
-    assert any("generators.mst: a draw was lost" in sentence for sentence in said["warnings"])
+    text = json.loads((folder / "stdout.txt").read_text())
+    assert any("generators.mst: a draw was lost" in sentence for sentence in text["warnings"])
     evaluation = json.loads((folder / "out" / "evaluation.json").read_text())
-    assert evaluation["provenance"]["warnings"] == said["warnings"]
+    assert evaluation["provenance"]["warnings"] == text["warnings"]
 
 
 def test_a_lost_draw_is_charged_before_it_is_drawn_again_whoever_dies_when(
@@ -183,13 +183,13 @@ SHOW = ("report.html", "summary.md", "manifest", "metrics", "cards/")
 def contents(out: Path) -> dict[str, Any]:
     """Every file but those; of the evaluation all but that."""
     names = {str(path.relative_to(out)): path for path in out.rglob("*") if path.is_file()}
-    found: dict[str, Any] = {name: path.read_bytes() for name, path in names.items() if not name.startswith(SHOW)}
-    evaluation = json.loads(found["evaluation.json"])
+    result: dict[str, Any] = {name: path.read_bytes() for name, path in names.items() if not name.startswith(SHOW)}
+    evaluation = json.loads(result["evaluation.json"])
     for candidate in evaluation["candidates"]:
         candidate["seconds"] = sorted(candidate["seconds"])
     for name in ("run_id", "attempts", "evaluated_at"):
         del evaluation["provenance"][name]
-    return {**found, "evaluation.json": evaluation, "names": set(names)}
+    return {**result, "evaluation.json": evaluation, "names": set(names)}
 
 
 def test_outside_a_ledger_the_same_journal_works_and_a_lost_draw_is_told(driver: Driver, workspace: Any) -> None:
@@ -197,9 +197,9 @@ def test_outside_a_ledger_the_same_journal_works_and_a_lost_draw_is_told(driver:
     assert driver.attempt(folder, die_at="noisy_max:after") == -9
     assert driver.attempt(folder, arguments=[*RUN, "--json"]) == 0
     assert len(draws(folder)) == sum(N_DRAWS.values()) + 1
-    said = json.loads((folder / "stdout.txt").read_text())
-    assert any("outside a ledger nothing adds that" in sentence for sentence in said["warnings"])
-    assert said["ledger"] is None
+    text = json.loads((folder / "stdout.txt").read_text())
+    assert any("outside a ledger nothing adds that" in sentence for sentence in text["warnings"])
+    assert text["ledger"] is None
 
 
 def test_a_used_reservation_without_a_value_is_spent_and_another_is_made(driver: Driver, workspace: Any) -> None:

@@ -59,18 +59,18 @@ def test_the_exit_code_is_the_verdict_on_the_table_to_release(
 
 
 @pytest.mark.parametrize(
-    ("said", "epsilon", "code"),
+    ("clause", "epsilon", "code"),
     [(None, None, 2), (None, 1.0, 0), ("clamp", None, 0), ("refuse", 1.0, 2)],
 )
 def test_values_outside_the_bounds_are_clamped_where_a_fit_is_private_or_the_job_says_so(
-    workspace: Any, table: Any, said: str | None, epsilon: float | None, code: int
+    workspace: Any, table: Any, clause: str | None, epsilon: float | None, code: int
 ) -> None:
     frame = table()
     frame.loc[3, "age"] = 130
     workspace.write_table(frame)
-    place = {"path": "table.csv", "schema": "schema.toml"} | ({} if said is None else {"outside": said})
+    path = {"path": "table.csv", "schema": "schema.toml"} | ({} if clause is None else {"outside": clause})
     asked = {} if epsilon is None else {"epsilon": epsilon}
-    workspace.write_job(table=place, generators={"independent": asked}, evaluation={"measures": ["validity"]})
+    workspace.write_job(table=path, generators={"independent": asked}, evaluation={"measures": ["validity"]})
     assert run(workspace).exit_code == code
 
 
@@ -97,20 +97,20 @@ def test_values_that_were_clamped_are_told_inside_and_nowhere_else_however_often
     def stop(*_: object) -> None:
         raise JobError("stopped here")
 
-    for place in ("understudy.run.run._join", "understudy.run.run._write"):
+    for where in ("understudy.run.run._join", "understudy.run.run._write"):
         with monkeypatch.context() as patch:
-            patch.setattr(place, stop)
+            patch.setattr(where, stop)
             cut = run(workspace)
         assert (cut.exit_code, cut.stderr.count(told)) == (2, 1), cut.stderr
     ran = run(workspace, "--json")
     assert (ran.exit_code, ran.stderr.count(told)) == (0, 1), ran.stderr
     out = workspace.folder / "out"
     evaluation = evaluation_from((out / "evaluation.json").read_text())
-    ages = [one for one in evaluation.candidates[0].estimates if one.subject == ("age",)]
+    ages = [each for each in evaluation.candidates[0].estimates if each.subject == ("age",)]
     assert ages[0].reference < 0.9 < ages[0].value == 1.0, "real rows are judged as they were before they were clamped"
     warnings = evaluation.provenance.warnings
     assert told in warnings[0]
-    assert len([said for said in warnings if CLAMPED in said]) == 1
+    assert len([text for text in warnings if CLAMPED in text]) == 1
     assert CLAMPED in (out / "report.html").read_text()
     assert "Atlantis" not in ran.stdout + ran.stderr + "".join(warnings)
     public = [path for path in (out / "to-hand-on").rglob("*") if path.is_file()]
@@ -183,8 +183,8 @@ def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
         workspace.write_table(frame)
         out = workspace.folder / f"out{turn}"
         assert workspace.run("run", workspace.folder / "job.toml", "--out", out).exit_code == 0
-    said = json.loads((workspace.folder / "out0" / "evaluation.json").read_text())["provenance"]["split"]
-    assert said.startswith("keyed hash" if keyed else "stratified draw")
+    text = json.loads((workspace.folder / "out0" / "evaluation.json").read_text())["provenance"]["split"]
+    assert text.startswith("keyed hash" if keyed else "stratified draw")
 
     def people(rows: pd.DataFrame) -> set[tuple[str, ...]]:
         return {tuple(row) for row in rows[["age", "income"]].astype(float).round(6).astype(str).to_numpy()}

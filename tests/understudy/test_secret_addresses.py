@@ -68,19 +68,19 @@ def test_the_password_of_a_run_is_told_nowhere(workspace: Workspace, address: st
 
 def test_a_password_in_an_address_is_told_nowhere(workspace: Workspace, address: str) -> None:
     write_job(workspace, address)
-    schema, given = ("--schema", workspace.folder / "schema.toml"), with_password(address)
-    fitted = workspace.run("fit", given, *schema, *OPTIONS, "--out", workspace.folder / "model", "--debug")
+    schema, options = ("--schema", workspace.folder / "schema.toml"), with_password(address)
+    fitted = workspace.run("fit", options, *schema, *OPTIONS, "--out", workspace.folder / "model", "--debug")
     assert fitted.exit_code == 0, fitted.stderr
-    checked = workspace.run("schema", "check", given, *schema, "--json")
+    checked = workspace.run("schema", "check", options, *schema, "--json")
     assert checked.json["fits"], checked.stderr
-    nowhere = given.replace("#visits", "#zebras")
-    split = workspace.run("split", given, *schema, "--out", workspace.folder / "parts", "--debug")
-    inferred = workspace.run("schema", "infer", given, "--out", workspace.folder / "inferred.toml", "--debug")
+    nowhere = options.replace("#visits", "#zebras")
+    split = workspace.run("split", options, *schema, "--out", workspace.folder / "parts", "--debug")
+    inferred = workspace.run("schema", "infer", options, "--out", workspace.folder / "inferred.toml", "--debug")
     assert (split.exit_code, inferred.exit_code) == (0, 0), inferred.stderr
     refused = [
         workspace.run("fit", nowhere, *schema, *OPTIONS, "--out", workspace.folder / "other", "--debug"),
         workspace.run(
-            "compare", "a.csv", "--real", given, "--holdout", given, *schema, "--out", workspace.folder / "compared"
+            "compare", "a.csv", "--real", options, "--holdout", options, *schema, "--out", workspace.folder / "compared"
         ),
         workspace.run("fit", with_password(address, f"not-{PASSWORD}"), *schema, *OPTIONS, "--out", "m", "--debug"),
     ]
@@ -111,7 +111,7 @@ MISSPELLED = [
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "clause"),
     [
         ("postgresql://user:zebrafish@host/d#visits", "holds no password"),
         *[
@@ -123,12 +123,12 @@ MISSPELLED = [
     ],
 )
 def test_a_job_with_a_password_in_its_address_is_refused_before_anything_is_copied(
-    workspace: Workspace, address: str, said: str
+    workspace: Workspace, address: str, clause: str
 ) -> None:
     write_job(workspace, address)
     before = workspace.listing()
     ran = run(workspace)
-    assert ran.exit_code == 2 and said in ran.stderr and "zebrafish" not in ran.stderr
+    assert ran.exit_code == 2 and clause in ran.stderr and "zebrafish" not in ran.stderr
     assert workspace.listing() == before
 
 
@@ -152,7 +152,7 @@ def test_no_command_shows_an_address_that_does_not_come_apart_cleanly(workspace:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "clause"),
     [
         (lambda address: address.replace("#visits", "#zebras"), "no such table"),
         (lambda address: address.replace("keeper@", "nobody@"), "check user and password|refused user or password"),
@@ -163,7 +163,7 @@ def test_no_command_shows_an_address_that_does_not_come_apart_cleanly(workspace:
     ],
 )
 def test_a_table_that_is_not_there_ends_a_run_before_anything_is_paid(
-    workspace: Workspace, address: str, change: Any, said: str
+    workspace: Workspace, address: str, change: Any, clause: str
 ) -> None:
     import re
 
@@ -173,7 +173,7 @@ def test_a_table_that_is_not_there_ends_a_run_before_anything_is_paid(
     ran = run(workspace)
     assert ran.exit_code == 2, ran.stderr
     (sentence,) = sentences(ran)
-    assert re.search(said, sentence) and "keeper" not in sentence and "Traceback" not in ran.stderr
+    assert re.search(clause, sentence) and "keeper" not in sentence and "Traceback" not in ran.stderr
     assert [entry.kind for entry in books.history()] == ["opened"]
     assert not (workspace.folder / "out").exists() and not (workspace.folder / ".out.unfinished").exists()
     assert_untold(workspace, ran)

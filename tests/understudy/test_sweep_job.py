@@ -37,15 +37,15 @@ def test_many_fits_compose_at_a_delta_that_leaves_room_for_those_of_their_mechan
     columns = {"a": {"kind": "categorical", "measure": True}}
     fitted = generator("independent", epsilon=1.0)
     assert isinstance(fitted, PrivateGenerator)
-    one = fitted.schedule(build_schema({"status": "declared", "n_units": 900, "columns": columns}))
-    assert one is not None
-    few, many = (composed({str(i): one for i in range(n)}) for n in (2, 200))
+    each = fitted.schedule(build_schema({"status": "declared", "n_units": 900, "columns": columns}))
+    assert each is not None
+    few, many = (composed({str(i): each for i in range(n)}) for n in (2, 200))
     assert few is not None
     assert many is not None
-    assert few.delta == one.delta
-    assert many.delta == pytest.approx(2 * 200 * sum(event.delta for event in one.events))
+    assert few.delta == each.delta
+    assert many.delta == pytest.approx(2 * 200 * sum(event.delta for event in each.events))
     assert math.isfinite(many.epsilon)
-    assert few.epsilon < many.epsilon < 200 * one.epsilon
+    assert few.epsilon < many.epsilon < 200 * each.epsilon
 
 
 def test_no_run_composes_what_nobody_who_judges_it_could_price() -> None:
@@ -54,12 +54,12 @@ def test_no_run_composes_what_nobody_who_judges_it_could_price() -> None:
         composed({"a": loud, "b": loud})
 
 
-def refused(workspace: Any, said: str, **changes: Any) -> None:
+def refused(workspace: Any, clause: str, **changes: Any) -> None:
     workspace.write_job(**changes)
     before = workspace.listing()
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out")
     assert ran.exit_code == 2
-    assert said in ran.stderr
+    assert clause in ran.stderr
     assert workspace.listing() == before
 
 
@@ -72,8 +72,8 @@ def test_a_ledger_that_must_be_used_is_not_passed_by(workspace: Any, monkeypatch
 def test_a_total_that_holds_one_fit_but_not_all_is_refused_before_any(workspace: Any) -> None:
     open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=1.5, n_units=900)
     workspace.write_schema(dataset="patients")
-    said = "these 2 releases"
+    text = "these 2 releases"
     sweep = {"generators": {"independent": {"epsilon": [1.0]}}, "sweep": {"seeds": 2}}
-    refused(workspace, said, **sweep, ledger={"url": "ledger.db"})
+    refused(workspace, text, **sweep, ledger={"url": "ledger.db"})
     (holding,) = open_ledger(workspace.folder / "ledger.db").holdings()
     assert holding.n_releases == 0

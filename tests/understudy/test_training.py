@@ -198,15 +198,15 @@ def test_a_single_fit_goes_on_in_its_training_folder(workspace: Any, monkeypatch
     folder = workspace.folder
     settings = [part for name, value in TVAE.items() for part in ("--set", f"{name}={json.dumps(value)}")]
     fit = ("fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "tvae", *settings)
-    place = ("--training", folder / "training")
+    path = ("--training", folder / "training")
     with monkeypatch.context() as patched:
         first = broken_at(patched, 4, KeyboardInterrupt)
-        assert workspace.run(*fit, *place, "--out", folder / "model").exit_code != 0
+        assert workspace.run(*fit, *path, "--out", folder / "model").exit_code != 0
     assert len(first) == 3
     assert not (folder / "model").exists()
     with monkeypatch.context() as patched:
         second = broken_at(patched, 99)
-        ran = workspace.run(*fit, *place, "--out", folder / "model")
+        ran = workspace.run(*fit, *path, "--out", folder / "model")
     assert ran.exit_code == 0, ran.stderr
     assert len(second) == 2
     lines = (folder / "training" / "log.jsonl").read_text().splitlines()
@@ -214,7 +214,7 @@ def test_a_single_fit_goes_on_in_its_training_folder(workspace: Any, monkeypatch
     assert workspace.run(*fit, "--out", folder / "at once").exit_code == 0
     model, at_once = (folder / name / "arrays.safetensors" for name in ("model", "at once"))
     assert model.read_bytes() == at_once.read_bytes()
-    other = workspace.run(*fit, *place, "--set", "learning_rate=0.01", "--out", folder / "other")
+    other = workspace.run(*fit, *path, "--set", "learning_rate=0.01", "--out", folder / "other")
     assert other.exit_code == 2
     assert "of another fit" in other.stderr
 
@@ -259,7 +259,7 @@ def test_what_is_released_by_dp_sgd_is_audited_and_the_rule_about_it_passes(work
     assert (steps["n_trials"], counts["n_trials"] > 0) == (N_STEP_CANARIES, True)
     assert candidate["audit"]["epsilon"] == pytest.approx(2.0, rel=0.01)
     assert candidate["seconds"]["privacy.audit"] > 0
-    assert {policy: found["privacy.audit.excess"] for policy, found in outcomes.items()} == dict.fromkeys(
+    assert {policy: result["privacy.audit.excess"] for policy, result in outcomes.items()} == dict.fromkeys(
         ("internal", "partner", "public"), "PASS"
     )
     assert "privacy.audit.excess" not in {failure["measure"] for failure in candidate["failures"]}
@@ -275,6 +275,6 @@ def test_a_training_with_half_its_noise_is_not_released(workspace: Any, monkeypa
     monkeypatch.setattr(SystemNoise, "floats", lambda self, values, sigma: floats(self, values, sigma / 2))
     ran, candidate, outcomes = audited(workspace)
     assert TypeAdapter(Audit).validate_json(json.dumps(candidate["audit"])).verdict == EXCEEDS
-    assert {found["privacy.audit.excess"] for found in outcomes.values()} == {"FAIL"}
+    assert {result["privacy.audit.excess"] for result in outcomes.values()} == {"FAIL"}
     assert ran.exit_code == 1
     assert "the audit disproves the privacy statement of private" in ran.stderr

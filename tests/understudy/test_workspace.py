@@ -37,8 +37,8 @@ def test_clipped_units_are_read_from_the_unfinished_work_and_go_to_the_evaluatio
     lines = [{"step": 1, "clipped": 3, "units": 10}, {"step": 2, "clipped": 5, "units": 6}]
     (work.training("net") / "clipping.internal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert work.clipped("net") == (8, 16)
-    (found,) = _clipped((8, 16))
-    assert (found.measure, found.value, found.n, found.direction) == (CLIPPED, 0.5, 16, "none")
+    (result,) = _clipped((8, 16))
+    assert (result.measure, result.value, result.n, result.direction) == (CLIPPED, 0.5, 16, "none")
 
 
 def test_the_size_of_a_table_is_counted_in_every_format(tmp_path: Path) -> None:

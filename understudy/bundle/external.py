@@ -29,13 +29,7 @@ TITLE = "A table from elsewhere"
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A table that was evaluated before, whoever made it, for a bundle.
-
-    Attributes:
-        evaluation: *Sensitive*: it was measured on real rows.
-        files: the files that it rests on and is judged by, by name.
-        warnings: of columns that were never measured, and so are not published.
-    """
+    """A table that was evaluated before, and the files that it is judged by. *Sensitive*: `evaluation`."""
 
     evaluation: Evaluation
     table: Path

@@ -26,11 +26,7 @@ def read_rows(
     folder: Path | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Rows:
-    """The real rows under a schema, read once; what does not fit into memory lies in a folder, in a nameless file.
-
-    Args:
-        tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*.
-    """
+    """The real rows, read once; what memory does not hold lies in a nameless file. `tell` hears of clamped cells."""
     rows = Rows.of(table.address, schema, outside=outside, folder=folder)
     if outside == "refuse":
         refuse(violations_of(rows.chunks(), schema))

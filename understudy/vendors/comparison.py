@@ -144,11 +144,7 @@ def _worst(estimate: Estimate) -> float:
 
 @dataclass(frozen=True)
 class VendorComparison:
-    """The outcome of a comparison.
-
-    Attributes:
-        evaluation: *Sensitive*: of every table that could be measured, with its ranking.
-    """
+    """The outcome of a comparison. *Sensitive*: `evaluation`."""
 
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]

@@ -56,11 +56,7 @@ def name_of(rule: Rule) -> str:
 
 
 def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame | None) -> list[Finding]:
-    """Findings of the comparison's own rules on a table.
-
-    Args:
-        tables: *Sensitive*. The rows that are compared, beside the real ones.
-    """
+    """Findings of the comparison's own rules on a table. *Sensitive*: `tables`."""
     rules = (COPYING, LEAKING)
     if not all(isinstance(candidate.get(rule.measure), Estimate) for rule in rules):
         candidate = Candidate("", copies.measure(tables).estimates)

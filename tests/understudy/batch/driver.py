@@ -50,9 +50,9 @@ def forked(single: ModuleType, folder: Path, plan: dict[str, Any]) -> Any:
         try:
             os.setsid()
             os.dup2(lifeline, 0)
-            said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(said, 1)
-            os.dup2(said, 2)
+            text = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(text, 1)
+            os.dup2(text, 2)
             os.closerange(3, channel)  # the lifeline's other end and the locks are the batch's
             os.closerange(channel + 1, 256)
             os.environ.update(threads)
@@ -105,9 +105,9 @@ def serve() -> None:
         pid = os.fork()
         if pid == 0:
             os.chdir(folder)
-            with (folder / "said.txt").open("a") as said:
-                os.dup2(said.fileno(), 1)
-                os.dup2(said.fileno(), 2)
+            with (folder / "said.txt").open("a") as text:
+                os.dup2(text.fileno(), 1)
+                os.dup2(text.fileno(), 2)
             workers.started = forked(single, folder, asked.get("plan") or {})
             sys.argv = ["understudy", *asked["arguments"]]
             code = 4

@@ -43,8 +43,8 @@ def test_a_second_start_leaves_alone_what_is_finished_and_nothing_else(workspace
         path.write_bytes(kept[0])
         os.utime(path, ns=(kept[1].st_atime_ns, kept[1].st_mtime_ns))
     assert start(workspace, jobs, "--quiet").exit_code == 0
-    found = (jobs.folder / "table.csv").stat()
-    times = (found.st_atime_ns, found.st_mtime_ns)
+    result = (jobs.folder / "table.csv").stat()
+    times = (result.st_atime_ns, result.st_mtime_ns)
     os.utime(jobs.folder / "table.csv", ns=(0, 0))  # a clock that was set back
     assert "made from another table;" in start(workspace, jobs).stderr
     os.utime(jobs.folder / "table.csv", ns=times)
@@ -64,16 +64,16 @@ def test_a_second_start_leaves_alone_what_is_finished_and_nothing_else(workspace
 @pytest.mark.parametrize(("until", "speaks_against"), [("2000-01-01", True), ("9999-12-31", False)])
 def test_a_verdict_that_rests_on_an_expired_waiver_is_not_passed_on(until: str, speaks_against: bool) -> None:
     waived = {"waived": True, "waiver": {"until": until}}
-    held = {"waived": False, "waiver": None}
-    verdict = {"release": "a", "candidates": [{"candidate": "a", "findings": [held, waived]}]}
+    kept_rows = {"waived": False, "waiver": None}
+    verdict = {"release": "a", "candidates": [{"candidate": "a", "findings": [kept_rows, waived]}]}
     assert _rests_on_expired_waiver(verdict) == speaks_against
     assert not _rests_on_expired_waiver({**verdict, "release": "b"})
     assert _rests_on_expired_waiver({"candidates": 3})
 
 
 def content(jobs: Any) -> dict[str, bytes]:
-    found = (path for path in (jobs.out / "one").rglob("*") if path.is_file())
-    return {str(path): path.read_bytes() for path in found}
+    result = (path for path in (jobs.out / "one").rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in result}
 
 
 POLICY = """

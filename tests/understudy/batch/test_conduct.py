@@ -51,12 +51,12 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     def script(channel: int, lifeline: int, log: Path, threads: dict[str, str], home: Path, apart: bool) -> Any:
         assert apart
         text = f"OUT = {str(log.with_suffix(''))!r}; {SCRIPTS[log.stem.partition('-')[0]]}"
-        with log.open("wb") as said:
+        with log.open("wb") as words:
             return subprocess.Popen(
                 [sys.executable, "-S", "-E", "-c", text],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=words,
+                stderr=words,
                 env={**os.environ, **threads},
                 start_new_session=True,
             )

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.understudy.driving import assert_paid, draws
+
 NAMES = ["a", "b"]
 N_DRAWS = 4
 """Of the small table's fit by `independent`: a count for each column."""
@@ -18,7 +20,7 @@ def test_jobs_side_by_side_pay_from_one_ledger_exactly_what_they_draw(batches: A
     assert batches.run(jobs, *written(jobs), "--workers", 2) == 0, (jobs.folder / "said.txt").read_text()
     jobs.assert_whole_or_absent(NAMES)
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
-    assert len(jobs.draws) == len(NAMES) * N_DRAWS
+    assert len(draws(jobs.folder)) == len(NAMES) * N_DRAWS
     jobs.assert_paid_exactly()
 
 
@@ -29,20 +31,20 @@ def test_a_batch_that_is_killed_with_and_without_its_jobs_goes_on_and_pays_for_e
     killed_job = {"job": "a", "moment": "gaussian:after", "nth": 1, "kill": "job"}
     assert batches.run(jobs, *names, plan=killed_job) == 4
     assert jobs.states == {"a": "killed by signal 9", "b": "no verdict"}
-    assert len(jobs.draws) == 2 + N_DRAWS
-    jobs.assert_paid()
+    assert len(draws(jobs.folder)) == 2 + N_DRAWS
+    assert_paid(jobs.folder)
     killed_batch = {"job": "a", "moment": "gaussian:after", "nth": 0, "kill": "batch"}
     assert batches.run(jobs, *names, plan=killed_batch) == -9
     assert not (jobs.out / "summary.json").exists()  # the earlier start's must not pass for this one's
     jobs.assert_whole_or_absent(NAMES)
     killed_both = {"job": "a", "moment": "commit:before", "nth": 0, "kill": "batch job"}
     assert batches.run(jobs, *names, plan=killed_both) == -9
-    jobs.assert_paid()
+    assert_paid(jobs.folder)
     assert batches.run(jobs, *names) == 0
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
     assert [job["finished_earlier"] for job in jobs.summary["jobs"]] == [False, True]
     jobs.assert_whole_or_absent(NAMES)
-    jobs.assert_paid()
+    assert_paid(jobs.folder)
     assert not list(jobs.out.glob(".*.unfinished"))
 
 
@@ -58,10 +60,10 @@ def test_batches_that_are_killed_at_forty_moments_end_and_pay_for_every_draw(bat
         deaths += status in (-9, 4)
         assert status in (-9, 4, 0), (jobs.folder / "said.txt").read_text()
         jobs.assert_whole_or_absent(NAMES)
-        jobs.assert_paid()
+        assert_paid(jobs.folder)
         if status == 0:
             jobs.out.rename(jobs.folder / f"done{len(list(jobs.folder.glob('done*')))}")
     assert batches.run(jobs, *names) == 0
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
     jobs.assert_whole_or_absent(NAMES)
-    jobs.assert_paid()
+    assert_paid(jobs.folder)

@@ -66,7 +66,7 @@ def test_two_people_sign_off_each_with_a_key_of_their_own(signed_bundle: Path, s
     assert (whole.problems, whole.notes) == ((), ())
     (anybody,) = found(signed_bundle, signed_off=True).problems
     assert "nobody says whose keys signed this off" in anybody.sentence
-    assert [(one.predicate.by, one.manifest_sha256) for one in whole.sign_offs] == [
+    assert [(each.predicate.by, each.manifest_sha256) for each in whole.sign_offs] == [
         (LIND, whole.sha256),
         (ODE, whole.sha256),
     ]
@@ -90,9 +90,9 @@ SECOND = {
 
 @pytest.mark.parametrize("which", SECOND)
 def test_one_person_under_two_names_does_not_sign_off(which: str, signed_bundle: Path, signers: Signers) -> None:
-    name, key, said = SECOND[which]
+    name, key, text = SECOND[which]
     sign_off(signed_bundle, LIND, demand(), signers["lind"])
-    with pytest.raises(BundleError, match=said):
+    with pytest.raises(BundleError, match=text):
         sign_off(signed_bundle, Person(name=name, role="another role"), demand(), signers[key] if key else None)
     assert not (signed_bundle / "sign-off-2.json").exists()
 
@@ -139,8 +139,8 @@ REFUSED: dict[str, Any] = {
 
 @pytest.mark.parametrize("which", REFUSED)
 def test_only_a_sound_bundle_that_passes_is_signed_off(which: str, tmp_path: Path, signers: Signers) -> None:
-    said, filled, spoil, sentence = REFUSED[which]
-    folder = seal_both(fill(tmp_path / "b", **filled), None, **said)
+    text, filled, spoil, sentence = REFUSED[which]
+    folder = seal_both(fill(tmp_path / "b", **filled), None, **text)
     if spoil is not None:
         spoil(folder, signers)
     before = {path.name for path in folder.rglob("*")}
@@ -153,12 +153,12 @@ def test_a_sign_off_names_its_waivers_and_ends_neither_in_the_past_nor_after_wha
     tmp_path: Path, signers: Signers
 ) -> None:
     folder = seal_both(fill(tmp_path / "b", waiver_until="2026-12-24"), None)
-    for expires, said in ((date(2026, 11, 21), "past"), (date(2026, 12, 25), "later")):
-        with pytest.raises(BundleError, match=said):
+    for expires, text in ((date(2026, 11, 21), "past"), (date(2026, 12, 25), "later")):
+        with pytest.raises(BundleError, match=text):
             sign_off(folder, LIND, demand(), signers["lind"], expires)
     content = sign_off(folder, LIND, demand(), signers["lind"])[0].predicate
     assert content.expires == date(2026, 12, 24)
-    assert [(one.owner, one.measure) for one in content.waivers] == [("A. Lind", "pairs.tvd.excess")]
+    assert [(each.owner, each.measure) for each in content.waivers] == [("A. Lind", "pairs.tvd.excess")]
     assert found(folder).is_sound
 
 
@@ -184,7 +184,7 @@ def test_bytes_all_over_a_sign_off_and_a_withdrawal_are_bound(signed_bundle: Pat
         content = path.read_bytes()
         for at in range(0, len(content), 23):
             path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-            assert any(path.name in one for p in found(signed_bundle).problems for one in p.paths), (path.name, at)
+            assert any(path.name in each for p in found(signed_bundle).problems for each in p.paths), (path.name, at)
         path.write_bytes(content)
     assert kinds(signed_bundle) == {"withdrawn"}
 
@@ -221,7 +221,7 @@ def test_a_withdrawal_by_nobody_who_was_named_withdraws_nothing(
         assert kinds(signed_bundle, **named, sign_off_keys=by(signers, "stranger")) == {"withdrawn"}
     listed = found(copy, **named, register=read_register(register))
     assert (listed.is_sound, listed.withdrawal) == (True, None)
-    (note,) = (one for one in listed.notes if "not believed" in one)
+    (note,) = (each for each in listed.notes if "not believed" in each)
     assert STRANGER.name in note
     take_back(signed_bundle, LIND, signers["release"], register)  # it hides none by the right key
     assert kinds(signed_bundle, **named) == {"withdrawn"}
@@ -249,11 +249,11 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
     take_back(signed_bundle, LIND, signer, register)
     whole = register.read_bytes()
     envelope = json.loads(whole.splitlines()[0])
-    (one,) = envelope["signatures"]
+    (each,) = envelope["signatures"]
     changes: list[dict[str, Any]] = [
-        {"payload": envelope["payload"][:-8] + "AAAAAAAA"}, {"signatures": []}, {"signatures": [one, one]},
-        {"signatures": [{**one, "keyid": "0" * 64}]}, {"signatures": [{**one, "note": ""}]},
-        {"signatures": [one["sig"]]}, {"payloadType": "text/plain"}, {"payload": 1}, {"note": ""},
+        {"payload": envelope["payload"][:-8] + "AAAAAAAA"}, {"signatures": []}, {"signatures": [each, each]},
+        {"signatures": [{**each, "keyid": "0" * 64}]}, {"signatures": [{**each, "note": ""}]},
+        {"signatures": [each["sig"]]}, {"payloadType": "text/plain"}, {"payload": 1}, {"note": ""},
     ]  # fmt: skip
     lines = [json.dumps({**envelope, **change}, sort_keys=True, separators=(",", ":")) + "\n" for change in changes]
     damaged = [whole[:-1], b"{}\n" + whole, b"\n" + whole, whole.replace(b"==", b"=", 1), b"\xff\n", b"[]\n",
@@ -265,6 +265,6 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
         with pytest.raises(BundleError, match="the register"):
             take_back(unsigned_bundle, LIND, None, register)
     assert found(unsigned_bundle).is_sound
-    for place, said in ((tmp_path / "nothing", "touch"), (tmp_path, "cannot be read")):
-        with pytest.raises(BundleError, match=said):
-            read_register(place)
+    for path, text in ((tmp_path / "nothing", "touch"), (tmp_path, "cannot be read")):
+        with pytest.raises(BundleError, match=text):
+            read_register(path)

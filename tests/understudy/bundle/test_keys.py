@@ -27,10 +27,10 @@ def test_a_new_key_is_its_owners_alone_and_never_replaces_one(tmp_path: Path) ->
     assert exposed(path) is None
     assert load_signer(path, {}).fingerprint == signer.fingerprint == load_public(tmp_path / "a.key.pub").keyid
     before = path.read_bytes()
-    for place in (path, path.with_name("b.key")):
+    for where in (path, path.with_name("b.key")):
         (tmp_path / "b.key.pub").write_text("mine")
         with pytest.raises(BundleError, match="never written over"):
-            make_keys(place, {})
+            make_keys(where, {})
     assert path.read_bytes() == before
     assert not (tmp_path / "b.key").exists()
 

@@ -20,7 +20,7 @@ def test_every_manifest_keeps_the_json_schema(signed_bundle: Path) -> None:
         content = json.loads((folder / MANIFEST).read_text())
         jsonschema.validate(content, json_schema("manifest"))
         for key in content:
-            less = {name: one for name, one in content.items() if name != key}
+            less = {name: each for name, each in content.items() if name != key}
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(less, json_schema("manifest"))
 

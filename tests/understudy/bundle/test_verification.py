@@ -111,9 +111,9 @@ def test_a_manifest_that_is_a_link_or_a_pipe_is_not_read(signed_bundle: Path, tm
 
 
 def test_a_folder_without_a_manifest_is_no_bundle(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "nothing"):
+    for path in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(BundleError, match="bundle"):
-            verify(place, demand())
+            verify(path, demand())
 
 
 def test_a_signature_cannot_be_left_out_added_or_exchanged(
@@ -145,9 +145,9 @@ def test_a_key_that_is_demanded_must_have_signed(
 
 
 def test_what_a_signature_does_not_prove_is_said(signed_bundle: Path, unsigned_bundle: Path, signer: Signer) -> None:
-    (said,) = verify(signed_bundle, demand()).notes
-    assert "nobody says whose key it is" in said
-    assert signer.fingerprint in said
+    (text,) = verify(signed_bundle, demand()).notes
+    assert "nobody says whose key it is" in text
+    assert signer.fingerprint in text
     assert verify(signed_bundle, demand(keys=frozenset([signer.fingerprint]))).notes == ()
     assert "not signed" in verify(unsigned_bundle, demand()).notes[0]
     assert "register" in verify(signed_bundle, demand(register=None)).notes[-1]
@@ -159,10 +159,10 @@ def test_a_public_bundle_verifies_by_itself_and_is_checked_within(signed_bundle:
     (alone / "mst.csv").write_text("a,b\n")
     assert named(alone) == {"mst.csv"}
     seal(signed_bundle / "to-hand-on", about("to-hand-on", valid_until="2020-01-01"), None)
-    found = verify(signed_bundle, demand())
-    assert "to-hand-on/manifest.json" in {path for problem in found.problems for path in problem.paths}
-    assert found.public is not None
-    assert {problem.kind for problem in found.public.problems} == {"expired"}
+    result = verify(signed_bundle, demand())
+    assert "to-hand-on/manifest.json" in {path for problem in result.problems for path in problem.paths}
+    assert result.public is not None
+    assert {problem.kind for problem in result.public.problems} == {"expired"}
 
 
 def test_a_public_folder_says_where_its_sign_off_is_and_not_that_nobody_signed(
@@ -170,12 +170,12 @@ def test_a_public_folder_says_where_its_sign_off_is_and_not_that_nobody_signed(
 ) -> None:
     """Nothing in it can show that its table was signed off, so it does not verify where that is asked for."""
     alone = Path(shutil.copytree(signed_bundle / "to-hand-on", tmp_path / "alone"))
-    found = verify(alone, demand(signed_off=True))
-    (problem,) = found.problems
+    result = verify(alone, demand(signed_off=True))
+    (problem,) = result.problems
     assert problem.kind == "missing"
     assert "nobody has signed" not in problem.sentence
     assert "in the internal bundle that it was taken from" in problem.sentence
-    assert f"sha256={found.sha256}" in problem.sentence
+    assert f"sha256={result.sha256}" in problem.sentence
     (inside,) = verify(signed_bundle, demand(signed_off=True)).problems
     assert inside.sentence == "nobody has signed this off, and two people have to"
 
@@ -245,15 +245,15 @@ def test_no_byte_of_an_envelope_is_free(signed_bundle: Path) -> None:
     """Another form of the same signature, which other programs take, is refused."""
     path = signed_bundle / f"{MANIFEST}.sig"
     envelope = json.loads(path.read_text())
-    (one,) = envelope["signatures"]
-    sig = one["sig"]
+    (each,) = envelope["signatures"]
+    sig = each["sig"]
     assert sig.endswith("==")
     free = sig[:-3] + chr(ord(sig[-3]) + 1) + "=="  # bits that no byte of the signature takes
     for changed in (
-        {**envelope, "signatures": [{**one, "sig": free}]},
-        {**envelope, "signatures": [{**one, "sig": sig + "\n"}]},
-        {**envelope, "signatures": [{**one, "note": ""}]},
-        {**envelope, "signatures": [one, one]},
+        {**envelope, "signatures": [{**each, "sig": free}]},
+        {**envelope, "signatures": [{**each, "sig": sig + "\n"}]},
+        {**envelope, "signatures": [{**each, "note": ""}]},
+        {**envelope, "signatures": [each, each]},
         {**envelope, "signatures": []},
         {**envelope, "note": ""},
     ):

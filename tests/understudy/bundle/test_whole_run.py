@@ -46,15 +46,19 @@ def test_signing_off_and_withdrawing_go_through_the_command_line(finished: tuple
     for number, name in enumerate(("A. Lind", "B. Ode"), start=1):
         mine = out.parent / f"{number}.key"
         who = ("--name", name, "--role", "officer", "--expires", tomorrow)
-        made = command("key", mine, "--json").json
-        assert command("key", f"{mine}.pub", "--json").json["fingerprint"] == made["fingerprint"]
+        content = command("key", mine, "--json").json
+        assert command("key", f"{mine}.pub", "--json").json["fingerprint"] == content["fingerprint"]
         assert command("verify", out, "--require-sign-off").exit_code == 1
         refused = command("sign-off", out, *who)
         assert (refused.exit_code, "one person could write it under two names" in refused.stderr) == (2, True)
         done = command("sign-off", out, *who, "--key", mine, "--public-key", f"{key}.pub", *public, "--json")
         assert done.exit_code == 0, done.stderr
         signed = done.json["sign_off"]
-        assert (signed["expires"], signed["signer"], signed["policy"]) == (str(tomorrow), made["fingerprint"], sealed)
+        assert (signed["expires"], signed["signer"], signed["policy"]) == (
+            str(tomorrow),
+            content["fingerprint"],
+            sealed,
+        )
         assert for_whom in done.stderr
         assert ("A second person has to sign it off" in done.stderr) == (number == 1)
         public += ["--sign-off-key", f"{mine}.pub"]
@@ -79,12 +83,12 @@ def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(
     folder = finished[0].folder
     out, bundle = folder / "out", tmp_path / "bundle"
     table, named = out / "synthetic" / "independent.csv", ("--policy", folder / "lenient.toml")
-    given = ("--schema", out / "schema.toml", "--job", out / "job.toml", "--sign-key", folder / "release.key")
-    done = command("gate", out / "evaluation.json", "--synthetic", table, "--bundle", bundle, *named, *given)
+    options = ("--schema", out / "schema.toml", "--job", out / "job.toml", "--sign-key", folder / "release.key")
+    done = command("gate", out / "evaluation.json", "--synthetic", table, "--bundle", bundle, *named, *options)
     assert done.exit_code == 0, done.stderr
     assert command("verify", bundle, "--public-key", folder / "release.key.pub").exit_code == 0
-    said = json.loads((bundle / "manifest.json").read_text())["predicate"]["about"]
-    assert (said["release"], said["verdict"]) == ("independent", "PASS")
+    text = json.loads((bundle / "manifest.json").read_text())["predicate"]["about"]
+    assert (text["release"], text["verdict"]) == ("independent", "PASS")
     assert texts(bundle / "to-hand-on").keys() == texts(out / "to-hand-on").keys()
     for wrong in (
         ("--synthetic", folder / "table.csv"),
@@ -148,8 +152,8 @@ def test_a_table_that_passes_inside_and_fails_in_public_is_not_signed_off(worksp
     ran = workspace.run("run", folder / "job.toml", "--out", folder / "out")
     assert ran.exit_code == 0, ran.stderr
     assert "counts until 2999-01-01, longer than the valid_days=30" in ran.stderr
-    said = json.loads((folder / "out" / "verdict.json").read_text())
-    assert (said["verdict"], said["verdict_to_hand_on"]) == ("PASS", "FAIL")
+    text = json.loads((folder / "out" / "verdict.json").read_text())
+    assert (text["verdict"], text["verdict_to_hand_on"]) == ("PASS", "FAIL")
     assert "FAIL: <small>for <bdi>" in (folder / "out" / "to-hand-on" / "report-to-hand-on.html").read_text()
     assert workspace.run("key", folder / "lind.key").exit_code == 0
     who = ("--name", "A. Lind", "--role", "officer", "--key", folder / "lind.key")

@@ -60,7 +60,7 @@ def test_a_table_far_too_small_is_left_out_instead(schema: Schema) -> None:
 def test_a_sample_depends_on_what_rows_hold_and_not_on_their_order(schema: Schema) -> None:
     frame = people(500, 1)
     shuffled = frame.sample(frac=1.0, random_state=0)
-    first, second = (sampled(one, schema, 100, 3) for one in (frame, shuffled))
+    first, second = (sampled(each, schema, 100, 3) for each in (frame, shuffled))
     assert len(first) == 100
     key = ["age", "income", "weight"]
     assert first.sort_values(key).to_numpy().tolist() == second.sort_values(key).to_numpy().tolist()
@@ -84,8 +84,8 @@ def test_whole_entities_are_drawn() -> None:
 @pytest.mark.parametrize("gone", [("ill",), ("person",), ("day",), ("age", "left"), ("person", "ill", "day")])
 def test_a_schema_without_columns_is_consistent(gone: tuple[str, ...]) -> None:
     for order in ({}, {"order": "day", "nondecreasing_in_entity": ["left"]}):
-        found = without(build_schema({**VISITS, **order}), gone)
-        assert set(found.kept) == set(VISITS["columns"]) - set(gone)
+        result = without(build_schema({**VISITS, **order}), gone)
+        assert set(result.kept) == set(VISITS["columns"]) - set(gone)
 
 
 def test_the_same_rows_are_known_in_any_order_and_format(schema: Schema, tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_the_same_rows_are_known_in_any_order_and_format(schema: Schema, tmp_pat
 
 def test_a_file_that_was_exchanged_meanwhile_is_refused(schema: Schema, tmp_path: Path) -> None:
     people(100, 1).to_csv(tmp_path / "a.csv", index=False)
-    found = look_at("a", tmp_path / "a.csv", schema, SizeLimits())
+    result = look_at("a", tmp_path / "a.csv", schema, SizeLimits())
     people(100, 2).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(TableError, match="changed"):
-        found.read(SizeLimits())
+        result.read(SizeLimits())
 
 
 def test_cells_that_a_spreadsheet_would_run_are_counted_whatever_column_they_stand_in() -> None:
