@@ -14,9 +14,11 @@ from evaluate.privacy.audit.counts import StandIn
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from synth.dp.mechanisms import SystemNoise
-from tests.understudy.conftest import Workspace
+from tests.understudy.conftest import SECRET, Workspace, small_table
 
 FAST = ["validity", "fidelity.columns"]
+COLUMNS = {"ill": {"kind": "boolean"}, "town": {"kind": "categorical", "categories": ["North", "South", "East"]}}
+"""Two columns: fits of them are fast, and an audit makes many."""
 MEASURE = "privacy.audit.excess"
 _gaussian = SystemNoise.gaussian
 
@@ -27,6 +29,8 @@ def half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
 
 def run(workspace: Workspace, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
     """What the command said, the evaluation, the report, and outcomes by candidate and measure."""
+    workspace.write_schema(columns=COLUMNS)
+    workspace.write_table(small_table()[["ill", "town"]].replace({"town": {SECRET: "East"}}))
     workspace.write_job(
         release="independent",
         generators={"independent": {"epsilon": 3.0}, "exact": {"generator": "independent"}},
@@ -155,9 +159,7 @@ def test_a_model_whose_claim_cannot_be_audited_is_inconclusive_and_says_why(
 
 @pytest.fixture
 def schema(workspace: Workspace) -> Path:
-    """Two columns: fits of them are fast."""
-    columns = {"ill": {"kind": "boolean"}, "town": {"kind": "categorical", "categories": ["North", "South", "East"]}}
-    return workspace.write_schema(columns=columns, target="ill", dataset="people")
+    return workspace.write_schema(columns=COLUMNS, dataset="people")
 
 
 def test_the_command_says_what_would_have_shown_and_what_was_not_looked_at(workspace: Workspace, schema: Path) -> None:

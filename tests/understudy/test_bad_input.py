@@ -118,8 +118,8 @@ def test_an_entity_column_with_missing_values_is_refused(workspace: Workspace) -
     assert "missing" in run_refused(workspace, "'who'")
 
 
-def of(generator: str, **parameters: Any) -> dict[str, Any]:
-    return {"generators": {generator: parameters}}
+def of(label: str, /, **parameters: Any) -> dict[str, Any]:
+    return {"generators": {label: parameters}}
 
 
 def card(**terms: Any) -> dict[str, Any]:

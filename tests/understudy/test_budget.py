@@ -234,6 +234,7 @@ def test_several_private_fits_are_priced_together(workspace: Any, ledger: Ledger
 
 def test_two_runs_of_one_output_do_not_meet(workspace: Any) -> None:
     out = workspace.folder / "out"
+    write_job(workspace, {"independent": {}}, url=None)
     with unfinished(out):
         message = refusal(run(workspace), "another run is at work")
         assert str(out) in message

@@ -107,7 +107,8 @@ def test_every_table_has_its_card_and_a_run_goes_by_one_name(finished_out: Path,
     assert private["made"]["run_id"] == run_id and re.fullmatch("[0-9a-f]{16}", run_id)
     public, internal = (metrics(finished_out / f"metrics.{name}.prom") for name in ("public", "internal"))
     named = {"model": "independent", "dataset": "planted", "run_id": run_id}
-    assert public["dp_training_epsilon_consumed"] == [named]
+    consumed = public["dp_training_epsilon_consumed"]
+    assert consumed == [named, {**named, "model": released_numbers.ALONE}]
     assert public["dp_training_budget_remaining"] == [{"dataset": "planted"}]
     assert ("understudy_verdict" in public, "understudy_verdict" in internal) == (False, True)
     summary = (finished_out / "summary.md").read_text()
@@ -300,7 +301,7 @@ def scrambled(content: Any, rng: np.random.Generator, key: str = "") -> Any:
     if isinstance(content, list):
         return [scrambled(value, rng, key) for value in content]
     if isinstance(content, int | float) and not isinstance(content, bool):
-        is_share = isinstance(content, float) and 0.0 <= content <= 1.0
+        is_share = isinstance(content, float) and abs(content) <= 1.0
         return rng.random() if is_share else type(content)(1e5 * (1 + 9 * rng.random()))
     kept = not isinstance(content, str) or content == "" or key in ("measure", "direction", "case", "reason")
     return content if kept else f"text{rng.random()}"

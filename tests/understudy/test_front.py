@@ -50,7 +50,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: us.fit(DF["age"]), "a table must be a frame of pandas, polars"),
     (lambda: us.fit(DF, "mst", n_units=9), "there is no epsilon; set one"),
     (lambda: us.fit(DF, "mst", epsilon="1"), "write a number without quotes"),
-    (lambda: us.fit(DF, us.generator("mst"), n_bins=9), "'n_bins' is one more; give all in one number"),
+    (lambda: us.fit(DF, us.generator("mst"), n_bins=9), "'n_bins' is one more; give all in one place"),
     (lambda: us.generator("ctgan").fit(DF), "write fit(real, schema), or synth.fit(real, 'ctgan')"),
     (lambda: us.generator(DF), "a generator is named, and DataFrame is no name"),
     (lambda: KNOWN.model.sample("10"), "rows is a str, and a number belongs there"),
@@ -171,7 +171,7 @@ def test_an_estimator_has_the_parameters_of_its_generator() -> None:
 
 
 def test_tables_are_ranked_and_one_that_copies_is_not(tmp_path: Path) -> None:
-    train, holdout = us.split(people(1200), target="ill")
+    train, holdout = us.split(people(600), target="ill")
     good, poor = (us.fit(train, name, progress=synth.quiet).sample(seed=0) for name in ("mst", "independent"))
     tables = {"acme": good, "beta": poor, "copy": train}
     measures = ["fidelity.pairs", "privacy.copies", "privacy.membership"]

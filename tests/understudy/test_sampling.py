@@ -231,6 +231,7 @@ def test_rows_whose_constraints_no_draw_keeps_are_counted(workspace: Workspace) 
 def test_a_run_and_a_sample_keep_the_constraints_and_say_what_they_cost(workspace: Workspace) -> None:
     folder, out = workspace.folder, workspace.folder / "out"
     workspace.write_schema(constraints=[LAW])
+    workspace.write_job(evaluation={"measures": ["validity"]})
     ran = workspace.run("run", folder / "job.toml", "--out", out)
     assert ran.exit_code in (0, 1), ran.stderr
     rows = pd.read_csv(out / "synthetic" / "independent.csv")

@@ -151,7 +151,7 @@ def test_what_is_measured_is_not_asserted_and_all_else_is_warned_of(workspace: W
         (["--measure", "agee"], "did you mean 'age'?"),
         (["--measure", "ill"], "kind boolean"),
         (["--dataset", "x" * 101], "100 characters"),
-        (["--nondecreasing", "town"], "town"),
+        (["--nondecreasing", "town"], "needs an entity"),
     ],
 )
 def test_options_of_declare_that_cannot_be_met_write_nothing(

@@ -52,7 +52,8 @@ def test_a_copy_fails_on_privacy_shuffled_columns_on_fidelity_and_fresh_real_row
     for name, rows in {**sides, "shuffled": pd.DataFrame(shuffled)}.items():
         workspace.write_table(rows, f"{name}.csv")
     tables = [part for name in ("copy", "shuffled", "fresh") for part in ("--synthetic", folder / f"{name}.csv")]
-    done(evaluate(workspace, *tables))
+    measures = ("validity", "fidelity.columns", "fidelity.pairs", "privacy.copies", "privacy.membership")
+    done(evaluate(workspace, *tables, *(part for name in measures for part in ("--measure", name))))
     outcomes = {}
     for name, codes in (("copy", (1,)), ("shuffled", (1,)), ("fresh", (0, 3))):
         ran = workspace.run("gate", folder / "evaluation.json", "--candidate", name, "--json")

@@ -182,7 +182,7 @@ def test_bytes_all_over_a_sign_off_and_a_withdrawal_are_bound(signed_bundle: Pat
     take_back(signed_bundle, LIND, None)
     for path in (path for name in LATER for path in signed_bundle.glob(f"{name}*")):
         content = path.read_bytes()
-        for at in range(0, len(content), 23):
+        for at in range(0, len(content), 71):
             path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
             assert any(path.name in each for p in found(signed_bundle).problems for each in p.paths), (path.name, at)
         path.write_bytes(content)

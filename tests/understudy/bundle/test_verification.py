@@ -21,7 +21,7 @@ from understudy.bundle.manifest import MANIFEST, File, Manifest, seal
 from understudy.bundle.verification import Demand, verify
 
 NOW = date(2026, 11, 22)
-SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHARED = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 """One bundle for all examples: each puts back what it changed."""
 
 
