@@ -84,6 +84,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on(driver: Driver, workspace: A
         shutil.rmtree(killed_at(driver, workspace, n))
 
 
+@pytest.mark.statistical  # a run for each death
 def test_a_run_that_is_killed_again_and_again_ends_and_pays_for_all_its_draws(driver: Driver, workspace: Any) -> None:
     folder = prepared(workspace, "often", generators=PRIVATE)
     rng, deaths = np.random.default_rng(2), 0
@@ -160,6 +161,7 @@ def parts(model: Path) -> bytes:
     return (model / "arrays.safetensors").read_bytes()
 
 
+@pytest.mark.statistical  # five runs
 def test_a_resumed_run_leaves_what_an_uninterrupted_one_would(driver: Driver, workspace: Any) -> None:
     """Without private fits nothing differs from run to run but times."""
     plain = {"plain": {"generator": "independent"}, "tree": {"generator": "mst", "n_bins": 8}}

@@ -101,6 +101,7 @@ def test_the_output_holds_the_log_of_every_training_and_no_checkpoint(whole: Pat
     assert passed(whole, "step:after") == N_STEPS
 
 
+@pytest.mark.statistical  # two runs that train two networks
 def test_training_without_epsilon_that_was_killed_goes_on_and_ends_where_it_would_have(
     driver: Driver, workspace: Any, whole: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_a
     assert [line["step"] for line in log(folder, "private")][-1] == N_STEPS
 
 
+@pytest.mark.statistical  # two runs that train two networks
 def test_a_finished_training_is_neither_done_nor_paid_for_again(driver: Driver, workspace: Any, whole: Path) -> None:
     folder = prepared(workspace, "killed", generators=GENERATORS)
     moments = (whole / "moments.log").read_text().splitlines()
@@ -138,6 +140,7 @@ def test_a_finished_training_is_neither_done_nor_paid_for_again(driver: Driver, 
     np.testing.assert_allclose(charged(folder).divergences, charged(whole).divergences, rtol=1e-9)
 
 
+@pytest.mark.statistical  # two runs that train two networks
 def test_a_checkpoint_that_is_gone_is_told_in_one_sentence(driver: Driver, workspace: Any) -> None:
     folder = prepared(workspace, "killed", generators=GENERATORS)
     assert driver.attempt(folder, die_at="step:after#3") == -9

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from understudy.batch.jobs import listed, uncounted
 from understudy.batch.run import _rests_on_expired_waiver
 from understudy.bundle.keys import load_signer, make_keys
 
@@ -120,50 +121,50 @@ def test_a_folder_that_nobody_may_write_to_is_one_sentence(
     assert "Read-only file system" in ran.stderr
 
 
-def test_what_was_finished_earlier_without_the_key_is_said_not_to_be_signed(workspace: Any, jobs: Any) -> None:
+def forked(batches: Any, jobs: Any, *arguments: object) -> tuple[int, list[str]]:
+    """A batch whose jobs are forks, which load nothing: its exit code, and what it said."""
+    (jobs.folder / "said.txt").unlink(missing_ok=True)
+    names = [
+        path.name for path in sorted(jobs.folder.glob("*.toml")) if path.name not in ("schema.toml", "policy.toml")
+    ]
+    return batches.run(jobs, *names, *arguments), (jobs.folder / "said.txt").read_text().splitlines()
+
+
+def test_what_was_finished_earlier_without_the_key_is_said_not_to_be_signed(batches: Any, jobs: Any) -> None:
     """The seal of an output is not made anew; what this start makes is signed."""
     make_keys(jobs.folder / "a.key", {})
     signer = load_signer(jobs.folder / "a.key", {})
     jobs.write("one", epsilon=None)
-    assert start(workspace, jobs, "--quiet").exit_code == 0
+    assert forked(batches, jobs, "--quiet") == (0, [])
     assert [job["signed_by"] for job in jobs.summary["jobs"]] == [None]
     jobs.write("two", epsilon=None)
-    second = start(workspace, jobs, "--sign-key", jobs.folder / "a.key")
-    assert second.exit_code == 0, second.stderr
-    assert "Warning: finished earlier, and not signed by the key of --sign-key: one." in second.stderr
+    code, lines = forked(batches, jobs, "--sign-key", jobs.folder / "a.key")
+    assert code == 0, lines
+    assert "Warning: finished earlier, and not signed by the key of --sign-key: one." in lines
     assert {job["job"]: job["signed_by"] for job in jobs.summary["jobs"]} == {"one": None, "two": signer.fingerprint}
     envelope = json.loads((jobs.out / "two" / "manifest.json.sig").read_text())
     assert envelope["signatures"][0]["keyid"] == signer.fingerprint
-    third = start(workspace, jobs)
-    assert "--sign-key" not in third.stderr
 
 
-def test_a_batch_that_says_nothing_but_errors_says_those(workspace: Any, jobs: Any) -> None:
+def test_a_batch_that_says_nothing_but_errors_says_those(batches: Any, jobs: Any) -> None:
     """One line for each job that failed, whatever its answer; none for one that is done."""
     (jobs.folder / "policy.toml").write_text(POLICY)  # of a measure that these jobs do not take
     jobs.write("good", epsilon=None)
     jobs.write("open", epsilon=None, release="independent", policy="policy.toml")
     jobs.write("typo", epsilon=None, generators={"independent": {"epsilom": 1}})
-    ran = start(workspace, jobs, "--quiet")
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    first, second = ran.stderr.splitlines()
-    assert first.startswith("Error: typo: bad input: ")
-    assert "epsilom" in first
+    code, (first, second) = forked(batches, jobs, "--quiet")
+    assert code == 2
+    assert first.startswith("Error: typo: bad input: ") and "epsilom" in first
     assert second.startswith("Error: open: INCONCLUSIVE after ")
     assert "privacy.multiset INCONCLUSIVE: " in second
-    later = start(workspace, jobs, "--quiet", "--json")
-    assert [line.split(": ")[1] for line in later.stderr.splitlines()] == ["open", "typo"]
-    assert later.json["exit_code"] == 2
 
 
-def test_private_releases_of_one_dataset_outside_a_ledger_are_added_up(workspace: Any, jobs: Any) -> None:
-    bad = {"table": {"path": "gone.csv", "schema": "schema.toml"}}  # so that nothing is fitted here
-    jobs.write("one", epsilon=0.5, ledger={"url": "ledger.db"}, **bad)
+def test_private_releases_of_one_dataset_outside_a_ledger_are_added_up(jobs: Any) -> None:
+    paths = [jobs.write("one", epsilon=0.5), jobs.write("none", epsilon=None)]
     for name, epsilon in (("two", 0.5), ("three", 1.0)):
-        path = jobs.write(name, epsilon=epsilon, **bad)
+        path = jobs.write(name, epsilon=epsilon)
         path.write_text(path.read_text().replace('[ledger]\nurl = "ledger.db"\n', ""))
-    jobs.write("none", epsilon=None, **bad)
-    ran = start(workspace, jobs)
-    (warning,) = [line for line in ran.stderr.splitlines() if line.startswith("Warning: ")]
+        paths.append(path)
+    (warning,) = uncounted(listed(paths, jobs.out))
     assert "2 jobs make private releases of dataset 'patients' outside a ledger" in warning
-    assert "three, two come to epsilon=1.5 together by basic composition" in warning
+    assert "two, three come to epsilon=1.5 together by basic composition" in warning
