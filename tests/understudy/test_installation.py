@@ -98,7 +98,7 @@ def test_commands_refuse_epsilon_before_they_read_and_do_the_rest(
         assert REFUSED in ran.stderr
     assert workspace.listing() == before
     (folder / "table.csv").write_bytes(whole)
-    workspace.write_job(generators={"independent": {}})
+    workspace.write_job(generators={"independent": {}}, evaluation={"measures": ["validity"]})
     assert workspace.run("run", folder / "job.toml", "--out", folder / "out").exit_code in JUDGED
     assert workspace.run("gate", folder / "out" / "evaluation.json", "--policy", "internal").exit_code in JUDGED
 

@@ -124,9 +124,7 @@ def test_a_folder_that_nobody_may_write_to_is_one_sentence(
 def forked(batches: Any, jobs: Any, *arguments: object) -> tuple[int, list[str]]:
     """A batch whose jobs are forks, which load nothing: its exit code, and what it said."""
     (jobs.folder / "said.txt").unlink(missing_ok=True)
-    names = [
-        path.name for path in sorted(jobs.folder.glob("*.toml")) if path.name not in ("schema.toml", "policy.toml")
-    ]
+    names = sorted({path.name for path in jobs.folder.glob("*.toml")} - {"schema.toml", "policy.toml"})
     return batches.run(jobs, *names, *arguments), (jobs.folder / "said.txt").read_text().splitlines()
 
 
