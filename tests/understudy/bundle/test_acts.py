@@ -149,6 +149,14 @@ def test_only_a_sound_bundle_that_passes_is_signed_off(which: str, tmp_path: Pat
     assert {path.name for path in folder.rglob("*")} == before
 
 
+def test_an_envelope_that_a_killed_sign_off_left_is_in_nobodys_way(signed_bundle: Path, signers: Signers) -> None:
+    sign_off(signed_bundle, LIND, demand(), signers["lind"])
+    (signed_bundle / "sign-off-1.json").unlink()  # the document is written last
+    assert kinds(signed_bundle) == {"added"}
+    sign_off(signed_bundle, LIND, demand(), signers["lind"])
+    assert found(signed_bundle).is_sound
+
+
 def test_a_sign_off_names_its_waivers_and_ends_neither_in_the_past_nor_after_what_it_rests_on(
     tmp_path: Path, signers: Signers
 ) -> None:
