@@ -37,7 +37,7 @@ test-statistical: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(SUITE) -m slow --timeout 3000
 
-# Every block of every tutorial, as a reader follows it; under three minutes.
+# Every block of every tutorial, as a reader follows it.
 tutorials: $(VENV)/.dev
 	$(SUITE) -m tutorial
 

@@ -7,6 +7,7 @@ pages equal to this.
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
@@ -24,6 +25,7 @@ from understudy.json_schemas import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MOST_REPEATED = 3  # parameters that two generators share and that are written out for both
+SHARED_BY = 3  # commands that share an option which is explained once
 Json = Mapping[str, Any]
 
 
@@ -76,25 +78,38 @@ def _metric(metric: Metric) -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments and options."""
-    return "\n\n".join(_commands(typer.main.get_command(app), ("understudy",)))
+    """Every command with its arguments and options; those that three commands share stand at the head, once."""
+    told = list(_commands(typer.main.get_command(app), ("understudy",)))
+    counts = Counter(record for _, _, records in told for record in records)
+    usual = {record[0].split()[0]: record for record, count in reversed(counts.most_common()) if count >= SHARED_BY}
+    shared = [record for record in counts if record in usual.values()]
+    parts = ["## Options of several commands", table(("argument or option", "meaning"), map(_option, shared))]
+    for words, command, records in told:
+        parts.append(f"{'#' * max(len(words), 2)} {' '.join(words)}\n\n{_plain(command.help)}")
+        if command.epilog:
+            parts.append(f"```sh\n{command.epilog.removeprefix('Example: ')}\n```")
+        options = ["- {}: {}".format(*_option(record)) for record in records if record not in shared]
+        if others := [f"`{record[0].split()[0]}`" for record in records if record in shared]:
+            options.append(f"- {', '.join(others)}: as above")
+        parts += ["\n".join(options)] if options else []
+    return "\n\n".join(parts)
 
 
-def _commands(command: Any, words: tuple[str, ...]) -> Iterator[str]:
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, list[tuple[str, str]]]]:
+    """Commands and groups by the words that call them, with what their help says of each argument and option."""
     if hasattr(command, "commands"):
         if len(words) > 1:
-            yield f"## {' '.join(words)}\n\n{_plain(command.help)}"
+            yield words, command, []
         for name, inner in command.commands.items():
             yield from _commands(inner, (*words, name))
-        return
-    example = command.epilog.removeprefix("Example: ")
-    yield f"{'#' * len(words)} {' '.join(words)}\n\n{_plain(command.help)}\n\n```sh\n{example}\n```"
-    context = typer.Context(command, info_name=" ".join(words))
-    told = [record for each in command.params if (record := each.get_help_record(context)) is not None]
-    if told:
-        yield table(
-            ("argument or option", "meaning"), ((f"`{name}`", " ".join(meaning.split())) for name, meaning in told)
-        )
+    else:
+        context = typer.Context(command, info_name=" ".join(words))
+        yield words, command, [record for each in command.params if (record := each.get_help_record(context))]
+
+
+def _option(record: tuple[str, str]) -> tuple[str, str]:
+    name, meaning = record
+    return f"`{name.replace(' RANGE', '')}`", " ".join(meaning.split()).replace("[required]", "*Required.*")
 
 
 def _plain(text: str) -> str:

@@ -16,14 +16,14 @@ Path = tuple[Any, ...]
 
 def damaged(content: Any, seed: int) -> Any:
     """A copy of plain data with one to three places replaced, removed, doubled or shuffled."""
-    found, rng = copy.deepcopy(content), random.Random(seed)
+    result, rng = copy.deepcopy(content), random.Random(seed)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        path = rng.choice(list(_paths(found)))
-        above = found
+        path = rng.choice(list(_paths(result)))
+        above = result
         for step in path[:-1]:
             above = above[step]
         _damage(above, path[-1], rng)
-    return found
+    return result
 
 
 def _paths(content: Any, above: Path = ()) -> Iterator[Path]:
@@ -34,8 +34,8 @@ def _paths(content: Any, above: Path = ()) -> Iterator[Path]:
             yield from _paths(value, (*above, key))
     elif isinstance(content, list):
         n = len(content)
-        for place in range(n) if n <= FIRST else (0, 1, n // 2, n - 1):
-            yield from _paths(content[place], (*above, place))
+        for path in range(n) if n <= FIRST else (0, 1, n // 2, n - 1):
+            yield from _paths(content[path], (*above, path))
 
 
 def _damage(above: Any, key: Any, rng: random.Random) -> None:

@@ -66,10 +66,7 @@ def write_cards(
 ) -> None:
     """An internal card of every candidate, as `cards/LABEL.yaml` and `cards/LABEL.md`.
 
-    Of a sweep that nobody pays for there are none: none of its tables was kept.
-
-    Args:
-        evaluation: *Sensitive*: it was measured on real rows.
+    Of a sweep that nobody pays for there are none: none of its tables was kept. *Sensitive*: `evaluation`.
     """
     if not is_releasable(evaluation):
         return
@@ -105,7 +102,7 @@ def size_of(table: Path) -> tuple[int | None, int | None]:
     """Rows and columns of a synthetic table's file, or folder of parts; `None` where they cannot be counted."""
     if table.is_dir():
         sizes = [size_of(part) for part in parts_of(table)]
-        n_rows = [found[0] for found in sizes]
+        n_rows = [size[0] for size in sizes]
         return (None if None in n_rows else sum(n for n in n_rows if n is not None)), sizes[0][1]
     if not table.is_file():
         raise TableError(f"the table is not there: path={str(table)!r}; name {FILES}")
@@ -129,11 +126,7 @@ REPORT, EVALUATION, VERDICT, JUNIT = "report.html", "evaluation.json", "verdict.
 
 @dataclass(frozen=True)
 class Delivery:
-    """All that is known once every candidate is measured and judged.
-
-    Attributes:
-        evaluation: *Sensitive*: it was measured on real rows.
-    """
+    """All that is known once every candidate is measured and judged. *Sensitive*: `evaluation`."""
 
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]

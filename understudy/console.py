@@ -86,8 +86,8 @@ class Console:
         if not printer.is_terminal:  # in a file no line is too long, and nothing may be cut off
             printer.width = max(printer.width, sum(widths) + len(widths))  # with what stands between the columns
         table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-        for place, heading in enumerate(headings):
-            fits = sum(widths[:-1]) < printer.width and place + 1 < len(headings)
+        for position, heading in enumerate(headings):
+            fits = sum(widths[:-1]) < printer.width and position + 1 < len(headings)
             table.add_column(heading, no_wrap=fits, overflow="fold")
         for row in cells:
             table.add_row(*(Text(cell, style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
@@ -168,7 +168,7 @@ def printable(text: str) -> str:
     >>> len(printable("a" + chr(27))), len(printable("a" + chr(10)))
     (5, 3)
     """
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def _cell(lines: str | list[str]) -> str:
@@ -187,7 +187,7 @@ def _json(content: Mapping[str, Any]) -> str:
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)
 
 
 def _rich(stream: TextIO, *, force_terminal: bool | None = None) -> "rich.console.Console":

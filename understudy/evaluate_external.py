@@ -45,13 +45,7 @@ CLAMPED = (
 
 @dataclass(frozen=True)
 class Offer:
-    """Tables to measure beside a real one.
-
-    Attributes:
-        holdout: real rows that the generator did not see; `None`: there are none.
-        schema: its file; `None`: that of the model, or it is inferred from the real rows.
-        model: the one the table came from.
-    """
+    """Tables to measure beside a real one; without a schema by that of the model, or as the real rows say."""
 
     train: str | Path = field(repr=False)
     holdout: str | Path | None = field(repr=False)
@@ -162,12 +156,12 @@ def _name_of(table: RealTable) -> str:
 
 def disputed(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings for each claim that its audit disproves."""
-    return tuple(dict.fromkeys(sentence for one in evaluation.candidates for sentence in disproved(one)))
+    return tuple(dict.fromkeys(sentence for candidate in evaluation.candidates for sentence in disproved(candidate)))
 
 
 def unjudged(evaluation: Evaluation) -> tuple[str, ...]:
     """Warnings for each table with columns that no measure compared."""
-    shares = ((one.name, one.find(UNJUDGED)) for one in evaluation.candidates)
+    shares = ((candidate.name, candidate.find(UNJUDGED)) for candidate in evaluation.candidates)
     return tuple(f"{name}: {share.note}; {JUDGE}" for name, share in shares if isinstance(share, Estimate))
 
 
@@ -201,9 +195,9 @@ def read_policy(name_or_path: str) -> Policy:
 
 def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ...], dict[str, GivenFile]]:
     """The policy and its waivers, with the files of "policy" and "waivers" as they were understood."""
-    given = {"policy": given_policy(policy, Path())}
-    rules = named_policy(given["policy"])
+    files = {"policy": given_policy(policy, Path())}
+    rules = named_policy(files["policy"])
     if waivers is None:
-        return rules, (), given
-    given["waivers"] = read_given(waivers, "waivers", JobError)
-    return rules, build_waivers(parse_toml(given["waivers"], "waivers", JobError)), given
+        return rules, (), files
+    files["waivers"] = read_given(waivers, "waivers", JobError)
+    return rules, build_waivers(parse_toml(files["waivers"], "waivers", JobError)), files

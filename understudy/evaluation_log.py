@@ -114,7 +114,7 @@ def _noted(
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):
         lines = list(_lines(path, keys))
-        if any(all(one.get(key) == line[key] for key in same) for one in lines):
+        if any(all(known.get(key) == line[key] for key in same) for known in lines):
             return lines
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(handle, "r+b") as file:

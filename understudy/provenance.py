@@ -42,13 +42,13 @@ PACKAGES = (
 
 def versions() -> dict[str, str]:
     """Versions of Python, of the platform and of the installed packages that numbers depend on."""
-    found = {"python": platform.python_version(), "platform": platform.platform(), "understudy": VERSION}
+    known = {"python": platform.python_version(), "platform": platform.platform(), "understudy": VERSION}
     for name in (*PACKAGES, *extras.entries("library")):
         try:
-            found[name] = metadata.version(name)
+            known[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 def sha256(path: Path) -> str:
@@ -61,7 +61,7 @@ def sha256(path: Path) -> str:
 
         home = path if path.is_dir() else path.parent
         parts = sorted((os.path.relpath(part, home), part) for part in list_files(path))
-        lines = "".join(f"{sha256(one)}  {name}\n" for name, one in parts)  # as `sha256sum` writes them
+        lines = "".join(f"{sha256(part_path)}  {name}\n" for name, part_path in parts)  # as `sha256sum` writes them
         return hashlib.sha256(lines.encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -109,11 +109,7 @@ def _make_key(path: Path) -> None:
 
 
 def fingerprint(real: "Table | MappedRows", schema: "Schema", key: bytes) -> str:
-    """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns.
-
-    Args:
-        real: *Sensitive*. A frame or rows that conform to the schema, or a table that is summed where its rows are.
-    """
+    """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns."""
     return _named(_sums(real, schema), schema, key)
 
 
@@ -146,9 +142,9 @@ def _sums_of_part(schema: "Schema", chunks: "Iterator[Chunk]") -> "ContentSums":
     return content_sums(Rows.from_chunks(chunks, schema), schema)
 
 
-def _added(one: "ContentSums", other: "ContentSums") -> "ContentSums":
-    first, second, third, fourth = (a + b for a, b in zip(one.sums, other.sums, strict=True))
-    return replace(one, n_rows=one.n_rows + other.n_rows, sums=(first, second, third, fourth))
+def _added(sums: "ContentSums", other: "ContentSums") -> "ContentSums":
+    first, second, third, fourth = (a + b for a, b in zip(sums.sums, other.sums, strict=True))
+    return replace(sums, n_rows=sums.n_rows + other.n_rows, sums=(first, second, third, fourth))
 
 
 def _named(sums: "ContentSums", schema: "Schema", key: bytes) -> str:

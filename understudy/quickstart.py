@@ -44,13 +44,13 @@ class QuickStart:
 
     @classmethod
     def of(cls, table: str, *, target: str | None = None, units: Units = Units(), seed: int = 0) -> "QuickStart":
-        place = find_table(table)
-        rows, is_whole = first_rows(place)
+        source = find_table(table)
+        rows, is_whole = first_rows(source)
         schema = infer_schema(
             rows, target=target, entity=units.entity, order=units.order, propose_entity=units.propose_entity,
             propose_order=units.propose_order and is_whole,
         )  # fmt: skip
-        return cls(place, schema, len(rows) <= FEW_ROWS, seed)
+        return cls(source, schema, len(rows) <= FEW_ROWS, seed)
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class QuickStart:
     @property
     def numbers(self) -> tuple[str, ...]:
         """Columns of numbers, whose frequent values a private fit can measure under its budget."""
-        return tuple(name for name, of in self.schema.columns.items() if of.is_number and not of.drop)
+        return tuple(name for name, column in self.schema.columns.items() if column.is_number and not column.drop)
 
     def declared(
         self, *, n_units: int, public: frozenset[str], epsilon: float, frequent: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ class QuickStart:
         Proposed constraints are left out. The share that is held out goes by the declared number of units.
         """
         measure = [name for name in self.to_measure if name not in public]
-        kept = tuple(one for one in self.schema.constraints if one.proposed is None)
+        kept = tuple(constraint for constraint in self.schema.constraints if constraint.proposed is None)
         proposed = self.schema.model_copy(update={"constraints": kept})
         schema = declare_schema(proposed, n_units=n_units, dataset=self.name, measure=measure, measure_spikes=frequent)
         return replace(self, schema=schema, epsilon=epsilon, is_small=n_units <= FEW_ROWS)
@@ -89,7 +89,7 @@ class QuickStart:
     def job(self) -> str:
         address = self.table.absolute
         fit = [_WITHOUT] if self.epsilon is None else [_WITH]
-        of = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
+        budget = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
         hidden = "show_rows = false  # no real row in the report, nor in evaluation.json"
         return "\n".join([
             "# Written by `understudy try`. `understudy run job.toml --out DIR` does the same again.",
@@ -109,7 +109,7 @@ class QuickStart:
             "",
             *fit,
             f"[generators.{LABEL}]",
-            *of,
+            *budget,
             "",
             *([] if self.show_rows else ["[evaluation]", hidden, ""]),
         ])  # fmt: skip

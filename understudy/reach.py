@@ -55,8 +55,8 @@ class Size:
         >>> Size(200_000, 0.2, 8_000).sides, Size(200_000, 0.2, 8_000, rows_each=9).sides
         ((8000, 8000), (4000, 4000))
         """
-        held = self.n_units * self.holdout_share
-        members, controls = int(self.n_units - held), int(held / 2)
+        n_held = self.n_units * self.holdout_share
+        members, controls = int(self.n_units - n_held), int(n_held / 2)
         if self.n_targets is None:
             return members, controls
         n_searched = self.n_synthetic if self.n_searched is None else min(self.n_searched, self.n_synthetic)
@@ -132,20 +132,20 @@ def _of_attack(rate: float | None, size: Size) -> float:
 
 
 def _told(rule: Rule, end: float, policy: Policy, size: Size, labels: list[str]) -> str:
-    of = f" for {', '.join(f'generators.{label}' for label in labels)}" if any(labels) else ""
+    named = f" for {', '.join(f'generators.{label}' for label in labels)}" if any(labels) else ""
     end_of = f"at {'most' if rule.direction == 'lower' else 'least'} {rule.limit:g}"
     seen = f"comes to as {'much' if rule.direction == 'lower' else 'little'} as {end:.3g}"
     if _of_synthetic(rule):
-        table, given = f"a synthetic table of {size.n_synthetic:,} rows", ""
+        table, settings = f"a synthetic table of {size.n_synthetic:,} rows", ""
         seen += " where every row is valid" if rule.measure == VALID_ROWS else " where no two rows are equal"
     else:
-        table, given = f"a table of n_units={size.n_units}", f"with holdout_share={size.holdout_share:g} "
-        given += f"and max_rows_per_unit={size.rows_each} rows of each entity " if size.rows_each > 1 else ""
+        table, settings = f"a table of n_units={size.n_units}", f"with holdout_share={size.holdout_share:g} "
+        settings += f"and max_rows_per_unit={size.rows_each} rows of each entity " if size.rows_each > 1 else ""
         seen = "cannot be measured" if end >= 1.0 else f"{seen} where nobody is given away"
     remedies = " or ".join(_remedies(rule, size)) or "no table of a thousand times the size"
     return (
-        f"policy={policy.name!r} asks for {rule.measure} of {end_of}, which {table} is too small to show{of}: "
-        f"{given}it {seen}, so that the verdict is INCONCLUSIVE, or a PASS by luck; what would decide: {remedies}"
+        f"policy={policy.name!r} asks for {rule.measure} of {end_of}, which {table} is too small to show{named}: "
+        f"{settings}it {seen}, so that the verdict is INCONCLUSIVE, or a PASS by luck; what would decide: {remedies}"
     )
 
 

@@ -36,7 +36,7 @@ class SingleFit:
     fund: Fund | None
     outside: Outside
     out: Path
-    place: Path | None = None
+    training: Path | None = None
     executor: str | None = None
 
     @property
@@ -54,12 +54,12 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     *,
     outside: Outside,
     ledger: str | None,
-    place: Path | None = None,
+    training: Path | None = None,
     executor: str | None = None,
 ) -> SingleFit:
     """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved."""
     check_new_folder(out)
-    if place is not None and not chosen.resumes:
+    if training is not None and not chosen.resumes:
         raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
     if executor is not None:
         if executor != PROCESSES:
@@ -79,7 +79,7 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None:
         fund.check({chosen.name: schedule.curve})
-    return SingleFit(chosen, table, schema, schedule, fund, outside, out, place, executor)
+    return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor)
 
 
 def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
@@ -112,7 +112,7 @@ def _fitted(fit: SingleFit, real: Any, seed: int, progress: Progress, kept: Requ
     try:
         with payment.budget(name) as budget:
             model = fit_model(
-                fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.place
+                fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.training
             )
         model.save(fit.out)
         if trained_on is not None:

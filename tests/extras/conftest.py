@@ -1,4 +1,4 @@
 """Fixtures of the core's tests that extras use: the command line with its environment and an evaluation."""
 
 from tests.reports.conftest import evaluation, verdicts_of  # noqa: F401
-from tests.understudy.conftest import no_ledger, no_signature, own_key, table, workspace  # noqa: F401
+from tests.understudy.conftest import own_key, table, workspace  # noqa: F401

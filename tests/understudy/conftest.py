@@ -1,9 +1,12 @@
-"""A small table that is made here, its schema, a job, and the real command line."""
+"""A small table, its schema, a job, the real command line, and one finished run that all tests may look at."""
 
 import json
+import os
+import shutil
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from filelock import FileLock
 from typer.testing import CliRunner
+
+from tests.understudy.driving import SCRIPT, Driver, serving
 
 SECRET = "zebrafish"
 """A cell value that no message may ever hold."""
@@ -56,6 +62,13 @@ class Ran:
         return content
 
 
+def run_command(*arguments: object) -> Ran:
+    from understudy.cli import app
+
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
 @dataclass(frozen=True)
 class Workspace:
     """A folder with a table, its schema and a job; commands run through the real command line."""
@@ -63,10 +76,7 @@ class Workspace:
     folder: Path
 
     def run(self, *arguments: object) -> Ran:
-        from understudy.cli import app
-
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        return Ran(result.exit_code, result.stdout, result.stderr)
+        return run_command(*arguments)
 
     def write_schema(self, **changes: Any) -> Path:
         path = self.folder / "schema.toml"
@@ -98,36 +108,73 @@ class Workspace:
         return set(self.folder.rglob("*"))
 
 
+def drop_environment(patch: pytest.MonkeyPatch, key: Path) -> None:
+    """No test touches the key of whoever runs it, spends their budget, signs as them or asks their register."""
+    patch.setenv("UNDERSTUDY_KEY_FILE", str(key))
+    for name in ("LEDGER", "SIGN_KEY", "SIGN_KEY_PASSPHRASE", "REGISTER"):
+        patch.delenv(f"UNDERSTUDY_{name}", raising=False)
+
+
 @pytest.fixture(autouse=True)
 def own_key(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test touches the key of whoever runs it."""
     path = tmp_path_factory.mktemp("key") / "fingerprint.key"
-    monkeypatch.setenv("UNDERSTUDY_KEY_FILE", str(path))
+    drop_environment(monkeypatch, path)
     return path
-
-
-@pytest.fixture(autouse=True)
-def no_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test spends the budget of whoever runs it."""
-    monkeypatch.delenv("UNDERSTUDY_LEDGER", raising=False)
-
-
-@pytest.fixture(autouse=True)
-def no_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test signs with the key of whoever runs it, or asks their register."""
-    for name in ("UNDERSTUDY_SIGN_KEY", "UNDERSTUDY_SIGN_KEY_PASSPHRASE", "UNDERSTUDY_REGISTER"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    made = Workspace(tmp_path)
-    made.write_table(small_table())
-    made.write_schema()
-    made.write_job()
-    return made
+    space = Workspace(tmp_path)
+    space.write_table(small_table())
+    space.write_schema()
+    space.write_job()
+    return space
 
 
 @pytest.fixture
 def table() -> Callable[..., pd.DataFrame]:
     return small_table
+
+
+@contextmanager
+def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """A folder that all processes of a suite share, and whether it is still to be filled, under a lock."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with FileLock(f"{folder}.lock"):
+        is_new = not (folder / "made").exists()
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        yield folder, is_new
+        (folder / "made").touch()
+
+
+def shared_run(factory: pytest.TempPathFactory, name: str, run: Callable[[Path], Ran]) -> tuple[Workspace, Ran]:
+    """A command that is carried out in such a folder, and what it came to; tests only look at it."""
+    with made_once(factory, name) as (folder, is_new), pytest.MonkeyPatch.context() as patch:
+        drop_environment(patch, folder / "fingerprint.key")
+        kept = folder / "ran.json"
+        if is_new:
+            kept.write_text(json.dumps(asdict(run(folder))), encoding="utf-8")
+        return Workspace(folder), Ran(**json.loads(kept.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
+    """One signed run of two tables, one of them private, paid for and named for release."""
+    from tests.understudy.planted import carry_out
+
+    return shared_run(tmp_path_factory, "finished", lambda folder: carry_out(Workspace(folder)))
+
+
+@pytest.fixture(scope="session")
+def finished_out(finished: tuple[Workspace, Ran]) -> Path:
+    return finished[0].folder / "out"
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """The process that runs the command line and kills it."""
+    with serving(tmp_path_factory.mktemp("key"), SCRIPT) as process:
+        yield Driver(process)

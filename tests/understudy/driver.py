@@ -94,9 +94,9 @@ def attempt(folder: Path, arguments: list[str], die_at: int | str | None) -> int
     child = os.fork()
     if child == 0:
         os.chdir(folder)
-        with (folder / "stderr.txt").open("a") as errors, (folder / "stdout.txt").open("a") as said:
+        with (folder / "stderr.txt").open("a") as errors, (folder / "stdout.txt").open("a") as text:
             os.dup2(errors.fileno(), 2)
-            os.dup2(said.fileno(), 1)
+            os.dup2(text.fileno(), 1)
         (folder / "moments.log").unlink(missing_ok=True)
         install(Moments(folder, die_at))
         sys.argv = ["understudy", *arguments]

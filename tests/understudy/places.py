@@ -1,4 +1,4 @@
-"""One table in each kind of place, and jobs that read it there."""
+"""One table in each kind of source, and jobs that read it there."""
 
 import uuid
 from pathlib import Path
@@ -17,16 +17,16 @@ NAMED = {**SCHEMA, "dataset": "patients", "columns": {"who": WHO, **SCHEMA["colu
 def named_table(n_rows: int = 900, seed: int = 0) -> pd.DataFrame:
     """The small table with a name for each row."""
     frame = small_table(n_rows, seed)
-    frame.insert(0, "who", [f"P{place:04d}" for place in range(n_rows)])
+    frame.insert(0, "who", [f"P{path:04d}" for path in range(n_rows)])
     return frame
 
 
-def put(workspace: Workspace, frame: pd.DataFrame, place: Place) -> str:
+def put(workspace: Workspace, frame: pd.DataFrame, source: Place) -> str:
     """Stores rows and gives their whole path or address."""
     name = f"t{uuid.uuid4().hex}"
-    if place == "file":
+    if source == "file":
         return str(workspace.write_table(frame, f"{name}.parquet"))
-    if place == "database":
+    if source == "database":
         path = workspace.folder / f"{name}.duckdb"
         with duckdb.connect(path) as connection:
             connection.execute("CREATE TABLE visits AS SELECT * FROM frame")
@@ -35,7 +35,7 @@ def put(workspace: Workspace, frame: pd.DataFrame, place: Place) -> str:
     cut = len(frame) // 3
     workspace.write_table(frame.iloc[:cut], f"{name}/a.parquet")
     workspace.write_table(frame.iloc[cut:], f"{name}/b.parquet")
-    return str(workspace.folder / name / ("*.parquet" if place == "pattern" else ""))
+    return str(workspace.folder / name / ("*.parquet" if source == "pattern" else ""))
 
 
 def write_job(workspace: Workspace, address: str, **changes: Any) -> Path:

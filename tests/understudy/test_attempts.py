@@ -1,14 +1,12 @@
 """Every evaluation of a real table is counted on this machine, once."""
 
-import json
-import multiprocessing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from synth.schema import Schema, build_schema
-from understudy.evaluation_log import FILE_VARIABLE, attempts_path
+from understudy.evaluation_log import FILE_VARIABLE
 from understudy.evaluation_log import count_attempt as count
 
 
@@ -22,34 +20,26 @@ def count_attempt(table: str, dataset: str | None = None, *, attempt: str, n_tab
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "counts" / "attempts.jsonl"
     monkeypatch.setenv(FILE_VARIABLE, str(path))
     return path
 
 
-def counted(path: str, start: int) -> None:
-    import os
-
-    os.environ[FILE_VARIABLE] = path
-    for number in range(start, start + 10):
-        count_attempt("hmac-sha256:x", attempt=str(number), n_tables=1)
-
-
-def test_each_evaluation_of_a_table_is_counted_with_its_tables(place: Path) -> None:
+def test_each_evaluation_of_a_table_is_counted_with_its_tables(counts: Path) -> None:
     count_attempt("hmac-sha256:x", attempt="1", n_tables=3)
     count_attempt("hmac-sha256:y", attempt="2", n_tables=1)
-    found = count_attempt("hmac-sha256:x", attempt="3", n_tables=2)
-    assert found is not None
-    assert (found.evaluations, found.tables) == (2, 5)
+    result = count_attempt("hmac-sha256:x", attempt="3", n_tables=2)
+    assert result is not None
+    assert (result.evaluations, result.tables) == (2, 5)
 
 
-def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(place: Path) -> None:
+def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(counts: Path) -> None:
     assert count_attempt("hmac-sha256:x", attempt="1", n_tables=1).by_name is None  # type: ignore[union-attr]
     count_attempt("hmac-sha256:x", "people", attempt="2", n_tables=3)
     count_attempt("hmac-sha256:x", "houses", attempt="3", n_tables=1)
     same = count_attempt("hmac-sha256:x", "people", attempt="4", n_tables=1)
-    place.write_text("".join(place.read_text().splitlines(keepends=True)[:-1]))
+    counts.write_text("".join(counts.read_text().splitlines(keepends=True)[:-1]))
     changed = count_attempt("hmac-sha256:y", "people", attempt="4", n_tables=1)
     assert same is not None
     assert changed is not None
@@ -58,37 +48,14 @@ def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(
     assert (same.by_name.evaluations, same.by_name.tables) == (2, 4)
 
 
-def test_lines_from_before_names_were_kept_count_by_the_table(place: Path) -> None:
-    place.parent.mkdir()
-    place.write_text('{"table": "hmac-sha256:x", "attempt": "0", "tables": 1, "at": "2026-11-01"}\n')
-    found = count_attempt("hmac-sha256:x", "people", attempt="1", n_tables=1)
-    assert found is not None
-    assert (found.evaluations, found.by_name.evaluations) == (2, 1)
-
-
-def test_an_attempt_that_is_resumed_counts_once(place: Path) -> None:
+def test_an_attempt_that_is_resumed_counts_once(counts: Path) -> None:
     first = count_attempt("hmac-sha256:x", attempt="1", n_tables=3)
     assert count_attempt("hmac-sha256:x", attempt="1", n_tables=3) == first
 
 
-def test_it_stands_beside_the_key_of_fingerprints_unless_it_is_placed(tmp_path: Path) -> None:
-    assert attempts_path({"UNDERSTUDY_KEY_FILE": str(tmp_path / "k")}) == tmp_path / "attempts.jsonl"
-    assert attempts_path({FILE_VARIABLE: "there"}) == Path("there")
-
-
-def test_only_its_owner_may_read_it(place: Path) -> None:
+def test_only_its_owner_may_read_it(counts: Path) -> None:
     count_attempt("hmac-sha256:x", attempt="1", n_tables=1)
-    assert place.stat().st_mode & 0o077 == 0
-
-
-def test_a_line_that_a_crash_cut_off_costs_only_itself(place: Path) -> None:
-    count_attempt("hmac-sha256:x", attempt="1", n_tables=1)
-    with place.open("ab") as file:
-        file.write(b'{"table": "hmac-sha256:x", "att')
-    found = count_attempt("hmac-sha256:x", attempt="2", n_tables=1)
-    assert found is not None
-    assert found.evaluations == 2
-    assert json.loads(place.read_text().splitlines()[-1])["attempt"] == "2"
+    assert counts.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -100,12 +67,12 @@ def test_a_line_that_a_crash_cut_off_costs_only_itself(place: Path) -> None:
     ],
     ids=range(7),
 )  # fmt: skip
-def test_a_damaged_line_costs_only_itself(place: Path, line: bytes) -> None:
+def test_a_damaged_line_costs_only_itself(counts: Path, line: bytes) -> None:
     count_attempt("t", attempt="1", n_tables=1)
-    place.write_bytes(line + b"\n" + place.read_bytes() + line + b"\n")
-    found = count_attempt("t", attempt="2", n_tables=1)
-    assert found is not None
-    assert found.evaluations == 2
+    counts.write_bytes(line + b"\n" + counts.read_bytes() + line + b"\n")
+    result = count_attempt("t", attempt="2", n_tables=1)
+    assert result is not None
+    assert result.evaluations == 2
 
 
 def test_where_it_cannot_be_written_nothing_is_counted_and_nothing_fails(
@@ -114,29 +81,3 @@ def test_where_it_cannot_be_written_nothing_is_counted_and_nothing_fails(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "file" / "attempts.jsonl"))
     assert count_attempt("hmac-sha256:x", attempt="1", n_tables=1) is None
-
-
-def test_processes_that_count_at_once_lose_none(place: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=counted, args=(str(place), start)) for start in (0, 10, 20)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    found = count_attempt("hmac-sha256:x", attempt="30", n_tables=1)
-    assert found is not None
-    assert found.evaluations == 31
-
-
-def test_work_that_is_taken_up_again_is_the_same_attempt(tmp_path: Path) -> None:
-    from understudy.run.workspace import RunWorkspace
-
-    def begun(folder: str) -> tuple[str, str]:
-        (tmp_path / folder).mkdir(exist_ok=True)
-        workspace = RunWorkspace(tmp_path / folder, tmp_path / "out")
-        workspace.claim({"job": "a"})
-        return workspace.attempt, workspace.began_at
-
-    first = begun("work")
-    assert begun("work") == first
-    assert begun("other")[0] != first[0]

@@ -1,4 +1,4 @@
-"""The audit as a part of a run: each private candidate's claim is tried, and one that breaks cannot be overlooked."""
+"""The audit as a part of a run, of an offer and by itself: a claim that breaks cannot be overlooked."""
 
 import json
 from pathlib import Path
@@ -7,23 +7,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import TypeAdapter
 
-from evaluate.audit_result import EXCEEDS, NO_FAULT
-from evaluate.privacy.audit.counts import N_CANARIES, StandIn
-from evaluate.privacy.audit.white_box import N_FITS
+from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
+from evaluate.privacy.audit.counts import StandIn
 from evaluate.result import Candidate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from synth.dp.mechanisms import SystemNoise
-from synth.errors import ModelError
-from synth.generators.registry import load_model
+from tests.understudy.conftest import SECRET, Workspace, small_table
 
 FAST = ["validity", "fidelity.columns"]
+COLUMNS = {"ill": {"kind": "boolean"}, "town": {"kind": "categorical", "categories": ["North", "South", "East"]}}
+"""Two columns: fits of them are fast, and an audit makes many."""
 MEASURE = "privacy.audit.excess"
 _gaussian = SystemNoise.gaussian
 
 
-def run(workspace: Any, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
+def half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
+    return _gaussian(self, values, sigma / 2)
+
+
+def run(workspace: Workspace, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
     """What the command said, the evaluation, the report, and outcomes by candidate and measure."""
+    workspace.write_schema(columns=COLUMNS)
+    workspace.write_table(small_table()[["ill", "town"]].replace({"town": {SECRET: "East"}}))
     workspace.write_job(
         release="independent",
         generators={"independent": {"epsilon": 3.0}, "exact": {"generator": "independent"}},
@@ -37,85 +44,61 @@ def run(workspace: Any, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[s
     return ran, evaluation_from((out / "evaluation.json").read_text()), (out / "report.html").read_text(), outcomes
 
 
-def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Any) -> None:
+def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Workspace) -> None:
     ran, evaluation, report, outcomes = run(workspace, audit=True)
     private, exact = evaluation.candidates
-    assert private.audit is not None
-    assert private.audit.verdict == NO_FAULT
+    assert private.audit is not None and private.audit.verdict == NO_FAULT
     assert private.audit.epsilon == pytest.approx(3.0, rel=0.01)
-    assert private.audit.delta == private.statement.delta  # type: ignore[index]
+    assert private.audit.delta == private.statement.delta  # type: ignore[union-attr]
     assert private.seconds["privacy.audit"] > 0
     assert outcomes["independent"][MEASURE] == "PASS"
     assert "Audit of the measurement log: no fault found; lower bound" in report
     assert "proves nothing beyond that no flaw of this kind was found" in report
-    assert "not audited" not in report
-    assert "The audit speaks against" not in report
     # Where nothing is claimed nothing is audited, and no rule asks for it.
-    assert exact.audit is None
-    assert exact.find(MEASURE) is None
+    assert exact.audit is exact.find(MEASURE) is None
     assert MEASURE not in outcomes["exact"]
     assert "disproves" not in ran.stderr
 
 
-def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
-        return _gaussian(self, values, sigma / 2)
-
+def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SystemNoise, "gaussian", half)
     ran, evaluation, report, outcomes = run(workspace, audit=True)
     assert evaluation.candidates[0].audit.verdict == EXCEEDS  # type: ignore[union-attr]
-    assert outcomes["independent"][MEASURE] == "FAIL"
-    assert ran.exit_code == 1
-    assert "the audit disproves the privacy statement of independent" in ran.stderr
+    assert (ran.exit_code, outcomes["independent"][MEASURE]) == (1, "FAIL")
     cover = report[: report.index("Side by side")]
-    assert "The audit speaks against the privacy statement." in cover
-    assert "disputed by its audit" in cover
-    assert "FAIL</b>" in cover and ": no</p>" in cover
-    # What was said while it ran stays with the evidence.
-    said = "The audit disproves the privacy statement of independent"
-    warned = " ".join(evaluation.provenance.warnings)
-    assert said[1:] in warned
-    assert "understudy audit --model DIR" in warned
-    card = (workspace.folder / "out" / "cards" / "independent.md").read_text()
-    for shown in (report, (workspace.folder / "out" / "summary.md").read_text(), card):
-        assert said in shown
-        assert "evaluate" in shown
+    assert "The audit speaks against the privacy statement." in cover and "disputed by its audit" in cover
+    disproved = "he audit disproves the privacy statement of independent"
+    card, summary = ((workspace.folder / "out" / name).read_text() for name in ("cards/independent.md", "summary.md"))
+    for shown in (ran.stderr, " ".join(evaluation.provenance.warnings), report, summary, card):
+        assert disproved in shown and "evaluate" in shown
 
 
-def test_a_job_can_do_without_and_then_its_claims_never_pass(workspace: Any) -> None:
-    ran, evaluation, report, outcomes = run(workspace, audit=False)
-    assert evaluation.candidates[0].audit is None
-    assert evaluation.candidates[0].find(MEASURE) is None
-    assert outcomes["independent"][MEASURE] == "INCONCLUSIVE"
-    assert MEASURE not in outcomes["exact"]
-    assert ran.exit_code != 0
-    assert "not audited" in report
-    assert "It was not run, so nothing is known." in report
-
-
-def test_an_audit_that_fails_leaves_the_rest_and_is_inconclusive(
-    workspace: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_claim_that_is_not_audited_or_whose_audit_fails_never_passes(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ran, evaluation, report, outcomes = run(workspace, audit=False)
+    assert evaluation.candidates[0].audit is evaluation.candidates[0].find(MEASURE) is None
+    assert outcomes["independent"][MEASURE] == "INCONCLUSIVE" and MEASURE not in outcomes["exact"]
+    assert ran.exit_code != 0
+    assert "not audited" in report and "It was not run, so nothing is known." in report
+    (workspace.folder / "out").rename(workspace.folder / "first")
     monkeypatch.setattr(StandIn, "weights", lambda *_: None)
     _, evaluation, report, outcomes = run(workspace, audit=True)
-    found = evaluation.candidates[0].find(MEASURE)
-    assert isinstance(found, Failure)
+    assert isinstance(evaluation.candidates[0].find(MEASURE), Failure)
     assert evaluation.candidates[0].find("validity.rows") is not None
     assert outcomes["independent"][MEASURE] == "INCONCLUSIVE"
-    assert "audit failed" in report
-    assert "not audited" not in report
+    assert "audit failed" in report and "not audited" not in report
 
 
 @pytest.fixture
-def fitted(workspace: Any) -> Any:
+def fitted(workspace: Workspace) -> Workspace:
     """A model with a claim, and a table of it beside the two sides of the real one."""
     folder = workspace.folder
-    schema = ("--schema", folder / "schema.toml")
     table = pd.read_csv(folder / "table.csv")
     for name, rows in (("train", table[:500]), ("holdout", table[500:])):
-        rows.to_csv(folder / f"{name}.csv", index=False)
-    fit = ("fit", folder / "train.csv", *schema, "--generator", "independent", "--epsilon", 3)
-    assert workspace.run(*fit, "--out", folder / "model").exit_code == 0
+        workspace.write_table(rows, f"{name}.csv")
+    fit = ("fit", folder / "train.csv", "--schema", folder / "schema.toml", "--generator", "independent")
+    assert workspace.run(*fit, "--epsilon", 3, "--out", folder / "model").exit_code == 0
     sample = ("sample", folder / "model", "--rows", 300, "--seed", 1, "--out", folder / "made.csv")
     assert workspace.run(*sample).exit_code == 0
     return workspace
@@ -126,103 +109,104 @@ def offered(workspace: Any, *more: object) -> tuple[Any, Candidate, str]:
     folder = workspace.folder
     ran = workspace.run(
         "evaluate", "--train", folder / "train.csv", "--holdout", folder / "holdout.csv", "--synthetic",
-        folder / "made.csv", "--schema", folder / "schema.toml", "--measure", "validity", *more,
+        folder / "made.csv", "--schema", folder / "schema.toml", "--measure", "validity", "--force", *more,
         "--out", folder / "evaluation.json",
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
     judged = workspace.run("gate", folder / "evaluation.json", "--policy", "public", "--json").json
     outcomes = {f["rule"]["measure"]: f["outcome"] for f in judged["candidates"][0]["findings"]}
-    (found,) = evaluation_from((folder / "evaluation.json").read_text()).candidates
-    return ran, found, outcomes.get(MEASURE, "")
+    (candidate,) = evaluation_from((folder / "evaluation.json").read_text()).candidates
+    return ran, candidate, outcomes.get(MEASURE, "")
 
 
-def test_a_table_that_is_offered_with_its_model_has_its_claim_audited(fitted: Any) -> None:
-    ran, found, outcome = offered(fitted, "--model", fitted.folder / "model")
-    assert outcome == "PASS"
-    assert found.audit is not None
-    assert found.audit.verdict == NO_FAULT
-    assert found.audit.epsilon == pytest.approx(found.statement.epsilon, rel=0.01)  # type: ignore[index]
-    assert found.audit.delta == found.statement.delta  # type: ignore[index]
-    assert "disproves" not in ran.stderr
-
-
-def test_an_offered_claim_that_is_disproved_is_said_at_once(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
-        return _gaussian(self, values, sigma / 2)
-
+def test_a_table_that_is_offered_with_its_model_has_its_claim_audited(
+    fitted: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ("--model", fitted.folder / "model")
+    ran, candidate, outcome = offered(fitted, *model)
+    assert candidate.audit is not None and candidate.statement is not None
+    assert (outcome, candidate.audit.verdict, "disproves" in ran.stderr) == ("PASS", NO_FAULT, False)
+    assert candidate.audit.epsilon == pytest.approx(candidate.statement.epsilon, rel=0.01)
+    assert offered(fitted, *model, "--no-audit")[2] == "INCONCLUSIVE"
     monkeypatch.setattr(SystemNoise, "gaussian", half)
-    ran, _, outcome = offered(fitted, "--model", fitted.folder / "model")
-    assert outcome == "FAIL"
-    assert "the audit disproves the privacy statement of made" in ran.stderr
-
-
-def test_the_time_limit_of_an_evaluation_is_that_of_its_audit_too(fitted: Any) -> None:
-    _, found, _ = offered(fitted, "--model", fitted.folder / "model", "--time-limit-s", 0.05)
-    assert found.audit is not None
-    assert found.audit.n_trials < N_FITS * N_CANARIES
-    assert found.seconds["privacy.audit"] < 5
-
-
-def test_a_claim_without_its_audit_is_inconclusive_where_the_audit_was_declined(fitted: Any) -> None:
-    _, found, outcome = offered(fitted, "--model", fitted.folder / "model", "--no-audit")
-    assert outcome == "INCONCLUSIVE"
-    assert found.find(MEASURE) is None
-
-
-def test_a_table_without_a_model_has_no_claim_and_no_rule_about_its_audit(fitted: Any) -> None:
-    _, found, outcome = offered(fitted)
-    assert outcome == ""
-    assert found.audit is None
+    ran, _, outcome = offered(fitted, *model)
+    assert (outcome, "the audit disproves the privacy statement of made" in ran.stderr) == ("FAIL", True)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "clause"),
     [
         ({"parameters": None}, "this one holds none"),
         ({"parameters": {"epsilon": None}}, "its parameters name none"),
         ({"parameters": {"epsilon": 30.0}}, "its parameters are for epsilon=30"),
         ({"parameters": {"epsilon": 3.0, "delta": 1e-9}}, "at delta=1e-09"),
         ({"parameters": {"epsilon": 3.0, "n_bin": 8}}, "n_bin"),
-        ({"parameters": {"epsilon": 3.0, "name": "mst"}}, "name"),
     ],
 )
 def test_a_model_whose_claim_cannot_be_audited_is_inconclusive_and_says_why(
-    fitted: Any, changes: dict[str, Any], said: str
+    fitted: Workspace, changes: dict[str, Any], clause: str
 ) -> None:
     path = fitted.folder / "model" / "model.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    _, found, outcome = offered(fitted, "--model", fitted.folder / "model")
-    failure = found.find(MEASURE)
-    assert outcome == "INCONCLUSIVE"
-    assert isinstance(failure, Failure)
-    assert said in failure.message
+    _, candidate, outcome = offered(fitted, "--model", fitted.folder / "model")
+    failure = candidate.find(MEASURE)
+    assert outcome == "INCONCLUSIVE" and isinstance(failure, Failure)
+    assert clause in failure.message
 
 
-def test_a_model_without_parameters_or_with_others_is_damaged(fitted: Any) -> None:
-    path = fitted.folder / "model" / "model.json"
-    content = json.loads(path.read_text())
-    assert content.pop("parameters")["epsilon"] == 3.0
-    for damaged in (content, {**content, "parameters": [3.0]}):
-        path.write_text(json.dumps(damaged))
-        with pytest.raises(ModelError, match="damaged"):
-            load_model(fitted.folder / "model")
+# By itself.
 
 
-def test_the_claim_of_a_run_is_audited_again_without_a_new_fit(workspace: Any) -> None:
-    _, before, _, _ = run(workspace, audit=True)
-    folder = workspace.folder
-    again = workspace.run("audit", "--model", folder / "out" / "models" / "independent", "--seed", 5)
-    assert again.exit_code == 0, again.stderr
-    schema, sides = ("--schema", folder / "schema.toml"), folder / "sides"
-    split = ("split", folder / "table.csv", *schema, "--holdout-share", 0.4, "--seed", 0, "--out", sides)
-    assert workspace.run(*split).exit_code == 0
-    ran = workspace.run(
-        "evaluate", "--train", sides / "train.csv", "--holdout", sides / "holdout.csv", *schema,
-        "--measure", "validity", "--synthetic", folder / "out" / "synthetic" / "independent.csv", "--seed", 5,
-        "--model", folder / "out" / "models" / "independent", "--out", folder / "again.json",
-    )  # fmt: skip
-    assert ran.exit_code == 0, ran.stderr
-    after = evaluation_from((folder / "again.json").read_text())
-    assert after.provenance.fingerprints == before.provenance.fingerprints
-    assert after.candidates[0].audit is not None
-    assert after.candidates[0].statement == before.candidates[0].statement
+@pytest.fixture
+def schema(workspace: Workspace) -> Path:
+    return workspace.write_schema(columns=COLUMNS, dataset="people")
+
+
+def test_the_command_says_what_would_have_shown_and_what_was_not_looked_at(workspace: Workspace, schema: Path) -> None:
+    claim, out = ("audit", "--generator", "mst", "--epsilon", 1, "--schema", schema), workspace.folder / "audit.json"
+    ran = workspace.run(*claim, "--out", out, "--confidence", 0.95, "--time-limit-s", 2, "--json")
+    assert (ran.exit_code, ran.json["verdict"]) == (0, NO_FAULT)
+    assert ran.json == json.loads(out.read_text())
+    content = {name: value for name, value in ran.json["white_box"].items() if name != "verdict"}
+    audit = TypeAdapter(Audit).validate_json(json.dumps(content))
+    assert audit.epsilon == pytest.approx(1.0, rel=0.01) and audit.bound < audit.epsilon
+    assert audit.confidence == 0.95
+    lines = " ".join(ran.stderr.split())
+    assert "Noise on counts: no fault found. Looked at: " in lines
+    assert "It does not look at: choices of column pairs; what only the real table would bring out: " in lines
+    last = lines[lines.rindex("mst: no fault found (lower bound 0.") :]
+    assert "it would have shown half the noise in 10 of 10 such audits." in last
+    assert "This is no proof of the claim." in last
+
+
+def test_the_exit_code_is_what_an_audit_shows(
+    workspace: Workspace, schema: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = ("audit", "--generator", "independent", "--epsilon", 3, "--schema", schema, "--time-limit-s")
+    weak = workspace.run(*claim, 0.001)
+    assert (weak.exit_code, TOO_WEAK in weak.stdout) == (3, True)
+    monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: values)
+    exact = workspace.run(*claim, 2)
+    assert (exact.exit_code, EXCEEDS in exact.stdout) == (1, True)
+
+
+def test_a_model_is_audited_by_its_own_claim_as_histories_where_it_has_any(workspace: Workspace) -> None:
+    columns = {
+        "who": {"kind": "identifier", "bounds": [0, 999]}, "time": {"kind": "integer", "bounds": [0, 60]},
+        "state": {"kind": "categorical", "categories": ["x", "y", "z"]},
+    }  # fmt: skip
+    schema = workspace.write_schema(
+        columns=columns, target="state", dataset="visits", n_units=400, entity="who", max_rows_per_unit=3, order="time"
+    )
+    rng, who = np.random.default_rng(0), np.repeat(np.arange(100), 4)
+    frame = pd.DataFrame({"who": who, "time": rng.integers(0, 61, 400), "state": rng.choice(["x", "y", "z"], 400)})
+    table, model = workspace.write_table(frame, "visits.csv"), workspace.folder / "model"
+    fit = ("fit", table, "--schema", schema, "--generator", "mst", "--epsilon", 3, "--set", "n_iterations=5")
+    assert workspace.run(*fit, "--out", model).exit_code == 0
+    ran = workspace.run("audit", "--model", model, "--time-limit-s", 0.1, "--json")
+    assert (ran.exit_code, ran.json["generator"]["epsilon"]) == (3, 3.0)  # so few fits are too weak to say
+    audit = ran.json["white_box"]
+    assert "stand-in of histories" in audit["ran_on"]
+    assert {what.rsplit(", ", 1)[1] for what in audit["covered"]} == {"first rows", "later rows"}
+    assert [what for what in audit["not_covered"] if "rows" in what and "choices" in what]
+    assert not any(check["fault"] for check in audit["checks"])

@@ -14,12 +14,12 @@ PAGE = Path(__file__).parents[2] / "docs/how-to/coming-from.md"
 OURS, SDV = "understudy", "SDV"
 
 
-def blocks(*of: str) -> Iterator[str]:
+def blocks(*libraries: str) -> Iterator[str]:
     """The Python of some libraries, in the order of the page; a block's first line names its library."""
     for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE):
         first = re.match(r"# (\w[\w-]*)", block)
         assert first is not None, block
-        if first[1] in of:
+        if first[1] in libraries:
             yield block
 
 
@@ -32,18 +32,18 @@ def patients() -> pd.DataFrame:
     )
 
 
-def carried_out(*of: str) -> dict[str, Any]:
+def carried_out(*libraries: str) -> dict[str, Any]:
     """The names that are left once the blocks ran one after the other, as in one notebook."""
     names: dict[str, Any] = {"real": patients()}
-    for block in blocks(*of):
+    for block in blocks(*libraries):
         exec(compile(block, PAGE.name, "exec"), names)
     return names
 
 
 def test_all_code_of_the_page_is_python() -> None:
-    found = list(blocks(OURS, SDV, "mostlyai", "ydata-synthetic"))
-    assert len(found) == 19
-    for block in found:
+    result = list(blocks(OURS, SDV, "mostlyai", "ydata-synthetic"))
+    assert len(result) == 19
+    for block in result:
         ast.parse(block)
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from synth.errors import MissingExtra
 from understudy.cli import app
-from understudy.cli.root import hoisted, refuse_another_evaluate
 
 MOST_COMMANDS = 32
 
@@ -59,10 +57,10 @@ def test_the_installed_command_answers(workspace: Any) -> None:
     assert len(bad.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
-def test_json_stands_anywhere_and_is_one_object(workspace: Any, place: str) -> None:
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_json_stands_anywhere_and_is_one_object(workspace: Any, where: str) -> None:
     arguments = ["schema", "check", workspace.folder / "table.csv", "--schema", workspace.folder / "schema.toml"]
-    ran = workspace.run("--json", *arguments) if place == "before" else workspace.run(*arguments, "--json")
+    ran = workspace.run("--json", *arguments) if where == "before" else workspace.run(*arguments, "--json")
     assert ran.exit_code == 0, ran.stderr
     assert json.loads(ran.stdout)["fits"] is True
     assert "The table fits" in ran.stderr
@@ -79,10 +77,6 @@ def test_quiet_says_nothing(workspace: Any) -> None:
         "schema", "check", workspace.folder / "table.csv", "--schema", workspace.folder / "schema.toml", "-q"
     )
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "")
-
-
-def test_what_follows_two_dashes_is_no_option() -> None:
-    assert hoisted(["fit", "--json", "--", "--quiet"]) == ({"json": True}, ["fit", "--", "--quiet"])
 
 
 def test_an_internal_error_is_4_and_tells_no_value(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +109,3 @@ def test_another_package_named_evaluate_is_named_in_one_sentence(tmp_path: Path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert "pip uninstall evaluate" in done.stderr
-
-
-def test_our_own_evaluate_is_accepted_and_a_missing_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse_another_evaluate()
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match="not understudy's"):
-        refuse_another_evaluate()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from evaluate.text import loss, typed_loss
 from understudy.console import Console
 
 
@@ -21,6 +22,12 @@ def test_what_a_hostile_name_holds_moves_no_cursor_in_any_way_of_saying_it(capsy
     console.warn(hostile)
     console.table(("a", "b"), [(hostile, [hostile, "c"])])
     console.result({hostile: hostile})
-    said = capsys.readouterr()
-    for line in (said.out + said.err).split("\n"):
+    text = capsys.readouterr()
+    for line in (text.out + text.err).split("\n"):
         assert not line or line.isprintable(), line
+
+
+@pytest.mark.parametrize("epsilon", [0.8083544281560413, 0.8, 1.0001, 9.994, 12.34, 0.0123456])
+def test_a_claim_is_quoted_in_three_digits_that_never_understate_it(epsilon: float) -> None:
+    assert typed_loss(epsilon) == loss(epsilon)
+    assert float(loss(epsilon)) >= epsilon

@@ -35,9 +35,9 @@ def commands(page: Path) -> Iterator[list[str]]:
     blocks = [block for language, block in FENCE.findall(text) if language in ("sh", "console")]
     blocks += re.findall(r"(?:^    .*\n)+", FENCE.sub("", text), re.MULTILINE)
     for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
-        found = re.match(r"\s*(?:\$ )?understudy (.*)", line)
-        if found:
-            yield shlex.split(found[1], comments=True)
+        result = re.match(r"\s*(?:\$ )?understudy (.*)", line)
+        if result:
+            yield shlex.split(result[1], comments=True)
 
 
 def options_of(words: list[str]) -> set[str]:
@@ -80,9 +80,11 @@ def test_the_first_job_that_is_shown_is_one(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", ROOT / "docs/explanation/architecture.md"], ids=name)
 def test_every_file_that_is_named_is_there(page: Path) -> None:
-    found = re.findall(r"`((?:synth|evaluate|reports|understudy|tests)/[\w/]+(?:\.py|/)?)`", page.read_text())
-    assert len(found) > 15
-    missing = [one for one in found if not ((ROOT / one).exists() or (ROOT / f"{one}.py").exists() or "NAME" in one)]
+    result = re.findall(r"`((?:synth|evaluate|reports|understudy|tests)/[\w/]+(?:\.py|/)?)`", page.read_text())
+    assert len(result) > 15
+    missing = [
+        each for each in result if not ((ROOT / each).exists() or (ROOT / f"{each}.py").exists() or "NAME" in each)
+    ]
     assert missing == []
 
 

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import time
@@ -23,28 +22,22 @@ def service(folder: Path, **changes: object) -> Service:
 
 
 def all_ended(executor: Processes, names: list[str]) -> dict[str, Ended]:
-    left, found = list(names), {}
+    left, result = list(names), {}
     while left or executor.at_work:
         while left and len(executor.at_work) < executor.size:
             executor.start(left.pop(0))
-        found |= {ended.name: ended for ended in executor.ended(30)}
-    return found
+        result |= {ended.name: ended for ended in executor.ended(30)}
+    return result
 
 
 def test_a_process_that_dies_takes_its_piece_only_and_the_others_go_on(tmp_path: Path) -> None:
     with Processes(service(tmp_path), 3) as executor:
-        found = all_ended(executor, ["sleep:1", "die:9", "pid:1", "leave:7", "pid:2", "pid:3"])
-    assert {name for name, ended in found.items() if ended.status is not None} == {"die:9", "leave:7"}
-    assert "its process was killed" in found["die:9"].lost
-    assert found["leave:7"].lost == "its process ended by itself with exit code 7"
-    assert found["sleep:1"].lost == ""
+        result = all_ended(executor, ["sleep:1", "die:9", "pid:1", "leave:7", "pid:2", "pid:3"])
+    assert {name for name, ended in result.items() if ended.status is not None} == {"die:9", "leave:7"}
+    assert "its process was killed" in result["die:9"].lost
+    assert result["leave:7"].lost == "its process ended by itself with exit code 7"
+    assert result["sleep:1"].lost == ""
     assert list(tmp_path.iterdir()) == []  # the locks went with their processes
-
-
-def test_a_process_goes_on_to_the_next_piece(tmp_path: Path) -> None:
-    with Processes(service(tmp_path), 1) as executor:
-        found = all_ended(executor, ["pid:1", "pid:2"])
-    assert found["pid:1"].lost == found["pid:2"].lost
 
 
 def test_a_process_has_its_share_of_threads_and_the_environment_is_left_as_it_was(
@@ -54,8 +47,8 @@ def test_a_process_has_its_share_of_threads_and_the_environment_is_left_as_it_wa
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     monkeypatch.setattr(processes, "cores", lambda: 8)
     with Processes(service(tmp_path), 4) as executor:
-        found = all_ended(executor, ["threads:"])
-    assert found["threads:"].lost == "2 2"
+        result = all_ended(executor, ["threads:"])
+    assert result["threads:"].lost == "2 2"
     assert os.environ["OMP_NUM_THREADS"] == "64"
     assert "MKL_NUM_THREADS" not in os.environ
 
@@ -125,8 +118,8 @@ def test_a_start_waits_for_processes_and_forgets_those_of_a_cluster_that_have_no
 
 def test_a_process_without_its_session_does_not_begin(tmp_path: Path) -> None:
     with Processes(service(tmp_path), 1, session=tmp_path / "gone.session", apart=True) as executor:
-        found = all_ended(executor, ["pid:"])
-    assert found["pid:"].lost == "its process ended by itself with exit code 0"
+        result = all_ended(executor, ["pid:"])
+    assert result["pid:"].lost == "its process ended by itself with exit code 0"
 
 
 @pytest.mark.parametrize("address", ["host:8786", "tcp://", "http://host", "tcp://ann:secret@host:1", "loky"])
@@ -134,8 +127,3 @@ def test_what_is_no_address_of_a_scheduler_is_refused_without_being_shown(addres
     with pytest.raises(JobError, match=r"--executor is no address") as refused:
         checked(address)
     assert "secret" not in str(refused.value)
-
-
-def test_signals_that_end_a_process_are_told_by_name(tmp_path: Path) -> None:
-    assert executors.death(-signal.SIGSEGV) == "its process was ended by a signal (Segmentation fault)"
-    assert executors.death(1) == "its process ended by itself with exit code 1"

@@ -41,18 +41,10 @@ def test_the_reason_is_that_of_the_choice(
     assert ran.json["chosen"] == name == Auto(epsilon=epsilon).chosen(build_schema(schema)).name
     assert why in ran.json["reason"]
     assert f"auto: {name}: {ran.json['reason']}" in ran.stderr
-    outlooks = [one["generator"] for one in ran.json["outlooks"]]
+    outlooks = [each["generator"] for each in ran.json["outlooks"]]
     assert outlooks == ([] if epsilon is None else ["independent", "mst", "aim", "latent_class"])
 
 
 def test_texts_are_no_part_of_the_outlook() -> None:
     auto = Auto(epsilon=2.0)
     assert auto.reason(complaint_schema(5_000)) == auto.reason(complaint_schema(5_000, drop=True, learn=False))
-
-
-def test_a_budget_without_a_schema_is_refused_and_a_plan_says_why(workspace: "Workspace") -> None:
-    ran = workspace.run("generators", "--epsilon", 1)
-    assert ran.exit_code == 2 and "name that by --for" in ran.stderr
-    workspace.write_job(generators={"auto": {"epsilon": 1.0}})
-    ran = workspace.run("run", workspace.folder / "job.toml")
-    assert "auto: aim: of 4 columns a junction tree" in ran.stdout

@@ -67,28 +67,19 @@ def evaluation() -> dict[str, Any]:
     )
     measures = ["validity", "privacy.copies", "fidelity.columns"]
     statements = {"synthetic": PrivacyStatement.from_dict(STATEMENT)}
-    made = evaluate(real, synthetic, holdout=holdout, schema=schema, measures=measures, statements=statements)
-    content: dict[str, Any] = json.loads(made.to_json())
+    written = evaluate(real, synthetic, holdout=holdout, schema=schema, measures=measures, statements=statements)
+    content: dict[str, Any] = json.loads(written.to_json())
     return content
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_json_schema_is_one_and_says_what_it_is_for(kind: str) -> None:
-    made = json_schema(kind)
-    jsonschema.Draft202012Validator.check_schema(made)
-    assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert made["$id"] == f"urn:understudy:{kind}"
-    assert made["title"]
-    assert made["description"].endswith(".")
-
-
-@pytest.mark.parametrize("kind", ["policy", "waivers", "evaluation"])
-def test_every_key_is_explained(kind: str) -> None:
-    made = json_schema(kind)
-    of_schema = {"Schema", *json_schema("schema")["$defs"]} if kind == "evaluation" else set()
-    for described in (made, *(part for name, part in made["$defs"].items() if name not in of_schema)):
-        for key, found in described.get("properties", {}).items():
-            assert found.get("description") or "$ref" in found or "const" in found or key == "waivers", key
+    content = json_schema(kind)
+    jsonschema.Draft202012Validator.check_schema(content)
+    assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert content["$id"] == f"urn:understudy:{kind}"
+    assert content["title"]
+    assert content["description"].endswith(".")
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -110,57 +101,53 @@ def refused_by_the_reader(kind: str, content: dict[str, Any]) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    ("kind", "content", "valid"),
-    [
-        ("policy", POLICY, True),
-        ("policy", {**POLICY, "rule": []}, False),
-        ("policy", {**POLICY, "version": 0}, False),
-        ("policy", {**POLICY, "version": "two"}, False),
-        ("policy", {**POLICY, "valid_days": 0}, False),
-        ("policy", {**POLICY, "valid_days": 1.5}, False),
-        ("policy", {**POLICY, "rules": [{**RULE, "limit": "high"}]}, False),
-        ("policy", {**POLICY, "rules": [{**RULE, "measure": "privacy.copys"}]}, False),
-        ("policy", {**POLICY, "rules": [{**RULE, "severity": "error"}]}, False),
-        ("policy", {**POLICY, "rules": [{**RULE, "wy": "w"}]}, False),
-        ("policy", {key: value for key, value in POLICY.items() if key != "audience"}, False),
-        ("waivers", {}, True),
-        ("waivers", {"waivers": [WAIVER]}, True),
-        ("waivers", {"waivers": [{**WAIVER, "subject": ["age"]}]}, True),
-        ("waivers", {"waiver": [WAIVER]}, False),
-        ("waivers", {"waivers": [{**WAIVER, "version": 0}]}, False),
-        ("waivers", {"waivers": [{**WAIVER, "until": 2026}]}, False),
-        ("waivers", {"waivers": [{**WAIVER, "until": 4102444800}]}, False),
-        ("waivers", {"waivers": [{**WAIVER, "until": "4102444800"}]}, False),
-        ("waivers", {"waivers": [{**WAIVER, "until": "2999-12-31T00:00:00"}]}, False),
-        ("waivers", {"waivers": [{**WAIVER, "version": True}]}, False),
-        ("policy", {**POLICY, "version": True}, False),
-        ("policy", {**POLICY, "version": "1"}, False),
-        ("policy", {**POLICY, "rules": [{**RULE, "limit": True}]}, False),
-        ("policy", {**POLICY, "rules": [{**RULE, "limit": "0.6"}]}, False),
-        ("waivers", {"waivers": [{**WAIVER, "owner": ""}]}, False),
-        ("waivers", {"waivers": [{key: value for key, value in WAIVER.items() if key != "reason"}]}, False),
-        ("job", JOB, True),
-        ("job", {**JOB, "waiver": "w.toml"}, False),
-        ("job", {**JOB, "waivers": ""}, False),
-        ("job", {**JOB, "waivers": ["w.toml"]}, False),
-        ("job", {**JOB, "generators": {}}, False),
-        ("job", {**JOB, "generators": {"aim": {"epsilon": 1.0, "workload": {"age": 3.0}}}}, True),
-        ("job", {**JOB, "generators": {"latent_class": {"epsilon": 1.0, "workload": {"age": 3.0}}}}, True),
+def without(content: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name != key}
+
+
+def ruled(**changes: Any) -> dict[str, Any]:
+    return {**POLICY, "rules": [{**RULE, **changes}]}
+
+
+def waived(**changes: Any) -> dict[str, Any]:
+    return {"waivers": [{**WAIVER, **changes}]}
+
+
+WEIGHED = {name: {"epsilon": 1.0, "workload": {"age": 3.0}} for name in ("aim", "latent_class")}
+VALID: dict[str, list[dict[str, Any]]] = {
+    "policy": [POLICY],
+    "waivers": [{}, waived(), waived(subject=["age"])],
+    "job": [
+        JOB, {**JOB, "generators": WEIGHED}, *({**JOB, "sweep": {"seeds": seeds}} for seeds in (1, 100, [4, 7])),
+        *({**JOB, "card": {"tags": tags}} for tags in ("en", ["en", "de"])),
+        {**JOB, "evaluation": {"measures": "validity"}},
     ],
-)
-def test_reader_and_json_schema_agree(kind: str, content: dict[str, Any], valid: bool) -> None:
-    assert accepts(kind, content) == valid
-    assert refused_by_the_reader(kind, content) != valid
+}  # fmt: skip
+INVALID: dict[str, list[dict[str, Any]]] = {
+    "policy": [
+        {**POLICY, "rule": []}, without(POLICY, "audience"), *({**POLICY, "version": odd} for odd in (0, "1", True)),
+        *({**POLICY, "valid_days": odd} for odd in (0, 1.5)), *(ruled(limit=odd) for odd in ("high", "0.6", True)),
+        ruled(measure="privacy.copys"), ruled(severity="error"), ruled(wy="w"),
+    ],
+    "waivers": [
+        {"waiver": [WAIVER]}, *(waived(version=odd) for odd in (0, True)), waived(owner=""),
+        *(waived(until=odd) for odd in (2026, 4102444800, "4102444800", "2999-12-31T00:00:00")),
+        {"waivers": [without(WAIVER, "reason")]},
+    ],
+    "job": [
+        {**JOB, "waiver": "w.toml"}, *({**JOB, "waivers": odd} for odd in ("", ["w.toml"])), {**JOB, "generators": {}},
+        *({**JOB, "sweep": {"seeds": odd}} for odd in (0, 101, True, [], [-1], "3")),
+        *({**JOB, "card": {"tags": odd}} for odd in (7, [7], {"a": 1})),
+    ],
+}  # fmt: skip
 
 
-def test_a_waiver_is_read_from_toml_with_a_date_of_its_own() -> None:
-    content = tomllib.loads(
-        '[[waivers]]\npolicy = "p"\nversion = 1\ncandidate = "c"\nmeasure = "validity.rows"\nowner = "o"\n'
-        'reason = "r"\nuntil = 2026-01-01\n'
-    )
-    assert accepts("waivers", content)
-    assert build_waivers(content)[0].until == date(2026, 1, 1)
+@pytest.mark.parametrize("kind", VALID)
+def test_reader_and_json_schema_agree(kind: str) -> None:
+    for contents, valid in ((VALID[kind], True), (INVALID[kind], False)):
+        for content in contents:
+            assert accepts(kind, content) == valid, content
+            assert refused_by_the_reader(kind, content) != valid, content
 
 
 def test_what_an_evaluation_writes_is_an_evaluation(evaluation: dict[str, Any]) -> None:
@@ -181,10 +168,9 @@ def parts_of(content: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 LATER = [("evaluation", "notice"), *(("candidate", name) for name in ("audit", "expected", "n_rejected_rows"))]
 """What the reader does without: a heading, and what older files of this version lack."""
-PARTS = ("evaluation", "candidate", "estimate", "failure", "self-test")
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", ["evaluation", "candidate", "estimate", "failure", "self-test"])
 def test_an_evaluation_with_another_key_or_without_one_is_refused(evaluation: dict[str, Any], part: str) -> None:
     for key in (*parts_of(evaluation)[part], None):
         changed = json.loads(json.dumps(evaluation))
@@ -225,34 +211,25 @@ def test_an_evaluation_with_a_value_of_another_type_is_refused(
         evaluation_from(json.dumps(changed))
 
 
-@pytest.mark.parametrize("waiver_until", [None, "2999-01-01"])
-@pytest.mark.parametrize("signed", [True, False])
-def test_what_people_write_into_a_bundle_is_a_sign_off_and_a_withdrawal(
-    workspace: Any, waiver_until: str | None, signed: bool
-) -> None:
+def test_what_people_write_into_a_bundle_is_a_sign_off_and_a_withdrawal(workspace: Any) -> None:
     signer = make_keys(workspace.folder / "a.key", {})
-    bundle = seal_both(fill(workspace.folder / "bundle", waiver_until=waiver_until), signer if signed else None)
-    key = ["--key", workspace.folder / "a.key"]
-    by = ["--name", "A. Lind", "--role", "officer"]
-    ran = workspace.run("sign-off", bundle, *by, *key)
-    assert ran.exit_code == 0, ran.stderr
-    ran = workspace.run("withdraw", bundle, *by, "--reason", "a column was misdeclared", *(key if signed else []))
-    assert ran.exit_code == 0, ran.stderr
+    bundle = seal_both(fill(workspace.folder / "bundle", waiver_until="2999-01-01"), signer)
+    by = ("--name", "A. Lind", "--role", "officer", "--key", workspace.folder / "a.key")
+    assert workspace.run("sign-off", bundle, *by).exit_code == 0
+    assert workspace.run("withdraw", bundle, *by, "--reason", "a column was misdeclared").exit_code == 0
     for kind, model, path in (
         ("sign-off", SignOff, bundle / "sign-off-1.json"),
-        ("withdrawal", Withdrawal, bundle / "withdrawal.json"),
         ("withdrawal", Withdrawal, bundle / "to-hand-on" / "withdrawal.json"),
     ):
         content = json.loads(path.read_text(encoding="utf-8"))
         jsonschema.validate(content, json_schema(kind))
-        said = content["predicate"]
-        assert (said["public_key"] is not None) == (signed or kind == "sign-off")
-        without = [{name: value for name, value in content.items() if name != key_of_it} for key_of_it in content]
-        predicates = [{name: value for name, value in said.items() if name != key_of_it} for key_of_it in said]
-        without += [{**content, "predicate": one} for one in (*predicates, {**said, "unheard_of": 1})]
-        for changed in (*without, {**content, "unheard_of": 1}):
-            assert not accepts(kind, changed), changed
-            assert not is_read(as_canonical(changed), model), changed
+        predicate = content["predicate"]
+        changed = [without(content, key) for key in content]
+        changed += [{**content, "predicate": without(predicate, key)} for key in predicate]
+        changed += [{**content, "unheard_of": 1}, {**content, "predicate": {**predicate, "unheard_of": 1}}]
+        for other in changed:
+            assert not accepts(kind, other), other
+            assert not is_read(as_canonical(other), model), other
         assert is_read(path.read_bytes(), model)
 
 
@@ -267,11 +244,6 @@ def as_canonical(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, sort_keys=True, indent=1, separators=(",", ": ")) + "\n").encode("ascii")
 
 
-def test_the_help_names_every_kind(workspace: Any) -> None:
-    said = " ".join(workspace.run("check", "--help").stdout.split())
-    assert not [kind for kind in KINDS if kind not in said]
-
-
 def test_the_command_prints_the_json_schema_and_knows_no_other(workspace: Any) -> None:
     asked = ("check", "--json-schema", "policy")
     ran = workspace.run(*asked)
@@ -282,35 +254,12 @@ def test_the_command_prints_the_json_schema_and_knows_no_other(workspace: Any) -
     assert "did you mean 'policy'?" in wrong.stderr
 
 
-ONE_OR_SEVERAL = (
-    *(("card", key) for key in ("intended_use", "prohibited_use", "language", "tags")), ("evaluation", "measures"),
-)  # fmt: skip
-"""Keys of a job that take a text or a list of texts."""
-
-
-@pytest.mark.parametrize(("section", "key"), ONE_OR_SEVERAL)
-@pytest.mark.parametrize(("value", "valid"), [("en", True), (["en"], True), (["en", "de"], True), (7, False),
-                                              ([7], False), ({"a": 1}, False)])  # fmt: skip
-def test_a_text_may_stand_where_a_list_of_texts_may(section: str, key: str, value: Any, valid: bool) -> None:
-    content = {**JOB, section: {key: value}}
-    assert refused_by_the_reader("job", content) != valid
-    assert accepts("job", content) == valid
-
-
-@pytest.mark.parametrize(("seeds", "valid"), [(1, True), (100, True), ([4, 7], True), (0, False), (101, False),
-                                              (True, False), ([], False), ([-1], False), ("3", False)])  # fmt: skip
-def test_seeds_are_a_number_or_a_list(seeds: Any, valid: bool) -> None:
-    content = {**JOB, "sweep": {"seeds": seeds}}
-    assert refused_by_the_reader("job", content) != valid
-    assert accepts("job", content) == valid
-
-
 def test_every_key_that_takes_more_forms_than_it_holds_says_so() -> None:
     """A validator that turns what is written into what is kept is told to the JSON Schema, too."""
     for model in (Job, EvaluationSpec, Terms, SweepSpec, Policy, Rule, Waiver, Waivers):
         for name, field in model.model_fields.items():
             for part in (field, *typing.get_args(field.annotation)):
-                said = [one for one in getattr(part, "metadata", getattr(part, "__metadata__", ()))
-                        if isinstance(one, BeforeValidator)]  # fmt: skip
-                for one in said:
-                    assert one.json_schema_input_type is not PydanticUndefined, (model, name)
+                text = [each for each in getattr(part, "metadata", getattr(part, "__metadata__", ()))
+                        if isinstance(each, BeforeValidator)]  # fmt: skip
+                for each in text:
+                    assert each.json_schema_input_type is not PydanticUndefined, (model, name)

@@ -11,11 +11,10 @@ import pytest
 import evaluate
 import reports
 import synth
-from evaluate.result import Candidate, Estimate, EvaluationError, Failure, SelfTest
-from synth.dp.statement import guarantee_words
+from evaluate.result import Candidate, Estimate, Failure, SelfTest
 from synth.errors import JobError
 from synth.schema import build_schema
-from tests.evaluations import evaluation_of, stated
+from tests.evaluations import evaluation_of
 
 HOSTILE = "</td><script>alert(1)</script>"
 
@@ -52,44 +51,8 @@ def test_a_schema_is_one_line_and_a_table_of_its_columns() -> None:
     ]
     page = schema._repr_html_()
     assert Tags(page).found == TABLE
-    for said in ("0 to 99", "<td>a, b</td>", "<td>measured</td>", "P-###", "email, de_DE", "left out", "target"):
-        assert said in page
-
-
-def test_a_model_says_its_guarantee() -> None:
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.integers(0, 9, 200), "b": rng.choice(list("xy"), 200)})
-    model = synth.fit(frame, synth.infer_schema(frame), "independent")
-    assert repr(model) == "<Model 'independent' of 2 columns and 200 rows: no formal guarantee>"
-    assert "no formal guarantee" in model._repr_html_()
-
-
-def test_a_statement_is_one_line_and_a_table_of_its_events_and_never_understates() -> None:
-    statement = stated(epsilon=1.0004, caveats=[HOSTILE])
-    assert repr(statement) == "<PrivacyStatement epsilon=1.0004, delta=1e-06, unit='row', n_units=900, 1 events>"
-    assert guarantee_words(statement).startswith("epsilon 1.01, delta 1e-06")
-    assert Tags(statement._repr_html_()).found == {*TABLE, "ul", "li"}
-    assert "VOID" in repr(stated(private=False))
-    assert guarantee_words(stated(private=False)).startswith("VOID")
-
-
-def test_an_evaluation_shows_key_figures_beside_its_landmarks() -> None:
-    found = Estimate("columns.tvd.excess", 0.021, 900, "lower", low=0.02, high=0.03, reference=0.01, floor=0.5)
-    evaluation = evaluation_of(Candidate(HOSTILE, (found,)), Candidate("b", ()))
-    assert len(repr(evaluation)) < 120
-    page = evaluation._repr_html_()
-    assert Tags(page).found == TABLE
-    for said in ("0.021 (0.02", "not measured", "fresh real sample", "shuffled columns", "no formal guarantee"):
-        assert said in page
-
-
-@pytest.mark.parametrize(("policy", "first"), [("internal", "INCONCLUSIVE"), ("public", "FAIL")])
-def test_a_verdict_shows_its_rules_those_first_that_do_not_pass(policy: str, first: str) -> None:
-    (verdict,) = evaluate.judge(evaluation_of(Candidate(HOSTILE, ())), policy)
-    page = verdict._repr_html_()
-    assert Tags(page).found == TABLE
-    assert page.count("<tr>") == 1 + len(verdict.findings)
-    assert f"<td>{first}" in page.split("</tr>")[1]
+    for text in ("0 to 99", "<td>a, b</td>", "<td>measured</td>", "P-###", "email, de_DE", "left out", "target"):
+        assert text in page
 
 
 def people(n: int = 210) -> pd.DataFrame:
@@ -142,19 +105,8 @@ def test_no_object_shows_itself_at_length_however_much_it_holds() -> None:
     sides = synth.split_table(people(), synth.infer_schema(people()))
     shown = (candidate, evaluation, evaluation.self_tests, evaluation.provenance, evaluation.real, sides, schema)
     shown += (*schema.columns.values(), estimates[0], verdict, verdict.findings[0], evaluate.load_policy("internal"))
-    assert max(len(repr(one)) for one in (*shown, reports.compose(evaluation, verdicts=[verdict]))) < 600
-    assert max(len(str(one)) for one in shown if one is not verdict) < 20_000
+    assert max(len(repr(each)) for each in (*shown, reports.compose(evaluation, verdicts=[verdict]))) < 600
+    assert max(len(str(each)) for each in shown if each is not verdict) < 20_000
     assert len(schema._repr_html_()) < 100_000
     assert "and 100 more" in str(schema)
     assert "and 100 more" in schema._repr_html_()
-
-
-def test_a_measure_that_is_misspelled_is_no_measure_that_was_left_out() -> None:
-    candidate = Candidate("t", (Estimate("columns.tvd", 0.1, 900, "lower", ("age",)),))
-    assert candidate.find("columns.tvd", "age") == candidate.estimates[0]
-    assert candidate.find("privacy.membership.auc") is None
-    assert candidate.find("privacy.membership") is candidate.find("privacy.shadow") is None
-    with pytest.raises(EvaluationError, match=r"did you mean 'privacy\.membership\.auc'"):
-        candidate.find("privacy.membership.acu")
-    with pytest.raises(EvaluationError, match="did you mean 't1'"):
-        evaluate.judge(evaluation_of(replace(candidate, name="t1")), "internal", "tt1")

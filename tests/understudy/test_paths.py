@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.understudy.conftest import small_table
-from tests.understudy.pages import ROOT, blocks, place, shell
+from tests.understudy.pages import ROOT, blocks, client, sandbox, shell
 
-__all__ = ["place"]  # a fixture
+__all__ = ["client", "sandbox"]  # fixtures
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("library", ["polars"])  # the first tutorial has it with pandas
 def test_a_notebook_goes_from_a_table_to_a_report_in_five_lines(
     library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -31,7 +31,7 @@ def test_a_notebook_goes_from_a_table_to_a_report_in_five_lines(
 
 
 @pytest.mark.tutorial
-def test_commands_go_from_a_file_to_a_report_and_to_a_private_release_as_they_are_written(place: Path) -> None:
+def test_commands_go_from_a_file_to_a_report_and_to_a_private_release_as_they_are_written(sandbox: Path) -> None:
     """But for `make`; a verdict, which a small table decides as it likes, is no error."""
     shell("python patients.py 900")
     shell("head -451 patients.csv > train.csv && (head -1 patients.csv && tail -450 patients.csv) > holdout.csv")

@@ -11,16 +11,14 @@ import pytest
 
 import synth
 from evaluate import metrics
-from evaluate.engine import evaluate, isolated
-from evaluate.estimate import NO_HOLDOUT
+from evaluate.engine import evaluate
 from evaluate.gate.policy import Policy, build_policy
 from evaluate.gate.verdict import judge
 from evaluate.metrics import CATALOG, GATEABLE, MODULES
-from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult
 from reports import render_html
-from synth.errors import JobError
 from tests.evaluations import evaluation_of
 from understudy.job.load import check_measures
 
@@ -57,26 +55,14 @@ def table(n: int, seed: int) -> pd.DataFrame:
 @pytest.mark.usefixtures("plugin")
 def test_it_is_measured_judged_by_a_policy_and_shown_in_the_report() -> None:
     evaluation = evaluation_from(evaluated(table(300, 3), "order", "validity").to_json())
-    found = evaluation.candidates[0].find(NAME)
-    assert isinstance(found, Estimate) and found.value < 0.05 and found.floor is not None
+    result = evaluation.candidates[0].find(NAME)
+    assert isinstance(result, Estimate) and result.value < 0.05 and result.floor is not None
     verdicts = judge(evaluation, build_policy(POLICY))
     assert (verdicts[0].findings[0].rule.measure, verdicts[0].findings[0].outcome) == (NAME, "PASS")
     page = render_html(evaluation, verdicts=verdicts)
     figures = page.split('id="comparison"')[1].split('id="columns"')[0]
     assert "Rows that repeat" in figures and "<svg" in figures.split("Rows that repeat")[-1].split("</tr>")[0]
     assert "Share of synthetic rows equal to the row above them." in page.split('id="glossary"')[1]
-
-
-@pytest.mark.usefixtures("plugin")
-@pytest.mark.parametrize("declared", [True, False])
-def test_without_a_holdout_it_is_measured_only_where_it_declares_that_it_needs_none(
-    declared: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = importlib.import_module(MODULES["order"])
-    monkeypatch.setattr(module, "METRICS", tuple(replace(one, without_holdout=declared) for one in module.METRICS))
-    metrics.forget()
-    found = evaluate(table(300, 1), table(300, 3), measures="order").candidates[0].find(NAME)
-    assert isinstance(found, Estimate) if declared else isinstance(found, Failure) and found.message == NO_HOLDOUT
 
 
 @pytest.mark.usefixtures("plugin")
@@ -99,19 +85,6 @@ def test_one_that_cannot_be_imported_fails_in_a_sentence_and_takes_nothing_else_
     failure = next(failure for failure in candidate.failures if failure.measure == name)
     assert failure.reason == "failed" and "mend that package" in failure.message
     assert not isinstance(candidate.find("validity.rows"), Failure)
-
-
-def test_it_is_unknown_where_the_package_is_not_installed() -> None:
-    assert NAME not in CATALOG
-    with pytest.raises(JobError, match="measure='order' is unknown"):
-        check_measures(["order"])
-
-
-def test_a_measure_does_not_answer_for_a_number_of_another_one() -> None:
-    given = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.45, high=0.52)
-    found, _ = isolated("order", lambda: MetricResult((given,)), None)
-    assert not found.estimates
-    assert "a number of another measure" in found.failures[0].message
 
 
 def spoilt(result: object) -> Candidate:
@@ -142,39 +115,8 @@ OWN = Estimate(NAME, 0.0, 9, "lower")
 )  # fmt: skip
 def test_a_careless_package_fails_alone_and_the_evaluation_can_be_read(result: object) -> None:
     importlib.import_module("understudy_repeats")
-    found = spoilt(result)
-    assert isinstance(found.find(NAME), Failure)
-    assert found.figures["columns"]
-    assert isinstance(found.find("columns.tvd.excess"), Estimate)
-    assert evaluation_from(evaluation_of(found).to_json())
-
-
-@pytest.mark.usefixtures("plugin")
-@pytest.mark.parametrize("ending", [SystemExit(0), RuntimeError()])
-def test_a_package_that_ends_the_process_on_import_ends_nothing(
-    ending: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = importlib.import_module
-
-    def imported(name: str, *more: object) -> object:
-        if name == "understudy_repeats":
-            raise ending
-        return real(name, *more)
-
-    monkeypatch.setattr("evaluate.metrics.importlib.import_module", imported)
-    assert "columns.tvd.excess" in CATALOG
-    assert NAME not in CATALOG
-    with pytest.raises(EvaluationError, match="mend that package"):
-        metrics.measure_of("order")
-
-
-def test_a_command_that_a_package_ends_has_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    from understudy.cli import app
-
-    def ends(*_: object, **__: object) -> None:
-        raise SystemExit(0)
-
-    monkeypatch.setattr("synth.generators.registry.names", ends)
-    assert CliRunner().invoke(app, ["generators"]).exit_code == 4
+    outcome = spoilt(result)
+    assert isinstance(outcome.find(NAME), Failure)
+    assert outcome.figures["columns"]
+    assert isinstance(outcome.find("columns.tvd.excess"), Estimate)
+    assert evaluation_from(evaluation_of(outcome).to_json())

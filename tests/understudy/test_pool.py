@@ -1,12 +1,7 @@
 """Candidates made by processes of their own: what a death costs, what a second start does again, and what it pays."""
 
-import json
 import os
-import re
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +81,9 @@ def test_one_process_and_two_give_the_same_numbers_without_privacy(workspace: An
         ran = run(workspace, "--workers", str(n), out=f"out{n}")
         assert ran.exit_code == 0, ran.stderr
     outs = [workspace.folder / f"out{n}" for n in (1, 2)]
-    one, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
-    assert [c.name for c in one.candidates] == [c.name for c in two.candidates] == list(PLAIN)
-    assert [c.estimates for c in one.candidates] == [c.estimates for c in two.candidates]
+    each, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
+    assert [c.name for c in each.candidates] == [c.name for c in two.candidates] == list(PLAIN)
+    assert [c.estimates for c in each.candidates] == [c.estimates for c in two.candidates]
     tables = [{p.name: p.read_bytes() for p in (out / "synthetic").iterdir()} for out in outs]
     assert tables[0] == tables[1]
 
@@ -118,78 +113,3 @@ def workspace_columns(workspace: Any) -> dict[str, Any]:
 
     columns: dict[str, Any] = tomllib.loads((workspace.folder / "schema.toml").read_text())["columns"]
     return columns
-
-
-def start(workspace: Any) -> "subprocess.Popen[str]":
-    """The command in a process group of its own, with candidates under way."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "understudy", "run", "job.toml", "--out", "out"],
-        cwd=workspace.folder, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "done; 1 of" in line:
-            break
-    return process
-
-
-def assert_all_end(group: int) -> None:
-    """No process of a group is there any more, after the moment that Python's own helper takes to notice."""
-    until = time.monotonic() + 20
-    while alive(group) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert alive(group) == []
-
-
-def alive(group: int) -> list[int]:
-    """Processes of a group that are still there."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(folder.name))
-    return found
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_every_process_and_the_next_start_goes_on(workspace: Any) -> None:
-    sweep(workspace, seeds=4)
-    process = start(workspace)
-    os.killpg(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
-    assert "Traceback" not in stderr
-    assert "the same command goes on from there" in stderr
-    assert_all_end(process.pid)
-    assert_goes_on(workspace, 8)
-
-
-@pytest.mark.slow
-def test_the_processes_of_a_run_that_is_killed_end_with_it_and_the_next_start_goes_on(workspace: Any) -> None:
-    sweep(workspace, seeds=4)
-    process = start(workspace)
-    process.kill()
-    assert_goes_on(workspace, 8)
-    assert_all_end(process.pid)
-    assert process.stderr is not None
-    process.stderr.close()
-    process.wait()
-
-
-def assert_goes_on(workspace: Any, n_points: int) -> None:
-    n_done = len(list((workspace.folder / ".out.unfinished" / "measured").glob("[!.]*.json")))
-    assert n_done >= 1
-    ran = run(workspace, "--json")
-    assert ran.exit_code == 0, ran.stderr
-    # A process whose parent was killed may have finished one more, before it noticed.
-    n_made = int(re.search(r"done; 1 of (\d+)", ran.stderr)[1])  # type: ignore[index]
-    assert n_made <= n_points - n_done
-    ledger = open_ledger(workspace.folder / "ledger.db")
-    assert ledger.verify() == ()
-    assert [entry.kind for entry in ledger.history()].count("committed") == n_points
-    said = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
-    assert len(said["candidates"]) == n_points

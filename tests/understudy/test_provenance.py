@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -30,16 +29,14 @@ def frame() -> pd.DataFrame:
     return conform(pd.DataFrame(content), SCHEMA)
 
 
-def test_the_order_of_rows_and_columns_does_not_matter() -> None:
-    turned = frame().sample(frac=1, random_state=3)[["c", "a", "b"]]
-    assert provenance.fingerprint(turned, SCHEMA, KEY) == provenance.fingerprint(frame(), SCHEMA, KEY)
-
-
-def test_the_format_does_not_matter(tmp_path: Path) -> None:
+def test_neither_order_nor_format_matters_and_the_key_does(tmp_path: Path) -> None:
     frame().to_csv(tmp_path / "t.csv", index=False)
     frame().to_parquet(tmp_path / "t.parquet")
-    prints = {provenance.fingerprint(read_table(tmp_path / n, SCHEMA), SCHEMA, KEY) for n in ("t.csv", "t.parquet")}
+    tables = [frame().sample(frac=1, random_state=3)[["c", "a", "b"]]]
+    tables += [read_table(tmp_path / name, SCHEMA) for name in ("t.csv", "t.parquet")]
+    prints = {provenance.fingerprint(table, SCHEMA, KEY) for table in tables}
     assert prints == {provenance.fingerprint(frame(), SCHEMA, KEY)}
+    assert provenance.fingerprint(frame(), SCHEMA, bytes([1] * 32)) not in prints
 
 
 @pytest.mark.parametrize(
@@ -54,12 +51,6 @@ def test_the_format_does_not_matter(tmp_path: Path) -> None:
 )
 def test_any_change_to_the_rows_does(change: Any) -> None:
     assert provenance.fingerprint(change(frame()), SCHEMA, KEY) != provenance.fingerprint(frame(), SCHEMA, KEY)
-
-
-def test_another_key_gives_another_name() -> None:
-    rng = np.random.default_rng(0)
-    keys = [rng.bytes(32) for _ in range(3)]
-    assert len({provenance.fingerprint(frame(), SCHEMA, key) for key in keys}) == 3
 
 
 def test_the_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:

@@ -13,28 +13,22 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from synth.generators.registry import generator
-from synth.generators.wrapper import fit_model
-from synth.table import Table
-from tests.understudy.conftest import SCHEMA, SECRET, Workspace
+from tests.understudy.conftest import SECRET, Ran, Workspace, run_command, shared_run, small_table
 from understudy.cli import app, quickstart
-from understudy.extras.histories.model import HistoryModel
 from understudy.job.spec import build_job
-from understudy.quickstart import QuickStart, Units
+from understudy.quickstart import QuickStart
 
 JUDGED = (0, 1, 3)
 
 
-@pytest.fixture(scope="module")
-def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Any]:
-    from tests.understudy.conftest import small_table
+@pytest.fixture(scope="session")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
+    def carry_out(folder: Path) -> Ran:
+        table = small_table(400).assign(price=[f"{n}:{7 * n}/{n % 11} #{n}" for n in range(400)])
+        path = Workspace(folder).write_table(table)
+        return run_command("try", path, "--target", "ill", "--out", folder / "out")
 
-    workspace = Workspace(tmp_path_factory.mktemp("tried"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
-        workspace.write_table(small_table().assign(price=[f"{n}:{7 * n}/{n % 11} #{n}" for n in range(900)]))
-        out = workspace.folder / "out"
-        return workspace, workspace.run("try", workspace.folder / "table.csv", "--target", "ill", "--out", out)
+    return shared_run(tmp_path_factory, "tried", carry_out)
 
 
 def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tried: tuple[Workspace, Any]) -> None:
@@ -43,77 +37,41 @@ def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tr
     assert ran.exit_code in JUDGED, ran.stderr
     assert (out / "report.html").is_file()
     assert len(pd.read_csv(out / "synthetic" / "auto.csv")) > 0
-    said = ran.stdout
-    assert "auto: " in said
-    assert f"read {out / 'report.html'} in a browser" in said
-    reasons = [line for line in said.splitlines() if line.startswith("auto: ") and "against a limit of" in line]
+    text = ran.stdout
+    assert "auto: " in text
+    assert f"read {out / 'report.html'} in a browser" in text
+    reasons = [line for line in text.splitlines() if line.startswith("auto: ") and "against a limit of" in line]
     assert bool(reasons) == (ran.exit_code != 0)
-    assert "on a terminal, without --yes and with `--epsilon 1 --out DIR`" in said
-    assert "no formal guarantee" in said
-    assert "numbers nor times as they are written: 'price'. To keep them, write kind = " in said
+    assert "on a terminal, without --yes and with `--epsilon 1 --out DIR`" in text
+    assert "no formal guarantee" in text
+    assert "numbers nor times as they are written: 'price'. To keep them, write kind = " in text
     assert SECRET not in ran.stdout + ran.stderr
 
 
-def test_its_files_do_the_same_again(tried: tuple[Workspace, Any]) -> None:
+def test_its_files_do_the_same_again(tried: tuple[Workspace, Any], tmp_path: Path) -> None:
     workspace, ran = tried
-    out, again = workspace.folder / "out", workspace.folder / "again"
+    out, again = workspace.folder / "out", tmp_path / "again"
     assert workspace.run("run", out / "job.toml", "--out", again).exit_code == ran.exit_code
     for name in ("synthetic/auto.csv", "schema.toml", "job.toml"):
         assert (out / name).read_bytes() == (again / name).read_bytes()
-    one, two = (evaluation_from((place / "evaluation.json").read_text()) for place in (out, again))
-    assert one.candidates[0].estimates == two.candidates[0].estimates
+    each, two = (evaluation_from((path / "evaluation.json").read_text()) for path in (out, again))
+    assert each.candidates[0].estimates == two.candidates[0].estimates
 
 
-def test_every_choice_stands_in_its_files_with_a_reason(tried: tuple[Workspace, Any]) -> None:
-    out = tried[0].folder / "out"
-    job = tomllib.loads((out / "job.toml").read_text())
-    assert job["split"]["holdout_share"] == 0.34
-    assert job["generators"] == {"auto": {}}
-    assert (out / "job.toml").read_text().count("#") >= 6
-    assert tomllib.loads((out / "schema.toml").read_text())["status"] == "inferred"
-    assert "were read off the table" in (out / "schema.toml").read_text()
-
-
-@pytest.mark.parametrize("kind", ["folder", "database"])
-def test_a_folder_or_a_database_is_tried_where_it_is(
-    workspace: Any, table: Callable[..., pd.DataFrame], kind: str
-) -> None:
-    parts = [table(seed=i) for i in range(2)]
-    place = str(workspace.folder / "parts")
-    if kind == "database":
-        place = f"duckdb:///{workspace.folder / 'clinic.duckdb'}#visits"
-        with duckdb.connect(str(workspace.folder / "clinic.duckdb")) as connection:
-            connection.register("rows", pd.concat(parts, ignore_index=True))
-            connection.execute("create table visits as select * from rows")
-    else:
-        (workspace.folder / "parts").mkdir()
-        for i, part in enumerate(parts):
-            workspace.write_table(part, f"parts/{i}.parquet")
-    ran = workspace.run("try", place, "--target", "ill", "--out", workspace.folder / "out")
+def test_a_database_is_tried_where_it_is(workspace: Any, table: Callable[..., pd.DataFrame]) -> None:
+    rows, path = table(300), workspace.folder / "clinic.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("rows", rows)
+        connection.execute("create table visits as select * from rows")
+    address = f"duckdb:///{path}#visits"
+    ran = workspace.run("try", address, "--target", "ill", "--out", workspace.folder / "out")
     assert ran.exit_code in JUDGED, ran.stderr
     assert (workspace.folder / "out" / "report.html").is_file()
-    assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == place
-
-
-def test_an_order_is_looked_for_where_all_rows_are_read(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [(f"P-{i:04d}", visit, i % 7) for i in range(60) for visit in (1, 2, 3)]
-    frame = pd.DataFrame(rows, columns=["patient_id", "visit", "score"])
-    frame.to_csv(workspace.folder / "v.csv", index=False)
-    (workspace.folder / "parts").mkdir()
-    frame.to_parquet(workspace.folder / "parts" / "0.parquet")
-    held, stored = (str(workspace.folder / name) for name in ("v.csv", "parts"))
-    assert QuickStart.of(held).schema.order == "visit"
-    assert QuickStart.of(held, units=Units(propose_order=False)).schema.order is None
-    schema = QuickStart.of(stored).schema
-    assert (schema.entity, schema.order) == ("patient_id", "visit")
-    assert isinstance(fit_model(generator("trees", rounds=2), Table.of(stored), schema), HistoryModel)
-    monkeypatch.setattr("understudy.data.load.MOST_ROWS", len(frame) - 1)  # so many are read at most
-    assert (QuickStart.of(stored).schema.entity, QuickStart.of(stored).schema.order) == ("patient_id", None)
-    assert QuickStart.of(stored, units=Units(order="visit")).schema.order == "visit"
+    assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == address
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "clause"),
     [
         (("--target", "nobody"), "nobody"),
         (("--entity", "age", "--no-entity"), "leave out one"),
@@ -123,21 +81,12 @@ def test_an_order_is_looked_for_where_all_rows_are_read(workspace: Any, monkeypa
         (("--epsilon", "1", "--yes"), "needs a person who says what is public"),
     ],
 )
-def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tuple[str, ...], said: str) -> None:
+def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tuple[str, ...], clause: str) -> None:
     before = workspace.listing()
     ran = workspace.run("try", workspace.folder / "table.csv", "--out", workspace.folder / "out", *more)
     assert ran.exit_code == 2
-    assert said in ran.stderr
+    assert clause in ran.stderr
     assert workspace.listing() == before
-
-
-def test_an_output_that_is_there_is_kept(workspace: Any) -> None:
-    kept = workspace.folder / "out" / "kept"
-    kept.parent.mkdir()
-    kept.write_text("mine")
-    ran = workspace.run("try", workspace.folder / "table.csv", "--out", kept.parent)
-    assert ran.exit_code == 2
-    assert [path.read_text() for path in kept.parent.iterdir()] == ["mine"]
 
 
 def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any:
@@ -168,7 +117,7 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("answers", "said"),
+    ("answers", "clause"),
     [
         (("900", "age", "none", "n"), "is not declared"),
         (("900", "agee", "age", "none", "n"), "'agee' is no column that can be named here"),
@@ -176,25 +125,12 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
     ],
 )
 def test_what_nobody_declares_is_not_fitted(
-    workspace: Any, monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...], said: str
+    workspace: Any, monkeypatch: pytest.MonkeyPatch, answers: tuple[str, ...], clause: str
 ) -> None:
     ran = asked(workspace, monkeypatch, *answers)
     assert ran.exit_code == 2
-    assert said in ran.stderr
+    assert clause in ran.stderr
     assert not (workspace.folder / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("path", "name"), [("a b.csv", "a-b"), ("T.csv.gz", "T"), ("\u00e9.csv", "table"), ("x.y.parquet", "x")]
-)
-def test_the_name_of_a_table_is_safe_in_a_file(
-    tmp_path: Path, table: Callable[..., pd.DataFrame], path: str, name: str
-) -> None:
-    frame = table(60)
-    place = tmp_path / path
-    frame.to_parquet(place) if path.endswith("parquet") else frame.to_csv(place, index=False)
-    start = QuickStart.of(str(place))
-    assert (start.name, str(start.folder)) == (name, f"tried-{name}")
 
 
 def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
@@ -211,21 +147,3 @@ def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
     assert jobs[0] == jobs[1]
     hidden = replace(start, show_rows=False).job
     assert [build_job(tomllib.loads(job)).evaluation.show_rows for job in (start.job, hidden)] == [True, False]
-
-
-def test_categories_that_a_spreadsheet_would_run_are_warned_of_without_being_shown(
-    workspace: Any, table: Callable[..., pd.DataFrame]
-) -> None:
-    from understudy.run.plan import make_plan
-
-    formula = "=HYPERLINK(1)"
-    frame = table(200)
-    columns = {**SCHEMA["columns"], "town": {"kind": "categorical", "categories": [formula, "South", "East", SECRET]}}
-    workspace.write_schema(columns=columns)
-    workspace.write_table(frame.replace({"town": {"North": formula}}))
-    plan = make_plan(workspace.folder / "job.toml", workspace.folder / "out")
-    (said,) = [sentence for sentence in plan.warnings if "spreadsheet" in sentence]
-    assert said.startswith("categories of 'town' begin like formulas")
-    assert "HYPERLINK" not in said
-    workspace.write_schema()
-    assert not [s for s in make_plan(workspace.folder / "job.toml", workspace.folder / "out").warnings if "sheet" in s]

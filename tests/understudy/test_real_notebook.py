@@ -38,20 +38,20 @@ def test_a_bar_comes_and_goes_and_charts_and_verdicts_stay(monkeypatch: pytest.M
     import nbformat
 
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    said: list[tuple[int, str]] = []
+    text: list[tuple[int, str]] = []
 
     class Watched(client.NotebookClient):  # type: ignore[misc, name-defined]
         """Keeps every state of what a cell displays."""
 
         def process_message(self, message: dict[str, Any], cell: Any, index: int) -> Any:
             if message["msg_type"] in ("display_data", "update_display_data"):
-                said.append((index, message["content"]["data"]["text/plain"]))
+                text.append((index, message["content"]["data"]["text/plain"]))
             return super().process_message(message, cell, index)
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     Watched(notebook, timeout=300).execute()
-    assert {index for index, _ in said} == {1, 2}
-    assert (2, "measure synthetic: fidelity.pairs") in said
+    assert {index for index, _ in text} == {1, 2}
+    assert (2, "measure synthetic: fidelity.pairs") in text
     left = [[output.get("data", {}) for output in cell.outputs] for cell in notebook.cells]
     gone = {"text/plain": "", "text/html": ""}
     inferred, *rest = left[1]

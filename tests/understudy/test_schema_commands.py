@@ -1,295 +1,195 @@
-"""`understudy schema`: domains that nobody declares, the dataset's name, and files that are not written over."""
+"""`understudy schema`: what is proposed and said, what is declared, and files that are not written over."""
 
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.text_tables import complaints
+from tests.understudy.conftest import Ran, Workspace
 
 
-def infer(workspace: Any) -> Path:
-    out: Path = workspace.folder / "inferred.toml"
-    ran = workspace.run("schema", "infer", workspace.folder / "table.csv", "--target", "ill", "--out", out)
+def infer(workspace: Workspace, table: str, *options: object) -> tuple[Ran, dict[str, Any]]:
+    """What `schema infer` says of a table, and the schema, which the table fits."""
+    out = workspace.folder / "inferred.toml"
+    ran = workspace.run("schema", "infer", workspace.folder / table, "--force", "--out", out, *options)
     assert ran.exit_code == 0, ran.stderr
-    return out
-
-
-def declared(workspace: Any, *options: object) -> dict[str, Any]:
-    """The schema that declaring with these options gives; the table fits it."""
-    out = workspace.folder / "declared.toml"
-    ran = workspace.run("schema", "declare", infer(workspace), "--out", out, *options)
-    assert ran.exit_code == 0, ran.stderr
-    checked = workspace.run("schema", "check", workspace.folder / "table.csv", "--schema", out)
+    checked = workspace.run("schema", "check", workspace.folder / table, "--schema", out)
     assert checked.exit_code == 0, checked.stderr
-    return tomllib.loads(out.read_text(encoding="utf-8"))
+    return ran, tomllib.loads(out.read_text(encoding="utf-8"))
 
 
-def test_personal_data_is_proposed_as_such_and_said_to_be(workspace: Any) -> None:
-    table, out = workspace.folder / "clients.csv", workspace.folder / "clients.toml"
+def declare(workspace: Workspace, *options: object) -> tuple[Ran, dict[str, Any]]:
+    out = workspace.folder / "declared.toml"
+    ran = workspace.run("schema", "declare", workspace.folder / "inferred.toml", "--force", "--out", out, *options)
+    assert ran.exit_code == 0, ran.stderr
+    return ran, tomllib.loads(out.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def visits(workspace: Workspace) -> Workspace:
+    """A table of patients with several rows each, a visit number, an age that grows and a sex that does not."""
+    lines = [f"P-{i:04d},{v},{20 + i % 50 + v},{'fm'[i % 2]},{'NA' if i % 9 == 0 else 'xyz'[i % 3]},{i % 60 + 1900}\n"
+             for i in range(90) for v in range(1, 2 + i % 4)]  # fmt: skip
+    text = "patient_id,visit,age,sex,ward=a,cohort\n" + "".join(lines)
+    (workspace.folder / "visits.csv").write_text(text, encoding="utf-8")
+    return workspace
+
+
+def test_personal_data_free_text_and_constraints_are_proposed_and_said(workspace: Workspace) -> None:
     rows = "".join(f"client{i}@mail.org,{i % 7}\n" for i in range(50))
-    table.write_text(f"contact,visits\n{rows}", encoding="utf-8")
-    ran = workspace.run("schema", "infer", table, "--out", out)
-    assert "personal (email, en_US)" in ran.stdout
+    (workspace.folder / "clients.csv").write_text(f"contact,visits\n{rows}", encoding="utf-8")
+    ran, schema = infer(workspace, "clients.csv")
     assert "Personal data, written anew: no real value is kept, nor what it goes with: 'contact'." in ran.stdout
-    assert tomllib.loads(out.read_text(encoding="utf-8"))["columns"]["contact"] == {
-        "kind": "personal", "personal": "email", "unique": True,
-    }  # fmt: skip
-    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
-
-
-def test_a_column_of_sentences_is_told_to_be_what_a_language_model_could_write(workspace: Any) -> None:
-    table = workspace.folder / "complaints.csv"
-    complaints(300, 0).to_csv(table, index=False)
-    ran = workspace.run("schema", "infer", table, "--out", workspace.folder / "complaints.toml")
-    assert ran.exit_code == 0, ran.stderr
+    assert schema["columns"]["contact"] == {"kind": "personal", "personal": "email", "unique": True}
+    complaints(300, 0).to_csv(workspace.folder / "complaints.csv", index=False)
+    ran, _ = infer(workspace, "complaints.csv")
     assert "Free text, in whose place random words stand: 'complaint'. To have texts" in ran.stdout
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"low": rng.integers(0, 90, 300), "more": rng.integers(0, 70, 300)})
+    frame = frame.assign(high=frame["low"] + frame["more"], top=frame["low"] + rng.integers(0, 40, 300))
+    workspace.write_table(frame, "ruled.csv")
+    ran, schema = infer(workspace, "ruled.csv", "--json")
+    proposed = [each["constraint"] for each in ran.json["constraints"] if each["because"]]
+    assert proposed == ["'high' is low + more", "'low' is at most 'top'"]
+    assert [constraint["kind"] for constraint in schema["constraints"]] == ["formula", "inequality"]
+    ran, declared = declare(workspace)
+    assert "'low' is at most 'top'" in " ".join(ran.stdout.split())
+    assert not any("proposed" in constraint for constraint in declared["constraints"])
+    assert "constraints" not in infer(workspace, "ruled.csv", "--no-constraints")[1]
 
 
-def visits(workspace: Any) -> Path:
-    """A table of patients with several rows each."""
-    rows = "".join(f"P-{i // 3:04d},{i % 7},{'NA' if i % 9 == 0 else 'xyz'[i % 3]}\n" for i in range(300))
-    table: Path = workspace.folder / "visits.csv"
-    table.write_text(f"patient_id,score=a,ward\n{rows}", encoding="utf-8")
-    return table
-
-
-def test_an_entity_that_nobody_named_is_said_with_its_rows_and_the_options_that_change_it(workspace: Any) -> None:
-    table, out = visits(workspace), workspace.folder / "visits.toml"
-    ran = workspace.run("schema", "infer", table, "--out", out)
-    said = [line for line in ran.stdout.splitlines() if line.startswith("Unit of privacy")]
-    assert len(said) == 1
-    assert "one value of column 'patient_id', with at most 3 rows of it" in said[0]
-    assert "--entity" in said[0] and "--no-entity" in said[0]
-    named = workspace.run("schema", "infer", table, "--out", out, "--force", "--entity", "patient_id")
-    assert "Unit of privacy" not in named.stdout
-    told = workspace.run("--json", "schema", "infer", table, "--out", out, "--force").json
-    assert (told["entity"], told["max_rows_per_unit"], told["missing_values"]) == ("patient_id", 3, [""])
-
-
-def test_rows_are_the_units_where_somebody_says_so(workspace: Any) -> None:
-    table, out = visits(workspace), workspace.folder / "visits.toml"
-    ran = workspace.run("--json", "schema", "infer", table, "--out", out, "--no-entity")
-    assert ran.json["entity"] is None
-    assert "Unit of privacy" not in ran.stderr
-    content = tomllib.loads(out.read_text(encoding="utf-8"))
-    assert "entity" not in content
-    assert content["columns"]["patient_id"]["drop"] is True
-    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
-
-
-def histories(workspace: Any) -> Path:
-    """A table of patients with a visit number, an age that grows and a sex that does not."""
-    lines = [f"P-{i:04d},{v},{20 + i % 50 + v},{'fm'[i % 2]}\n" for i in range(90) for v in range(1, 2 + i % 4)]
-    table: Path = workspace.folder / "histories.csv"
-    table.write_text("patient_id,visit,age,sex\n" + "".join(lines), encoding="utf-8")
-    return table
-
-
-def test_the_order_of_rows_is_said_with_what_goes_along_with_it_and_the_options_that_change_it(workspace: Any) -> None:
-    table, out = histories(workspace), workspace.folder / "histories.toml"
-    ran = workspace.run("schema", "infer", table, "--out", out)
-    [order] = [line for line in ran.stdout.splitlines() if line.startswith("Order of the rows of one 'patient_id'")]
+def test_units_and_order_that_nobody_named_are_said_with_the_options_that_change_them(visits: Workspace) -> None:
+    ran, schema = infer(visits, "visits.csv")
+    (unit,) = [line for line in ran.stdout.splitlines() if line.startswith("Unit of privacy")]
+    assert "one value of column 'patient_id', with at most 4 rows of it" in unit
+    assert "--entity" in unit and "--no-entity" in unit
+    (order,) = [line for line in ran.stdout.splitlines() if line.startswith("Order of the rows of one 'patient_id'")]
     assert "by column 'visit'" in order and "--order" in order and "--no-order" in order
-    assert "Never falls in that order: 'age'" in ran.stdout
-    assert "Has one value in all of these rows: 'sex'" in ran.stdout
-    content = tomllib.loads(out.read_text(encoding="utf-8"))
-    keys = ("order", "nondecreasing_in_entity", "constant_in_entity")
-    assert [content[key] for key in keys] == ["visit", ["age"], ["sex"]]
-    told = workspace.run("--json", "schema", "infer", table, "--out", out, "--force", "--order", "age").json
-    assert [told[key] for key in keys] == ["age", ["visit"], ["sex"]]
-    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
-    ran = workspace.run("schema", "infer", table, "--out", out, "--force", "--no-order")
-    assert "Order of the rows" not in ran.stdout
-    assert "order" not in tomllib.loads(out.read_text(encoding="utf-8"))
-    unordered = workspace.run("schema", "infer", visits(workspace), "--out", out, "--force")
-    assert "Order of the rows of one 'patient_id': no column is convincing" in unordered.stdout
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--order", "visit", "--no-order"), "leave out one"),
-        (("--order", "visit", "--no-entity"), "leave out one"),
-        (("--order", "vsit"), "order='vsit' is not a column"),
-        (("--order", "sex"), "order='sex' has no values that follow each other"),
-        (("--order", "cohort"), "most rows have the same value of order='cohort'"),
-        (("--order", "left"), "order='left' may not be missing"),
-    ],
-)
-def test_an_order_that_orders_nothing_is_one_sentence_and_leaves_nothing(
-    workspace: Any, options: tuple[str, ...], words: str
-) -> None:
-    table, out = histories(workspace), workspace.folder / "histories.toml"
-    head, *lines = table.read_text(encoding="utf-8").splitlines()
-    more = [f"{line},{int(line[2:6]) % 60 + 1900},{'' if i % 7 == 0 else i}\n" for i, line in enumerate(lines)]
-    table.write_text(f"{head},cohort,left\n" + "".join(more), encoding="utf-8")
-    ran = workspace.run("schema", "infer", table, "--out", out, *options)
-    assert ran.exit_code == 2
-    assert words in ran.stderr
-    assert not out.exists()
-
-
-def test_the_order_is_declared_on_the_command_line(workspace: Any) -> None:
-    table, out = histories(workspace), workspace.folder / "histories.toml"
-    workspace.run("schema", "infer", table, "--out", out)
-    declare = ("schema", "declare", out, "--force", "--out", workspace.folder / "declared.toml")
-    ran = workspace.run(*declare)
+    keys = ("order", "nondecreasing_in_entity")
+    assert [schema[key] for key in keys] == ["visit", ["age"]]
+    assert {"sex", "cohort"} <= {*schema["constant_in_entity"]}
+    ran, _ = infer(visits, "visits.csv", "--entity", "patient_id", "--order", "age", "--json")
+    assert [ran.json[key] for key in keys] == ["age", ["visit"]] and "Unit of privacy" not in ran.stderr
+    assert "order" not in infer(visits, "visits.csv", "--no-order")[1]
+    ran, schema = infer(visits, "visits.csv", "--no-entity", "--json")
+    assert (ran.json["entity"], "entity" in schema, schema["columns"]["patient_id"]["drop"]) == (None, False, True)
+    infer(visits, "visits.csv")
+    ran, _ = declare(visits)
     assert "order may have been read off the table" in ran.stderr
-    ran = workspace.run(*declare, "--order", "age", "--nondecreasing", "visit")
-    assert ran.exit_code == 0
+    ran, schema = declare(visits, "--order", "age", "--nondecreasing", "visit")
     assert "order may have been" not in ran.stderr
-    content = tomllib.loads((workspace.folder / "declared.toml").read_text(encoding="utf-8"))
-    assert (content["order"], content["nondecreasing_in_entity"]) == ("age", ["visit"])
-    assert workspace.run(*declare, "--nondecreasing", "sex").exit_code == 2
+    assert [schema[key] for key in keys] == ["age", ["visit"]]
 
 
-def test_texts_for_missing_values_are_said_and_written(workspace: Any) -> None:
-    table, out = visits(workspace), workspace.folder / "visits.toml"
-    options = ("--missing-value", "NA", "--missing-value", "?")
-    ran = workspace.run("schema", "infer", table, "--out", out, *options)
+def test_missing_values_and_kinds_are_what_is_named(visits: Workspace) -> None:
+    options = ("--missing-value", "NA", "--missing-value", "?", "--kind", "cohort=categorical")
+    ran, schema = infer(visits, "visits.csv", *options)
     assert "Texts that stand for a missing value: 'NA', '?'" in ran.stdout
-    told = workspace.run("--json", "schema", "infer", table, "--out", out, "--force", *options).json
-    assert told["missing_values"] == ["NA", "?"]
-    content = tomllib.loads(out.read_text(encoding="utf-8"))
-    assert content["missing_values"] == ["NA", "?"]
-    assert content["columns"]["ward"] == {"kind": "categorical", "missing": True, "categories": ["x", "y", "z"]}
-    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+    assert schema["missing_values"] == ["NA", "?"]
+    ward = {"kind": "categorical", "missing": True, "categories": ["x", "y", "z"]}
+    assert schema["columns"]["ward=a"] == ward
+    assert schema["columns"]["cohort"]["kind"] == "categorical"
+    ran, schema = infer(visits, "visits.csv", "--kind", "ward=a=text")
+    assert schema["columns"]["ward=a"]["kind"] == "text"
 
 
-def test_a_kind_that_is_named_is_the_kind(workspace: Any) -> None:
-    table, out = visits(workspace), workspace.folder / "visits.toml"
-    ran = workspace.run("--json", "schema", "infer", table, "--out", out, "--kind", "score=a=categorical")
-    assert ran.exit_code == 0, ran.stderr
-    assert ran.json["columns"]["score=a"] == "categorical"
-    assert workspace.run("schema", "check", table, "--schema", out).exit_code == 0
+REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
+    "two units": (("--entity", "patient_id", "--no-entity"), "leave out one"),
+    "two orders": (("--order", "visit", "--no-order"), "leave out one"),
+    "an order without units": (("--order", "visit", "--no-entity"), "leave out one"),
+    "an order that is no column": (("--order", "vsit"), "order='vsit' is not a column"),
+    "an order of words": (("--order", "sex"), "order='sex' has no values that follow each other"),
+    "an order that orders nothing": (("--order", "cohort"), "most rows have the same value of order='cohort'"),
+    "no kind": (("--kind", "ward"), "COLUMN=KIND"),
+    "an unknown kind": (("--kind", "sex=category"), "did you mean 'categorical'?"),
+    "a kind of no column": (("--kind", "sx=categorical"), "did you mean 'sex'?"),
+    "two kinds": (("--kind", "sex=categorical", "--kind", "sex=text"), "column='sex' twice"),
+    "a text that no file holds": (("--missing-value", "a\0b"), "NUL"),
+}
 
 
-@pytest.mark.parametrize(
-    ("options", "saying"),
-    [
-        (["--entity", "patient_id", "--no-entity"], "leave out one"),
-        (["--kind", "ward"], "COLUMN=KIND"),
-        (["--kind", "=categorical"], "COLUMN=KIND"),
-        (["--kind", "ward=category"], "did you mean 'categorical'?"),
-        (["--kind", "wards=categorical"], "did you mean 'ward'?"),
-        (["--kind", "ward=categorical", "--kind", "ward=text"], "column='ward' twice"),
-        (["--missing-value", "a\0b"], "NUL"),
-    ],
-)
-def test_options_of_infer_that_cannot_be_met_write_nothing(workspace: Any, options: list[str], saying: str) -> None:
-    table = visits(workspace)
-    before = workspace.listing()
-    ran = workspace.run("schema", "infer", table, "--out", workspace.folder / "visits.toml", *options)
-    assert ran.exit_code == 2
-    assert saying in ran.stderr
-    assert ran.stderr.count("\n") == 1 + ran.stderr.startswith("infer ...")
-    assert workspace.listing() == before
+@pytest.mark.parametrize("case", REFUSALS)
+def test_options_of_infer_that_cannot_be_met_write_nothing(visits: Workspace, case: str) -> None:
+    options, clause = REFUSALS[case]
+    before = visits.listing()
+    out = ("--out", visits.folder / "out.toml")
+    ran = visits.run("schema", "infer", visits.folder / "visits.csv", *out, "--quiet", *options)
+    assert (ran.exit_code, ran.stderr.count("\n"), clause in ran.stderr) == (2, 1, True), ran.stderr
+    assert visits.listing() == before
 
 
-def test_named_columns_are_marked_to_be_measured_and_the_others_are_not(workspace: Any) -> None:
-    content = declared(workspace, "--measure", "town", "--measure", "age", "--dataset", "survey 2024", "--n-units", 900)
-    assert (content["dataset"], content["n_units"], content["status"]) == ("survey 2024", 900, "declared")
-    assert content["columns"]["age"] == {"kind": "integer", "measure": True}
-    assert content["columns"]["town"] == {"kind": "categorical", "measure": True}
-    assert "bounds" in content["columns"]["income"]
-
-
-def test_nothing_that_was_read_off_the_table_is_left_where_all_is_measured(workspace: Any) -> None:
-    columns = declared(workspace, "--measure-all")["columns"]
+def test_what_is_measured_is_not_asserted_and_all_else_is_warned_of(workspace: Workspace) -> None:
+    infer(workspace, "table.csv")
+    named = ("--measure", "town", "--measure", "age", "--measure-spikes", "age", "--measure-spikes", "income")
+    ran, schema = declare(workspace, *named, "--dataset", "survey 2024", "--n-units", 900, "--json")
+    assert (schema["dataset"], schema["n_units"], schema["status"]) == ("survey 2024", 900, "declared")
+    columns = schema["columns"]
+    assert columns["age"] == {"kind": "integer", "measure": True, "measure_spikes": True}
+    assert columns["town"] == {"kind": "categorical", "measure": True}
+    assert "bounds" in columns["income"] and columns["income"]["measure_spikes"]
+    assert not any("spikes" in column for column in columns.values())
+    public = {line["column"]: line["public"] for line in ran.json["assertions"]}
+    assert public["town"].startswith("categories are not asserted: a private fit measures them under its budget")
+    assert "North" not in ran.stdout
+    ran, schema = declare(workspace, "--measure", "town")
+    (warning,) = [line for line in ran.stderr.splitlines() if "the bounds may have been read off the table" in line]
+    assert warning.endswith("(columns 'age', 'income').")
+    limits = [str(limit) for name in ("age", "income") for limit in schema["columns"][name]["bounds"]]
+    assert not [limit for limit in limits if limit in ran.stderr]
+    columns = declare(workspace, "--measure-all")[1]["columns"]
     assert {name for name, column in columns.items() if column.get("measure")} == {"age", "income", "town"}
     assert not any({"bounds", "categories", "bins", "scale"} & set(column) for column in columns.values())
 
 
-def test_frequent_values_to_be_measured_are_marked_and_not_listed(workspace: Any) -> None:
-    asked = ("--measure-spikes", "age", "--measure-spikes", "income", "--measure", "age")
-    columns = declared(workspace, *asked)["columns"]
-    assert columns["age"] == {"kind": "integer", "measure": True, "measure_spikes": True}
-    assert columns["income"]["measure_spikes"]
-    assert "spikes" not in columns["income"]
-    assert "bounds" in columns["income"]
-
-
-def test_what_is_measured_is_said_not_to_be_asserted(workspace: Any) -> None:
-    inferred, out = infer(workspace), workspace.folder / "declared.toml"
-    ran = workspace.run("--json", "schema", "declare", inferred, "--out", out, "--measure", "town", "--dataset", "d")
-    said = {line["column"]: line["public"] for line in ran.json["assertions"]}
-    assert said["town"].startswith("categories are not asserted: a private fit measures them under its budget")
-    assert "whole number from" in said["age"]
-    assert "North" not in ran.stdout
-
-
 @pytest.mark.parametrize(
-    ("options", "saying"),
+    ("options", "clause"),
     [
         (["--measure", "agee"], "did you mean 'age'?"),
         (["--measure", "ill"], "kind boolean"),
-        (["--dataset", ""], "dataset"),
         (["--dataset", "x" * 101], "100 characters"),
+        (["--nondecreasing", "town"], "needs an entity"),
     ],
 )
-def test_options_that_cannot_be_met_write_nothing(workspace: Any, options: list[str], saying: str) -> None:
-    inferred = infer(workspace)
+def test_options_of_declare_that_cannot_be_met_write_nothing(
+    workspace: Workspace, options: list[str], clause: str
+) -> None:
+    infer(workspace, "table.csv")
     before = workspace.listing()
-    ran = workspace.run("schema", "declare", inferred, "--out", workspace.folder / "declared.toml", *options)
-    assert ran.exit_code == 2
-    assert saying in ran.stderr
+    inferred, out = workspace.folder / "inferred.toml", workspace.folder / "declared.toml"
+    ran = workspace.run("schema", "declare", inferred, "--out", out, *options)
+    assert (ran.exit_code, clause in ran.stderr) == (2, True), ran.stderr
     assert workspace.listing() == before
 
 
 @pytest.mark.parametrize("command", ["infer", "declare"])
-def test_a_file_that_exists_is_replaced_by_force_only(workspace: Any, command: str) -> None:
-    given = workspace.folder / "table.csv" if command == "infer" else infer(workspace)
+def test_a_file_that_exists_is_replaced_by_force_only(workspace: Workspace, command: str) -> None:
+    infer(workspace, "table.csv")
+    source: Path = workspace.folder / ("table.csv" if command == "infer" else "inferred.toml")
     out = workspace.folder / "mine.toml"
     out.write_text("corrected by hand", encoding="utf-8")
-    refused = workspace.run("schema", command, given, "--out", out)
+    refused = workspace.run("schema", command, source, "--out", out)
     assert refused.exit_code == 2
     assert "exists; name another, or replace it with --force" in refused.stderr
     assert out.read_text(encoding="utf-8") == "corrected by hand"
-    assert workspace.run("schema", command, given, "--out", out, "--force").exit_code == 0
+    assert workspace.run("schema", command, source, "--out", out, "--force").exit_code == 0
     assert out.read_text(encoding="utf-8").startswith("format = 1")
 
 
-def test_a_declared_schema_may_be_declared_onto_itself_by_force(workspace: Any) -> None:
-    path = infer(workspace)
-    assert workspace.run("schema", "declare", path, "--out", path, "--force", "--measure-all").exit_code == 0
-    once = path.read_text(encoding="utf-8")
-    assert workspace.run("schema", "declare", path, "--out", path, "--force", "--measure-all").exit_code == 0
-    assert path.read_text(encoding="utf-8") == once
-
-
-def test_every_limit_of_a_proposal_is_warned_of_and_nothing_of_its_value_is_in_the_warning(workspace: Any) -> None:
-    inferred, out = infer(workspace), workspace.folder / "declared.toml"
-    ran = workspace.run("schema", "declare", inferred, "--out", out, "--measure", "town")
-    (warned,) = [line for line in ran.stderr.splitlines() if "the bounds may have been read off the table" in line]
-    assert warned.endswith("(columns 'age', 'income').")
-    assert len([line for line in ran.stderr.splitlines() if line.startswith("Warning: ")]) == 2
-    assert "whoever declares what was read off the table says that it is public all the same" in ran.stderr
-    columns = tomllib.loads(out.read_text())["columns"]
-    limits = [str(limit) for name in ("age", "income") for limit in columns[name]["bounds"]]
-    assert not [limit for limit in limits if limit in ran.stderr]
-    assert "read_off" not in out.read_text(encoding="utf-8")
-
-
-def test_what_is_asserted_is_one_line_for_each_column_however_long_and_without_padding(workspace: Any) -> None:
-    long = "x" * 300
+def test_what_is_asserted_is_one_line_for_each_column_however_long(workspace: Workspace) -> None:
     path = workspace.write_schema(status="inferred")
-    path.write_text(path.read_text().replace("North", long), encoding="utf-8")
+    path.write_text(path.read_text().replace("North", "x" * 300), encoding="utf-8")
     ran = workspace.run("schema", "declare", path, "--out", workspace.folder / "declared.toml")
-    assert ran.exit_code == 0, ran.stderr
-    lines = ran.stdout.splitlines()
-    (line,) = (line for line in lines if line.startswith("  column 'town': "))
-    assert long in line
-    assert line.endswith("not read off this table")
-    assert [line for line in lines if line != line.rstrip()] == []
-    columns = tomllib.loads(path.read_text())["columns"]
-    assert len([line for line in lines if line.startswith("  column ")]) == len(columns)
+    (line,) = [line for line in ran.stdout.splitlines() if "column 'town'" in line]
+    assert "x" * 300 in line
 
 
-def test_a_proposal_whose_status_alone_was_changed_is_no_declared_schema(workspace: Any) -> None:
-    inferred = infer(workspace)
-    inferred.write_text(inferred.read_text().replace('"inferred"', '"declared"'), encoding="utf-8")
-    ran = workspace.run("schema", "check", workspace.folder / "table.csv", "--schema", inferred)
-    assert ran.exit_code == 2
-    assert "pass the file to `understudy schema declare`" in ran.stderr
+def test_a_proposal_whose_status_alone_was_changed_is_no_declared_schema(workspace: Workspace) -> None:
+    infer(workspace, "table.csv")
+    path = workspace.folder / "inferred.toml"
+    path.write_text(path.read_text().replace('status = "inferred"', 'status = "declared"'), encoding="utf-8")
+    ran = workspace.run("schema", "check", workspace.folder / "table.csv", "--schema", path)
+    assert ran.exit_code == 2 and "pass the file to `understudy schema declare`" in ran.stderr

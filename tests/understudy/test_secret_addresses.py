@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -13,28 +12,12 @@ from tests.synth.postgres import PASSWORD, Server
 from tests.synth.postgres import server as server
 from tests.understudy.conftest import Ran, Workspace
 from tests.understudy.places import named_table, write_job
-from understudy.batch.jobs import uncounted
-from understudy.data.source import find_table, is_address
-from understudy.evaluate_external import Offer
-from understudy.job.spec import build_job
-from understudy.run import stages
 
 OPTIONS = ("--generator", "mst", "--epsilon", 1, "--clamp")
 
 
 def run(workspace: Workspace, *more: object) -> Ran:
     return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", "--debug", *more)
-
-
-def close_to_all(server: Server, address: str) -> None:
-    """Ends every connection to the database of an address, and lets no other in."""
-    import psycopg
-    from psycopg import sql
-
-    name = urlsplit(address).path.removeprefix("/")
-    with psycopg.connect(server.url("postgres"), autocommit=True) as connection:
-        connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS FALSE").format(sql.Identifier(name)))
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -85,19 +68,19 @@ def test_the_password_of_a_run_is_told_nowhere(workspace: Workspace, address: st
 
 def test_a_password_in_an_address_is_told_nowhere(workspace: Workspace, address: str) -> None:
     write_job(workspace, address)
-    schema, given = ("--schema", workspace.folder / "schema.toml"), with_password(address)
-    fitted = workspace.run("fit", given, *schema, *OPTIONS, "--out", workspace.folder / "model", "--debug")
+    schema, options = ("--schema", workspace.folder / "schema.toml"), with_password(address)
+    fitted = workspace.run("fit", options, *schema, *OPTIONS, "--out", workspace.folder / "model", "--debug")
     assert fitted.exit_code == 0, fitted.stderr
-    checked = workspace.run("schema", "check", given, *schema, "--json")
+    checked = workspace.run("schema", "check", options, *schema, "--json")
     assert checked.json["fits"], checked.stderr
-    nowhere = given.replace("#visits", "#zebras")
-    split = workspace.run("split", given, *schema, "--out", workspace.folder / "parts", "--debug")
-    inferred = workspace.run("schema", "infer", given, "--out", workspace.folder / "inferred.toml", "--debug")
+    nowhere = options.replace("#visits", "#zebras")
+    split = workspace.run("split", options, *schema, "--out", workspace.folder / "parts", "--debug")
+    inferred = workspace.run("schema", "infer", options, "--out", workspace.folder / "inferred.toml", "--debug")
     assert (split.exit_code, inferred.exit_code) == (0, 0), inferred.stderr
     refused = [
         workspace.run("fit", nowhere, *schema, *OPTIONS, "--out", workspace.folder / "other", "--debug"),
         workspace.run(
-            "compare", "a.csv", "--real", given, "--holdout", given, *schema, "--out", workspace.folder / "compared"
+            "compare", "a.csv", "--real", options, "--holdout", options, *schema, "--out", workspace.folder / "compared"
         ),
         workspace.run("fit", with_password(address, f"not-{PASSWORD}"), *schema, *OPTIONS, "--out", "m", "--debug"),
     ]
@@ -128,7 +111,7 @@ MISSPELLED = [
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "clause"),
     [
         ("postgresql://user:zebrafish@host/d#visits", "holds no password"),
         *[
@@ -140,12 +123,12 @@ MISSPELLED = [
     ],
 )
 def test_a_job_with_a_password_in_its_address_is_refused_before_anything_is_copied(
-    workspace: Workspace, address: str, said: str
+    workspace: Workspace, address: str, clause: str
 ) -> None:
     write_job(workspace, address)
     before = workspace.listing()
     ran = run(workspace)
-    assert ran.exit_code == 2 and said in ran.stderr and "zebrafish" not in ran.stderr
+    assert ran.exit_code == 2 and clause in ran.stderr and "zebrafish" not in ran.stderr
     assert workspace.listing() == before
 
 
@@ -168,20 +151,8 @@ def test_no_command_shows_an_address_that_does_not_come_apart_cleanly(workspace:
     assert not out.exists()
 
 
-def test_what_is_offered_shows_no_address() -> None:
-    secret = "postgresql://keeper:zebrafish@host/d#visits"
-    assert "zebrafish" not in repr(Offer(secret, secret, (secret,), Path("schema.toml")))
-
-
 @pytest.mark.parametrize(
-    "name", ["C:/tables/a@b.csv", "a@b.csv", "a?.csv", "at 10:30.csv", "tables/a:b.csv", "at10:30.csv"]
-)
-def test_the_name_of_a_file_is_no_address(name: str) -> None:
-    assert not is_address(name)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "clause"),
     [
         (lambda address: address.replace("#visits", "#zebras"), "no such table"),
         (lambda address: address.replace("keeper@", "nobody@"), "check user and password|refused user or password"),
@@ -192,7 +163,7 @@ def test_the_name_of_a_file_is_no_address(name: str) -> None:
     ],
 )
 def test_a_table_that_is_not_there_ends_a_run_before_anything_is_paid(
-    workspace: Workspace, address: str, change: Any, said: str
+    workspace: Workspace, address: str, change: Any, clause: str
 ) -> None:
     import re
 
@@ -202,44 +173,7 @@ def test_a_table_that_is_not_there_ends_a_run_before_anything_is_paid(
     ran = run(workspace)
     assert ran.exit_code == 2, ran.stderr
     (sentence,) = sentences(ran)
-    assert re.search(said, sentence) and "keeper" not in sentence and "Traceback" not in ran.stderr
+    assert re.search(clause, sentence) and "keeper" not in sentence and "Traceback" not in ran.stderr
     assert [entry.kind for entry in books.history()] == ["opened"]
     assert not (workspace.folder / "out").exists() and not (workspace.folder / ".out.unfinished").exists()
     assert_untold(workspace, ran)
-
-
-def test_a_server_that_is_gone_once_the_rows_are_read_ends_nothing(
-    workspace: Workspace, address: str, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_job(workspace, address)
-    original = stages.split
-
-    def stopped(*given: Any) -> Any:
-        close_to_all(server, address)
-        return original(*given)
-
-    monkeypatch.setattr(stages, "split", stopped)
-    ran = run(workspace)
-    assert ran.exit_code == 0, ran.stderr
-    again = workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "other")
-    assert again.exit_code == 2 and len(sentences(again)) == 1
-    assert_untold(workspace, ran, again)
-
-
-def test_the_place_of_a_table_shows_neither_user_nor_password() -> None:
-    place = find_table("postgresql://keeper:zebrafish@host/clinic?application_name=zebrafish#visits")
-    assert place.shown == "postgresql://host/clinic#visits"
-    assert "zebrafish" not in repr(place) and "keeper" not in repr(place)
-
-
-def test_a_batch_names_a_database_without_its_user(tmp_path: Path) -> None:
-    from understudy.batch.jobs import BatchJob
-
-    (tmp_path / "schema.toml").write_text(
-        'status = "declared"\nn_units = 9\n[columns.a]\nkind = "integer"\nbounds = [0, 9]\n'
-    )
-    table = {"path": "postgresql://keeper@host/clinic#visits", "schema": "schema.toml"}
-    spec = build_job({"table": table, "generators": {"mst": {"epsilon": 1.0}}})
-    jobs = [BatchJob(name, tmp_path / f"{name}.toml", tmp_path, spec) for name in ("one", "two")]
-    (found,) = uncounted(jobs)
-    assert "dataset 'postgresql://host/clinic#visits'" in found

@@ -1,14 +1,12 @@
 """A sweep, end to end: what it reserves, what it leaves, what its verdicts rest on, and what nobody paid for."""
 
-import csv
 import json
-import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import tomli_w
 
 from evaluate.result import Estimate, Evaluation
 from evaluate.result_io import evaluation_from
@@ -16,6 +14,7 @@ from evaluate.text import typed_loss
 from synth.dp.accounting import epsilon_pld
 from synth.dp.ledger import open_ledger
 from synth.dp.renyi_curve import RdpCurve
+from tests.understudy.conftest import Ran, Workspace, shared_run, small_table
 from understudy.bundle.verification import Demand, verify
 from understudy.run.plan import make_plan
 
@@ -30,14 +29,9 @@ POLICY = {
 }  # fmt: skip
 
 
-def prepared(request: pytest.FixtureRequest, folder: Path, **changes: Any) -> Any:
-    import tomli_w
-
-    conftest: Any = sys.modules[
-        request.config.pluginmanager.getplugin(str(Path(__file__).parent / "conftest.py")).__name__
-    ]
-    workspace = conftest.Workspace(folder)
-    workspace.write_table(conftest.small_table())
+def prepared(folder: Path, **changes: Any) -> Workspace:
+    workspace = Workspace(folder)
+    workspace.write_table(small_table())
     workspace.write_schema(dataset="patients")
     (folder / "policy.toml").write_text(tomli_w.dumps(POLICY))
     content = {"generators": GENERATORS, "sweep": {"seeds": 2}, "policy": "policy.toml", "seed": 4, **changes}
@@ -45,25 +39,22 @@ def prepared(request: pytest.FixtureRequest, folder: Path, **changes: Any) -> An
     return workspace
 
 
-def run(workspace: Any, *arguments: str) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "fingerprint.key"))
-        patch.delenv("UNDERSTUDY_LEDGER", raising=False)
-        return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", *arguments)
+def run(workspace: Workspace, *arguments: str) -> Ran:
+    return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / "out", *arguments)
 
 
-@pytest.fixture(scope="module")
-def paid(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
-    folder = tmp_path_factory.mktemp("paid")
-    open_ledger(folder / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
-    workspace = prepared(request, folder, ledger={"url": "ledger.db"}, release="independent-eps2-seed1")
-    return workspace, run(workspace, "--json")
+@pytest.fixture(scope="session")
+def paid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
+    def carry_out(folder: Path) -> Ran:
+        open_ledger(folder / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
+        return run(prepared(folder, ledger={"url": "ledger.db"}, release="independent-eps2-seed1"), "--json")
+
+    return shared_run(tmp_path_factory, "paid", carry_out)
 
 
-@pytest.fixture(scope="module")
-def unpaid(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
-    workspace = prepared(request, tmp_path_factory.mktemp("unpaid"))
-    return workspace, run(workspace)
+@pytest.fixture(scope="session")
+def unpaid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
+    return shared_run(tmp_path_factory, "unpaid", lambda folder: run(prepared(folder)))
 
 
 def evaluation_of(workspace: Any) -> Evaluation:
@@ -110,42 +101,13 @@ def test_a_paid_sweep_keeps_its_tables_and_says_what_to_state(paid: Any) -> None
     assert "NOT_RELEASABLE.txt" not in files(workspace)
 
 
-def test_the_page_of_a_sweep_shows_the_point_for_release_alone_and_the_curves(paid: Any) -> None:
-    workspace, _ = paid
-    page = (workspace.folder / "out" / "report.html").read_text()
-    assert 'id="sweep"' in page
-    assert "releasing any of their tables, or all" in page
-    assert page.count("<h3><bdi>independent-eps2-seed1</bdi></h3>") >= 1
-    assert "<h3><bdi>independent-eps2-seed0</bdi></h3>" not in page
-
-
-def test_the_csv_holds_every_number_of_the_evaluation(paid: Any) -> None:
-    workspace, _ = paid
-    with (workspace.folder / "out" / "sweep.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    expected = [(c, e) for c in evaluation_of(workspace).candidates for e in c.estimates]
-    numbers = [line for line in lines if not line["failure"]]
-    assert len(numbers) == len(expected)
-    known = {(c.name, e.measure, " & ".join(e.subject)): e for c, e in expected}
-    for line in numbers:
-        estimate = known[line["point"], line["measure"], line["subject"]]
-        assert float(line["value"]) == estimate.value
-        for name in ("low", "high", "reference", "floor"):
-            assert (float(line[name]) if line[name] else None) == getattr(estimate, name)
-        assert int(line["n"]) == estimate.n
-    assert {line["epsilon"] for line in lines} == {"0.5", "2.0", "none"}
-    assert sum(bool(line["failure"]) for line in lines) == sum(
-        len(c.failures) for c in evaluation_of(workspace).candidates
-    )
-
-
 def test_the_summary_is_the_mean_over_seeds_with_its_interval(paid: Any) -> None:
     workspace, _ = paid
     summary = pd.read_csv(workspace.folder / "out" / "sweep_summary.csv", keep_default_na=False)
     of_table = (summary.measure == "columns.tvd.excess") & (summary.subject == "")
     (line,) = summary[of_table & (summary.epsilon == "0.5")].to_dict("records")
-    found = [c.find("columns.tvd.excess") for c in evaluation_of(workspace).candidates[:2]]
-    first, second = (e.value for e in found if isinstance(e, Estimate))
+    result = [c.find("columns.tvd.excess") for c in evaluation_of(workspace).candidates[:2]]
+    first, second = (e.value for e in result if isinstance(e, Estimate))
     assert line["mean"] == pytest.approx((first + second) / 2)
     half = 12.7062047 * abs(first - second) / 2  # Student's t at one degree of freedom
     assert (line["high"] - line["low"]) / 2 == pytest.approx(half, rel=1e-6)
@@ -153,8 +115,8 @@ def test_the_summary_is_the_mean_over_seeds_with_its_interval(paid: Any) -> None
 
 def test_all_points_share_one_split_and_seeds_differ(paid: Any) -> None:
     workspace, _ = paid
-    made = {path.stem: path.read_bytes() for path in (workspace.folder / "out" / "synthetic").iterdir()}
-    assert made["independent-none-seed0"] != made["independent-none-seed1"]
+    content = {path.stem: path.read_bytes() for path in (workspace.folder / "out" / "synthetic").iterdir()}
+    assert content["independent-none-seed0"] != content["independent-none-seed1"]
     references = {c.find("columns.tvd.excess").reference for c in evaluation_of(workspace).candidates[:4]}  # type: ignore[union-attr]
     assert len(references) == 1
 
@@ -167,10 +129,10 @@ def test_nothing_that_could_be_released_is_left_of_an_unpaid_sweep(unpaid: Any) 
         "sweep.csv", "sweep_summary.csv", "NOT_RELEASABLE.txt", "policy.toml", "summary.md", "junit.xml",
         "metrics.public.prom", "metrics.internal.prom", "manifest.json", "manifest.json.sig",
     }  # fmt: skip
-    found = verify(workspace.folder / "out", Demand())
-    assert found.problems == ()
-    assert found.manifest is not None
-    assert not found.manifest.about.releasable
+    result = verify(workspace.folder / "out", Demand())
+    assert result.problems == ()
+    assert result.manifest is not None
+    assert not result.manifest.about.releasable
     assert not [path for path in workspace.folder.iterdir() if path.name.startswith(".")]
 
 
@@ -206,13 +168,11 @@ def test_everything_that_an_unpaid_sweep_leaves_says_so(unpaid: Any) -> None:
         assert all(line.endswith("; not releasable") for line in (out / name).read_text().splitlines()[1:])
 
 
-def test_a_ledger_is_left_alone_where_the_sweep_is_not_to_be_released(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_a_ledger_is_left_alone_where_the_sweep_is_not_to_be_released(tmp_path: Path) -> None:
     open_ledger(tmp_path / "ledger.db").open("patients", unit="row", epsilon=0.1, n_units=900)
     sweep = {"seeds": 1, "releasable": False}
     generators = {"independent": {"epsilon": [0.5], "n_bins": 8}}
-    workspace = prepared(request, tmp_path, ledger={"url": "ledger.db"}, sweep=sweep, generators=generators)
+    workspace = prepared(tmp_path, ledger={"url": "ledger.db"}, sweep=sweep, generators=generators)
     ran = run(workspace)
     assert ran.exit_code == 0, ran.stderr
     assert not (tmp_path / "out" / "synthetic").exists()
@@ -220,8 +180,8 @@ def test_a_ledger_is_left_alone_where_the_sweep_is_not_to_be_released(
     assert holding.n_releases == 0
 
 
-def test_a_sweep_without_private_fits_is_like_any_other_job(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    workspace = prepared(request, tmp_path, generators={"independent": {"n_bins": 8}}, sweep={"seeds": 2})
+def test_a_sweep_without_private_fits_is_like_any_other_job(tmp_path: Path) -> None:
+    workspace = prepared(tmp_path, generators={"independent": {"n_bins": 8}}, sweep={"seeds": 2})
     ran = run(workspace, "--json")
     assert ran.exit_code == 0, ran.stderr
     assert (tmp_path / "out" / "synthetic" / "independent-none-seed1.csv").exists()
@@ -233,21 +193,3 @@ def test_a_sweep_without_private_fits_is_like_any_other_job(request: pytest.Fixt
         ],
     }  # fmt: skip
     assert not {"NOT_RELEASABLE.txt", "COMPOSED_STATEMENT.txt"} & files(workspace)
-
-
-@pytest.mark.slow
-def test_the_audit_of_a_mechanism_is_made_once_for_all_seeds(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    open_ledger(tmp_path / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
-    generators = {"independent": {"epsilon": [1.0, "none"], "n_bins": 8}}
-    workspace = prepared(request, tmp_path, ledger={"url": "ledger.db"}, generators=generators)
-    job = workspace.read_job()
-    workspace.write_job(**{**job, "evaluation": {"measures": ["validity"], "audit": True}})
-    ran = run(workspace)
-    assert ran.stderr.count("audit ") == 1, ran.stderr
-    first, second, *plain = evaluation_of(workspace).candidates
-    assert first.audit is not None
-    assert first.audit == second.audit
-    assert first.find("privacy.audit.excess") == second.find("privacy.audit.excess")
-    assert all(one.audit is None for one in plain)
-    assert math.isfinite(first.seconds["privacy.audit"])
-    assert "privacy.audit" not in second.seconds

@@ -20,8 +20,7 @@ from synth.dp.renyi_curve import RdpCurve
 from synth.generators.registry import load_model
 from synth.neural import training
 from synth.neural.tvae import TvaeTraining
-from tests.understudy.driving import SCRIPT, Driver, serving
-from tests.understudy.test_resume import charged, one_sentence, prepared
+from tests.understudy.driving import SCRIPT, Driver, charged, one_sentence, prepared, serving
 from understudy.run.plan import make_plan
 
 N_EPOCHS, N_STEPS = 4, 6
@@ -44,10 +43,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     script = SCRIPT.with_name("training_driver.py")
     with serving(tmp_path_factory.mktemp("key"), script, OMP_NUM_THREADS="1") as process:
         yield Driver(process)
-
-
-def made(workspace: Any, name: str, **changes: Any) -> Path:
-    return prepared(workspace, name, **{"generators": GENERATORS, **changes})
 
 
 def passed(folder: Path, moment: str) -> int:
@@ -87,7 +82,7 @@ def whole(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     workspace = Workspace(tmp_path_factory.mktemp("whole"))
     workspace.write_table(small_table())
-    folder = made(workspace, "uninterrupted")
+    folder = prepared(workspace, "uninterrupted", generators=GENERATORS)
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
     return folder
 
@@ -106,73 +101,48 @@ def test_the_output_holds_the_log_of_every_training_and_no_checkpoint(whole: Pat
     assert passed(whole, "step:after") == N_STEPS
 
 
-@pytest.mark.parametrize(
-    ("moment", "n", "left"),
-    [
-        ("epoch:after", 2, 2),
-        pytest.param("epoch:before", 2, 2, marks=pytest.mark.slow),
-        pytest.param("checkpoint:after", 1, 2, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.statistical  # two runs that train two networks
 def test_training_without_epsilon_that_was_killed_goes_on_and_ends_where_it_would_have(
-    driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
+    driver: Driver, workspace: Any, whole: Path
 ) -> None:
-    folder = made(workspace, "killed")
-    assert driver.attempt(folder, die_at=f"{moment}#{n}") == -9
+    folder = prepared(workspace, "killed", generators=GENERATORS)
+    assert driver.attempt(folder, die_at="epoch:after#2") == -9
     assert (folder / ".out.unfinished" / "training" / "net" / "checkpoint.pt").exists()
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
-    assert passed(folder, "epoch:after") == left
+    assert passed(folder, "epoch:after") == 2
     assert weights(folder, "net") == weights(whole, "net")
     assert [line["epoch"] for line in log(folder, "net")] == list(range(1, N_EPOCHS + 1))
 
 
-@pytest.mark.parametrize(
-    ("moment", "n", "left"),
-    [("step:after", 3, 3), pytest.param("checkpoint:after", N_EPOCHS + 3, 2, marks=pytest.mark.slow)],
-)
 def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_again(
-    driver: Driver, workspace: Any, whole: Path, moment: str, n: int, left: int
+    driver: Driver, workspace: Any
 ) -> None:
-    folder = made(workspace, "killed")
-    assert driver.attempt(folder, die_at=f"{moment}#{n}") == -9
+    folder = prepared(workspace, "killed", generators=GENERATORS)
+    assert driver.attempt(folder, die_at="step:after#3") == -9
     once = charged(folder)
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
-    assert passed(folder, "epoch:after") == 0
-    assert passed(folder, "step:after") == left
-    assert not (whole / ".out.unfinished").exists()
+    assert (passed(folder, "epoch:after"), passed(folder, "step:after")) == (0, 3)
     assert_charged(folder, once, steps_of(folder, 1))
     kinds = [entry.kind for entry in open_ledger(folder / "ledger.db").history()]
     assert kinds.count("charged") == 1
     assert [line["step"] for line in log(folder, "private")][-1] == N_STEPS
 
 
-@pytest.mark.slow
-def test_as_many_lost_steps_as_a_stretch_has_are_charged_again(driver: Driver, workspace: Any) -> None:
-    """Twenty stretches there are, so that one of 25 steps has two."""
-    generators = {"private": {**GENERATORS["private"], "steps": 25}}
-    folder = made(workspace, "killed", generators=generators)
-    assert driver.attempt(folder, die_at="step:after#4") == -9
-    once = charged(folder)
-    assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
-    assert passed(folder, "step:after") == 25 - 4
-    assert_charged(folder, once, steps_of(folder, 2))
-
-
-@pytest.mark.parametrize("moment", ["replace:after", pytest.param("commit:before", marks=pytest.mark.slow)])
-def test_a_finished_training_is_neither_done_nor_paid_for_again(
-    driver: Driver, workspace: Any, whole: Path, moment: str
-) -> None:
-    folder, moments = made(workspace, "killed"), (whole / "moments.log").read_text().splitlines()
+@pytest.mark.statistical  # two runs that train two networks
+def test_a_finished_training_is_neither_done_nor_paid_for_again(driver: Driver, workspace: Any, whole: Path) -> None:
+    folder = prepared(workspace, "killed", generators=GENERATORS)
+    moments = (whole / "moments.log").read_text().splitlines()
     trained = len(moments) - moments[::-1].index("checkpoint:after")
-    assert driver.attempt(folder, die_at=f"{moment}#{moments[:trained].count(moment)}") == -9
+    assert driver.attempt(folder, die_at=f"replace:after#{moments[:trained].count('replace:after')}") == -9
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
     assert passed(folder, "epoch:after") == passed(folder, "step:after") == 0
     assert len(log(folder, "private")) == N_STEPS
     np.testing.assert_allclose(charged(folder).divergences, charged(whole).divergences, rtol=1e-9)
 
 
-def test_a_checkpoint_that_is_gone_is_told_in_one_sentence(driver: Driver, workspace: Any, whole: Path) -> None:
-    folder = made(workspace, "killed")
+@pytest.mark.statistical  # two runs that train two networks
+def test_a_checkpoint_that_is_gone_is_told_in_one_sentence(driver: Driver, workspace: Any) -> None:
+    folder = prepared(workspace, "killed", generators=GENERATORS)
     assert driver.attempt(folder, die_at="step:after#3") == -9
     (folder / ".out.unfinished" / "training" / "private" / "checkpoint.pt").unlink()
     spent = charged(folder).divergences
@@ -226,31 +196,20 @@ def test_diverging_training_is_told_in_one_sentence_and_the_work_is_kept(
     assert (kept / "checkpoint.pt").exists()
 
 
-@pytest.mark.slow
-def test_a_learning_rate_far_too_high_ends_in_a_sentence_or_a_table(workspace: Any) -> None:
-    folder = workspace.folder
-    for name, more in (("tvae", {}), ("ctgan", {"pac": 10, "batch_size": 100})):
-        parameters = {"epochs": 30, "batch_size": 100, "learning_rate": 1.0, **more}
-        workspace.write_job(generators={name: parameters}, evaluation={"measures": ["validity"]})
-        ran = workspace.run("run", folder / "job.toml", "--out", folder / name, "--quiet")
-        assert ran.exit_code in (0, 2), ran.stderr
-        assert len(ran.stderr.splitlines()) <= 1
-
-
 @pytest.mark.statistical
 def test_a_single_fit_goes_on_in_its_training_folder(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = workspace.folder
     settings = [part for name, value in TVAE.items() for part in ("--set", f"{name}={json.dumps(value)}")]
     fit = ("fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "tvae", *settings)
-    place = ("--training", folder / "training")
+    path = ("--training", folder / "training")
     with monkeypatch.context() as patched:
         first = broken_at(patched, 4, KeyboardInterrupt)
-        assert workspace.run(*fit, *place, "--out", folder / "model").exit_code != 0
+        assert workspace.run(*fit, *path, "--out", folder / "model").exit_code != 0
     assert len(first) == 3
     assert not (folder / "model").exists()
     with monkeypatch.context() as patched:
         second = broken_at(patched, 99)
-        ran = workspace.run(*fit, *place, "--out", folder / "model")
+        ran = workspace.run(*fit, *path, "--out", folder / "model")
     assert ran.exit_code == 0, ran.stderr
     assert len(second) == 2
     lines = (folder / "training" / "log.jsonl").read_text().splitlines()
@@ -258,7 +217,7 @@ def test_a_single_fit_goes_on_in_its_training_folder(workspace: Any, monkeypatch
     assert workspace.run(*fit, "--out", folder / "at once").exit_code == 0
     model, at_once = (folder / name / "arrays.safetensors" for name in ("model", "at once"))
     assert model.read_bytes() == at_once.read_bytes()
-    other = workspace.run(*fit, *place, "--set", "learning_rate=0.01", "--out", folder / "other")
+    other = workspace.run(*fit, *path, "--set", "learning_rate=0.01", "--out", folder / "other")
     assert other.exit_code == 2
     assert "of another fit" in other.stderr
 
@@ -303,7 +262,7 @@ def test_what_is_released_by_dp_sgd_is_audited_and_the_rule_about_it_passes(work
     assert (steps["n_trials"], counts["n_trials"] > 0) == (N_STEP_CANARIES, True)
     assert candidate["audit"]["epsilon"] == pytest.approx(2.0, rel=0.01)
     assert candidate["seconds"]["privacy.audit"] > 0
-    assert {policy: found["privacy.audit.excess"] for policy, found in outcomes.items()} == dict.fromkeys(
+    assert {policy: result["privacy.audit.excess"] for policy, result in outcomes.items()} == dict.fromkeys(
         ("internal", "partner", "public"), "PASS"
     )
     assert "privacy.audit.excess" not in {failure["measure"] for failure in candidate["failures"]}
@@ -319,6 +278,6 @@ def test_a_training_with_half_its_noise_is_not_released(workspace: Any, monkeypa
     monkeypatch.setattr(SystemNoise, "floats", lambda self, values, sigma: floats(self, values, sigma / 2))
     ran, candidate, outcomes = audited(workspace)
     assert TypeAdapter(Audit).validate_json(json.dumps(candidate["audit"])).verdict == EXCEEDS
-    assert {found["privacy.audit.excess"] for found in outcomes.values()} == {"FAIL"}
+    assert {result["privacy.audit.excess"] for result in outcomes.values()} == {"FAIL"}
     assert ran.exit_code == 1
     assert "the audit disproves the privacy statement of private" in ran.stderr

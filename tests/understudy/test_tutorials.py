@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.understudy.pages import ROOT, blocks, place, shell
+from tests.understudy.pages import ROOT, blocks, client, sandbox, shell
 
-__all__ = ["place"]  # a fixture
+__all__ = ["client", "sandbox"]  # fixtures
 
 TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
 
@@ -30,7 +30,7 @@ def python(text: str, names: dict[str, Any]) -> str:
 
 @pytest.mark.tutorial
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_every_block_of_a_tutorial_does_what_the_page_says(page: Path, place: Path) -> None:
+def test_every_block_of_a_tutorial_does_what_the_page_says(page: Path, sandbox: Path) -> None:
     names: dict[str, Any] = {"__name__": "tutorial"}
     done = 0
     for block in blocks(page):

@@ -122,7 +122,7 @@ def uncounted(jobs: Iterable[BatchJob]) -> Iterator[str]:
 
     Source: Dwork and Roth (2014), The Algorithmic Foundations of Differential Privacy, Theorem 3.16.
     """
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    asked_of: dict[tuple[str, str], dict[str, float]] = {}
     for job in jobs:
         spec = job.spec
         if spec is None or job.fault or spec.is_sweep or not (asked := epsilons(spec)):
@@ -130,8 +130,8 @@ def uncounted(jobs: Iterable[BatchJob]) -> Iterator[str]:
         with suppress(UnderstudyError):  # its own process tells what is wrong
             if ledger_of(spec, job.path.parent) is None:
                 schema = read_schema(job.path.parent / spec.table.schema_path)
-                found.setdefault((_dataset(job, spec, schema), schema.unit), {})[job.name] = sum(asked)
-    for (dataset, _), asked_by in found.items():
+                asked_of.setdefault((_dataset(job, spec, schema), schema.unit), {})[job.name] = sum(asked)
+    for (dataset, _), asked_by in asked_of.items():
         if len(asked_by) > 1:
             yield (
                 f"{len(asked_by)} jobs make private releases of dataset {dataset!r} outside a ledger, and they add up: "

@@ -25,7 +25,7 @@ def reason_of(verdict: Mapping[str, Any]) -> str:
     if outcome not in ("FAIL", "INCONCLUSIVE"):
         return ""
     try:
-        (released,) = (one for one in verdict["candidates"] if one["candidate"] == verdict["release"])
+        (released,) = (judged for judged in verdict["candidates"] if judged["candidate"] == verdict["release"])
         return _deciding(released, outcome)
     except (AttributeError, KeyError, TypeError, ValueError):  # somebody's own file: it must not end the others' batch
         return ""
@@ -33,12 +33,12 @@ def reason_of(verdict: Mapping[str, Any]) -> str:
 
 def _deciding(released: Mapping[str, Any], outcome: str) -> str:
     """The first rule with the verdict's outcome; where there is none, the self-test that does not come out."""
-    found = deciding(released, outcome)
-    if found:
-        rule = found[0]["rule"]
+    findings = deciding(released, outcome)
+    if findings:
+        rule = findings[0]["rule"]
         named = " ".join((rule["measure"], ", ".join(rule["subject"]))).strip()
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        return f"{named} {outcome}: {found[0]['reason'].rstrip('.')}{more}"
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        return f"{named} {outcome}: {findings[0]['reason'].rstrip('.')}{more}"
     for check in released["checks"]:
         if check["outcome"] == BROKEN:
             return f"self-test {check['case']} did not come out, so nothing passes: {check['reason'].rstrip('.')}"
@@ -47,8 +47,10 @@ def _deciding(released: Mapping[str, Any], outcome: str) -> str:
 
 def deciding(judged: Mapping[str, Any], outcome: str) -> list[Mapping[str, Any]]:
     """The findings that decided a recorded verdict on one table, first to last."""
-    counting = [one for one in judged["findings"] if one["rule"]["severity"] == "fail" and not one["waived"]]
-    return [one for one in counting if one["outcome"] == outcome]
+    counting = [
+        finding for finding in judged["findings"] if finding["rule"]["severity"] == "fail" and not finding["waived"]
+    ]
+    return [finding for finding in counting if finding["outcome"] == outcome]
 
 
 def rests_on_expired_waiver(judged: Mapping[str, Any], today: date) -> bool:
@@ -109,10 +111,10 @@ def exit_code(outcomes: Iterable[JobOutcome]) -> int:
     >>> exit_code([JobOutcome("a", "FAIL"), JobOutcome("b", "PASS"), JobOutcome("c", "bad input")])
     2
     """
-    found = list(outcomes)
-    codes = {outcome.exit_code for outcome in found if outcome.state != NOT_STARTED}
+    results = list(outcomes)
+    codes = {outcome.exit_code for outcome in results if outcome.state != NOT_STARTED}
     worst = next((code for code in WORST_FIRST if code in codes), DONE)
-    missing = any(outcome.state == NOT_STARTED for outcome in found)
+    missing = any(outcome.state == NOT_STARTED for outcome in results)
     return INTERNAL_ERROR if missing and worst == DONE else worst
 
 
@@ -120,9 +122,9 @@ def outcome_of(job: BatchJob, ended: Ended) -> JobOutcome:
     """The outcome of a job whose process has ended; a verdict counts only where it is on the disk."""
     status = ended.status
     if status in (DONE, FAILED, INCONCLUSIVE):
-        found = finished(job, earlier=False)
-        if found is not None and found.exit_code == status:
-            return replace(found, seconds=ended.seconds, exit_status=status)
+        result = finished(job, earlier=False)
+        if result is not None and result.exit_code == status:
+            return replace(result, seconds=ended.seconds, exit_status=status)
     state, error = _state(job, ended)
     return JobOutcome(
         job.name, state, seconds=ended.seconds, error=error, exit_status=status
@@ -164,19 +166,19 @@ def read_content(path: Path) -> dict[str, Any] | None:
 
 
 def _state(job: BatchJob, ended: Ended) -> tuple[str, str]:
-    said = _last_error(job.log)
+    message = _last_error(job.log)
     if ended.stopped:
         why = "it took longer than --timeout-s allows" if ended.stopped == TIMED_OUT else _CUT_SHORT
         return ended.stopped, f"{why}; {GO_ON}"
     if ended.status == BAD_INPUT:
-        return BAD, said or "it ended as bad input does, and its log does not say why"
+        return BAD, message or "it ended as bad input does, and its log does not say why"
     if ended.status is None:
         return CRASHED, f"{ended.lost}; {GO_ON}"
     if ended.status < 0 or ended.status in (INTERRUPTED, TERMINATED):
         number = int(_SIGNALS.get(ended.status, -ended.status))
         return f"{KILLED} {number}", _death(number)
-    if ended.status == INTERNAL_ERROR and said:
-        return CRASHED, said
+    if ended.status == INTERNAL_ERROR and message:
+        return CRASHED, message
     return CRASHED, f"its process ended with exit code {ended.status} and without an output that agrees; see its log"
 
 
@@ -198,8 +200,8 @@ def _last_error(log: Path) -> str:
             lines = file.read(TAIL_BYTES).decode("utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    found = next((line for line in reversed(lines) if line.startswith("Error: ")), "")
-    return printable(found.removeprefix("Error: "))[:MOST_CHARACTERS].rstrip(". ")
+    error_line = next((line for line in reversed(lines) if line.startswith("Error: ")), "")
+    return printable(error_line.removeprefix("Error: "))[:MOST_CHARACTERS].rstrip(". ")
 
 
 def _drawn(evaluation: Mapping[str, Any]) -> float | None:
@@ -210,7 +212,7 @@ def _drawn(evaluation: Mapping[str, Any]) -> float | None:
     known = evaluation.get("provenance") or {}
     if known.get("composed"):
         return float(known["composed"]["epsilon"])
-    stated = [one.get("statement") for one in evaluation.get("candidates", ())]
+    stated = [part.get("statement") for part in evaluation.get("candidates", ())]
     stated.append((known.get("released_numbers") or {}).get("statement"))
-    drawn = [float(one["epsilon"]) for one in stated if one]
+    drawn = [float(part["epsilon"]) for part in stated if part]
     return sum(drawn) if drawn else None

@@ -76,18 +76,18 @@ def difference(job: BatchJob) -> str | None:
     if _rests_on_expired_waiver(verdict):
         return EXPIRED
     try:
-        found = verify(job.out, Demand())
+        result = verify(job.out, Demand())
     except UnderstudyError:
         return DAMAGED
-    return "" if found.is_sound else f"and cannot be relied upon: {found.problems[0].sentence}"
+    return "" if result.is_sound else f"and cannot be relied upon: {result.problems[0].sentence}"
 
 
 def _rests_on_expired_waiver(verdict: Mapping[str, Any]) -> bool:
     """True where the table to release passed a rule by a waiver that is over."""
     today = datetime.now(UTC).date()
     try:
-        released = [one for one in verdict["candidates"] if one["candidate"] == verdict["release"]]
-        return any(rests_on_expired_waiver(one, today) for one in released)
+        released = [judged for judged in verdict["candidates"] if judged["candidate"] == verdict["release"]]
+        return any(rests_on_expired_waiver(judged, today) for judged in released)
     except (KeyError, TypeError):  # somebody's own file: it rests on nothing that we know
         return True
 
@@ -195,13 +195,13 @@ def conduct(jobs: Sequence[BatchJob], settings: Settings, console: Console) -> B
 def _settled(job: BatchJob, progress: _Progress) -> bool:
     """True where nothing is to be run for a job: it cannot run, or it is finished."""
     try:
-        found = _standing(job)
+        result = _standing(job)
     except Exception as error:  # noqa: BLE001 - files of one job, whatever is in them, must not end the others' batch
         why = f"what stands at {str(job.out)!r} could not be read ({type(error).__name__}); remove it"
-        found = JobOutcome(job.name, CRASHED, error=why)
-    if found is not None:
-        progress.add(found)
-    return found is not None
+        result = JobOutcome(job.name, CRASHED, error=why)
+    if result is not None:
+        progress.add(result)
+    return result is not None
 
 
 def _standing(job: BatchJob) -> JobOutcome | None:
@@ -213,10 +213,10 @@ def _standing(job: BatchJob) -> JobOutcome | None:
     other = difference(job)
     if other is None:
         return None
-    found = finished(job, earlier=True) if not other else None
-    if found is not None:
+    result = finished(job, earlier=True) if not other else None
+    if result is not None:
         tidy(job.out)
-        return found
+        return result
     why = other or DAMAGED
     error = f"an output folder must be new: {str(job.out)!r} is there, {why}; remove it, or name another --out"
     return JobOutcome(job.name, BAD, error=error)

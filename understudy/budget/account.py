@@ -30,7 +30,7 @@ class Fund:
     """The total of a schema's dataset in a ledger."""
 
     ledger: Ledger
-    place: str
+    url: str
     holding: Holding
 
     @property
@@ -44,19 +44,19 @@ class Fund:
             check_total(self.holding, list(curves.values()), releases_of(len(curves)), names=list(curves))
 
 
-def ledger_place(given: str | None) -> str | None:
+def ledger_place(named: str | None) -> str | None:
     """The ledger of private fits, without credentials; `None` where they are made outside any."""
-    url = ledger_url(given)
+    url = ledger_url(named)
     return None if url is None else _place(parsed(url))
 
 
 def ledger_url(
-    given: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
+    named: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
 ) -> str | None:  # fmt: skip
     """The ledger that private fits use; `None`: they are made outside any."""
     required = environment.get(LEDGER_VARIABLE) or None
-    path = None if given is None else parsed(given).path
-    chosen = given if path is None else str(home / path)
+    path = None if named is None else parsed(named).path
+    chosen = named if path is None else str(home / path)
     if required is None or chosen is None:
         return required or chosen
     if _place(parsed(required)) != _place(parsed(chosen)):
@@ -104,7 +104,11 @@ def unit_of(schema: Schema) -> str:
 
 def releases(statements: Mapping[str, PrivacyStatement | None]) -> LedgerStanding | None:
     """The reservations of a run and the dataset's total after it; `None` where no ledger holds them."""
-    notes = {label: one.ledger for label, one in statements.items() if one is not None and one.ledger is not None}
+    notes = {
+        label: statement.ledger
+        for label, statement in statements.items()
+        if statement is not None and statement.ledger is not None
+    }
     if not notes:
         return None
     last = max(notes.values(), key=lambda note: note.spent_epsilon)
@@ -123,9 +127,9 @@ def release_line(noted: LedgerStanding) -> str:
     """The content of `releases` in one line, and why it is more than what the releases claim."""
     from evaluate.text import room, typed_loss
 
-    made = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted.reserved_epsilon.items())
+    epsilons = ", ".join(f"{label} {typed_loss(epsilon)}" for label, epsilon in noted.reserved_epsilon.items())
     return (
-        f"Ledger: dataset {noted.dataset!r}, unit {noted.unit}: epsilon reserved for {made}; "
+        f"Ledger: dataset {noted.dataset!r}, unit {noted.unit}: epsilon reserved for {epsilons}; "
         f"{room(noted.left_epsilon)} of {typed_loss(noted.total_epsilon)} is left, at delta "
         f"{typed_loss(noted.total_delta)}. {IN_LEDGER}"
     )
@@ -164,8 +168,8 @@ def plan_budget(
     for chosen in private.values():
         if id(chosen) not in calibrated:
             calibrated[id(chosen)] = chosen.schedule(schema)
-    found = {label: calibrated[id(chosen)] for label, chosen in private.items()}
-    return {label: schedule for label, schedule in found.items() if schedule is not None}, fund
+    schedules = {label: calibrated[id(chosen)] for label, chosen in private.items()}
+    return {label: schedule for label, schedule in schedules.items() if schedule is not None}, fund
 
 
 def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]) -> Schedule | None:

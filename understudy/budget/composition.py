@@ -17,11 +17,7 @@ AGREEMENT = 1e-3
 
 
 def compose(books: ScheduleFile, total: tuple[float, float] | None = None) -> dict[str, Any]:
-    """The cost of a release by every way of counting, at the schedule's delta; infinite where a way does not apply.
-
-    Args:
-        total: epsilon and delta of a ledger's total, of which it would take `in_ledger`; left out: the claim's own.
-    """
+    """The cost of a release by every way of counting, and of a total `in_ledger`; infinite where one does not apply."""
     schedule, claim = books.schedule, books.claim
     if total is None and claim is not None and claim.in_ledger is not None:
         total = claim.in_ledger[1:]
@@ -73,8 +69,8 @@ def _advanced_of(event: Event, alone: float, slack: float) -> float:
 
 def _alone(event: Event, delta: float) -> float:
     """Epsilon of one release of an event, at `delta` beyond its own."""
-    one = replace(event, count=1)
-    return epsilon_pld([one], delta + one.delta) if delta > 0 else math.inf
+    single = replace(event, count=1)
+    return epsilon_pld([single], delta + single.delta) if delta > 0 else math.inf
 
 
 def _rest(schedule: Schedule) -> float:

@@ -81,7 +81,7 @@ class Release:
 
     schedule: Schedule
     what: str
-    place: str
+    where: str
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Payment:
                     else "the ledger counts both, the statement's own epsilon one"
                 )
                 cut_short = "a draw was lost when an earlier start of this run was cut short, and was made again"
-                self.kept.add_warnings([f"{self.releases[label].place}: {cut_short}: {counted}"])
+                self.kept.add_warnings([f"{self.releases[label].where}: {cut_short}: {counted}"])
                 journal.settle()
             yield Budget(self.releases[label].schedule, journal=journal, ledger=note)
         finally:
@@ -142,7 +142,7 @@ class Payment:
         """The reservation in use, with lost draws charged again; they are then to be settled."""
         content = self.kept.request(label)
         if content is None:
-            raise LedgerError(f"{self.releases[label].place}: nothing was reserved, so nothing may be drawn")
+            raise LedgerError(f"{self.releases[label].where}: nothing was reserved, so nothing may be drawn")
         token = content["token"]
         state = fund.ledger.reservation(token).state
         if state == "committed":  # its model was saved: this is a copy from before that, and would draw once more
@@ -166,7 +166,7 @@ class Payment:
         release = self.releases[label]
         if request.schedule_hash != release.schedule.digest:
             raise BudgetError(
-                f"{release.place}: an earlier start of this run reserved another schedule, it seems under other "
+                f"{release.where}: an earlier start of this run reserved another schedule, it seems under other "
                 f"library versions; go on with those, or add --restart ({SPENT})"
             )
         return request
@@ -188,8 +188,8 @@ class Payment:
                 if request.token not in recorded:
                     self.kept.forget_request(label)
             raise
-        self.kept.add_warnings([sentence for one in reservations for sentence in one.warnings])
-        return {label: one.state for label, one in zip(requests, reservations, strict=True)}
+        self.kept.add_warnings([sentence for reservation in reservations for sentence in reservation.warnings])
+        return {label: reservation.state for label, reservation in zip(requests, reservations, strict=True)}
 
 
 def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str) -> Request:

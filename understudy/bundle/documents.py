@@ -165,7 +165,7 @@ def _parsed(line: bytes, name: str) -> Envelope:
     try:
         envelope = Envelope.from_dict(plain_json(line))
         is_ours = envelope.payload_type == PAYLOAD_TYPE and _line(envelope) == line
-        extra = any(one.unrecognized_fields for one in envelope.signatures.values())
+        extra = any(signature.unrecognized_fields for signature in envelope.signatures.values())
     except (AttributeError, FormatError, KeyError, TypeError, ValueError):
         is_ours, extra = False, False
     if not is_ours or extra:

@@ -39,7 +39,7 @@ def write_evidence(
     folder: Path,
     signer: Signer | None,
     *,
-    given: Mapping[str, bytes] | None = None,
+    files: Mapping[str, bytes] | None = None,
     seeds: Mapping[str, int] | None = None,
 ) -> str:
     """Complete a folder, in which synthetic tables and models lie already, and seal it: the digest of its manifest.
@@ -63,7 +63,7 @@ def write_evidence(
         seeds=dict(seeds or {}),
         versions=dict(delivery.evaluation.provenance.versions),
     )
-    for name, content in (given or {}).items():
+    for name, content in (files or {}).items():
         with whole_file(folder / name) as beside:
             beside.write_bytes(content)
     deliver(delivery, folder)

@@ -29,18 +29,12 @@ TITLE = "A table from elsewhere"
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A table that was evaluated before, whoever made it, for a bundle.
-
-    Attributes:
-        evaluation: *Sensitive*: it was measured on real rows.
-        given: the files that it rests on and is judged by, by name.
-        warnings: of columns that were never measured, and so are not published.
-    """
+    """A table that was evaluated before, and the files that it is judged by. *Sensitive*: `evaluation`."""
 
     evaluation: Evaluation
     table: Path
     candidate: str
-    given: Mapping[str, GivenFile]
+    files: Mapping[str, GivenFile]
     warnings: tuple[str, ...]
 
 
@@ -73,8 +67,8 @@ def write_offered(
 ) -> None:  # fmt: skip
     """The bundle of an offered table, whole or not at all, whatever its verdict."""
     known, handing = offer.evaluation.provenance, Handing()
-    if "job" in offer.given:
-        job = build_job(parse_toml(offer.given["job"], "job", JobError))
+    if "job" in offer.files:
+        job = build_job(parse_toml(offer.files["job"], "job", JobError))
         handing = Handing(job.card, job.split.holdout_share)
     with whole_folder(bundle) as folder:
         kept = Path("synthetic") / _file_name(offer)
@@ -92,16 +86,16 @@ def write_offered(
             tables={offer.candidate: kept},
             handing=handing,
         )
-        given = {f"{name}.toml": file.content for name, file in offer.given.items()}
+        files = {f"{name}.toml": file.content for name, file in offer.files.items()}
         write_evidence(
-            delivery, folder, signer, given=given, seeds={} if known.seed is None else {"evaluation": known.seed}
+            delivery, folder, signer, files=files, seeds={} if known.seed is None else {"evaluation": known.seed}
         )
 
 
 def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | None) -> str:
     """The evaluation's name for a table of this content."""
     files = evaluation.provenance.files_sha256
-    names = [one.name for one in evaluation.candidates]
+    names = [candidate.name for candidate in evaluation.candidates]
     matching = [n for n in names if sha256 in {files.get(f"synthetic/{n}{suffix}") for suffix in ("", *SUFFIXES)}]
     if not matching or (named is not None and named not in matching):
         which = "an evaluated table" if named is None else f"what was evaluated as candidate={named!r}"
@@ -115,7 +109,7 @@ def _candidate(evaluation: Evaluation, sha256: str, table: Path, named: str | No
 
 def _file_name(offer: ExternalTable) -> str:
     ends = [""] if offer.table.is_dir() else SUFFIXES
-    suffix = next((one for one in ends if offer.table.name.endswith(one)), None)
+    suffix = next((end for end in ends if offer.table.name.endswith(end)), None)
     if suffix is None:
         raise BundleError(f"a table is a {', '.join(SUFFIXES)} file: path={str(offer.table)!r}; name it as it was")
     if "/" in offer.candidate or not offer.candidate.isprintable():

@@ -127,7 +127,7 @@ def add_to_register(path: Path, lines: Sequence[bytes]) -> None:
         register = read_register(path)
         for line in lines:
             new = opened(line, Withdrawal, "the withdrawal")
-            if all(one.signer != new.signer for one in register.get(new.manifest_sha256, ())):
+            if all(known.signer != new.signer for known in register.get(new.manifest_sha256, ())):
                 file.write(line)
         file.flush()
         os.fsync(file.fileno())

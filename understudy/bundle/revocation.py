@@ -29,14 +29,10 @@ def withdraw(
     *,
     register: Path | None = None,
 ) -> tuple[tuple[Withdrawal, ...], str | None]:
-    """Withdraw a bundle, and the bundle to hand on that was sealed with it, for good.
+    """Withdraw a bundle and the bundle to hand on in it, for good; with it, a sentence on who will not believe that.
 
     A withdrawal that is there already stays where all who would believe the new one believe it, and is only added to
-    the register. Other changes to a bundle are no obstacle: whatever came of it is not to be relied on. A bundle to
-    hand on that was moved away is withdrawn by the digest of its manifest, which the outer one names.
-
-    Returns:
-        The withdrawals, and a sentence on readers who will not believe them.
+    the register. A bundle to hand on that was moved away is withdrawn by its manifest's digest, which the outer names.
     """
     check_bundle(folder)
     try:

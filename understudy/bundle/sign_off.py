@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.documents import enveloped, public_hex, write_document
+from understudy.bundle.documents import SIGNATURE, enveloped, public_hex, remove_document, write_document
 from understudy.bundle.files import BundleError, is_there
 from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import SIGN_OFFS, TO_HAND_ON, Manifest, moment
@@ -15,6 +15,7 @@ from understudy.bundle.verification import (
     VERDICT_TO_HAND_ON,
     Demand,
     Verification,
+    check_bundle,
     damaged,
     verdict_content,
     verify,
@@ -30,6 +31,10 @@ def sign_off(
             "a sign-off without a key is refused, since one person could write it under two names; each of the two "
             "signs with a key of their own: pass --key (`understudy key FILE` makes one)"
         )
+    check_bundle(folder)
+    for name in SIGN_OFFS:  # an envelope alone is of a sign-off that was killed before its document, and says nothing
+        if not is_there(folder / name) and is_there(folder / f"{name}{SIGNATURE}"):
+            remove_document(folder, name)
     verification = verify(folder, demand)
     manifest = _sound(verification)
     _check_second(verification, by, signer)
@@ -107,7 +112,7 @@ def _check_public(content: dict[str, Any], release: str) -> None:
 def _waivers(content: dict[str, Any], release: str) -> tuple[Accepted, ...]:
     """The waivers in force for a table, as the verified file of verdicts names them."""
     try:
-        (findings,) = (one["findings"] for one in content["candidates"] if one["candidate"] == release)
+        (findings,) = (judged["findings"] for judged in content["candidates"] if judged["candidate"] == release)
         waivers = [finding["waiver"] for finding in findings if finding["waived"]]
         return tuple(Accepted(**{name: waiver[name] for name in Accepted.model_fields}) for waiver in waivers)
     except (ValueError, KeyError, TypeError):

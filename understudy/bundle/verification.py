@@ -95,7 +95,7 @@ class Verification:
             "signer": self.signer,
             "problems": [asdict(problem) for problem in self.problems],
             "notes": list(self.notes),
-            "sign_offs": [one.plain() for one in self.sign_offs],
+            "sign_offs": [sign_off.plain() for sign_off in self.sign_offs],
             "withdrawal": None if self.withdrawal is None else self.withdrawal.plain(),
             "to_hand_on": None if self.public is None else self.public.to_dict(),
         }
@@ -125,7 +125,7 @@ def verify(folder: Path, demand: Demand) -> Verification:
         *unsound,
         *unsound_too,
         *_sign_off_problems(folder, sign_offs, manifest, demand),
-        *(_not_believed(one) for one in in_folder.values() if withdrawal is not one),
+        *(_not_believed(other) for other in in_folder.values() if withdrawal is not other),
     ]
     if demand.signed_off and len(sign_offs) < len(SIGN_OFFS):
         problems.append(_without_sign_off(manifest, sign_offs, sha256))
@@ -224,17 +224,17 @@ def _sign_off_problems(
 ) -> Iterator[Problem]:  # fmt: skip
     """Sign-offs of something else, by somebody else, over, or both by one."""
     about = manifest.about
-    for name, one in sign_offs.items():
-        content = one.predicate
-        yield from _key_problems(name, one.signer, demand.sign_off_keys or demand.keys)
+    for name, sign_off in sign_offs.items():
+        content = sign_off.predicate
+        yield from _key_problems(name, sign_off.signer, demand.sign_off_keys or demand.keys)
         if (content.release, content.verdict, content.policy) != (about.release, about.verdict, about.policy):
             yield Problem("not fit", (name,), f"{name} is of another table, verdict or policy than {MANIFEST}")
         if content.expires is not None and demand.today > content.expires:
             yield Problem("expired", (name,), f"{name} counted until {content.expires}")
     names = tuple(sign_offs)
-    if len({one.signer for one in sign_offs.values()}) < len(sign_offs):
+    if len({sign_off.signer for sign_off in sign_offs.values()}) < len(sign_offs):
         yield Problem("another key", names, f"{' and '.join(names)} are by one key, and two people sign off")
-    if len({one.predicate.by.reads_as for one in sign_offs.values()}) < len(sign_offs):
+    if len({sign_off.predicate.by.reads_as for sign_off in sign_offs.values()}) < len(sign_offs):
         yield Problem("not fit", names, f"{' and '.join(names)} are in one name, and two people sign off")
     if sign_offs and public_fails(folder):
         yield Problem("not fit", names, f"{' and '.join(names)}: a sign-off of what must not leave: {FAILS}")
@@ -251,7 +251,7 @@ def _without_sign_off(manifest: Manifest, sign_offs: dict[str, SignOff], sha256:
             f"whether {TO_HAND_ON}/{MANIFEST} there has the sha256={sha256} that it has here; without "
             "--require-sign-off all else is checked",
         )
-    who = " and ".join(repr(one.predicate.by.name) for one in sign_offs.values())
+    who = " and ".join(repr(sign_off.predicate.by.name) for sign_off in sign_offs.values())
     missing = tuple(name for name in SIGN_OFFS if name not in sign_offs)
     return Problem("missing", missing, f"{who or 'nobody'} has signed this off, and two people have to")
 
@@ -298,8 +298,8 @@ def _notes(
             )
     if len(sign_offs) == 1:
         yield f"{sign_offs[0].predicate.by.name!r} has signed it off, and a second person has to"
-    for one in sign_offs if not (demand.sign_off_keys or demand.keys) else ():
-        yield f"nobody says whose key signed it off: fingerprint={one.signer}; {compare}, or pass --sign-off-key"
+    for sign_off in sign_offs if not (demand.sign_off_keys or demand.keys) else ():
+        yield f"nobody says whose key signed it off: fingerprint={sign_off.signer}; {compare}, or pass --sign-off-key"
     made_at = manifest.about.made_at
     if made_at[:10] > demand.today.isoformat():
         yield f"it says that it was made at {made_at}, which is still to come: a clock is wrong, there or here"

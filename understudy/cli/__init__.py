@@ -19,7 +19,6 @@ from understudy.cli import (
     audits,
     batches,
     bundles,
-    cards,
     checks,
     evidence,
     jobs,
@@ -49,20 +48,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for part in (
-    quickstart,
-    jobs,
-    batches,
-    schemas,
-    checks,
-    models,
-    evidence,
-    vendors,
-    ledgers,
-    audits,
-    bundles,
-    cards,
-):
+for part in (quickstart, jobs, batches, schemas, checks, models, evidence, vendors, ledgers, audits, bundles):
     part.add_to(app)
 for add_to in extras.load("command").values():
     add_to(app)

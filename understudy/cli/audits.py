@@ -35,8 +35,8 @@ def audit(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Attack a claim: a lower bound on epsilon beside it.
 
-    No real row is read. Exit code: 0 no fault found; 1 the claim is exceeded; 3 too weak to say. No fault found is no
-    proof of the claim: the last lines say which faults would have shown, and what is not looked at.
+    No real row is read. Exit code: 0 no fault found, which is no proof of the claim; 1 the claim is exceeded; 3 too
+    weak to say.
     """
     import evaluate.privacy.audit.white_box as white_box
     from synth.output import check_writable, whole_file
@@ -49,7 +49,7 @@ def audit(  # noqa: PLR0913 - options of the command line
     if model is None:
         chosen.check(declared)  # a model was fitted: what its fit alone needed may be gone
     with console.stage(f"audit {chosen.name}") as progress:
-        found = white_box.audit(
+        result = white_box.audit(
             chosen,
             declared,
             seed=child_seed(seed, "audit", chosen.name),
@@ -57,28 +57,28 @@ def audit(  # noqa: PLR0913 - options of the command line
             time_limit_s=time_limit_s,
             progress=progress,
         )
-    code = _exit_code(found)
+    code = _exit_code(result)
     content = {
         "generator": {"generator": chosen.name, **chosen.parameters()},
-        "verdict": found.verdict,
+        "verdict": result.verdict,
         "exit_code": code,
-        "white_box": found.to_dict(),
+        "white_box": result.to_dict(),
     }
     if out is not None:
         with whole_file(out) as path:
             path.write_text(_json(content), encoding="utf-8")
-    _show(chosen.name, found, console)
+    _show(chosen.name, result, console)
     if out is not None:
         console.say(f"Audit: {out}")
     console.result(content)
     return code
 
 
-def _exit_code(found: "Audit") -> int:
+def _exit_code(audit: "Audit") -> int:
     from evaluate.audit_result import EXCEEDS, TOO_WEAK
     from understudy.console import DONE, FAILED, INCONCLUSIVE
 
-    return {EXCEEDS: FAILED, TOO_WEAK: INCONCLUSIVE}.get(found.verdict, DONE)
+    return {EXCEEDS: FAILED, TOO_WEAK: INCONCLUSIVE}.get(audit.verdict, DONE)
 
 
 def _chosen(
@@ -114,28 +114,28 @@ def _json(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
-def _show(name: str, found: "Audit", console: "Console") -> None:
+def _show(name: str, audit: "Audit", console: "Console") -> None:
     from evaluate.audit_result import NO_FAULT
     from evaluate.text import typed_loss
     from reports.audits import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words
 
-    claim = typed_loss(found.epsilon)
+    claim = typed_loss(audit.epsilon)
     rows: list[tuple[str, ...]] = []
-    attacks = found.parts or (found,)
+    attacks = audit.parts or (audit,)
     for part in attacks:
-        what = part.what or ATTACKED[found.attacked]
+        what = part.what or ATTACKED[audit.attacked]
         rows.append((what, cut(part.bound), cut(part.distribution_free), claim, f"{part.n_trials:,}"))
     console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
     for (what, *_), part in zip(rows, attacks, strict=True):
         console.say(
-            f"{what[:1].upper()}{what[1:]}: on {part.ran_on}, at {found.confidence:.4g} confidence and delta "
-            f"{found.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}."
+            f"{what[:1].upper()}{what[1:]}: on {part.ran_on}, at {audit.confidence:.4g} confidence and delta "
+            f"{audit.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}."
         )
-    for sentence in (*checks_in_words(found), scope_in_words(found)):
+    for sentence in (*checks_in_words(audit), scope_in_words(audit)):
         console.say(sentence)
     end = "."  # where no fault was found, nobody is to take that for a proof
-    if found.verdict == NO_FAULT:
+    if audit.verdict == NO_FAULT:
         end = (
-            f" (lower bound {cut(found.bound)}, claim {claim}). {power_in_words(found)} This is no proof of the claim."
+            f" (lower bound {cut(audit.bound)}, claim {claim}). {power_in_words(audit)} This is no proof of the claim."
         )
-    console.say(f"{name}: {found.verdict}{end}")
+    console.say(f"{name}: {audit.verdict}{end}")

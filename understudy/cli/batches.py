@@ -39,10 +39,9 @@ def batch(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Run many jobs, each in a process of its own, and sum up what they came to.
 
-    Job NAME.toml leaves the folder OUT/NAME, and what it said in OUT/NAME.log. Whatever befalls one job, the others go
-    on. The same command given again leaves finished jobs alone, goes on with those that were cut short and tries those
-    again that failed. Exit code: 4 if a job was killed, timed out or met an internal error; else 2 if one was bad
-    input, 1 if one FAILs, 3 if one is INCONCLUSIVE; 0 if all are done and none of these (docs/how-to/batch.md).
+    Job NAME.toml leaves the folder OUT/NAME, and what it said in OUT/NAME.log. The same command goes on with what was
+    cut short and tries again what failed. Exit code: 4 if a job gave no answer, else 2 if one was bad input, 1 if one
+    FAILs, 3 if one is INCONCLUSIVE, else 0 (docs/how-to/batch.md).
     """
     from datetime import UTC, datetime
 
@@ -52,11 +51,11 @@ def batch(  # noqa: PLR0913 - options of the command line
     from understudy.cli import main
 
     console, began = console_of(ctx), datetime.now(UTC)
-    found = listed(jobs, out)
+    listing = listed(jobs, out)
     signer = signer_of(sign_key, console)
     if executor is not None:
-        check_elsewhere(found, out, executor)
-    for sentence in uncounted(found):
+        check_elsewhere(listing, out, executor)
+    for sentence in uncounted(listing):
         console.warn(sentence)
     options = [
         *(["--restart"] if restart else []),
@@ -64,7 +63,7 @@ def batch(  # noqa: PLR0913 - options of the command line
         *([] if sign_key is None else [f"--sign-key={sign_key.absolute()}"]),
     ]
     settings = Settings(out.absolute(), workers, timeout_s, fail_fast, options, executor, command=main)
-    result = conduct(found, settings, console)
+    result = conduct(listing, settings, console)
     content = content_of(result.outcomes, result.exit_code, began)
     console.table(HEADINGS, rows_of(result.outcomes))
     counts = ", ".join(f"{state} {n}" for state, n in result.states.items())

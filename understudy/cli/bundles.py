@@ -38,8 +38,7 @@ Signers = Annotated[
 SignOffKeys = Annotated[
     list[Path] | None,
     opt(
-        "Two of these must have signed the sign-off, where there is one, and each may withdraw the bundle; left "
-        "out: those that may sign the manifest.",
+        "Two of these must have signed a sign-off, and each may withdraw; left out: those of the manifest.",
         "--sign-off-key",
     ),
 ]
@@ -132,7 +131,9 @@ def withdraw(
         console.warn("copies of it do not know: publish a register, and add it there with --register")
     if doubt is not None:
         console.warn(doubt)
-    console.result({"bundle": str(bundle), "withdrawals": [one.plain() for one in withdrawals], "exit_code": DONE})
+    console.result(
+        {"bundle": str(bundle), "withdrawals": [withdrawal.plain() for withdrawal in withdrawals], "exit_code": DONE}
+    )
     return DONE
 
 
@@ -200,8 +201,8 @@ def _show(result: "Verification", console: Console) -> None:
             verdict = f"{about.verdict} under policy {about.policy.name}, for {about.policy.audience}"
             console.say(f"{about.release}: {verdict}"[:LONGEST])
         console.say(f"Signed by: {result.signer or 'nobody'}")
-    for one in result.sign_offs:
-        _show_sign_off(one, console)
+    for sign_off in result.sign_offs:
+        _show_sign_off(sign_off, console)
     for sentence in result.notes:
         console.note(f"Note: {sentence}.")
     for problem in result.problems[:N_SHOWN]:

@@ -1,4 +1,4 @@
-"""`understudy evaluate`, `gate`, `report`: measure a synthetic table, judge it, show it."""
+"""`understudy evaluate`, `gate`, `report`, `card`: measure a synthetic table, judge it, show it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ EVALUATE = (
 )
 GATE = "Example: understudy gate evaluation.json --policy internal --waivers waivers.toml --junit gate.xml"
 REPORT = "Example: understudy report evaluation.json --policy internal --out report.html"
+CARD = "Example: understudy card evaluation.json --candidate mst --out mst.md"
 
 EvaluationFile = Annotated[Path, arg("What `understudy evaluate` wrote.")]
 WaiverFile = Annotated[Path | None, opt("Rules that a named person answers for, until a date.", "--waivers")]
@@ -45,6 +46,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("evaluate", epilog=EVALUATE)(evaluate)
     app.command("gate", epilog=GATE)(gate)
     app.command("report", epilog=REPORT)(report)
+    app.command("card", epilog=CARD)(card)
 
 
 def evaluate(  # noqa: PLR0913 - options of the command line
@@ -58,9 +60,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     schema: Annotated[
         Path | None, opt("The table's schema; none: the model's, or it is inferred from the real rows.")
     ] = None,
-    model: Annotated[
-        Path | None, opt("The model the table came from: gives the privacy statement, whose claim is audited.")
-    ] = None,
+    model: Annotated[Path | None, opt("The model the table came from, whose claim is audited.")] = None,
     seed: SeedOption = 0,
     measure: MeasureOption = None,
     time_limit_s: TimeLimitOption = None,
@@ -70,17 +70,14 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     target: TargetOption = None,
     task: TaskOption = None,
     targets: TargetsOption = "8000",
-    fidelity_rows: Annotated[
-        str, opt("Rows of each table that columns, pairs and triples compare at most; all: all.")
-    ] = "50000",
+    fidelity_rows: Annotated[str, opt("Rows of each table that fidelity compares at most; all: all.")] = "50000",
     shadow_models: Annotated[
         int | None, opt("Attack with so many models, fitted as --model was.", min=4, max=1000)
     ] = None,
     sample_rows: Annotated[
         int,
         opt(
-            "Rows of either real side that attacks and models are given at most, and five times as many synthetic "
-            "ones; copies and validity are counted on all rows.",
+            "Rows of either real side for attacks and models at most, and five times as many synthetic ones.",
             min=100,
         ),
     ] = 100_000,
@@ -149,8 +146,8 @@ def gate(  # noqa: PLR0913 - options of the command line
     _check_bundle(bundle, synthetic, (schema, job))
     signer = None if bundle is None else signer_of(sign_key, console)
     rules, answers, judged_by = judging(policy, waivers)
-    found = read_evaluation(evaluation)
-    names = [c.name for c in found.candidates]
+    measured = read_evaluation(evaluation)
+    names = [c.name for c in measured.candidates]
     if candidate is not None and candidate not in names:
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
     offer = None
@@ -161,16 +158,16 @@ def gate(  # noqa: PLR0913 - options of the command line
 
         inputs = {"schema": schema, "job": job}.items()
         files = {name: read_given(path, name, BundleError) for name, path in inputs if path is not None}
-        offer = offered(found, synthetic, candidate, files, judged_by)
+        offer = offered(measured, synthetic, candidate, files, judged_by)
         candidate = offer.candidate
-    verdicts = judge(found, [rules], None if candidate is None else [candidate], waivers=answers)
-    warned = [*found.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
+    verdicts = judge(measured, [rules], None if candidate is None else [candidate], waivers=answers)
+    warned = [*measured.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
     for sentence in warned:
         console.warn(sentence)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
-    for sentence in found.real.shift.notes:
+    for sentence in measured.real.shift.notes:
         console.say(sentence)
     if junit is not None:
         with whole_file(junit) as path:
@@ -179,13 +176,13 @@ def gate(  # noqa: PLR0913 - options of the command line
     if offer is not None and bundle is not None:
         from understudy.bundle.external import write_offered
 
-        write_offered(offer, judge(found, [rules], waivers=answers), rules, bundle, signer)
+        write_offered(offer, judge(measured, [rules], waivers=answers), rules, bundle, signer)
         console.say(f"Evidence bundle: {bundle}")
     code = VERDICTS[worst.verdict]
     said = [verdict.to_dict() for verdict in verdicts]
-    made = {} if bundle is None else {"bundle": str(bundle)}
+    sealed = {} if bundle is None else {"bundle": str(bundle)}
     told = {"policy": rules.name, "verdict": worst.verdict, "exit_code": code, "candidates": said, "warnings": warned}
-    console.result({**told, **made})
+    console.result({**told, **sealed})
     return code
 
 
@@ -221,14 +218,16 @@ def report(
 
     console = console_of(ctx)
     check_writable(out)
-    rules = [read_policy(one) for one in policy or ()]
+    rules = [read_policy(name) for name in policy or ()]
     answers = () if waivers is None else build_waivers(read_toml(waivers, "waivers", JobError))
-    found = read_evaluation(evaluation)
-    found = found if show_rows else found.without_rows()
-    named = found.provenance.release if any(c.name == found.provenance.release for c in found.candidates) else None
+    measured = read_evaluation(evaluation)
+    measured = measured if show_rows else measured.without_rows()
+    named = (
+        measured.provenance.release if any(c.name == measured.provenance.release for c in measured.candidates) else None
+    )
     with console.stage("report"):
-        verdicts = judge(found, rules, waivers=answers)
-        write_html(found, out, verdicts=verdicts, release=named)
+        verdicts = judge(measured, rules, waivers=answers)
+        write_html(measured, out, verdicts=verdicts, release=named)
     warned = _long(answers, rules)
     for sentence in warned:
         console.warn(sentence)
@@ -241,7 +240,7 @@ def _long(waivers: "Iterable[Waiver]", rules: "Iterable[Policy]") -> list[str]:
     from evaluate.gate.policy import lasting
 
     today = datetime.now(UTC).date()
-    return [said for policy in rules for said in lasting(waivers, policy.name, policy.valid_days, today)]
+    return [sentence for policy in rules for sentence in lasting(waivers, policy.name, policy.valid_days, today)]
 
 
 def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
@@ -303,11 +302,53 @@ def _estimate(finding: "Finding") -> str:
     from evaluate.gate.policy import STATEMENT
     from evaluate.text import typed_loss
 
-    found = finding.estimate
-    if found is None:
+    estimate = finding.estimate
+    if estimate is None:
         return "none"
-    if found.measure.startswith(STATEMENT):
-        return typed_loss(found.value)
-    ends: Sequence[float] = [end for end in (found.low, found.high) if end is not None]
+    if estimate.measure.startswith(STATEMENT):
+        return typed_loss(estimate.value)
+    ends: Sequence[float] = [end for end in (estimate.low, estimate.high) if end is not None]
     interval = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
-    return f"{found.value:.4g}{interval}"
+    return f"{estimate.value:.4g}{interval}"
+
+
+def card(  # noqa: PLR0913 - options of the command line
+    ctx: typer.Context,
+    evaluation: EvaluationFile,
+    candidate: Annotated[str, opt("The table that the card is about.")],
+    out: Annotated[Path, opt("The card: Markdown at this path, YAML beside it.")],
+    table: Annotated[Path | None, opt("The synthetic table, for its size and its name.")] = None,
+    job: Annotated[Path | None, opt("A job whose [card] says license, contact and use.")] = None,
+    policy: Annotated[list[str] | None, opt("A policy whose verdict it shows; may be repeated.")] = None,
+    to_hand_on: Annotated[bool, opt("Leave out everything computed from real rows.", "--to-hand-on")] = False,
+) -> int:
+    """Write the model card of one measured table, as Markdown for a dataset repository and as YAML."""
+    from evaluate.gate.verdict import judge
+    from reports.model_card.card import internal_card, public_card
+    from reports.model_card.render import write_card
+    from reports.model_card.schema import ModelCard
+    from synth.errors import OutputError
+    from synth.output import check_writable
+    from understudy.artifacts import Handing
+    from understudy.evaluate_external import read_evaluation, read_policy
+    from understudy.job.spec import read_job
+
+    console = console_of(ctx)
+    beside = out.with_suffix(".yaml")
+    if out == beside:
+        raise OutputError(f"the Markdown and the YAML of a card are two files: --out {str(out)!r}; end it in .md")
+    for path in (out, beside):
+        check_writable(path)
+    spec = None if job is None else read_job(job)
+    handing = Handing() if spec is None else Handing(spec.card, spec.split.holdout_share)
+    measured, rules = read_evaluation(evaluation), [read_policy(name) for name in policy or ()]
+    facts = handing.facts(table, None if table is None else table.name)
+    content: ModelCard
+    if to_hand_on:
+        content = public_card(measured, candidate, facts)
+    else:
+        content = internal_card(measured, candidate, facts, judge(measured, rules))
+    written = write_card(content, beside, out)
+    console.say(f"Card: {out}")
+    console.result({"card": [str(path) for path in written], "form": content.form})
+    return 0

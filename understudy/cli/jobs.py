@@ -34,19 +34,15 @@ def run(
     restart: Annotated[
         bool, opt("Remove unfinished work of this output; what was drawn stays spent.", "--restart")
     ] = False,
-    workers: Annotated[
-        int | None, opt("Candidates made at once, each by a process of its own; left out: as the job says.", min=1)
-    ] = None,
+    workers: Annotated[int | None, opt("Candidates made at once; left out: as the job says.", min=1)] = None,
     executor: ExecutorOption = None,
     sign_key: SignKey = None,
 ) -> int:
     """Split, fit, sample, evaluate, judge, report.
 
-    Everything lands in one folder, whole or not at all. A run that was cut short goes on where it was when the same
-    command is given again. A private fit's draws are never made a second time. The exit code is the verdict on the
-    table that the job names under `release`: 0 PASS, 1 FAIL, 3 INCONCLUSIVE. It is 0 where the job names none, and
-    for a plan. A generator with a list of epsilons makes the job a sweep. A job of two related tables leaves an output
-    of each in the folder, and its exit code is that of the worse verdict.
+    Everything lands in one folder, whole or not at all; the same command goes on with a run that was cut short. The
+    exit code is the verdict on the table that the job names under `release` (of two related tables, the worse): 0
+    PASS, 1 FAIL, 3 INCONCLUSIVE; 0 where the job names none, and for a plan.
     """
     from understudy.bundle.manifest import sealed_digest
     from understudy.job.kinds import kind_of
@@ -109,7 +105,7 @@ def show_plan(plan: "Plan", console: "Console") -> None:
     for sentence in _reasons(plan):
         console.say(sentence)
     if plan.fund is not None:
-        console.say(f"Ledger: {plan.fund.place}")
+        console.say(f"Ledger: {plan.fund.url}")
     console.say(f"Policy: {plan.policy.name}, version {plan.policy.version}, for {plan.policy.audience}")
     kinds = "every measure" if job.evaluation.measures is None else f"measures {', '.join(job.evaluation.measures)}"
     console.say(f"Evaluation: {kinds}; then a report, verdicts, cards and a sealed folder")
@@ -142,10 +138,12 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
         _show_sweep(outcome, console)
     else:
         _show_candidates(outcome, console)
-    of_samples = dict.fromkeys(said for one in outcome.evaluation.candidates for said in on_samples(one))
+    of_samples = dict.fromkeys(
+        sentence for candidate in outcome.evaluation.candidates for sentence in on_samples(candidate)
+    )
     schema = outcome.plan.schema
-    for said in (*_reasons(outcome.plan), *of_samples, *left_out(schema)):
-        console.say(said)
+    for sentence in (*_reasons(outcome.plan), *of_samples, *left_out(schema)):
+        console.say(sentence)
     _show_utility(outcome, console)
     _show_shift(outcome, console)
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
@@ -172,19 +170,19 @@ def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
     shift = outcome.evaluation.real.shift
-    for said in shift.warnings:
-        console.warn(said)
-    for said in shift.notes:
-        console.say(said)
+    for sentence in shift.warnings:
+        console.warn(sentence)
+    for sentence in shift.notes:
+        console.say(sentence)
 
 
 def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
     from reports.sections.utility import given_away, predicted
 
-    for said in predicted(outcome.evaluation):
-        console.say(said)
-    for said in given_away(outcome.evaluation):
-        console.warn(said)
+    for sentence in predicted(outcome.evaluation):
+        console.say(sentence)
+    for sentence in given_away(outcome.evaluation):
+        console.warn(sentence)
 
 
 def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:

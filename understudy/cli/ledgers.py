@@ -62,7 +62,7 @@ def open_total(  # noqa: PLR0913 - options of the command line
     ):
         if chosen[key] is None:
             raise LedgerError(f"a total needs its {key}; {remedy}, or --schema of a schema that declares it")
-    held = ledger.open(
+    holding = ledger.open(
         chosen["dataset"],
         unit=chosen["unit"] or "row",
         epsilon=epsilon,
@@ -70,10 +70,10 @@ def open_total(  # noqa: PLR0913 - options of the command line
         n_units=chosen["n_units"],
     )
     console.say(
-        f"Total of {held.dataset} by {held.unit}: epsilon={held.epsilon:g} at delta={held.delta:.3g}, for all releases "
-        "of all its versions and extracts together"
+        f"Total of {holding.dataset} by {holding.unit}: epsilon={holding.epsilon:g} at delta={holding.delta:.3g}, for "
+        "all releases of all its versions and extracts together"
     )
-    console.result(_holding(held))
+    console.result(_holding(holding))
     return DONE
 
 
@@ -91,9 +91,8 @@ def show(
 ) -> int:
     """Show totals, what was spent of them by now and what is left, once every entry is checked.
 
-    Or compute anew what a release costs, from its books alone, and of the dataset's total where one is named. No table
-    is read. Exit code 1: an entry is damaged, or a release claims less than its events cost. What is gone from the end
-    of a ledger shows only by a hash kept elsewhere: pass the one of the newest statement to --holds.
+    Or compute anew what a release costs, from its books alone. No table is read. Exit code 1: an entry is damaged, or
+    a release claims less than its events cost. What is gone from the end shows only by a hash kept elsewhere (--holds).
     """
     console = console_of(ctx)
     if release is not None:
@@ -166,16 +165,17 @@ def reserve(
         curve=schedule.curve,
         schedule_hash=schedule.digest,
     )
-    (made,) = ledger.reserve([request])
-    stands = ledger.note(made.token)
-    console.say(f"Reserved for {made.what}: token {made.token}")
+    (reservation,) = ledger.reserve([request])
+    stands = ledger.note(reservation.token)
+    console.say(f"Reserved for {reservation.what}: token {reservation.token}")
     console.say(
-        f"epsilon={typed_loss(stands.epsilon)} in the ledger; {made.dataset} by {made.unit} has now spent "
-        f"{typed_loss(stands.spent_epsilon)} of {stands.total_epsilon:g} at delta={stands.total_delta:.3g}. {IN_LEDGER}"
+        f"epsilon={typed_loss(stands.epsilon)} in the ledger; {reservation.dataset} by {reservation.unit} has now "
+        f"spent {typed_loss(stands.spent_epsilon)} of {stands.total_epsilon:g} at delta={stands.total_delta:.3g}. "
+        f"{IN_LEDGER}"
     )
-    for warning in made.warnings:
+    for warning in reservation.warnings:
         console.note(f"Warning: {warning}.")
-    console.result({**stands.__dict__, "state": made.state, "warnings": list(made.warnings)})
+    console.result({**stands.__dict__, "state": reservation.state, "warnings": list(reservation.warnings)})
     return DONE
 
 
@@ -206,21 +206,21 @@ def _holdings(ledger: "Ledger", name: str | None) -> "list[Holding]":
 
     if name is not None:
         ledger.history(name)
-    return [held for held in ledger.holdings() if name is None or held.dataset == named(name, "dataset")]
+    return [holding for holding in ledger.holdings() if name is None or holding.dataset == named(name, "dataset")]
 
 
 def _only_unit(ledger: "Ledger", name: str) -> str:
     from synth.errors import LedgerError
 
-    units = [held.unit for held in _holdings(ledger, name)]
+    units = [holding.unit for holding in _holdings(ledger, name)]
     if len(units) > 1:
         raise LedgerError(f"dataset={name!r} has totals for unit={', '.join(map(repr, units))}; pass one as --unit")
     return units[0]
 
 
-def _holding(held: "Holding") -> dict[str, Any]:
+def _holding(holding: "Holding") -> dict[str, Any]:
     keys = ("dataset", "unit", "epsilon", "delta", "n_units", "spent_epsilon", "left_epsilon", "n_releases")
-    return {key: getattr(held, key) for key in keys}
+    return {key: getattr(holding, key) for key in keys}
 
 
 def _row(entry: "LedgerEntry") -> tuple[str, ...]:

@@ -78,9 +78,9 @@ def split(  # noqa: PLR0913 - options of the command line
 
     console = console_of(ctx)
     check_new_folder(out)
-    place, known = find_table(table), read_schema(schema)
+    source, known = find_table(table), read_schema(schema)
     with console.stage("split"):
-        sides = part(place, known, Cut(holdout_share, seed, stratified, outside_of(clamp)), out)
+        sides = part(source, known, Cut(holdout_share, seed, stratified, outside_of(clamp)), out)
     told = {side.stem: str(side) for side in sides}
     console.say(f"Train and holdout: {told['train']}, {told['holdout']}")
     console.result(told)
@@ -104,16 +104,16 @@ def fit(  # noqa: PLR0913 - options of the command line
     executor: Annotated[
         str | None,
         opt(
-            "Who reads the parts of the table and counts them: processes, or a Dask cluster (tcp://host:8786); "
-            "left out: this process. For independent, mst, aim, latent_class with epsilon.",
+            "Who counts the parts of the table: processes, or a Dask cluster (tcp://host:8786). For independent, mst, "
+            "aim, latent_class with epsilon.",
             "--executor",
         ),
     ] = None,
     training: Annotated[
         Path | None,
         opt(
-            "A folder for unfinished work and a network's training log: without epsilon the same command goes on "
-            "from there, with epsilon it holds the log alone. For trees, ctgan and tvae."
+            "A folder for the log and, without epsilon, unfinished work, with which the same command goes on. For "
+            "trees, ctgan and tvae."
         ),
     ] = None,
 ) -> int:
@@ -128,10 +128,10 @@ def fit(  # noqa: PLR0913 - options of the command line
     from understudy.single_fit import carry_out, plan_fit
 
     console = console_of(ctx)
-    asked, place = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table)
+    asked, source = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table)
     known = read_schema(schema)
     planned = plan_fit(
-        compose(asked, known), place, known, out, outside=outside_of(clamp), ledger=ledger, place=training,
+        compose(asked, known), source, known, out, outside=outside_of(clamp), ledger=ledger, training=training,
         executor=executor,
     )  # fmt: skip
     for sentence in planned.warnings:
@@ -139,8 +139,8 @@ def fit(  # noqa: PLR0913 - options of the command line
     for sentence in reasons({"": asked}, known):
         console.say(sentence)
     with console.stage(f"fit {planned.generator.name}") as progress:
-        model, found = carry_out(planned, seed, progress)
-    for sentence in found:
+        model, clamped = carry_out(planned, seed, progress)
+    for sentence in clamped:
         console.warn(sentence)
     for sentence in left_out(known):
         console.say(sentence)
@@ -153,7 +153,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     console.result({
         "model": str(out), "generator": planned.generator.name,
         "statement": None if statement is None else statement.to_dict(),
-        "ledger": None if noted is None else asdict(noted), "warnings": [*planned.warnings, *found],
+        "ledger": None if noted is None else asdict(noted), "warnings": [*planned.warnings, *clamped],
     })  # fmt: skip
     return 0
 
@@ -173,7 +173,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     given: Annotated[
         list[str] | None,
         opt(
-            "What every row holds in a column, written as in a CSV file (nothing: missing); may be repeated.",
+            "What every row holds in a column (nothing: missing); may be repeated.",
             "--given",
             metavar="COLUMN=VALUE",
         ),
@@ -181,7 +181,7 @@ def sample(  # noqa: PLR0913 - options of the command line
     balance: Annotated[
         list[str] | None,
         opt(
-            "A column: as many rows with each of its categories. Or, once for each value, its share of the rows.",
+            "A column of which all categories are as frequent, or, for each value, its share.",
             "--balance",
             metavar="COLUMN[=VALUE:SHARE]",
         ),
@@ -245,16 +245,16 @@ def _conditions(options: list[str], columns: Collection[str]) -> dict[str, str]:
     >>> _conditions(["sex=F", "a=b=3", "job="], ["sex", "a=b", "job"])
     {'sex': 'F', 'a=b': '3', 'job': ''}
     """
-    found: dict[str, str] = {}
+    conditions: dict[str, str] = {}
     for option in options:
         splits = [(option[:i], option[i + 1 :]) for i, character in enumerate(option) if character == "="]
         if not splits or not splits[0][0]:
             raise typer.BadParameter(f"{option!r} is not of the form column=value; write one such as --given age=37")
         name, value = next((split for split in splits if split[0] in columns), splits[0])
-        if name in found:
+        if name in conditions:
             raise typer.BadParameter(f"{name!r} is given twice; keep one")
-        found[name] = value
-    return found
+        conditions[name] = value
+    return conditions
 
 
 def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str, float] | None]:
@@ -263,15 +263,15 @@ def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str,
     >>> _shares(["sex"], ["sex"]), _shares(["a=F:0.3", "a=M:0.7"], ["a"])
     ({'sex': None}, {'a': {'F': 0.3, 'M': 0.7}})
     """
-    found: dict[str, dict[str, float] | None] = {}
+    balance: dict[str, dict[str, float] | None] = {}
     for option in options:
         if option in columns:
-            found[option] = None
+            balance[option] = None
             continue
         try:
             ((name, told),) = _conditions([option], columns).items()
             value, mark, share = told.rpartition(":")
-            shares = found.setdefault(name, {})
+            shares = balance.setdefault(name, {})
             if not mark or shares is None or value in shares:
                 raise ValueError
             shares[value] = float(share)
@@ -280,7 +280,7 @@ def _shares(options: list[str], columns: Collection[str]) -> dict[str, dict[str,
                 f"{option!r} is not of the form column=value:share; write one such as --balance sex=F:0.5, once for "
                 "each value, or --balance sex"
             ) from None
-    return found
+    return balance
 
 
 def generators(
@@ -328,16 +328,16 @@ def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
     schema, auto = read_schema(path), Auto(**budget)
     auto.check(schema)
     chosen = auto.chosen(schema)
-    found = [outlook(kind(**budget), schema) for kind in get_args(Planned)] if auto.promises else []
-    if found:
+    outlooks = [outlook(kind(**budget), schema) for kind in get_args(Planned)] if auto.promises else []
+    if outlooks:
         console.say("Expected total variation from noise alone; what a model leaves out comes on top of it.")
         rows = [
             (
-                f"{one.generator} *" if one.generator == chosen.name else one.generator, f"{one.column:.2g}",
-                *("-" if noise is None else f"{noise:.2g}" for noise in (one.tree, one.pair)),
-                str(one.n_marginals),
+                f"{forecast.generator}{' *' * (forecast.generator == chosen.name)}", f"{forecast.column:.2g}",
+                *("-" if noise is None else f"{noise:.2g}" for noise in (forecast.tree, forecast.pair)),
+                str(forecast.n_marginals),
             )
-            for one in found
+            for forecast in outlooks
         ]  # fmt: skip
         console.table(("generator", "column", "tree", "pair", "marginals"), rows)
         console.say("tree: a pair of the tree with the fewest cells; pair: a typical one.")
@@ -345,7 +345,7 @@ def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
         console.say(sentence)
     console.result({
         "chosen": chosen.name, "reason": auto.reason(schema), "epsilon": auto.epsilon, "delta": auto.delta,
-        "outlooks": [one.to_dict() for one in found],
+        "outlooks": [forecast.to_dict() for forecast in outlooks],
     })  # fmt: skip
     return 0
 

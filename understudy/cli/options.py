@@ -29,18 +29,17 @@ def arg(text: str, **more: Any) -> Any:
 Table = Annotated[
     str,
     arg(
-        "A file (.csv, .tsv, .jsonl, .parquet, .feather, .xlsx), a folder or a pattern of files, or an address "
-        "like postgresql://host/database#table."
+        "A file (.csv, .tsv, .jsonl, .parquet, .feather, .xlsx), a folder or a pattern, or postgresql://host/database#table."
     ),
 ]
 TaskOption = Annotated[
     Literal["classification", "regression"] | None,
-    opt("How models predict the target; left out: the schema's, or by its kind and number of values."),
+    opt("How models predict the target; left out: the schema's, or by its values."),
 ]
 SchemaFile = Annotated[Path, opt("The table's schema.", "--schema")]
 ExecutorOption = Annotated[
     str | None,
-    opt("A scheduler, as tcp://host:8786, whose workers do it; left out: processes of this machine.", "--executor"),
+    opt("A scheduler, as tcp://host:8786, whose workers do it; left out: this machine.", "--executor"),
 ]
 OutFile = Annotated[Path, opt("The file to write.", "--out")]
 OutFolder = Annotated[Path, opt("The folder to make; it must be new.", "--out")]
@@ -55,12 +54,12 @@ TargetsOption = Annotated[
 ShowRowsOption = Annotated[bool, opt("Let the internal report show a few real rows.")]
 
 
-def options_of(clamp: bool, measure: list[str] | None, rows: Mapping[str, Any], **said: Any) -> "EvaluationOptions":
+def options_of(clamp: bool, measure: list[str] | None, rows: Mapping[str, Any], **settings: Any) -> "EvaluationOptions":
     """What two commands say of an evaluation; of rows, a number or a text that stands for all of them."""
     from evaluate.options import EvaluationOptions
 
     counts = {name: int(n) if str(n).isdecimal() else n for name, n in rows.items()}
-    return EvaluationOptions.of(None, {**said, **counts, "measures": measure or None, "outside": outside_of(clamp)})
+    return EvaluationOptions.of(None, {**settings, **counts, "measures": measure or None, "outside": outside_of(clamp)})
 
 
 def outside_of(clamp: bool) -> Literal["clamp", "refuse"]:
@@ -90,20 +89,20 @@ def scalar(text: str) -> Any:
 
 
 def pairs(options: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for option in options:
         key, equals, value = option.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"{option!r} is not of the form key=value; write one such as n_bins=64")
-        if key in found:
+        if key in values:
             raise typer.BadParameter(f"{key!r} is set twice; keep one")
-        found[key] = scalar(value)
-    return found
+        values[key] = scalar(value)
+    return values
 
 
 def parameters_of(options: list[str], epsilon: float | None, delta: str | None) -> dict[str, Any]:
-    given = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
-    claim, found = {key: value for key, value in given.items() if value is not None}, pairs(options)
+    budget = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
+    claim, found = {key: value for key, value in budget.items() if value is not None}, pairs(options)
     for key in claim:
         if key in found:
             raise typer.BadParameter(f"{key!r} is set twice, by --{key} and by --set; keep one")

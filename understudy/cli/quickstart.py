@@ -66,19 +66,19 @@ def try_table(  # noqa: PLR0913 - options of the command line
     with console.stage("infer"):
         units = Units(entity, order, propose_entity=not no_entity, propose_order=not no_order)
         start = replace(QuickStart.of(table, target=target, units=units, seed=seed), show_rows=show_rows)
-    place = start.folder if out is None else out
+    folder = start.folder if out is None else out
     _tell_schema(start, console)
     if epsilon is not None:
         start = _declared(start, epsilon)
-    with TemporaryDirectory(prefix="understudy-") as given:
-        plan = make_plan(start.write(Path(given)), place)
+    with TemporaryDirectory(prefix="understudy-") as inputs:
+        plan = make_plan(start.write(Path(inputs)), folder)
         for sentence in plan.warnings:
             console.warn(sentence)
 
         outcome = run(plan, console)
     show(outcome, console)
     _tell_next(outcome, start, console)
-    console.result({**outcome.delivery.verdict_content(), "exit_code": outcome.exit_code, "out": str(place)})
+    console.result({**outcome.delivery.verdict_content(), "exit_code": outcome.exit_code, "out": str(folder)})
     return outcome.exit_code
 
 
@@ -138,22 +138,22 @@ def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":
     n_units = _whole_number(asked)
     public = _columns("limits: columns whose limits are public", start.to_measure)
     frequent = _columns("frequent values: numbers where some exact values are frequent, such as 0", start.numbers)
-    made = start.declared(n_units=n_units, public=public, epsilon=epsilon, frequent=frequent)
+    declared = start.declared(n_units=n_units, public=public, epsilon=epsilon, frequent=frequent)
     typer.echo("By this you assert that the following is public, whatever the table holds:", err=True)
-    for line in asserted_lines(made.schema):
+    for line in asserted_lines(declared.schema):
         typer.echo(printable(line), err=True)
     if not typer.confirm("Is all of that right, and known without the table?", default=False, err=True):
         raise JobError(
             "what is not right, or not public, is not declared; write a schema (`understudy schema infer`), correct "
             "it, then `understudy schema declare` it"
         )
-    return made
+    return declared
 
 
 def _whole_number(asked: str) -> int:
     while True:
-        said: str = typer.prompt(asked, err=True)
-        digits = said.strip().replace(",", "").replace("_", "")
+        answer: str = typer.prompt(asked, err=True)
+        digits = answer.strip().replace(",", "").replace("_", "")
         if digits.isascii() and digits.isdigit() and int(digits) > 0:
             return int(digits)
         typer.echo("That is no whole number above 0; type one, such as 6000.", err=True)
@@ -167,8 +167,8 @@ def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
         return frozenset()
     asked = f"{what}, with commas between ({', '.join(can)}), or none of them"
     while True:
-        said: str = typer.prompt(printable(asked), default="none", err=True)
-        named = frozenset(name.strip() for name in said.split(",") if name.strip() and said.strip() != "none")
+        answer: str = typer.prompt(printable(asked), default="none", err=True)
+        named = frozenset(name.strip() for name in answer.split(",") if name.strip() and answer.strip() != "none")
         wrong = sorted(named - set(can))
         if not wrong:
             return named

@@ -101,8 +101,8 @@ def hoisted(args: Sequence[str]) -> tuple[dict[str, bool], list[str]]:
 
 def refuse_another_evaluate() -> None:
     """Refuse to work with a package `evaluate` that is not ours: Hugging Face's has the same import name."""
-    found = importlib.util.find_spec("evaluate")
-    source = None if found is None or found.origin is None else Path(found.origin)
+    spec = importlib.util.find_spec("evaluate")
+    source = None if spec is None or spec.origin is None else Path(spec.origin)
     if source is None or not source.is_file() or MARKER not in source.read_text(encoding="utf-8", errors="replace"):
         raise MissingExtra(
             "the package `evaluate` that Python finds is not understudy's: another one, such as Hugging Face's, was "

@@ -140,15 +140,15 @@ def histories_said(schema: "Schema") -> list[str]:
             f"Order of the rows of one {schema.entity!r}: no column is convincing, so they are made as if they did not "
             "follow each other (name one by --order)"
         ]
-    said = [
+    lines = [
         f"Order of the rows of one {schema.entity!r}: by column {schema.order!r} (name another by --order, or give "
         "--no-order where they do not follow each other)"
     ]
     if schema.nondecreasing_in_entity:
-        said.append(f"Never falls in that order: {', '.join(map(repr, schema.nondecreasing_in_entity))}")
+        lines.append(f"Never falls in that order: {', '.join(map(repr, schema.nondecreasing_in_entity))}")
     if schema.constant_in_entity:
-        said.append(f"Has one value in all of these rows: {', '.join(map(repr, schema.constant_in_entity))}")
-    return said
+        lines.append(f"Has one value in all of these rows: {', '.join(map(repr, schema.constant_in_entity))}")
+    return lines
 
 
 def _kinds(options: Sequence[str]) -> dict[str, str]:
@@ -174,8 +174,8 @@ def _unit_said(schema: "Schema") -> str:
 
 
 def _told(column: "AnyColumn") -> str:
-    held = getattr(column, "personal", None)
-    return column.kind if held is None else f"{column.kind} ({held.replace('_', ' ')}, {column.locale})"
+    what = getattr(column, "personal", None)
+    return column.kind if what is None else f"{column.kind} ({what.replace('_', ' ')}, {column.locale})"
 
 
 def declare(  # noqa: PLR0913 - options of the command line
@@ -241,8 +241,8 @@ def asserted_lines(declared: "Schema") -> list[str]:
     from synth.declare import assertions
 
     return [
-        f"  {f'column {subject!r}' if place < len(declared.columns) else subject}: {sentence}"
-        for place, (subject, sentence) in enumerate(assertions(declared))
+        f"  {f'column {subject!r}' if number < len(declared.columns) else subject}: {sentence}"
+        for number, (subject, sentence) in enumerate(assertions(declared))
     ]
 
 
@@ -254,13 +254,13 @@ def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
     from understudy.data.source import find_table
 
     console = console_of(ctx)
-    read, place = read_schema(schema), find_table(table)
+    read, source = read_schema(schema), find_table(table)
     with console.stage("check"):
-        found = violations(place.address, read)
-    said = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
-    console.result({"fits": not found, "violations": said, "exit_code": BAD_INPUT if found else DONE})
+        found = violations(source.address, read)
+    violated = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
+    console.result({"fits": not found, "violations": violated, "exit_code": BAD_INPUT if found else DONE})
     if not found:
-        console.say(f"The table fits: {place.shown} under {schema!r}")
+        console.say(f"The table fits: {source.shown} under {schema!r}")
         return 0
     console.table(("column", "does not fit", "remedy"), [(v.column or "table", v.rule, v.remedy) for v in found])
     if not console.json:

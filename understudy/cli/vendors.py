@@ -85,14 +85,14 @@ def compare(  # noqa: PLR0913 - options of the command line
     )  # fmt: skip
     asked = Asked(real, holdout, schema, tuple(tables), policy, names, claims, rows, options)
     with console.stage("compare") as progress:
-        found = compared(asked, progress)
+        comparison = compared(asked, progress)
     with console.stage("report"):
-        deliver_comparison(found, seed, out, signer)
-    code, said, ranking = exit_code(found), sentences(found), found.ranking
+        deliver_comparison(comparison, seed, out, signer)
+    code, said, ranking = exit_code(comparison), sentences(comparison), comparison.ranking
     for sentence in said:
         console.warn(sentence)
     order = ranking.order.order
-    console.table(("place", "vendor", "group"), [(str(one.place), one.name, one.letters) for one in order])
+    console.table(("place", "vendor", "group"), [(str(ranked.place), ranked.name, ranked.letters) for ranked in order])
     if len(order) > 1:
         console.say("Vendors that share a letter cannot be told apart.")
     for vendor in ranking.vendors:
@@ -100,7 +100,8 @@ def compare(  # noqa: PLR0913 - options of the command line
             console.say(f"{vendor.name}: {vendor.standing}: {vendor.reason}")
     console.say(f"Comparison: {out}")
     console.result({
-        "comparison": str(out), "exit_code": code, "order": [asdict(one) for one in order],
-        "terms": asdict(ranking.terms), "vendors": [asdict(one) for one in ranking.vendors], "warnings": list(said),
+        "comparison": str(out), "exit_code": code, "order": [asdict(ranked) for ranked in order],
+        "terms": asdict(ranking.terms), "vendors": [asdict(vendor) for vendor in ranking.vendors],
+        "warnings": list(said),
     })  # fmt: skip
     return code

@@ -26,11 +26,7 @@ def read_rows(
     folder: Path | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Rows:
-    """The real rows under a schema, read once; what does not fit into memory lies in a folder, in a nameless file.
-
-    Args:
-        tell: is given a sentence on the cells that were clamped, where any were. *Sensitive*.
-    """
+    """The real rows, read once; what memory does not hold lies in a nameless file. `tell` hears of clamped cells."""
     rows = Rows.of(table.address, schema, outside=outside, folder=folder)
     if outside == "refuse":
         refuse(violations_of(rows.chunks(), schema))
@@ -95,7 +91,7 @@ def parts_of(table: Path) -> Sequence[Path]:
 def rewrite(source: Path, to: Path, schema: Schema) -> None:
     """A synthetic table written anew as every measure had it: by the schema, in the same parts."""
     for part in parts_of(source):
-        place = to / part.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path = to / part.relative_to(source)
+        path.parent.mkdir(parents=True, exist_ok=True)
         rows, _ = translate(read_table(part), schema)
-        write_table(conform(rows, schema, outside="clamp", part=True), place, schema)
+        write_table(conform(rows, schema, outside="clamp", part=True), path, schema)

@@ -22,10 +22,10 @@ def embedded_table(source: str) -> Path:
     package, _, name = source.partition(":")
     if package not in _PACKAGES or not name:
         raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a path")
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         raise missing_extra(f"source={source!r}", "demo")
-    home = Path(found.submodule_search_locations[0]) / _PACKAGES[package]
+    home = Path(spec.submodule_search_locations[0]) / _PACKAGES[package]
     tables = {path.stem: path for path in home.glob("*/*.csv") if path.stem == path.parent.name}
     if name not in tables:
         raise JobError(f"source={source!r}: {package} brings no table {name!r}; {nearest(name, tables)}")
@@ -85,16 +85,16 @@ class RealTable:
         return tuple(list_files(path)) if is_pattern(path) else (path,)
 
 
-def find_table(given: str, home: Path = Path()) -> RealTable:
+def find_table(address: str, home: Path = Path()) -> RealTable:
     """The place of a table. No row of it is read, and no connection is made."""
     from synth.table.databases import parse_address
     from synth.table.files import list_files
 
-    if "://" in given:
-        return RealTable(given, parse_address(given).shown)
-    if is_address(given):
+    if "://" in address:
+        return RealTable(address, parse_address(address).shown)
+    if is_address(address):
         raise TableError(_MISSPELLED)
-    path = home / given
+    path = home / address
     if not path.exists() and not is_pattern(path):
         raise TableError(f"the table is not there: path={str(path)!r}; name {FILES}")
     list_files(path)
@@ -112,12 +112,12 @@ def file_state(path: Path) -> dict[str, Any]:
 
     if path.is_dir() or is_pattern(path):
         named = path.rglob("*") if path.is_dir() else list_files(path)
-        files = sorted((str(one), one.stat()) for one in named if one.is_file())
-        return {"path": str(path), "files": [[name, found.st_size, found.st_mtime_ns] for name, found in files]}
+        files = sorted((str(file), file.stat()) for file in named if file.is_file())
+        return {"path": str(path), "files": [[name, status.st_size, status.st_mtime_ns] for name, status in files]}
     if not path.is_file():
         return {"path": str(path)}
-    found = path.stat()
-    return {"path": str(path), "bytes": found.st_size, "modified_ns": found.st_mtime_ns}
+    status = path.stat()
+    return {"path": str(path), "bytes": status.st_size, "modified_ns": status.st_mtime_ns}
 
 
 def is_address(text: str) -> bool:

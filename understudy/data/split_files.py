@@ -30,11 +30,7 @@ class Cut:
 
 
 def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, Path]:
-    """Train and holdout, written into a new folder that appears whole: two files, or two folders of Parquet parts.
-
-    Args:
-        table: *Sensitive*.
-    """
+    """Train and holdout, written into a new folder that appears whole: two files, or two folders of Parquet parts."""
     train, holdout = (out / f"{side}{table.suffix}" for side in SIDES)
     check_names(schema.kept, out / f"train{table.suffix or '.parquet'}")
     out.absolute().parent.mkdir(parents=True, exist_ok=True)

@@ -161,8 +161,8 @@ def shared(n_processes: int, n_cores: int, environment: Mapping[str, str] = os.e
     return {name: str(min(_asked(environment.get(name)) or share, share)) for name in THREADS}
 
 
-def _asked(given: str | None) -> int | None:
-    return int(given) if given and given.isdigit() and int(given) > 0 else None
+def _asked(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() and int(text) > 0 else None
 
 
 def death(status: int) -> str:
@@ -178,10 +178,10 @@ def wait_for_workers(locks: Path, out: Path) -> None:
     # First of all: a worker elsewhere takes its lock, then looks for this. One that we do not see will not see it.
     for session in locks.glob(f"*{SESSION}"):
         session.unlink(missing_ok=True)
-    for place in sorted(locks.glob("*")):
+    for lock in sorted(locks.glob("*")):
         try:
-            with FileLock(place, timeout=WAIT_S):
-                place.unlink(missing_ok=True)
+            with FileLock(lock, timeout=WAIT_S):
+                lock.unlink(missing_ok=True)
         except Timeout:
             raise OutputError(
                 f"a process of an earlier start is still at work on --out {str(out)!r}; wait for it, or end it"

@@ -77,11 +77,11 @@ class Processes:
 
     @property
     def at_work(self) -> list[str]:
-        return [one.name for one in self.workers if one.name is not None]
+        return [worker.name for worker in self.workers if worker.name is not None]
 
     def start(self, name: str, lock: Path | None = None) -> None:
         """Begin a piece, in a process that has nothing to do or a new one."""
-        idle = (one for one in self.workers if one.name is None)
+        idle = (free for free in self.workers if free.name is None)
         worker = next(idle, None) or self._started(name, lock or self.service.locks / token_hex(8))
         worker.name, worker.began = name, time.monotonic()
         with suppress(OSError):  # where it is dead already, that will show
@@ -91,10 +91,10 @@ class Processes:
         """The pieces that have ended since the last look; those that take too long are told to."""
         until = time.monotonic() + wait_s
         while True:
-            found = [ended for worker in list(self.workers) if (ended := self._look(worker)) is not None]
+            all_ended = [ended for worker in list(self.workers) if (ended := self._look(worker)) is not None]
             left = until - time.monotonic()
-            if found or left <= 0:
-                return found
+            if all_ended or left <= 0:
+                return all_ended
             if pipes := [worker.pipe for worker in self.workers if not worker.pipe.closed]:
                 wait(pipes, min(left, LOOK_EVERY_S))
             else:
@@ -102,24 +102,24 @@ class Processes:
 
     def stop(self) -> list[Ended]:
         """Tell every process at work to end, and wait until it has."""
-        found = []
+        ended = []
         for worker in self.workers:
             if worker.name is not None and not worker.stopped:
                 self._tell_to_end(worker, CUT)
         while self.at_work:
-            found += self.ended(LOOK_EVERY_S)
-        return found
+            ended += self.ended(LOOK_EVERY_S)
+        return ended
 
     def _look(self, worker: Worker) -> Ended | None:
         """The end of a worker's piece; `None` where it goes on."""
-        said = None
+        answer = None
         try:
             if not worker.pipe.closed and worker.pipe.poll():
-                said = worker.pipe.recv()
+                answer = worker.pipe.recv()
         except (EOFError, OSError):  # it has ended, or will
             worker.pipe.close()
-        if said is not None and not self.service.alone:
-            ended = Ended(worker.name or "", said, seconds=time.monotonic() - worker.began)
+        if answer is not None and not self.service.alone:
+            ended = Ended(worker.name or "", answer, seconds=time.monotonic() - worker.began)
             worker.name = None
             return ended
         if _is_over(worker.process.pid):
@@ -193,12 +193,12 @@ def started(
     # Without -P a file beside ours could pass for a module.
     command = [sys.executable, "-P", child.__file__, str(channel)]
 
-    def process(said: int | None) -> Process:
+    def process(output: int | None) -> Process:
         return subprocess.Popen(  # noqa: S603 - our own module, and arguments that no shell reads
             command,
             stdin=lifeline,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             env={**os.environ, **threads},
             cwd=home,
             pass_fds=[channel],

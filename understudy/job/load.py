@@ -28,8 +28,8 @@ def given_policy(name_or_path: str, beside: Path) -> GivenFile:
     return read_given(find_policy(name_or_path, beside), "policy", JobError)
 
 
-def named_policy(given: GivenFile) -> Policy:
-    return build_policy(parse_toml(given, "policy", JobError))
+def named_policy(file: GivenFile) -> Policy:
+    return build_policy(parse_toml(file, "policy", JobError))
 
 
 @dataclass(frozen=True)
@@ -44,30 +44,30 @@ class Inputs:
 
 def read_inputs(job_path: Path) -> Inputs:
     """A job with its schema, policy, waivers and generators, or the first thing that is wrong with them."""
-    given, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
-    job = build_job(parse_toml(given["job"], "job", JobError))
-    given["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
-    schema = schema_of(given["schema"])
-    policy, waivers = read_terms(job, home, given)
+    files, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
+    job = build_job(parse_toml(files["job"], "job", JobError))
+    files["schema"] = read_given(home / job.table.schema_path, "schema", SchemaError)
+    schema = schema_of(files["schema"])
+    policy, waivers = read_terms(job, home, files)
     job.evaluation.aim(schema)
-    return Inputs(job, given, schema, policy, waivers, _generators(job, schema, home))
+    return Inputs(job, files, schema, policy, waivers, _generators(job, schema, home))
 
 
-def read_terms(job: JobTerms, home: Path, given: dict[str, GivenFile]) -> tuple[Policy, tuple[Waiver, ...]]:
+def read_terms(job: JobTerms, home: Path, files: dict[str, GivenFile]) -> tuple[Policy, tuple[Waiver, ...]]:
     """The policy and the waivers of a job, and a look at its measures; the files are added to those that are given."""
-    given["policy"] = given_policy(job.policy, home)
-    policy = named_policy(given["policy"])
-    waivers = read_waivers(job.waivers, home, given)
+    files["policy"] = given_policy(job.policy, home)
+    policy = named_policy(files["policy"])
+    waivers = read_waivers(job.waivers, home, files)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     return policy, waivers
 
 
-def read_waivers(path: str | None, home: Path, given: dict[str, GivenFile]) -> tuple[Waiver, ...]:
+def read_waivers(path: str | None, home: Path, files: dict[str, GivenFile]) -> tuple[Waiver, ...]:
     if path is None:
         return ()
-    given["waivers"] = read_given(home / path, "waivers", JobError)
-    return build_waivers(parse_toml(given["waivers"], "waivers", JobError))
+    files["waivers"] = read_given(home / path, "waivers", JobError)
+    return build_waivers(parse_toml(files["waivers"], "waivers", JobError))
 
 
 def check_measures(measures: Iterable[str]) -> None:
@@ -81,13 +81,13 @@ def check_file(path: Path) -> str:
 
     A job is checked with the schema, policy and waivers that it names, and with parameters of its generators.
     """
-    given = read_given(path, "settings", JobError)
-    content = parse_toml(given, "settings", JobError)
+    file = read_given(path, "settings", JobError)
+    content = parse_toml(file, "settings", JobError)
     if "columns" in content:
-        schema_of(given)
+        schema_of(file)
         return "schema"
     if "rules" in content:
-        named_policy(given)
+        named_policy(file)
         return "policy"
     if set(content) == {"waivers"} and not isinstance(content["waivers"], str):
         build_waivers(content)
@@ -106,22 +106,22 @@ def check_file(path: Path) -> str:
 
 def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
     """The specification of every candidate, checked; the seeds of a sweep share theirs."""
-    found: dict[tuple[str, float | None], Generator] = {}
+    generators: dict[tuple[str, float | None], Generator] = {}
     for point in job.points.values():
-        if point.setting not in found:
-            place = f"generators.{point.family}{_at(job, point)}"
-            found[point.setting] = generator_of(point, schema, place, home)
-    return {label: found[point.setting] for label, point in job.points.items()}
+        if point.setting not in generators:
+            where = f"generators.{point.family}{_at(job, point)}"
+            generators[point.setting] = generator_of(point, schema, where, home)
+    return {label: generators[point.setting] for label, point in job.points.items()}
 
 
-def generator_of(point: PlannedCandidate, schema: Schema, place: str, home: Path, **changed: Any) -> Generator:
+def generator_of(point: PlannedCandidate, schema: Schema, where: str, home: Path, **changed: Any) -> Generator:
     parameters = with_files({**point.spec.parameters, **changed}, lambda path: str(home / path))
     try:
-        made = compose(generator(point.spec.generator or point.family, **parameters), schema)
-        made.check(schema)
+        chosen = compose(generator(point.spec.generator or point.family, **parameters), schema)
+        chosen.check(schema)
     except JobError as error:
-        raise JobError(f"{place}: {error}") from None
-    return made
+        raise JobError(f"{where}: {error}") from None
+    return chosen
 
 
 def _at(job: Job, point: PlannedCandidate) -> str:

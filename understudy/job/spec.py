@@ -203,11 +203,11 @@ def build_job(content: dict[str, Any]) -> Job:
 
 def job_json() -> dict[str, Any]:
     """The JSON Schema of a job file: it names a table, or what a kind of job that an extra brings has in its place."""
-    made = Job.model_json_schema(by_alias=True)
+    content = Job.model_json_schema(by_alias=True)
     kinds = {key: kind.spec for key, kind in extras.load("job").items() if kind.spec is not None}
     for key, spec in kinds.items():
         brought = spec.model_json_schema(by_alias=True)
-        made["$defs"] |= brought["$defs"]
-        made["properties"][key] = brought["properties"][key]
-    made["required"] = [name for name in made["required"] if name != "table"]
-    return {**made, "oneOf": [{"required": [key]} for key in ("table", *kinds)]}
+        content["$defs"] |= brought["$defs"]
+        content["properties"][key] = brought["properties"][key]
+    content["required"] = [name for name in content["required"] if name != "table"]
+    return {**content, "oneOf": [{"required": [key]} for key in ("table", *kinds)]}

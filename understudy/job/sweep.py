@@ -53,8 +53,8 @@ class GeneratorSpec(BaseModel):
     @property
     def epsilons(self) -> tuple[float | None, ...]:
         """Every epsilon that it is to be fitted at; `None`: without a formal guarantee."""
-        given = self.parameters.get("epsilon")
-        return (None,) if given is None else epsilon_list(given if self.sweeps else [given])
+        asked = self.parameters.get("epsilon")
+        return (None,) if asked is None else epsilon_list(asked if self.sweeps else [asked])
 
     def at(self, epsilon: float | None) -> Self:
         others = {key: value for key, value in self.parameters.items() if key != "epsilon"}
@@ -70,13 +70,13 @@ def epsilon_list(value: Any) -> tuple[float | None, ...]:
     """
     if not value:
         raise ValueError("epsilon=[] is a sweep over nothing; list numbers or 'none', or leave epsilon out")
-    for one in value:
-        if one != NONE and (isinstance(one, bool) or not isinstance(one, int | float)):
-            raise ValueError(f"epsilon holds {one!r}, and a sweep takes numbers and 'none'; write [0.3, 1, 'none']")
-    found = tuple(None if one == NONE else float(one) for one in value)
-    if len({shown(epsilon) for epsilon in found}) < len(found):
+    for entry in value:
+        if entry != NONE and (isinstance(entry, bool) or not isinstance(entry, int | float)):
+            raise ValueError(f"epsilon holds {entry!r}, and a sweep takes numbers and 'none'; write [0.3, 1, 'none']")
+    epsilons = tuple(None if entry == NONE else float(entry) for entry in value)
+    if len({shown(epsilon) for epsilon in epsilons}) < len(epsilons):
         raise ValueError("epsilon holds the same value twice; name each once, and use sweep.seeds to repeat fits")
-    return found
+    return epsilons
 
 
 def shown(epsilon: float | None) -> str:
@@ -152,13 +152,13 @@ def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None)
             label: PlannedCandidate(label, label, spec.parameters.get("epsilon"), None, spec)
             for label, spec in generators.items()
         }
-    found = (
+    candidates = (
         PlannedCandidate(point_label(family, epsilon, seed), family, epsilon, seed, spec.at(epsilon))
         for family, spec in generators.items()
         for epsilon in spec.epsilons
         for seed in seeds
     )
-    return {point.label: point for point in found}
+    return {point.label: point for point in candidates}
 
 
 def point_label(family: str, epsilon: float | None, seed: int) -> str:

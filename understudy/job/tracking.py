@@ -53,5 +53,5 @@ class BroughtByExtras:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        known = [handler(one.__pydantic_core_schema__) for one in extras.load("tracker").values()]
+        known = [handler(tracker.__pydantic_core_schema__) for tracker in extras.load("tracker").values()]
         return {"anyOf": known} if known else {"not": {}}

@@ -44,13 +44,13 @@ def audit_claim(
 
     started = time.perf_counter()
     try:
-        found = auditing.audit(*claimed(), seed=seed, progress=progress, time_limit_s=time_limit_s)
+        result = auditing.audit(*claimed(), seed=seed, progress=progress, time_limit_s=time_limit_s)
     except UnderstudyError as error:
         return replace(candidate, failures=(*candidate.failures, Failure(MEASURE, "failed", str(error))))
     return replace(
         candidate,
-        estimates=(*candidate.estimates, found.estimate),
-        audit=found,
+        estimates=(*candidate.estimates, result.estimate),
+        audit=result,
         seconds={**candidate.seconds, SECONDS: round(time.perf_counter() - started, 3)},
     )
 
@@ -75,17 +75,17 @@ def claim_of(model: Model, statement: PrivacyStatement) -> tuple[PrivateGenerato
         raise AuditError(
             "a model's claim is audited by its generator's parameters, and this one holds none; fit it again"
         )
-    found = generator(model.name, **parameters)
-    if not isinstance(found, PrivateGenerator) or found.epsilon is None:
+    chosen = generator(model.name, **parameters)
+    if not isinstance(chosen, PrivateGenerator) or chosen.epsilon is None:
         raise AuditError("the model claims an epsilon and its parameters name none; fit it again")
-    target = (found.epsilon, found.claimed_delta(model.schema))
+    target = (chosen.epsilon, chosen.claimed_delta(model.schema))
     claimed = math.isclose(statement.epsilon, target[0], rel_tol=CALIBRATED)
     if not claimed or not math.isclose(statement.delta, target[1], rel_tol=1e-6):
         raise AuditError(
             f"the model claims epsilon={statement.epsilon:g} at delta={statement.delta:g}, and its parameters are for "
             f"epsilon={target[0]:g} at delta={target[1]:g}; fit it again"
         )
-    return found, model.schema
+    return chosen, model.schema
 
 
 SHADOW = "privacy.shadow"
@@ -107,11 +107,11 @@ def shadow_attacked(
 
         return measure(tables(), chosen, n_models, progress)
 
-    found, seconds = isolated(SHADOW, attack, time_limit_s)
+    result, seconds = isolated(SHADOW, attack, time_limit_s)
     return replace(
         candidate,
-        estimates=(*candidate.estimates, *found.estimates),
-        failures=(*candidate.failures, *found.failures),
+        estimates=(*candidate.estimates, *result.estimates),
+        failures=(*candidate.failures, *result.failures),
         seconds={**candidate.seconds, SHADOW: round(seconds, 3)},
     )
 

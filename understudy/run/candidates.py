@@ -122,11 +122,11 @@ def _evaluation_of(work: RunWorkspace, label: str) -> Evaluation:
 
 def joined(plan: Plan, work: RunWorkspace) -> Evaluation:
     """One evaluation of all candidates; the seeds of a sweep share the audit of their mechanism."""
-    found = [_evaluation_of(work, label) for label in plan.points]
-    candidates = {candidate.name: candidate for one in found for candidate in one.candidates}
+    evaluations = [_evaluation_of(work, label) for label in plan.points]
+    candidates = {candidate.name: candidate for each in evaluations for candidate in each.candidates}
     audited = {plan.points[label].setting: candidates[label] for label in stages.audited(plan)}
-    shared = (_share_audit(one, audited.get(plan.points[name].setting)) for name, one in candidates.items())
-    return replace(found[0], candidates=tuple(shared))
+    shared = (_share_audit(each, audited.get(plan.points[name].setting)) for name, each in candidates.items())
+    return replace(evaluations[0], candidates=tuple(shared))
 
 
 def _share_audit(candidate: Candidate, source: Candidate | None) -> Candidate:
@@ -141,5 +141,5 @@ def _share_audit(candidate: Candidate, source: Candidate | None) -> Candidate:
     )
 
 
-def _audits(found: Iterable[_Answer]) -> tuple[_Answer, ...]:
-    return tuple(one for one in found if one.measure == AUDITED)
+def _audits(answers: Iterable[_Answer]) -> tuple[_Answer, ...]:
+    return tuple(answer for answer in answers if answer.measure == AUDITED)

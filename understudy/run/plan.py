@@ -187,7 +187,7 @@ class Plan:
         """Rules that no table of the declared size could pass and no claim of this run proves."""
         from understudy.reach import Size, beyond_reach, could_pass
 
-        of, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
+        options, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
         if schema.n_units is None:
             return ()
         rules = tuple(
@@ -196,9 +196,9 @@ class Plan:
             if asked is None or rule.measure not in CATALOG or CATALOG[rule.measure].by in asked
         )
         share, rows_each = self.job.split.holdout_share, schema.max_rows_per_unit
-        searched = SEARCHED * of.sample_rows
+        searched = SEARCHED * options.sample_rows
         sizes = {
-            label: Size(schema.n_units, share, of.n_targets, rows_each, self._n_rows(label), searched)
+            label: Size(schema.n_units, share, options.n_targets, rows_each, self._n_rows(label), searched)
             for label in (self.points if self.job.release is None else [self.job.release])
         }
         # Rules whose limits can be measured need no curve, which takes a moment to work out.
@@ -262,7 +262,7 @@ def make_plan(
         executor=executor,
     )
     if executor is not None:
-        check_ledger(None if plan.fund is None else plan.fund.place)
+        check_ledger(None if plan.fund is None else plan.fund.url)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)  # the workers have to see it
         check_elsewhere(executor, out.absolute().parent, plan.inputs)
     check_left([plan])
@@ -298,18 +298,18 @@ def check_left(plans: Sequence[Plan]) -> None:
     for plan in plans:
         paid = frozenset() if plan.restart else requested(plan.out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
-        of = "" if plan.prepared is None else f" of the {plan.prepared.what}"
-        curves |= {(PUBLISHED if label == PUBLICATION else f"{label}{of}"): curve for label, curve in left.items()}
+        what = "" if plan.prepared is None else f" of the {plan.prepared.what}"
+        curves |= {(PUBLISHED if label == PUBLICATION else f"{label}{what}"): curve for label, curve in left.items()}
     fund = next((plan.fund for plan in plans if plan.fund is not None), None)
     if fund is not None:
         fund.check(curves)
 
 
-def check_ledger(place: str | None) -> None:
+def check_ledger(url: str | None) -> None:
     """Refuse a ledger that workers of a cluster cannot pay from."""
-    if place is not None and "://" not in place:
+    if url is not None and "://" not in url:
         raise LedgerError(
-            f"workers of a cluster pay from a ledger in PostgreSQL, and {place!r} is a file, which takes turns on one "
+            f"workers of a cluster pay from a ledger in PostgreSQL, and {url!r} is a file, which takes turns on one "
             "machine alone; open the total there, or leave --executor out"
         )
 
@@ -322,6 +322,6 @@ def with_fund(plan: Plan) -> Plan:
 
 
 def _table(job: Job, home: Path) -> RealTable:
-    said = job.table
-    given = str(embedded_table(said.source)) if said.source is not None else str(said.path)
-    return find_table(given, home)
+    table = job.table
+    address = str(embedded_table(table.source)) if table.source is not None else str(table.path)
+    return find_table(address, home)

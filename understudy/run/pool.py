@@ -66,7 +66,7 @@ class CandidateWork:
     def _bench(self) -> CandidateContext:
         """The context of candidates, read anew: the same sides from the same seed."""
         plan = self.plan if self.ledger is None else with_fund(self.plan)
-        if plan.fund is not None and plan.fund.place != self.ledger:
+        if plan.fund is not None and plan.fund.url != self.ledger:
             raise LedgerError(
                 "a worker's environment names another ledger than the one that this run was paid from; name the same"
             )
@@ -75,7 +75,7 @@ class CandidateWork:
 
 
 def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool) -> Executor:
-    ledger = None if plan.fund is None else plan.fund.place
+    ledger = None if plan.fund is None else plan.fund.url
     handed = replace(plan, fund=None, key=b"")
     at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
     service = Service(
@@ -102,13 +102,13 @@ def make_all(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> 
             console.note(f"Workers: {max(size, 1)}, not {plan.workers}: there are no more cores.")
     alone = not labels or not (elsewhere or (size or 1) > 1)
     bench = CandidateContext(plan, work, sides, console.stage)
-    lost, said = dict[str, str](), set(work.warnings)
+    lost, told = dict[str, str](), set(work.warnings)
     ends = _one_by_one(bench, labels) if alone else _side_by_side(bench, labels, size, console)
     for n, (label, why_lost) in enumerate(ends, start=1):
         for sentence in work.warnings:
-            if sentence not in said:
+            if sentence not in told:
                 console.warn(sentence)
-        said |= set(work.warnings)
+        told |= set(work.warnings)
         if why_lost:
             lost[label] = why_lost
             console.warn(f"{label} is lost: {why_lost}")

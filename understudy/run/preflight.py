@@ -46,13 +46,13 @@ class Swept:
 
 def cautions(intent: Intent) -> tuple[str, ...]:
     """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
-    found = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
+    sentences = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
     if intent.schedules:
         for label in intent.schedules:
-            found += _of_budget(intent, label)
-        found += _of_units(intent)
-        found += _of_all(intent)
-    return tuple(found)
+            sentences += _of_budget(intent, label)
+        sentences += _of_units(intent)
+        sentences += _of_all(intent)
+    return tuple(sentences)
 
 
 def of_publication(release: str, together: ComposedClaim) -> str:
@@ -78,8 +78,8 @@ def _of_settings(intent: Intent) -> Iterator[str]:
 
 def _of_formulas(schema: Schema) -> Iterator[str]:
     """A caution on texts of the schema that a spreadsheet runs; the texts themselves are not shown."""
-    held = {name: getattr(schema.columns[name], "categories", ()) for name in schema.learned}
-    named = [name for name, texts in held.items() if any(isinstance(text, str) and runs(text) for text in texts)]
+    categories = {name: getattr(schema.columns[name], "categories", ()) for name in schema.learned}
+    named = [name for name, texts in categories.items() if any(isinstance(text, str) and runs(text) for text in texts)]
     if named:
         yield (
             f"categories of {', '.join(map(repr, named))} begin like formulas, which a spreadsheet runs when it opens "
@@ -153,7 +153,7 @@ def _of_all(intent: Intent) -> Iterator[str]:
         )
 
 
-def _together(intent: Intent, schedules: Mapping[str, Schedule], found: ComposedClaim) -> str:
+def _together(intent: Intent, schedules: Mapping[str, Schedule], together: ComposedClaim) -> str:
     """The claim of several private fits of one table: whoever picks the best of them has looked at all."""
     in_ledger = ""
     if intent.fund is not None:
@@ -161,8 +161,8 @@ def _together(intent: Intent, schedules: Mapping[str, Schedule], found: Composed
         in_ledger = f" ({typed_loss(intent.fund.filter.spent(curve))} in the ledger, which adds up by RDP)"
     named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
     return (
-        f"{len(schedules)} private fits of one table compose, {named}: "
-        f"together they come to epsilon={typed_loss(found.epsilon)} at delta={typed_loss(found.delta)}{in_ledger}, "
+        f"{len(schedules)} private fits of one table compose, {named}: together they come to "
+        f"epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}{in_ledger}, "
         "which is the price of choosing the best of them too"
     )
 

@@ -80,18 +80,20 @@ def publication(plan: Plan, work: RunWorkspace) -> PublishedNumbers | None:
     return PublishedNumbers(plan.job.release, numbers, own, together, len(fits), plan.everything)
 
 
-def _together(schedules: Mapping[str, Schedule], found: ComposedClaim, schema: Schema) -> PrivacyStatement:
+def _together(schedules: Mapping[str, Schedule], claim: ComposedClaim, schema: Schema) -> PrivacyStatement:
     events = tuple(event for schedule in schedules.values() for event in schedule.events)
-    return Budget(Schedule(events, found.delta)).statement(schema)
+    return Budget(Schedule(events, claim.delta)).statement(schema)
 
 
 def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> Evaluation:
     if published is None:
         return evaluation
-    found = tuple(number.estimate for number in published.numbers)
+    estimates = tuple(number.estimate for number in published.numbers)
     candidates = (
-        replace(one, estimates=(*one.estimates, *found)) if one.name == published.table else one
-        for one in evaluation.candidates
+        replace(candidate, estimates=(*candidate.estimates, *estimates))
+        if candidate.name == published.table
+        else candidate
+        for candidate in evaluation.candidates
     )
     provenance = replace(evaluation.provenance, released_numbers=published)
     return replace(evaluation, candidates=tuple(candidates), provenance=provenance)
@@ -115,13 +117,13 @@ def _shown(statement: PrivacyStatement | None) -> dict[str, Any] | None:
     return content
 
 
-def released_json(facts: PublicFacts, found: Publication) -> str:
+def released_json(facts: PublicFacts, published: Publication) -> str:
     """The published numbers with the statements that anyone prices anew, as JSON text."""
-    statements = {facts.table: facts.statement, ALONE: found.statement, BOTH: found.together}
+    statements = {facts.table: facts.statement, ALONE: published.statement, BOTH: published.together}
     content = {
         "notice": NOTICE,
         "table": facts.table,
-        "numbers": [asdict(number) for number in found.numbers],
-        "candidates": [{"name": name, "statement": _shown(one)} for name, one in statements.items()],
+        "numbers": [asdict(number) for number in published.numbers],
+        "candidates": [{"name": name, "statement": _shown(statement)} for name, statement in statements.items()],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)

@@ -88,7 +88,7 @@ def _names(plan: Plan) -> dict[str, str | None]:
         "version of understudy": VERSION,
         # A copy of unfinished work would draw under the same reservation once more.
         "output": str(plan.out.parent.resolve() / plan.out.name),
-        "ledger": None if plan.fund is None else plan.fund.place,
+        "ledger": None if plan.fund is None else plan.fund.url,
     }
 
 
@@ -157,7 +157,12 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, evaluation: Evaluat
     from reports.sections.utility import given_away
 
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
-    disputed = (said for one in evaluation.candidates if one.name in audited for said in disproved(one))
+    disputed = (
+        sentence
+        for candidate in evaluation.candidates
+        if candidate.name in audited
+        for sentence in disproved(candidate)
+    )
     known = Provenance(
         job=plan.title,
         release=plan.job.release,
@@ -200,6 +205,6 @@ def _swept(plan: Plan) -> SweepRecord | None:
 
 def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
-    given = {f"{name}.toml": file.content for name, file in plan.given.items()}
+    files = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
-    write_evidence(outcome.delivery, folder, signer, given=given, seeds=seeds)
+    write_evidence(outcome.delivery, folder, signer, files=files, seeds=seeds)

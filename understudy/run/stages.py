@@ -99,8 +99,8 @@ def expected(plan: Plan, label: str) -> Expectation | None:
         return None
     if chosen.in_order:
         return None
-    found = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
-    return Expectation(found.column, found.tree, found.pair, found.n_rows)
+    forecast = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
+    return Expectation(forecast.column, forecast.tree, forecast.pair, forecast.n_rows)
 
 
 def audited(plan: Plan) -> tuple[str, ...]:

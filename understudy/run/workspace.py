@@ -97,8 +97,8 @@ class RunWorkspace:
         self.unfinished.write_state({**known, **names})
 
     def request(self, label: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self._read(f"{RESERVATIONS}/{label}.json", None)
-        return found
+        content: dict[str, Any] | None = self._read(f"{RESERVATIONS}/{label}.json", None)
+        return content
 
     def write_request(self, label: str, content: Mapping[str, Any]) -> None:
         """Keep what will be asked of the ledger for a generator; it is on the disk when this returns."""

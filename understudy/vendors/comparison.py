@@ -116,23 +116,25 @@ UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> Picture | None:
     """Utility against the upper end of the membership attack's interval; `None` without either."""
     for utility in UTILITIES:
-        found = [(c, c.find(utility), c.find(EXPOSURE)) for c in candidates]
+        pairs = [(c, c.find(utility), c.find(EXPOSURE)) for c in candidates]
         points = [
             (c.name, useful, exposed)
-            for c, useful, exposed in found
+            for c, useful, exposed in pairs
             if isinstance(useful, Estimate) and isinstance(exposed, Estimate)
         ]
         if points:
             break
     else:
         return None
-    best = frontier([(name, of.value, _worst(by)) for name, of, by in points if standings[name] == "ranked"])
+    best = frontier(
+        [(name, estimate.value, _worst(by)) for name, estimate, by in points if standings[name] == "ranked"]
+    )
     shown = tuple(
-        PicturePoint(name, of.value, of.low, of.high, _worst(by), standings[name], name in best)
-        for name, of, by in points
+        PicturePoint(name, estimate.value, estimate.low, estimate.high, _worst(by), standings[name], name in best)
+        for name, estimate, by in points
     )
     marks, named = points[0][1], {name for name, _, _ in points}
-    absent = tuple(one.name for one in candidates if one.name not in named)
+    absent = tuple(candidate.name for candidate in candidates if candidate.name not in named)
     return Picture(utility, EXPOSURE, shown, marks.reference, marks.floor, absent)
 
 
@@ -142,24 +144,20 @@ def _worst(estimate: Estimate) -> float:
 
 @dataclass(frozen=True)
 class VendorComparison:
-    """The outcome of a comparison.
-
-    Attributes:
-        evaluation: *Sensitive*: of every table that could be measured, with its ranking.
-    """
+    """The outcome of a comparison. *Sensitive*: `evaluation`."""
 
     evaluation: Evaluation
     verdicts: tuple[Verdict, ...]
     policy: Policy
     ranking: VendorRanking
-    given: Mapping[str, GivenFile]
+    files: Mapping[str, GivenFile]
 
 
 def compare(asked: Asked, progress: Progress) -> VendorComparison:
     """Every table measured on the same terms, those that break a rule set apart, the others ranked."""
     named, started, options = asked.named(), provenance.now(), asked.options
-    given = {"policy": given_policy(asked.policy, Path()), "schema": read_given(asked.schema, "schema", SchemaError)}
-    policy, schema = named_policy(given["policy"]), options.aim(schema_of(given["schema"]))
+    files = {"policy": given_policy(asked.policy, Path()), "schema": read_given(asked.schema, "schema", SchemaError)}
+    policy, schema = named_policy(files["policy"]), options.aim(schema_of(files["schema"]))
     check_measures(options.measures or ())
     claims = {} if asked.claims is None else read_claims(asked.claims, named)
     key = provenance.fingerprint_key(provenance.key_path())
@@ -207,11 +205,11 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     )
     evaluation = replace(
         base,
-        candidates=tuple(one.candidate for one in measured.values()),
+        candidates=tuple(offer.candidate for offer in measured.values()),
         ranking=ranking,
-        provenance=provenance.with_inputs(known, given),
+        provenance=provenance.with_inputs(known, files),
     )
-    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, ranking, given)
+    return VendorComparison(evaluation, judge(evaluation, [policy]), policy, ranking, files)
 
 
 def _each(names: Iterable[str], work: Callable[[str], T], failed: dict[str, str]) -> dict[str, T]:
@@ -266,11 +264,11 @@ def _why(barred: list[Finding]) -> str:
 
 
 def _said(finding: Finding) -> str:
-    rule, found = finding.rule, finding.estimate
-    if found is None:
+    rule, estimate = finding.rule, finding.estimate
+    if estimate is None:
         return name_of(rule)
-    ends = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
-    return f"{name_of(rule)} {found.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
+    ends = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3g}, {estimate.high:.3g}]"
+    return f"{name_of(rule)} {estimate.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
 
 
 def _keeps(fidelity: Sequence[Finding]) -> bool | None:
@@ -289,4 +287,6 @@ def _ranking(
     asked, policy = bench.asked, bench.policy
     terms = ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name)
     standings = {vendor.name: vendor.standing for vendor in vendors}
-    return VendorRanking(terms, vendors, order, picture([one.candidate for one in measured.values()], standings))
+    return VendorRanking(
+        terms, vendors, order, picture([measured_vendor.candidate for measured_vendor in measured.values()], standings)
+    )

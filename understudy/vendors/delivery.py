@@ -24,26 +24,26 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def deliver_comparison(found: VendorComparison, seed: int, folder: Path, signer: Signer | None = None) -> None:
+def deliver_comparison(comparison: VendorComparison, seed: int, folder: Path, signer: Signer | None = None) -> None:
     """The sealed folder of a comparison, whole or not at all."""
-    delivery = Delivery(found.evaluation, found.verdicts, found.policy, TITLE, None)
-    given = {f"{name}.toml": file.content for name, file in found.given.items()}
+    delivery = Delivery(comparison.evaluation, comparison.verdicts, comparison.policy, TITLE, None)
+    files = {f"{name}.toml": file.content for name, file in comparison.files.items()}
     with whole_folder(folder) as beside:
-        order = found.ranking.order
-        ends = [f"{one.figure} {part}" for one in order.figures for part in ("value", "group")]
-        write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(found, order))
-        write_evidence(delivery, beside, signer, given=given, seeds={"comparison": seed})
+        order = comparison.ranking.order
+        ends = [f"{figure.figure} {part}" for figure in order.figures for part in ("value", "group")]
+        write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(comparison, order))
+        write_evidence(delivery, beside, signer, files=files, seeds={"comparison": seed})
 
 
-def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
-    places = {one.name: one for one in order.order}
-    verdicts = {verdict.candidate: verdict.verdict for verdict in found.verdicts}
-    for vendor in found.ranking.vendors:
+def _lines(comparison: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
+    places = {ranked.name: ranked for ranked in order.order}
+    verdicts = {verdict.candidate: verdict.verdict for verdict in comparison.verdicts}
+    for vendor in comparison.ranking.vendors:
         claim = vendor.claim
-        place = places.get(vendor.name)
+        rank = places.get(vendor.name)
         line = {
             "vendor": vendor.name, "file": vendor.file, "standing": vendor.standing,
-            "place": None if place is None else place.place, "group": None if place is None else place.letters,
+            "place": None if rank is None else rank.place, "group": None if rank is None else rank.letters,
             "verdict": verdicts.get(vendor.name),
             "claimed_epsilon_unverified": claim.get("epsilon"), "claimed_delta_unverified": claim.get("delta"),
             "rows_delivered": vendor.rows_offered, "rows_compared": vendor.rows_compared,
@@ -51,25 +51,25 @@ def _lines(found: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:
             "formula_cells": vendor.formula_cells, "same_as": vendor.same_as,
             "reason": vendor.reason, "notice": NOTICE,
         }  # fmt: skip
-        for one in order.figures:
-            line[f"{one.figure} value"] = one.values.get(vendor.name)
-            line[f"{one.figure} group"] = one.letters.get(vendor.name)
+        for figure in order.figures:
+            line[f"{figure.figure} value"] = figure.values.get(vendor.name)
+            line[f"{figure.figure} group"] = figure.letters.get(vendor.name)
         yield line
 
 
-def exit_code(found: VendorComparison) -> int:
+def exit_code(comparison: VendorComparison) -> int:
     """0: every table was evaluated and one at least is ranked; 1: every table is disqualified; 3: anything else."""
-    standings = {vendor.standing for vendor in found.ranking.vendors}
+    standings = {vendor.standing for vendor in comparison.ranking.vendors}
     if standings == {"disqualified"}:
         return FAILED
     return DONE if "ranked" in standings and standings <= {"ranked", "disqualified"} else INCONCLUSIVE
 
 
-def sentences(found: VendorComparison) -> tuple[str, ...]:
+def sentences(comparison: VendorComparison) -> tuple[str, ...]:
     """Notes for a reader, before the numbers."""
-    facts = (*found.evaluation.real.warnings, *given_away(found.evaluation))
-    notes, seen = [*facts, *found.evaluation.provenance.warnings], set[str]()
-    for vendor in found.ranking.vendors:
+    facts = (*comparison.evaluation.real.warnings, *given_away(comparison.evaluation))
+    notes, seen = [*facts, *comparison.evaluation.provenance.warnings], set[str]()
+    for vendor in comparison.ranking.vendors:
         if vendor.same_as is not None and vendor.same_as in seen:
             notes.append(f"{vendor.same_as} and {vendor.name} delivered the same rows: one of them is a renamed copy")
         seen.add(vendor.name)
@@ -82,6 +82,6 @@ def sentences(found: VendorComparison) -> tuple[str, ...]:
             notes.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
         if vendor.claim:
             notes.append(f"what {vendor.name} claims of privacy is not verified")
-    if found.evaluation.provenance.attempts is None:
+    if comparison.evaluation.provenance.attempts is None:
         notes.append("how often this real table was measured against could not be counted on this machine")
     return tuple(notes)

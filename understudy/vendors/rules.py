@@ -56,21 +56,17 @@ def name_of(rule: Rule) -> str:
 
 
 def beyond_policy(tables: Tables, candidate: Candidate, delivered: pd.DataFrame | None) -> list[Finding]:
-    """Findings of the comparison's own rules on a table.
-
-    Args:
-        tables: *Sensitive*. The rows that are compared, beside the real ones.
-    """
+    """Findings of the comparison's own rules on a table. *Sensitive*: `tables`."""
     rules = (COPYING, LEAKING)
     if not all(isinstance(candidate.get(rule.measure), Estimate) for rule in rules):
         candidate = Candidate("", copies.measure(tables).estimates)
-    said = [finding_of(candidate, rule) for rule in rules]
+    findings = [finding_of(candidate, rule) for rule in rules]
     if delivered is None:
-        return said
+        return findings
     # A candidate's estimate is found by name: so is this one, and its reason says what it is of.
     returned, name = finding_of(Candidate("", (_returned(tables, delivered),)), RETURNING), name_of(RETURNING)
     reason = f"{name[:1].upper()}{name[1:]}: {returned.reason[:1].lower()}{returned.reason[1:]}"
-    return [*said, replace(returned, reason=reason)]
+    return [*findings, replace(returned, reason=reason)]
 
 
 def _returned(tables: Tables, delivered: pd.DataFrame) -> Estimate:
@@ -102,8 +98,8 @@ def barring(
         if f.binding and f.rule.measure.startswith(BARRING)
     ]
     told = {(name_of(f.rule), f.outcome) for f in own}  # a policy's rule on the same number says it a second time
-    said = [*own, *(f for f in findings if (f.rule.measure, f.outcome) not in told)]
-    return [f for f in said if f.outcome == "FAIL"], [f for f in said if f.outcome == "INCONCLUSIVE"]
+    all_findings = [*own, *(f for f in findings if (f.rule.measure, f.outcome) not in told)]
+    return [f for f in all_findings if f.outcome == "FAIL"], [f for f in all_findings if f.outcome == "INCONCLUSIVE"]
 
 
 def fidelity_findings(candidate: Candidate, policy: Policy, real: RealFacts) -> list[Finding]:
@@ -126,13 +122,17 @@ def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate
     shown = listed(lacking)
     why = f"the table lacks {shown}, so that nothing is known of all columns together"
     kept, failures = [], [*candidate.failures]
-    for one in candidate.estimates:
-        if one.measure == "validity.rows":
+    for estimate in candidate.estimates:
+        if estimate.measure == "validity.rows":
             note = f"No row is valid: the table lacks {shown}."
-            kept.append(replace(one, value=0.0, low=0.0, high=0.0, note=note))
-        elif one.measure in CATALOG and CATALOG[one.measure].by.startswith("fidelity.") and not one.subject:
-            failures.append(Failure(one.measure, "failed", why))
+            kept.append(replace(estimate, value=0.0, low=0.0, high=0.0, note=note))
+        elif (
+            estimate.measure in CATALOG
+            and CATALOG[estimate.measure].by.startswith("fidelity.")
+            and not estimate.subject
+        ):
+            failures.append(Failure(estimate.measure, "failed", why))
         else:
-            kept.append(one)
+            kept.append(estimate)
     failures += [Failure("validity.column", "failed", "the table lacks the column", (name,)) for name in lacking]
     return replace(candidate, estimates=tuple(kept), failures=tuple(failures))

@@ -104,15 +104,15 @@ class VendorClaim(Frozen):
 
 def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, VendorClaim]:
     """The claims of vendors by name; what is not claimed is left out."""
-    found = {}
+    claims = {}
     for name, content in read_toml(path, "claims", JobError).items():
         if name not in names:
             raise JobError(f"the claims name vendor={name!r}, which is not here; {nearest(name, names)}")
         try:
-            found[name] = VendorClaim.model_validate(content)
+            claims[name] = VendorClaim.model_validate(content)
         except ValidationError as error:
             raise JobError(f"the claims of {name!r} cannot be used: {sentence(error, VendorClaim)}") from None
-    return found
+    return claims
 
 
 LEAST_SHARE = 0.1
@@ -159,8 +159,8 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
 def formulas(frame: pd.DataFrame, schema: Schema) -> int:
     """The number of cells, headings included, that a spreadsheet would run, without those that the schema lists."""
     n = sum(runs(name) for name in map(str, frame.columns) if name not in schema.columns)
-    for place, name in enumerate(frame.columns):
-        cells = frame.iloc[:, place]
+    for position, name in enumerate(frame.columns):
+        cells = frame.iloc[:, position]
         if pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_datetime64_any_dtype(cells):
             continue
         listed = set(map(str, getattr(schema.columns.get(str(name)), "categories", ())))
@@ -178,8 +178,8 @@ def without(schema: Schema, lacking: tuple[str, ...]) -> Schema:
         content["columns"][name]["drop"] = True
     for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
         content[role] = tuple(name for name in content[role] if name not in gone)
-    parties = (tuple(name for name in held if name not in gone) for held in content["parties"])
-    content["parties"] = tuple(held for held in parties if held)
+    parties = (tuple(name for name in party if name not in gone) for party in content["parties"])
+    content["parties"] = tuple(party for party in parties if party)
     content["target"] = None if schema.target in gone else schema.target
     if schema.entity in gone:
         content.update(entity=None, max_rows_per_unit=1, constant_in_entity=())

@@ -12,10 +12,8 @@ import pytest
 import tomli_w
 
 from synth.dp.accounting import rdp_curve
-from synth.dp.events import Event, GaussianEvent, SelectionEvent
 from synth.dp.ledger import open_ledger
-from synth.dp.renyi_curve import ORDERS, RdpCurve
-from tests.understudy.driving import answer, serving
+from tests.understudy.driving import answer, charged, draws, serving
 from understudy.bundle.verification import Demand, verify
 
 DRIVER = Path(__file__).parent / "driver.py"
@@ -54,30 +52,10 @@ class Jobs:
     def states(self) -> dict[str, str]:
         return {job["job"]: job["state"] for job in self.summary["jobs"]}
 
-    @property
-    def draws(self) -> list[Event]:
-        """Everything that any job drew, whoever died after it."""
-        path = self.folder / "draws.log"
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        return [
-            GaussianEvent("a draw", sigma=scale) if name == "gaussian" else SelectionEvent("one", epsilon=2 / scale)
-            for name, scale in lines
-        ]
-
-    @property
-    def charged(self) -> RdpCurve:
-        (holding,) = open_ledger(self.folder / "ledger.db").holdings()
-        return holding.curve
-
-    def assert_paid(self) -> None:
-        """At every order, the ledger holds at least what all draws together cost."""
-        paid, cost = self.charged.divergences, rdp_curve(self.draws).divergences
-        short = [order for order, p, c in zip(ORDERS, paid, cost, strict=True) if p < c * (1 - 1e-9)]
-        assert not short, f"{len(self.draws)} draws are not paid for"
-
     def assert_paid_exactly(self) -> None:
         """The ledger holds what all draws together cost, no more and no less."""
-        np.testing.assert_allclose(self.charged.divergences, rdp_curve(self.draws).divergences, rtol=1e-9)
+        cost = rdp_curve(draws(self.folder)).divergences
+        np.testing.assert_allclose(charged(self.folder).divergences, cost, rtol=1e-9)
 
     def assert_whole_or_absent(self, names: list[str]) -> None:
         """Every job's output is not there, or is all there."""
@@ -85,9 +63,9 @@ class Jobs:
             out = self.out / name
             if out.exists():
                 evaluation = json.loads((out / "evaluation.json").read_text())
-                made = evaluation["provenance"]["files_sha256"]
-                assert {"synthetic/independent.csv", "models/independent/model.json"} <= set(made)
-                missing = [n for n in ("report.html", "verdict.json", "job.toml", *made) if not (out / n).is_file()]
+                content = evaluation["provenance"]["files_sha256"]
+                assert {"synthetic/independent.csv", "models/independent/model.json"} <= set(content)
+                missing = [n for n in ("report.html", "verdict.json", "job.toml", *content) if not (out / n).is_file()]
                 assert not missing
                 assert verify(out, Demand()).problems == ()
 
@@ -100,13 +78,13 @@ class Batches:
 
     def run(self, jobs: Jobs, *arguments: object, plan: dict[str, Any] | None = None) -> int:
         """The exit status of one batch, minus the signal where it was killed."""
-        given = ["batch", *map(str, arguments), "--out", "all"]
-        return int(answer(self.process, {"folder": str(jobs.folder), "arguments": given, "plan": plan}))
+        options = ["batch", *map(str, arguments), "--out", "all"]
+        return int(answer(self.process, {"folder": str(jobs.folder), "arguments": options, "plan": plan}))
 
 
 @pytest.fixture(scope="session")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batches]:
-    with serving(tmp_path_factory.mktemp("key"), DRIVER, "serve") as process:
+    with serving(tmp_path_factory.mktemp("key"), DRIVER) as process:
         yield Batches(process)
 
 

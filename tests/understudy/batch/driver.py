@@ -1,14 +1,12 @@
 """Batches whose draws are logged, and whose jobs die at planned moments.
 
-A script, since what is tested is the death of processes. As `serve` it loads everything once and forks for each batch
-and each job, which takes tenths of a second; as `batch` it is the real command with real processes, and only logs.
+A script, since what is tested is the death of processes: it loads everything once and forks for each.
 """
 
 import importlib.util
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +15,6 @@ from typing import Any
 from understudy.cli import main
 from understudy.executors import child
 from understudy.executors import processes as workers
-
-FOLDER = "UNDERSTUDY_TEST_FOLDER"
 
 
 def beside(name: str) -> ModuleType:
@@ -54,9 +50,9 @@ def forked(single: ModuleType, folder: Path, plan: dict[str, Any]) -> Any:
         try:
             os.setsid()
             os.dup2(lifeline, 0)
-            said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(said, 1)
-            os.dup2(said, 2)
+            text = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(text, 1)
+            os.dup2(text, 2)
             os.closerange(3, channel)  # the lifeline's other end and the locks are the batch's
             os.closerange(channel + 1, 256)
             os.environ.update(threads)
@@ -109,9 +105,9 @@ def serve() -> None:
         pid = os.fork()
         if pid == 0:
             os.chdir(folder)
-            with (folder / "said.txt").open("a") as said:
-                os.dup2(said.fileno(), 1)
-                os.dup2(said.fileno(), 2)
+            with (folder / "said.txt").open("a") as text:
+                os.dup2(text.fileno(), 1)
+                os.dup2(text.fileno(), 2)
             workers.started = forked(single, folder, asked.get("plan") or {})
             sys.argv = ["understudy", *asked["arguments"]]
             code = 4
@@ -142,28 +138,5 @@ def warm_up(path: Path) -> None:
             return
 
 
-def watched(channel: int, lifeline: int, log: Path, threads: dict[str, str], home: Path, apart: bool) -> Any:
-    """A real process for a job, which logs what it draws."""
-    with log.open("wb") as said:
-        return subprocess.Popen(
-            [sys.executable, __file__, "job", str(channel)],
-            stdin=lifeline,
-            stdout=said,
-            stderr=said,
-            env={**os.environ, **threads},
-            pass_fds=[channel],
-            start_new_session=True,
-        )
-
-
 if __name__ == "__main__":
-    what, sys.argv = sys.argv[1], ["understudy", *sys.argv[2:]]
-    if what == "serve":
-        serve()
-    elif what == "batch":
-        workers.started = watched
-        main()
-    else:
-        driver = beside("driver")
-        driver.install(driver.Moments(Path(os.environ[FOLDER]), None))
-        child.main()
+    serve()

@@ -1,18 +1,12 @@
 """Batches that are killed, with their jobs or without, and started again until everything is done."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-DRIVER = Path(__file__).parent / "driver.py"
+from tests.understudy.driving import assert_paid, draws
+
 NAMES = ["a", "b"]
 N_DRAWS = 4
 """Of the small table's fit by `independent`: a count for each column."""
@@ -26,7 +20,7 @@ def test_jobs_side_by_side_pay_from_one_ledger_exactly_what_they_draw(batches: A
     assert batches.run(jobs, *written(jobs), "--workers", 2) == 0, (jobs.folder / "said.txt").read_text()
     jobs.assert_whole_or_absent(NAMES)
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
-    assert len(jobs.draws) == len(NAMES) * N_DRAWS
+    assert len(draws(jobs.folder)) == len(NAMES) * N_DRAWS
     jobs.assert_paid_exactly()
 
 
@@ -37,20 +31,20 @@ def test_a_batch_that_is_killed_with_and_without_its_jobs_goes_on_and_pays_for_e
     killed_job = {"job": "a", "moment": "gaussian:after", "nth": 1, "kill": "job"}
     assert batches.run(jobs, *names, plan=killed_job) == 4
     assert jobs.states == {"a": "killed by signal 9", "b": "no verdict"}
-    assert len(jobs.draws) == 2 + N_DRAWS
-    jobs.assert_paid()
+    assert len(draws(jobs.folder)) == 2 + N_DRAWS
+    assert_paid(jobs.folder)
     killed_batch = {"job": "a", "moment": "gaussian:after", "nth": 0, "kill": "batch"}
     assert batches.run(jobs, *names, plan=killed_batch) == -9
     assert not (jobs.out / "summary.json").exists()  # the earlier start's must not pass for this one's
     jobs.assert_whole_or_absent(NAMES)
     killed_both = {"job": "a", "moment": "commit:before", "nth": 0, "kill": "batch job"}
     assert batches.run(jobs, *names, plan=killed_both) == -9
-    jobs.assert_paid()
+    assert_paid(jobs.folder)
     assert batches.run(jobs, *names) == 0
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
     assert [job["finished_earlier"] for job in jobs.summary["jobs"]] == [False, True]
     jobs.assert_whole_or_absent(NAMES)
-    jobs.assert_paid()
+    assert_paid(jobs.folder)
     assert not list(jobs.out.glob(".*.unfinished"))
 
 
@@ -66,60 +60,10 @@ def test_batches_that_are_killed_at_forty_moments_end_and_pay_for_every_draw(bat
         deaths += status in (-9, 4)
         assert status in (-9, 4, 0), (jobs.folder / "said.txt").read_text()
         jobs.assert_whole_or_absent(NAMES)
-        jobs.assert_paid()
+        assert_paid(jobs.folder)
         if status == 0:
             jobs.out.rename(jobs.folder / f"done{len(list(jobs.folder.glob('done*')))}")
     assert batches.run(jobs, *names) == 0
     assert jobs.states == dict.fromkeys(NAMES, "no verdict")
     jobs.assert_whole_or_absent(NAMES)
-    jobs.assert_paid()
-
-
-@pytest.mark.slow
-def test_real_processes_that_are_killed_at_any_time_leave_no_orphan_and_no_unpaid_draw(
-    jobs: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    rng, names = np.random.default_rng(9), written(jobs)
-    key = tmp_path_factory.mktemp("key") / "fingerprint.key"
-    environment = {**os.environ, "UNDERSTUDY_KEY_FILE": str(key), "UNDERSTUDY_TEST_FOLDER": str(jobs.folder)}
-    command = [sys.executable, DRIVER, "batch", "batch", *names, "--workers", "2", "--out", "all", "--quiet"]
-    deaths, status = 0, None
-    while deaths < 30 or status != 0:
-        if status == 0:
-            jobs.out.rename(jobs.folder / f"done{len(list(jobs.folder.glob('done*')))}")
-        process = subprocess.Popen(command, cwd=jobs.folder, env=environment)
-        if deaths < 30:
-            # Over all of a batch: loading, the two fits, and what is written at the end.
-            time.sleep(float(rng.uniform(1.0, 8.0)))
-            victims = children(process.pid)
-            which = str(rng.choice(["batch", "job", "all"]))
-            if process.poll() is None:
-                deaths += 1
-                kill([*([] if which == "job" else [process.pid]), *([] if which == "batch" else victims)])
-        else:
-            victims = []
-        status = process.wait(timeout=300)
-        wait_until_gone(victims, status)
-        jobs.assert_whole_or_absent(NAMES)
-        jobs.assert_paid()
-    assert jobs.states == dict.fromkeys(NAMES, "no verdict")
-    assert not list(jobs.out.glob(".*.unfinished"))
-
-
-def children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(number) for number in found.read_text().split()] if found.exists() else []
-
-
-def kill(pids: list[int]) -> None:
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def wait_until_gone(pids: list[int], status: int) -> None:
-    """No job outlives a batch that was killed by more than a moment."""
-    deadline = time.monotonic() + 20
-    while status == -9 and any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < deadline, "a job is still at work"
-        time.sleep(0.05)
+    assert_paid(jobs.folder)

@@ -14,47 +14,24 @@ def names(paths: list[Path]) -> list[str]:
     return [job.name for job in listed(paths, Path("all"))]
 
 
-def test_a_job_is_called_what_its_file_is_called_spaces_and_all(jobs: Any) -> None:
-    paths = [jobs.write("nightly"), jobs.write("with space"), jobs.write("städte (1)"), jobs.write("v1.2")]
-    assert names(paths) == ["nightly", "with space", "städte (1)", "v1.2"]
-
-
-def test_a_file_that_is_named_twice_is_one_job(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = jobs.write("once")
-    monkeypatch.chdir(jobs.folder)
-    assert names([path, Path("once.toml"), Path("./once.toml"), jobs.folder / ".." / jobs.folder.name / path.name]) == [
-        "once"
-    ]
-
-
-def test_jobs_of_one_name_are_refused_upper_case_or_not(jobs: Any) -> None:
+def test_no_output_takes_the_place_of_another_of_a_log_or_of_the_summary(jobs: Any) -> None:
     (jobs.folder / "more").mkdir()
-    first, second = jobs.write("same"), jobs.folder / "more" / "SAME.toml"
-    second.write_bytes(first.read_bytes())
-    with pytest.raises(JobError, match="would write 'same'"):
-        names([first, second])
+    other = jobs.folder / "more" / "SAME.toml"
+    other.write_bytes(jobs.write("same").read_bytes())
+    for paths in (
+        [jobs.folder / "same.toml", other], [jobs.write("Summary.CSV")], [jobs.write(name) for name in ("x", "X.LOG")],
+    ):  # fmt: skip
+        with pytest.raises(JobError, match="would write"):
+            names(paths)
 
 
-@pytest.mark.parametrize("pair", [("a", "a.log"), ("summary.json",), ("Summary.CSV",), ("x", "X.LOG")])
-def test_no_output_takes_the_place_of_a_log_or_of_the_summary(jobs: Any, pair: tuple[str, ...]) -> None:
-    with pytest.raises(JobError, match="would write"):
-        names([jobs.write(name) for name in pair])
-
-
-@pytest.mark.parametrize("name", [".hidden", "-rf", "a\nb", "a\x1b[31m", "n" * 101, " a", "a ", "\udcff"])
+@pytest.mark.parametrize("name", [".hidden", "-rf", "a\nb", "a\x1b[31m", "n" * 101, " a", "\udcff"])
 def test_a_name_that_cannot_name_a_folder_is_refused_in_one_sentence(jobs: Any, name: str) -> None:
     path = jobs.folder / f"{name}.toml"
     path.write_text("")
     with pytest.raises(JobError, match="a job's file names its output") as refused:
         names([path])
-    assert "\n" not in str(refused.value)
-    assert "\x1b" not in str(refused.value)
-    str(refused.value).encode()
-
-
-def test_a_path_without_a_name_is_refused() -> None:
-    with pytest.raises(JobError, match="names its output"):
-        names([Path("/")])
+    assert str(refused.value).isprintable()
 
 
 def test_a_pattern_that_matched_nothing_is_refused(jobs: Any) -> None:
@@ -74,28 +51,19 @@ def test_every_job_is_checked_with_what_it_names_before_any_is_begun(jobs: Any) 
     ]
     faults = {job.name: job.fault for job in listed(paths, jobs.out)}
     assert [name for name, fault in faults.items() if not fault] == ["good", "later"]
-    said = {"typo": "epsilom", "rules": "no such policy", "columns": "gone.toml", "measure": "valdity"}
-    assert [name for name, part in said.items() if part not in faults[name]] == []
-
-
-def test_a_job_that_breaks_whoever_checks_it_ends_no_batch(jobs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: Path) -> None:
-        raise RecursionError
-
-    monkeypatch.setattr("understudy.batch.jobs.read_inputs", broken)
-    (job,) = listed([jobs.write("one")], jobs.out)
-    assert (job.fault, job.spec is None) == ("", False)
+    text = {"typo": "epsilom", "rules": "no such policy", "columns": "gone.toml", "measure": "valdity"}
+    assert [name for name, part in text.items() if part not in faults[name]] == []
 
 
 def test_a_job_that_cannot_be_used_is_listed_with_its_fault(jobs: Any) -> None:
     (jobs.folder / "bad.toml").write_text("seed = 'x'")
     (jobs.folder / "folder.toml").mkdir()
     os.mkfifo(jobs.folder / "pipe.toml")
-    found = {
+    result = {
         job.name: job.fault
         for job in listed([jobs.folder / f"{n}.toml" for n in ("bad", "gone", "folder", "pipe")], jobs.out)
     }
-    assert "seed='x'" in found["bad"]
-    assert "there is no job" in found["gone"]
-    assert found["folder"]
-    assert found["pipe"]
+    assert "seed='x'" in result["bad"]
+    assert "there is no job" in result["gone"]
+    assert result["folder"]
+    assert result["pipe"]

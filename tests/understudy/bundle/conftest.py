@@ -36,7 +36,7 @@ def signer(signers: dict[str, Signer]) -> Signer:
 @pytest.fixture(scope="session")
 def _sealed(tmp_path_factory: pytest.TempPathFactory, signer: Signer) -> dict[bool, Path]:
     places = {True: tmp_path_factory.mktemp("signed"), False: tmp_path_factory.mktemp("unsigned")}
-    return {by: seal_both(fill(place / "b"), signer if by else None) for by, place in places.items()}
+    return {by: seal_both(fill(path / "b"), signer if by else None) for by, path in places.items()}
 
 
 @pytest.fixture

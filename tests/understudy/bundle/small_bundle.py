@@ -11,13 +11,13 @@ RULES = Rules(name="internal", version=1, audience="the team")
 
 
 def about(kind: str = "internal", **changes: object) -> About:
-    said = {
+    text = {
         "kind": kind, "made_at": moment(datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC)), "title": "Small",
         "policy": RULES.model_dump(), "release": "mst", "valid_until": date(2999, 1, 31),
     }  # fmt: skip
     if kind == "internal":
-        said |= {"verdict": "PASS", "verdicts": {"mst": "PASS"}, "seeds": {"job": 3}, "versions": {"python": "3.11"}}
-    return About.model_validate({**said, **changes})
+        text |= {"verdict": "PASS", "verdicts": {"mst": "PASS"}, "seeds": {"job": 3}, "versions": {"python": "3.11"}}
+    return About.model_validate({**text, **changes})
 
 
 def fill(folder: Path, *, waiver_until: str | None = None, public: str | None = "PASS") -> Path:

@@ -37,18 +37,18 @@ TABLE = pd.DataFrame({
 def publish(table: Path, bundle: Path) -> tuple[Path, tuple[str, ...]]:
     """The folder to hand on of a table that was evaluated, and what was said of it."""
     known = origin(files_sha256={f"synthetic/{table.name}": provenance.sha256(table)})
-    found = Evaluation((Candidate("t", ()),), facts(), SCHEMA, known)
-    offer = offered(found, table, None, {}, {})
-    write_offered(offer, judge(found, [POLICY]), POLICY, bundle, None)
+    result = Evaluation((Candidate("t", ()),), facts(), SCHEMA, known)
+    offer = offered(result, table, None, {}, {})
+    write_offered(offer, judge(result, [POLICY]), POLICY, bundle, None)
     return bundle / "to-hand-on", offer.warnings
 
 
 def test_what_was_never_measured_is_not_published(tmp_path: Path) -> None:
     TABLE.to_csv(tmp_path / "t.csv", index=False)
-    public, said = publish(tmp_path / "t.csv", tmp_path / "b")
+    public, text = publish(tmp_path / "t.csv", tmp_path / "b")
     assert (public / "t.csv").read_text() == "age,town\n30,Ulm\n41,Bonn\n,Bonn\n"
     assert not any(b"Jane" in path.read_bytes() for path in public.iterdir())
-    (sentence,) = said
+    (sentence,) = text
     assert "'secret', 'note'" in sentence
     card = yaml.safe_load((public / "model-card.yaml").read_text())
     assert (card["table"]["n_rows"], card["table"]["n_columns"]) == (3, 2)
@@ -61,16 +61,16 @@ def test_a_file_says_nothing_of_itself(tmp_path: Path) -> None:
     table = table.replace_schema_metadata({**table.schema.metadata, "by": "Jane Roe"})
     pq.write_table(table, tmp_path / "t.parquet")
     with pytest.warns(TableNote, match="are left out"):
-        public, said = publish(tmp_path / "t.parquet", tmp_path / "b")
+        public, text = publish(tmp_path / "t.parquet", tmp_path / "b")
     written = pq.read_table(public / "t.parquet")
     assert written.column_names == ["age", "town"]
     assert written.schema.metadata is None
-    assert said == ()
+    assert text == ()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
 def test_the_same_rows_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
-    made = []
+    written = []
     for mtime in (1, 2):
         table = tmp_path / str(mtime) / f"t{suffix}"
         table.parent.mkdir()
@@ -81,10 +81,10 @@ def test_the_same_rows_give_the_same_bytes(suffix: str, tmp_path: Path) -> None:
             packed = gzip.compress(content, mtime=mtime)
             table.write_bytes(packed if suffix == ".csv.gz" else content)
         public, _ = publish(table, tmp_path / str(mtime) / "b")
-        made.append((public / f"t{suffix}").read_bytes())
+        written.append((public / f"t{suffix}").read_bytes())
         assert len(read_table(public / f"t{suffix}")) == 3
-    assert made[0] == made[1]
-    assert not made[0].startswith(b"\x1f\x8b") or made[0][3:8] == bytes(5), "no name and no time in the header"
+    assert written[0] == written[1]
+    assert not written[0].startswith(b"\x1f\x8b") or written[0][3:8] == bytes(5), "no name and no time in the header"
 
 
 def test_a_table_that_lacks_a_column_is_no_evaluated_one(tmp_path: Path) -> None:

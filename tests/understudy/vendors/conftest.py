@@ -1,7 +1,6 @@
 """Nine deliveries of one real table, honest ones and others, compared once for all tests."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
-from filelock import FileLock
 from pydantic import TypeAdapter
-from typer.testing import CliRunner
 
 from evaluate.comparison import VendorRanking
 from evaluate.ranking import figures, ranking
@@ -22,6 +19,7 @@ from evaluate.utility import models, study
 from synth.generators.registry import generator
 from synth.schema import build_schema
 from synth.table import limits
+from tests.understudy.conftest import Ran, run_command, shared_run
 
 N_TRAIN, N_HOLDOUT = 600, 400
 MEASURES = ("validity", "fidelity.columns", "utility.tstr", "privacy.copies", "privacy.membership")
@@ -72,13 +70,13 @@ class Compared:
     @property
     def ranking(self) -> dict[str, Any]:
         """The comparison as plain data, with the parts of its order beside the others."""
-        found = self.evaluation.ranking
-        assert found is not None
-        content: dict[str, Any] = TypeAdapter(VendorRanking).dump_python(found, mode="json")
+        result = self.evaluation.ranking
+        assert result is not None
+        content: dict[str, Any] = TypeAdapter(VendorRanking).dump_python(result, mode="json")
         return {**content, **content["order"]}
 
     def vendor(self, name: str) -> dict[str, Any]:
-        return next(dict(one) for one in self.ranking["vendors"] if one["name"] == name)
+        return next(dict(each) for each in self.ranking["vendors"] if each["name"] == name)
 
     @property
     def json(self) -> dict[str, Any]:
@@ -88,11 +86,9 @@ class Compared:
 
 def run(folder: Path, tables: list[str], *options: object) -> Compared:
     """`understudy compare` on files of a folder."""
-    from understudy.cli import app
-
     real = ["--real", folder / "train.csv", "--holdout", folder / "holdout.csv", "--schema", folder / "schema.toml"]
     arguments = ["compare", *(folder / name for name in tables), *real, "--out", folder / "out", "--json", *options]
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    result = run_command(*arguments)
     return Compared(folder, result.exit_code, result.stdout, result.stderr)
 
 
@@ -114,20 +110,12 @@ def furnished(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """Three of our generators, a cheat of each kind, and files that are off; made once for all processes of a suite."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "market"
-    with FileLock(f"{folder}.lock"):
-        known = folder / "known.json"
-        if not known.exists():
-            folder.mkdir()
-            found = compared_market(folder)
-            said = {"exit_code": found.exit_code, "stdout": found.stdout, "stderr": found.stderr}
-            known.write_text(json.dumps(said), encoding="utf-8")
-        return Compared(folder, **json.loads(known.read_text(encoding="utf-8")))
+    """Three of our generators, a cheat of each kind, and files that are off."""
+    workspace, ran = shared_run(tmp_path_factory, "market", compared_market)
+    return Compared(workspace.folder, ran.exit_code, ran.stdout, ran.stderr)
 
 
-def compared_market(folder: Path) -> Compared:
+def compared_market(folder: Path) -> Ran:
     furnished(folder)
     train, schema = people(N_TRAIN, 1), build_schema(SCHEMA)
     for label, name, parameters in (
@@ -160,8 +148,8 @@ def compared_market(folder: Path) -> Compared:
     ]  # fmt: skip
     chosen = [part for measure in MEASURES for part in ("--measure", measure)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UNDERSTUDY_KEY_FILE", str(folder / "fingerprint.key"))
         # Models that learn in few steps: how well they serve is not what these tests are about.
         patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
         patch.setitem(models.BOOSTING, "max_iter", 8)
-        return run(folder, tables, "--claims", folder / "claims.toml", *chosen)
+        compared = run(folder, tables, "--claims", folder / "claims.toml", *chosen)
+    return Ran(compared.exit_code, compared.stdout, compared.stderr)

@@ -27,20 +27,20 @@ def test_on_adult_the_cheat_is_disqualified_and_the_generators_are_ranked(
     write_schema(schema, tmp_path / "schema.toml")
     write_table(sides.train, tmp_path / "train.csv", schema)
     write_table(sides.holdout, tmp_path / "holdout.csv", schema)
-    made = {}
+    content = {}
     for label, parameters in (("independent", {}), ("mst", {"epsilon": 3.0}), ("sdv.gaussian_copula", {})):
-        made[label] = generator(label, **parameters).fit(sides.train, schema, seed=1).sample(ROWS, seed=2)
-        write_table(made[label], tmp_path / f"{label.removeprefix('sdv.')}.csv", schema)
+        content[label] = generator(label, **parameters).fit(sides.train, schema, seed=1).sample(ROWS, seed=2)
+        write_table(content[label], tmp_path / f"{label.removeprefix('sdv.')}.csv", schema)
     n = ROWS // 20
-    cheat = pd.concat([made["mst"][n:], sides.train[:n]], ignore_index=True)
+    cheat = pd.concat([content["mst"][n:], sides.train[:n]], ignore_index=True)
     write_table(cheat, tmp_path / "cheat.parquet", schema)
     tables = ["independent.csv", "mst.csv", "gaussian_copula.csv", "cheat.parquet"]
     chosen = [part for measure in (*MEASURES, "fidelity.pairs") for part in ("--measure", measure)]
-    found = run(tmp_path, tables, *chosen)
-    assert found.exit_code == 0, found.stderr
-    assert found.vendor("cheat")["standing"] == "disqualified"
-    assert any(one["measure"] == "privacy.copies.unique.excess" for one in found.vendor("cheat")["evidence"])
-    order = {one["name"]: one for one in found.ranking["order"]}
+    result = run(tmp_path, tables, *chosen)
+    assert result.exit_code == 0, result.stderr
+    assert result.vendor("cheat")["standing"] == "disqualified"
+    assert any(each["measure"] == "privacy.copies.unique.excess" for each in result.vendor("cheat")["evidence"])
+    order = {each["name"]: each for each in result.ranking["order"]}
     assert set(order) == {"independent", "mst", "gaussian_copula"}
     assert "mst" in order["independent"]["behind"]
     assert order["mst"]["place"] == 1
