@@ -137,7 +137,9 @@ def worst_cliques(candidate: Candidate, family: str) -> tuple[WorstClique, ...]:
     cliques = []
     for figure in candidate.figures.get(family, {}).get("worst", ())[:MOST_CLIQUES]:
         columns, tvd = tuple(figure["columns"]), finite(figure["tvd"])
-        marks = {name: finite(figure[name]) for name in ("reference", "floor") if figure.get(name) is not None}
+        marks: dict[str, Any] = {
+            name: finite(figure[name]) for name in ("reference", "floor") if figure.get(name) is not None
+        }
         estimate = Estimate(f"{family}.tvd", tvd, 0, "lower", columns, **marks)
         cliques.append(WorstClique(columns, estimate, figure))
     return tuple(cliques)
