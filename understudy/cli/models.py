@@ -113,7 +113,7 @@ def fit(  # noqa: PLR0913 - options of the command line
         Path | None,
         opt(
             "A folder for the log and, without epsilon, unfinished work, with which the same command goes on. For "
-            "trees, ctgan and tvae."
+            "ctgan, tvae and texts."
         ),
     ] = None,
 ) -> int:
