@@ -96,6 +96,7 @@ def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
             f"real={real!r} is a generator's name, and the table comes first: fit(real, {real!r})",
         ),
         (isinstance(real, Schema | Generator), f"real is a {kinds['real']}, and the table comes first: fit(real, ...)"),
+        (str(generator).endswith(".toml"), f"{generator!r} is a file; read a schema by `synth.read_schema`"),
         (
             not isinstance(schema, Schema | None),
             f"schema is a {kinds['schema']}; pass what synth.infer_schema or read_schema gives, or leave it out",

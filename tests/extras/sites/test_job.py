@@ -22,7 +22,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "exact distances": ({"generator": {**MST, "choices": "exponential"}}, "needs exact distances in one place"),
     "no epsilon": ({"generator": {"name": "mst"}}, "set one"),
     "trees": ({"generator": {"name": "trees"}}, "choose one"),
-    "another critic": ({"generator": {"name": "ctgan", "epsilon": 1.0, "critic": "network"}}, "critic of pairs alone"),
     "training of counts": ({"training": {"local_steps": 2}}, "takes no steps; leave it out"),
     "a domain to measure": ({"schema": "measured.toml"}, "columns=town are to be measured"),
 }
