@@ -1,4 +1,4 @@
-"""A factor: a table of log values over the cells of a clique, and the two things one does with it."""
+"""A factor: a table of log values over the cells of a clique."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ class Factor:
     """A nonnegative function of a few attributes, in log space.
 
     >>> doubled = Factor(("a",), np.log([1.0, 1.0])) + Factor(("b",), np.log([2.0, 3.0]))
-    >>> np.exp(doubled.marginal(("b",)).log_values).round(6).tolist()
-    [4.0, 6.0]
+    >>> np.exp(doubled.log_values).round(6).tolist()
+    [[2.0, 3.0], [2.0, 3.0]]
     """
 
     attributes: Clique
@@ -45,20 +45,6 @@ class Factor:
         """The product of two factors, over the attributes of both."""
         attributes = self.attributes + tuple(name for name in other.attributes if name not in self.attributes)
         return Factor(attributes, self.aligned(attributes) + other.aligned(attributes))
-
-    def marginal(self, attributes: Clique) -> "Factor":
-        """The factor summed over every attribute not named, axes in the order named."""
-        kept = tuple(name for name in self.attributes if name in attributes)
-        axes = axes_beside(self.attributes, kept)
-        return Factor(attributes, Factor(kept, log_sum_exp(self.log_values, axes)).aligned(attributes))
-
-
-def log_sum_exp(log_values: Array, axes: tuple[int, ...]) -> Array:
-    """Logarithm of the sum over `axes`, safe where a whole line is ``-inf``."""
-    peak = finite_peak(log_values, axes)
-    with np.errstate(divide="ignore"):
-        summed = np.log(np.add.reduce(np.exp(log_values - peak), axis=axes))
-    return np.asarray(summed + peak.reshape(np.shape(summed)), dtype=np.float64)
 
 
 def finite_peak(log_values: Array, axes: tuple[int, ...]) -> Array:

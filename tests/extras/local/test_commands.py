@@ -89,7 +89,7 @@ def test_a_fit_is_paid_by_a_ledger_and_audited_by_its_reports(survey: "Workspace
         assert ran.exit_code == code, ran.stderr
         assert out.exists() == (code == 0)
     audited = survey.run("audit", "--model", folder / "model 1")
-    assert audited.exit_code == 0, audited.stderr
+    assert audited.exit_code == 0, audited.stdout
     assert "Reports to each question: no fault found" in " ".join(audited.stdout.split())
 
 

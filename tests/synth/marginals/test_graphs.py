@@ -14,8 +14,9 @@ from safetensors.numpy import load, save
 from synth.errors import ModelError
 from synth.generators.models.constraints import affordable
 from synth.marginals import Measurement
+from synth.marginals.conditional_sampling import sample_given
 from synth.marginals.estimation import estimate
-from synth.marginals.factor import Clique, Factor, log_sum_exp
+from synth.marginals.factor import Clique, Factor
 from synth.marginals.junction_tree import JunctionTree, cells_with_one_more, junction_tree, maximal_cliques
 from synth.marginals.latent_class_estimation import ChowLiuTree, CoarseCodes
 from synth.marginals.markov_random_field import MarkovRandomField, condition
@@ -155,11 +156,6 @@ def test_evidence_of_no_mass_is_refused_however_far_apart_its_attributes_are(lin
         condition(model, {"b": first, "c": other})
     with pytest.raises(ModelError, match="no mass"):
         condition(model, {"d": np.zeros(2)})
-
-
-def test_sums_neither_overflow_nor_underflow_nor_choke_on_structural_zeros() -> None:
-    lines = np.array([[1000.0, 1000.0], [-1000.0, -1000.0], [-np.inf, -np.inf], [-np.inf, 3.0]])
-    np.testing.assert_allclose(log_sum_exp(lines, (1,)), [1000 + np.log(2), -1000 + np.log(2), -np.inf, 3.0])
 
 
 def assert_is_a_junction_tree(tree: JunctionTree, cliques: Sequence[Clique]) -> None:
@@ -305,6 +301,13 @@ def test_what_is_independent_in_the_model_is_independent_in_the_rows_by_chance(r
 def test_rows_of_a_small_table_are_spread_more_evenly_than_chance_would(rng) -> None:
     # 9,000 rows on 8 cells: an even spread misses by a count or two where chance misses by thirty.
     assert independence_chi_squares(rng).max() < 1
+
+
+def test_no_rows_are_an_empty_table(random_model, rng) -> None:
+    model = random_model([("a", "b"), ("c",)])
+    assert sample(model, 0, rng).shape == (0, len(DOMAIN))
+    drawn = sample_given(model, {"a": np.zeros(0, dtype=np.int32)}, rng)
+    assert {name: len(codes) for name, codes in drawn.items()} == dict.fromkeys(DOMAIN.keys() - {"a"}, 0)
 
 
 def test_rows_come_in_no_order(random_model, rng) -> None:
