@@ -55,15 +55,6 @@ def test_a_notebook_shows_one_bar_that_is_gone_at_the_end(notebook: Notebook, ta
     assert notebook.changes[-1] == {"text/plain": "", "text/html": ""}
 
 
-def test_a_named_progress_is_told_and_quiet_shows_nothing(notebook: Notebook, table: pd.DataFrame) -> None:
-    told: list[str] = []
-    schema = synth.infer_schema(table)
-    synth.fit(table, schema, "trees", progress=lambda label, share: told.append(label))
-    synth.fit(table, schema, "trees", progress=synth.quiet)
-    assert told
-    assert notebook.new == []
-
-
 def test_the_bar_is_gone_after_an_error_and_its_label_is_text(notebook: Notebook) -> None:
     with pytest.raises(ValueError, match="broken"), shown(None) as tell:
         tell("<b>", 0.5)

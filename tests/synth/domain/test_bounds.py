@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synth
-from synth.declare import assertions
 from synth.domain import MAX_CELLS, numeric_scale
 from synth.domain.discretizer import Discretizer
 from synth.domain.dp_bounds import bounded, histogram, public_edges
@@ -62,13 +61,6 @@ def test_cells_cover_the_outer_limits_and_are_few(column: LineColumn, signal: fl
     assert edges[-1] > high
     assert len(edges) - 1 <= MAX_CELLS
     assert histogram(np.array([low, high, np.nan, -1e300, 1e300]), edges).sum() == 4
-
-
-def test_cells_are_finer_where_more_units_stand_out_of_the_noise() -> None:
-    for column in (WIDE, REAL, CENTS, DAYS, MOMENTS):
-        sizes = [len(public_edges(column, signal)) for signal in SIGNALS]
-        assert sizes == sorted(sizes)
-        assert sizes[0] < 150 < 800 < sizes[-1]
 
 
 @given(column=st.sampled_from(COLUMNS), signal=st.sampled_from(SIGNALS), k=st.integers(1, 5), data=st.data())
@@ -255,19 +247,6 @@ def test_a_position_settles_on_the_nearest_multiple_that_is_free(
     np.testing.assert_allclose(np.abs(settled - places), nearest, atol=1e-9)
 
 
-def test_spikes_have_cells_of_their_own_on_the_step_and_off_it() -> None:
-    schema = schema_of(steps=[100], spikes=[0, 500, 777, 123_400], scale="log")
-    (attribute,) = Discretizer.by_schema(schema).attributes
-    near = pd.Series([777, 776, 778, 500, 400, 600, 123_400, 123_300, 123_500, 0, 100])
-    cells = attribute.cells(near)
-    for spike, others in ((0, (1, 2)), (3, (4, 5)), (6, (7, 8)), (9, (10,))):
-        assert all(cells[spike] != cells[other] for other in others)
-    codes = pd.Series([777] * 50)
-    fine = attribute.fine
-    assert set(fine.values(fine.codes(codes), np.random.default_rng(0))) == {777}
-    assert set(fine.values(fine.codes(pd.Series([123_400] * 50)), np.random.default_rng(0))) == {123_400}
-
-
 def amounts(n: int, seed: int = 0) -> pd.DataFrame:
     """Amounts in hundreds, most of them in thousands; prices with frequent values; noise."""
     rng = np.random.default_rng(seed)
@@ -316,11 +295,3 @@ def test_synthetic_values_have_the_steps_and_spikes_of_real_ones(parameters: dic
         assert np.mean(built["amount"] % step == 0) == pytest.approx(np.mean(real["amount"] % step == 0), abs=0.05)
     for spike in (9.99, 19.99, 49.0):
         assert np.mean(built["price"] == spike) == pytest.approx(np.mean(real["price"] == spike), abs=0.03)
-
-
-def test_declare_says_what_is_asserted() -> None:
-    schema = schema_of(steps=[1000, 100], step_shares=[0.6, 1.0], spikes=[5000])
-    message = dict(assertions(schema))["x"]
-    assert "these limits, the steps 1000 (60%), 100 and 1 frequent value (5000) are public knowledge" in message
-    measured = synth.declare_schema(build_schema({**schema.model_dump(), "status": "inferred"}), measure=["x"])
-    assert measured.columns["x"].steps == measured.columns["x"].spikes == ()

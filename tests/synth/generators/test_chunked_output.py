@@ -75,10 +75,6 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in files(folder)}
-
-
 def read(folder: Path) -> list[pd.DataFrame]:
     return [pq.read_table(path).to_pandas() for path in files(folder)]
 

@@ -192,9 +192,6 @@ def test_less_epsilon_columns_to_measure_and_more_rows_of_a_unit_are_expected_to
         outlook(kind(), schema_of())
 
 
-BOUNDS, SPIKES = "bounds of column 'x0'", "frequent values of column 's0'"
-
-
 def schema(n_units: int, k: int = 1, n_numbers: int = 1, n_lists: int = 0, n_spiked: int = 0) -> Schema:
     numbers = {f"x{index}": {"kind": "real", "measure": True} for index in range(n_numbers)}
     lists = {f"c{index}": {"kind": "categorical", "measure": True} for index in range(n_lists)}

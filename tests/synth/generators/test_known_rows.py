@@ -337,16 +337,6 @@ def test_a_column_that_another_determines_is_balanced() -> None:
         assert {tuple(pair) for pair in drawn.to_numpy()} == {tuple(pair) for pair in pairs}
 
 
-def test_rare_categories_of_trees_are_balanced_like_all_others() -> None:
-    """They share a code, and the column holds each of them all the same; what never occurs is not made up."""
-    schema = build_schema({
-        "status": "declared", "columns": {"x": {"kind": "categorical", "categories": ["a", "b", "c", "d"]}},
-    })  # fmt: skip
-    frame = pd.DataFrame({"x": np.repeat(np.array(list("abc"), dtype=object), [500, 5, 6])})
-    drawn = registry.generator("trees").fit(frame, schema).sample(90, seed=0, balance={"x": None})
-    assert counted(drawn["x"]) == {"a": 30, "b": 30, "c": 30}
-
-
 def with_holes(frame: pd.DataFrame, share: float, seed: int = 0) -> pd.DataFrame:
     """The table with so many cells of each column missing at random."""
     rng = np.random.default_rng(seed)

@@ -42,13 +42,6 @@ def injected(generator: Any, frame: pd.DataFrame, schema: Schema) -> Any:
     return model.sample(20_000, seed=1)
 
 
-def test_more_budget_measures_more_and_never_beyond_what_the_columns_can_use() -> None:
-    schema = schema_of(5)
-    rounds = [Aim(epsilon=epsilon).n_rounds(schema) for epsilon in (0.01, 0.1, 1.0, 10.0, 100.0)]
-    assert rounds == sorted(rounds)
-    assert rounds[0] < rounds[-1] == 4 * 5 == Aim().n_rounds(schema)
-
-
 def test_columns_in_focus_are_measured_first() -> None:
     rng = np.random.default_rng(2)
     names = np.array(["x", "y", "z"], dtype=object)
@@ -70,12 +63,6 @@ def test_columns_in_focus_are_measured_first() -> None:
 
     assert first(0.0) == {"c0", "c1"}
     assert first(3.0) == {"c2", "c3"}
-
-
-def test_weights_of_columns_are_multiplied_with_those_of_their_roles() -> None:
-    schema = schema_of(4, target="c1", sensitive=["c2"])
-    weights = Aim(focus=0.5, workload={"c1": 4.0, "c3": 2.0}).marginal_weights(schema).weights
-    assert weights == {"c0": 1.0, "c1": 6.0, "c2": 1.5, "c3": 2.0}
 
 
 def test_equal_specifications_are_one_key_in_whichever_order_their_weights_are() -> None:
@@ -136,23 +123,6 @@ def test_a_fit_that_was_cut_short_goes_on_as_if_it_had_not_been(tmp_path: Path) 
         assert len(part.read_bytes().splitlines()) == len(lines) + n_left % 2  # a lost draw is begun once more
         if n_left == len(lines):
             pd.testing.assert_frame_equal(result, expected)
-
-
-@pytest.mark.parametrize("generator", [Mst(epsilon=1.0), Aim(epsilon=1.0)], ids=["mst", "aim"])
-def test_fixed_combinations_leave_next_to_nothing_to_reject(generator: Mst | Aim) -> None:
-    level, noise = np.random.default_rng(7).integers(0, 12, (2, 5000))
-    names = np.array([f"level {index}" for index in range(12)], dtype=object)
-    columns: dict[str, Any] = {
-        "level": {"kind": "categorical", "categories": names.tolist()},
-        "number": {"kind": "integer", "bounds": [1, 12]}, "other": {"kind": "integer", "bounds": [0, 11]},
-    }  # fmt: skip
-    pairs = [[name, index + 1] for index, name in enumerate(names)]
-    listed = {"kind": "fixed_combinations", "columns": ["level", "number"], "combinations": pairs}
-    content = {"status": "declared", "n_units": 5000, "columns": columns, "constraints": [listed]}
-    frame = pd.DataFrame({"level": names[level], "number": level + 1, "other": noise})
-    drawn = generator.fit(frame, build_schema(content)).sample(5000, seed=0)
-    assert (drawn["level"].str.removeprefix("level ").astype(int) + 1 == drawn["number"]).all()
-    assert drawn.attrs["rejected"] < 10
 
 
 def _of_one_cause(n: int) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
-from synth.schema.kinds import Column, DateColumn
+from synth.schema.kinds import Column
 from synth.table import conform, datetime_codec, present, read_table, violations, write_table
 
 N = 400
@@ -291,34 +291,6 @@ def test_a_kind_or_a_column_that_there_is_not_names_the_nearest() -> None:
         infer_schema(frame("whole"), kinds={"whol": "integer"})
     with pytest.raises(SchemaError, match="entity='town' must be of kind identifier"):
         infer_schema(frame("town"), entity="town", kinds={"town": "categorical"})
-
-
-TIMES = pd.date_range("2018-01-29 00:00", "2021-03-04", periods=70).round("min").to_pydatetime()
-
-
-def written(form: str, times: Any = TIMES) -> list[str]:
-    column = DateColumn(bounds=("1900-01-01", "2100-12-31"), format=form)
-    return [datetime_codec.writer(column)(time) for time in times]
-
-
-@pytest.mark.parametrize(
-    ("form", "kind"),
-    [
-        ("%Y%m%d", "date"), ("%Y%m%dT000000", "date"), ("%Y-%m-%dT00:00:00", "date"),
-        ("%b-%Y", "date"), ("%Y-%m", "date"),
- ("%B %-d, %Y", "date"), ("%d %B %Y", "date"), ("%-m/%-d/%Y", "date"),
-        ("%d.%m.%y", "date"), ("%-m/%-d/%Y 0:00", "date"), ("%m/%d/%Y 12:00 AM", "date"),
- ("%d-%b-%Y %H:%M", "datetime"), ("%b %d, %Y %I:%M %p", "datetime"),
-        ("%-m/%-d/%Y %-H:%M", "datetime"), ("%d.%m.%Y, %H:%M:%S", "datetime"),
-    ],
-)  # fmt: skip
-def test_a_form_is_found_and_written_as_it_was(form: str, kind: str, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": pd.Series(written(form), dtype=object)})
-    schema = infer_schema(frame)
-    assert (schema.columns["x"].kind, schema.columns["x"].format) == (kind, form)
-    assert violations(frame, schema) == []
-    write_table(frame, tmp_path / "t.csv", schema)
-    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv"), frame)
 
 
 @pytest.mark.parametrize(

@@ -68,19 +68,6 @@ def test_evidence_of_many_attributes_that_is_unlikely_has_mass_all_the_same() ->
     np.testing.assert_allclose(conditioned.marginal(("c39",)), [0.0, 8.0], atol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
-def test_only_proportions_of_the_evidence_matter(model, scale) -> None:
-    evidence = {"b": np.array([0.5, 0.0, 2.0]), "c": np.array([0.5, 1.0, 2.0, 0.1])}
-    scaled = {name: weights * scale for name, weights in evidence.items()}
-    np.testing.assert_allclose(
-        model.condition(scaled).marginal(NAMES), model.condition(evidence).marginal(NAMES), atol=1e-9
-    )
-
-
-HALVES = np.full((2, 2), 0.5)
-THIRDS = np.full((3, 2), 1 / 3)
-
-
 def test_a_model_comes_back_from_its_arrays_but_for_rounding(model) -> None:
     description, arrays = model.to_arrays()
     again = LatentClasses.from_arrays(json.loads(json.dumps(description)), arrays)
@@ -247,24 +234,6 @@ def test_exact_marginals_of_a_mixture_come_out(rng) -> None:
     assert model.total == pytest.approx(N_ROWS)
     for clique in [*PAIRS, ("a",), ("b",), ("c",)]:
         assert distance(model, real.marginal(clique), clique) < 0.005, clique
-
-
-def test_what_only_a_triple_tells_comes_out_once_it_is_measured() -> None:
-    """Any two of the attributes are independent, and the third is the parity of the others."""
-    cells = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]) * N_ROWS / 4
-    domain = dict.fromkeys("xyz", 2)
-    singles = [Measurement((name,), np.full(2, N_ROWS / 2), 5.0) for name in domain]
-    pairs = [Measurement(pair, np.full((2, 2), N_ROWS / 4), 5.0) for pair in combinations(domain, 2)]
-    result = []
-    for triples in ([], [Measurement(("x", "y", "z"), cells, 5.0)]):
-        estimation = ClassEstimation(domain, {}, singles, 50, np.random.default_rng(0))
-        estimation.add(pairs)
-        estimation.run(50, 1.0)
-        estimation.add(triples)
-        estimation.run(150, 1.0, last=True)
-        result.append(distance(estimation.model(), cells, ("x", "y", "z")))
-    assert result[0] > 0.3
-    assert result[1] < 0.05
 
 
 def of_independent(price_in_noise: float, seed: int = 0) -> tuple[float, float]:

@@ -203,14 +203,6 @@ def test_a_bomb_is_given_up_before_it_fills_the_memory(tmp_path: Path) -> None:
     assert peak < 4 * SMALL.n_bytes
 
 
-def test_codes_are_never_written_out_beyond_the_limit(tmp_path: Path) -> None:
-    path = parquet_of(codes_of_one_long_text())(tmp_path)
-    before = pa.default_memory_pool().max_memory()
-    with pytest.raises(TableError):
-        read_table(path, limits=SMALL)
-    assert pa.default_memory_pool().max_memory() <= max(before, 64 << 20)
-
-
 def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = bytes_of(b"a\n1\n")(tmp_path)
     batches = Table.of(path).parts[0]()
@@ -449,9 +441,3 @@ def test_rows_are_the_same_however_a_file_is_cut(rows: list[tuple[str, str]], si
 
     content = "".join(",".join(map(quoted, row)) + end for row in rows).encode()
     assert cells_of(content, size) == [tuple(field or None for field in row) for row in rows]
-
-
-def test_a_quote_within_a_field_is_one_wherever_the_file_is_cut() -> None:
-    content = b'5" pipe,1\n"a\nb",2\nc"d"e,3\n'
-    rows = [('5" pipe', "1"), ("a\nb", "2"), ('c"d"e', "3")]
-    assert all(cells_of(content, size) == rows for size in range(1, len(content)))

@@ -3,8 +3,6 @@
 import datetime as dt
 import decimal
 import itertools
-import pickle
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
-from synth.errors import TableError
 from synth.generators.fitting import training_data
-from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.registry import generator
 from synth.row_hash import content_keys, content_sums, entity_codes, seeded_order, whole_entities
 from synth.schema import Schema, build_schema
@@ -26,9 +21,6 @@ from synth.split import row_keys, split_table, twins
 from synth.table import conform
 from synth.table.rows import Rows
 from tests.chunks import in_chunks
-from tests.synth.test_one_unit_less import counts_of
-from understudy.extras.histories.layout import HistoryLayout
-from understudy.extras.histories.wrapper import taken_apart
 
 N_EVERY = 60
 EVERY: dict[str, Any] = {
@@ -241,70 +233,3 @@ def test_a_fit_without_epsilon_is_the_same(name: str, chunked: Chunked) -> None:
     models = [generator(name, **options).fit(rows, schema, seed=1) for rows in (frame, chunked(frame, schema))]
     assert models[1].schema == models[0].schema
     pd.testing.assert_frame_equal(models[1].sample(50, seed=2), models[0].sample(50, seed=2))
-
-
-@pytest.mark.parametrize("order", ["code", None])
-def test_no_entity_has_more_rows_than_its_bound_nor_a_say_in_those_of_another(
-    order: str | None, chunked: Chunked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 20)
-    frame, schema, in_order = visits(), visits_schema("day"), order is not None
-    if order is not None:
-        schema = visits_schema(order)
-    else:
-        # Coins that go with the rows, so that both worlds have the same.
-        monkeypatch.setattr(training_data, "system_words", lambda n, _: coins[:n])
-    coins = np.random.default_rng(1).permutation(len(frame))
-    bounded = bound_contributions(chunked(frame, schema), schema, in_order=in_order)
-    sizes = frame["who"].value_counts().clip(upper=4)
-    assert bounded.frame("who")["who"].value_counts().sort_index().equals(sizes.sort_index())
-    for gone in ("P003",):
-        others = (frame["who"] != gone).to_numpy()
-        coins = coins[others] if len(coins) == len(others) else np.random.default_rng(1).permutation(len(frame))[others]
-        rest = bound_contributions(
-            chunked(frame[others].reset_index(drop=True), schema), schema, in_order=in_order
-        ).frame()
-        kept = bounded.frame()
-        assert Counter(map(str, rest.to_numpy().tolist())) == Counter(
-            map(str, kept[kept["who"] != gone].to_numpy().tolist())
-        )
-
-
-def test_first_and_later_rows_are_the_same(chunked: Chunked, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame, schema = visits(), visits_schema("code")
-    layout = HistoryLayout(schema, 4, reads_domains=False, averages=False)
-
-    def parts(rows: Rows) -> list[Any]:
-        bounded = TrainingTable(bound_contributions(rows, schema, in_order=True))
-        return [
-            {
-                **counts_of(part, part_schema),
-                "cells": [n.tolist() for n in part.cell_counts(Discretizer.by_schema(part_schema).attributes)],
-            }
-            for part, part_schema in zip(
-                taken_apart(bounded, layout, checked=False), (layout.first_rows, layout.later_rows), strict=True
-            )
-        ]
-
-    whole = parts(in_chunks(frame, schema, None))
-    monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 20)
-    for here, there in zip(whole, parts(chunked(frame, schema)), strict=True):
-        assert here.keys() == there.keys()
-        for name in here:
-            assert pickle.dumps(here[name]) == pickle.dumps(there[name]), name
-
-
-@pytest.mark.parametrize("bad", ["whole", "zoned", "who"])
-def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(bad: str) -> None:
-    good = conform(every_kind(), EVERY_KIND, outside="clamp")
-    cells = {"whole": 3_000, "zoned": None, "who": "P0001"}
-    good["word"], good["code"], good["level"] = "a", "1", 1
-    frame = good.astype(object)
-    frame.loc[50, bad] = cells[bad]
-    with pytest.raises(TableError) as error:
-        conform(frame, EVERY_KIND)
-    with pytest.raises(TableError) as refused:
-        Rows.of(frame, EVERY_KIND, outside="refuse")
-    assert str(refused.value) == str(error.value)
-    with pytest.raises(TableError, match=r"column='whole' is in the schema and not in the table"):
-        Rows.of(frame.drop(columns="whole"), EVERY_KIND)
