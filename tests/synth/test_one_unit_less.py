@@ -151,7 +151,7 @@ def one_unit_is_one_unit(built: tuple[pd.DataFrame, Schema]) -> None:
             assert_near(counts, fewer_counts, schema.max_rows_per_unit)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(tables(most_rows=7))
 def test_one_unit_less_is_one_unit_less_in_train_or_nothing(built: tuple[pd.DataFrame, Schema]) -> None:
     one_unit_is_one_unit(built)
@@ -190,7 +190,7 @@ def test_a_split_by_position_or_drawn_in_order_is_caught(unit: str, monkeypatch:
                 one_unit_is_one_unit(built)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(tables(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_has_no_say(built: tuple[pd.DataFrame, Schema], random: Any) -> None:
     frame, schema = built
@@ -216,7 +216,7 @@ def chunks_have_no_say(built: tuple[pd.DataFrame, Schema]) -> None:
                 assert all(distance(counted[name], counts[name]) == 0 for name in counts)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(tables(most_rows=9))
 def test_chunks_have_no_say(built: tuple[pd.DataFrame, Schema]) -> None:
     chunks_have_no_say(built)

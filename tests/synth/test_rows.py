@@ -157,7 +157,7 @@ def parts(folder: Path, sizes: tuple[int, ...] = SIZES, seed: int = 3) -> list[P
     return [Part(seed, size, sum(sizes), SeenOnDisk(folder, index)) for index, size in enumerate(sizes)]
 
 
-@pytest.mark.parametrize("room", [1, 2, 3, 10, 97, 1000, 65_536, 100_003])
+@pytest.mark.parametrize("room", [1, 2, 10, 97, 65_536])
 @pytest.mark.parametrize("key", [0, 2**64 - 1])
 def test_every_number_has_one_place(room: int, key: int) -> None:
     assert sorted(permuted(np.arange(room, dtype=np.uint64), room, key).tolist()) == list(range(room))

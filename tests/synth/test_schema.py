@@ -88,7 +88,7 @@ COLUMNS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(columns=st.dictionaries(LISTED, COLUMNS, min_size=1, max_size=5))
 def test_a_schema_is_read_as_it_was_written(columns: dict) -> None:
     schema = build_schema({"status": "inferred", "columns": columns})
@@ -298,22 +298,6 @@ def test_frequent_values_to_measure_replace_those_that_were_read_off_the_table()
         "steps 0.5 are public knowledge, not read off this table; frequent values are not asserted: a private fit "
         "measures them under its budget"
     )
-
-
-def test_what_is_measured_is_not_asserted() -> None:
-    declared = declare_schema(_schema(), dataset="towns", measure=["age", "wage", "city", "day"])
-    clauses = assertions(declared)
-    assert dict(clauses)["age"] == (
-        "bounds are not asserted: a private fit measures them under its budget; public is only that every value is a "
-        "whole number, never missing"
-    )
-    assert "a number with at most 2 decimals, may be missing" in dict(clauses)["wage"]
-    assert dict(clauses)["city"].startswith("categories are not asserted")
-    assert "c0" not in dict(clauses)["city"]
-    assert dict(clauses)["day"].endswith("every value is a day, never missing")
-    assert any("dataset='towns' names this table" in text for subject, text in clauses if subject == "table")
-    outer = build_schema({"status": "declared", "columns": {"age": {**DECLARED_COLUMNS["age"], "measure": True}}})
-    assert "a whole number from 17 to 90, never missing" in assertions(outer)[0][1]
 
 
 def test_every_column_and_the_table_get_one_sentence() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import synth
 from synth.domain import MAX_CELLS, numeric_scale
-from synth.domain.discretizer import Discretizer
 from synth.domain.dp_bounds import bounded, histogram, public_edges
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
@@ -202,22 +201,6 @@ def test_steps_and_spikes_that_cannot_be_are_refused_in_a_sentence(column: dict[
         schema_of(**column)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize("bounds", [(0, 1_000_000), (-40_000, 777_777), (10_000, 99_990_000)])
-def test_every_cell_holds_a_multiple_of_a_step_that_nearly_all_keep(scale: str, bounds: tuple[int, int]) -> None:
-    schema = schema_of(bounds=list(bounds), scale=scale, steps=[10_000])
-    (attribute,) = Discretizer.by_schema(schema).attributes
-    assert attribute.edges is not None
-    first, last = np.ceil(attribute.edges[:-1] / 10_000), np.ceil(attribute.edges[1:] / 10_000) - 1
-    inner = slice(1, -1)  # the outermost cells end at the bounds
-    assert (first[inner] <= last[inner]).all()
-    cells = np.repeat(np.arange(attribute.n_cells - 2), 20)
-    drawn = numeric_scale.draw(attribute.edges, cells, schema.columns["x"], np.random.default_rng(0))  # type: ignore[arg-type]
-    on = np.isin(cells, np.flatnonzero(first <= last))
-    assert (drawn[on] % 10_000 == 0).all()
-    assert (attribute.cells(pd.Series(drawn)) == cells).all()
 
 
 def test_values_are_on_every_step_as_often_as_its_share_says() -> None:

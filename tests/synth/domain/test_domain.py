@@ -146,7 +146,7 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return rng.permutation(values), np.full(len(values), 1 / rows_a_unit)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
 def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
     table: tuple[np.ndarray, np.ndarray], column: dict[str, Any], n_bins: int

@@ -16,7 +16,7 @@ from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.generators import latent_class
 from synth.generators.aim import Aim
-from synth.generators.latent_class import FINER, LatentClass, pairs_of
+from synth.generators.latent_class import FINER, LatentClass
 from synth.generators.mst import Mst
 from synth.generators.registry import generator as build
 from synth.schema import Schema, build_schema
@@ -174,25 +174,6 @@ def test_the_events_of_a_plan_cost_the_whole_and_have_names_of_their_own(
     assert len({event.what for event in events}) == len(events)
     for event in events:
         assert not isinstance(event, GaussianEvent) or event.sensitivity == schema.max_rows_per_unit
-
-
-def sigmas(generator: LatentClass, schema: Schema) -> dict[tuple[str, ...], float]:
-    """The noise of each pair at the same total cost."""
-    events = {event.what: event for event in generator.plan(schema)(1.0)}
-    result = {}
-    for pair, weight in generator._pair_weights(schema).items():
-        event = events[pairs_of(weight)]
-        assert isinstance(event, GaussianEvent)
-        result[pair] = event.sigma
-    return result
-
-
-def test_a_pair_of_twice_the_weight_costs_twice_as_much() -> None:
-    generator, schema = LatentClass(focus=3.0), schema_of(5, target="c0")
-    weights = generator._pair_weights(schema)
-    precisions = {pair: sigma**-2 / weights[pair] for pair, sigma in sigmas(generator, schema).items()}
-    assert set(weights.values()) == {1.0, 4.0}
-    assert list(precisions.values()) == pytest.approx([precisions["c0", "c1"]] * 10)
 
 
 def test_weights_of_pairs_are_powers_of_two_nearest_to_the_products_the_least_of_them_1() -> None:

@@ -91,9 +91,8 @@ def test_one_row_that_breaks_a_rule_takes_it_away() -> None:
     assert "'net' is price * qty" in left
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_columns_that_have_nothing_to_do_with_each_other_show_no_rule(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_columns_that_have_nothing_to_do_with_each_other_show_no_rule() -> None:
+    rng = np.random.default_rng(0)
     n = 400
     rows = pd.DataFrame({f"c{i}": rng.choice(list("abcdefgh")[: 2 + i], n) for i in range(5)})
     for i in range(5):
@@ -229,10 +228,9 @@ def test_what_follows_from_a_formula_or_over_columns_that_are_never_missing_is_l
     assert "'ordered' is at most 'sent'" in said(infer_schema(times, constraints=True))
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_combinations_that_are_merely_rare_are_no_rule(seed: int) -> None:
+def test_combinations_that_are_merely_rare_are_no_rule() -> None:
     """Families whose members are a row each: eight are rare, and with three children rarer, but not unlawful."""
-    rng, n = np.random.default_rng(seed), 1_500
+    rng, n = np.random.default_rng(0), 1_500
     children = rng.choice(6, n, p=[0.45, 0.2, 0.18, 0.1, 0.05, 0.02])
     family = children + rng.choice([1, 2, 3, 4], n, p=[0.27, 0.7, 0.025, 0.005])
     rows = pd.DataFrame({"children": [f"c{n}" for n in children], "family": [f"f{n}" for n in family]})

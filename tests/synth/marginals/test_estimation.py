@@ -13,7 +13,6 @@ from synth.marginals.inference import Projections, place, propagate
 from synth.marginals.measurement import Measurement, estimate_total, merge
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
-SHARE_OF_TOTAL = 1e-3
 
 
 def loss_of(model, measurements) -> float:

@@ -295,10 +295,6 @@ def test_a_network_comes_back_as_it_was_and_torchs_own_generator_is_left_alone(
     np.testing.assert_array_equal(drawn.scalars, expected.scalars)
 
 
-def without(name: str) -> Callable[[Arrays], None]:
-    return lambda arrays: arrays.__delitem__(name)
-
-
 def put(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[Arrays], None]:
     return lambda arrays: arrays.update({name: np.asarray(change(arrays[name]))})
 
@@ -312,47 +308,26 @@ def spoilt(number: float) -> Callable[[np.ndarray], np.ndarray]:
     return spoil
 
 
-Damage = Callable[[Arrays], None]
-BOTH: dict[str, Damage] = {
-    "nothing": lambda arrays: arrays.clear(),
-    "no first layer": without("network.layers.0.weight"),
-    "no bias of the output": without("network.output.bias"),
-    "an array too many": lambda arrays: arrays.update(rows=np.zeros((5, LAYOUT.width))),
-    "a weight too many": lambda arrays: arrays.update({"network.layers.2.weight": np.zeros((5, 5), dtype=np.float32)}),
-    "a line for a layer": put("network.layers.0.weight", lambda array: array[0]),
-    "an empty layer": put("network.layers.0.weight", lambda array: array[:0]),
-    "a layer cut short": put("network.layers.1.weight", lambda array: array[:, 1:]),
-    "an output cut short": put("network.output.weight", lambda array: array[:-1]),
-    "NaN": put("network.output.weight", spoilt(np.nan)),
-    "infinity": put("network.layers.1.bias", spoilt(np.inf)),
-}
-OF_ONE: dict[str, dict[str, Damage]] = {
-    "tvae": {
-        "no deviations": without("deviations"),
-        "too many deviations": put("deviations", lambda array: np.append(array, array)),
-        "a deviation below zero": put("deviations", spoilt(-0.1)),
-        "shares beside deviations": lambda arrays: arrays.update({"shares.0": SHARES[0]}),
-    },
-    "ctgan": {
-        "no shares": without("shares.1"),
-        "shares too many": lambda arrays: arrays.update({"shares.2": SHARES[1]}),
-        "shares cut short": put("shares.0", lambda array: array[:-1]),
-        "a share below zero": put("shares.0", spoilt(-0.1)),
-        "shares that are all zero": put("shares.1", np.zeros_like),
-        "no norm": without("network.norms.0.running_var"),
-        "a norm below zero": put("network.norms.0.running_var", spoilt(-1.0)),
-        "no noise beside the condition": put("network.layers.0.weight", lambda array: array[:, 4:]),
-    },
-}
-CASES = [(kind, damage) for kind in KINDS for damage in {**BOTH, **OF_ONE[kind]}]
+BELOW_ZERO = ("running_var", "deviations", "shares")
 
 
-@pytest.mark.parametrize(("kind", "damage"), CASES, ids=lambda part: str(part))
-def test_damaged_arrays_are_refused(kind: str, damage: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_arrays_are_refused(kind: str) -> None:
     arrays = to_arrays(small_network(kind))
-    {**BOTH, **OF_ONE[kind]}[damage](arrays)
-    with pytest.raises((ValueError, KeyError, RuntimeError)):
-        from_arrays(arrays, LAYOUT)
+    damaged = [{}, {**arrays, "rows": np.zeros((5, LAYOUT.width))}, {**arrays, "shares.2": SHARES[1]}]
+    damaged += [{other: array for other, array in arrays.items() if other != name} for name in arrays]
+    for name, array in arrays.items():
+        wrong = [array.ravel()[1:], spoilt(np.nan)(array)] if array.ndim else []
+        wrong += [array[:-1], array[:0], np.concatenate([array, array])] if array.ndim else []
+        wrong += [spoilt(-0.1)(array)] if any(part in name for part in BELOW_ZERO) else []
+        damaged += [{**arrays, name: np.asarray(part)} for part in wrong]
+    if kind == "ctgan":
+        damaged.append({**arrays, "shares.1": 0 * arrays["shares.1"]})
+        # No noise beside the condition.
+        damaged.append({**arrays, "network.layers.0.weight": arrays["network.layers.0.weight"][:, 4:]})
+    for content in damaged:
+        with pytest.raises((ValueError, KeyError, RuntimeError)):
+            from_arrays(content, LAYOUT)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,7 +21,7 @@ from synth.neural.tvae import (
 )
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural import toy
-from tests.synth.neural.toy import CLOSE, CPU, LAYOUT, MIXED, ONE_WAY, Purse, training, units
+from tests.synth.neural.toy import CLOSE, CPU, MIXED, ONE_WAY, Purse, training, units
 
 SMALL = TvaeSpec(d_latent=8, encoder_widths=(16, 16), decoder_widths=(16, 16), batch_size=20)
 THEIRS = [0, 1, 2, 9, 3, 4, 5, 6, 7, 8]
@@ -131,9 +131,8 @@ def test_training_goes_on_bit_for_bit_from_a_state_in_the_middle_of_an_epoch() -
     assert all(map(torch.equal, training.decoder.parameters(), other.decoder.parameters()))
 
 
-@pytest.mark.parametrize("name", ["mixed", "no scalars"])
-def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none(name: str) -> None:
-    training = _training(toy.LAYOUTS[name])
+def test_every_step_of_an_epoch_runs_the_same_operations_and_waits_for_none() -> None:
+    training = _training()
     assert training.n_steps_per_epoch == 6  # the last has five rows of 105
     toy.seeded_steps(training, 6)
     runs = []
@@ -203,10 +202,3 @@ def test_two_columns_that_agree_agree_in_what_is_drawn() -> None:
         trained.step(purse)
     drawn = toy.drawn_codes(trained.network(), 1000)
     assert (drawn[:, 0] == drawn[:, 1]).mean() > 0.9
-
-
-def test_a_layout_with_scalars_or_other_codes_is_refused() -> None:
-    with pytest.raises(ValueError, match="spans alone"):
-        PrivateTvaeTraining(PrivateTvaeSpec(), units(), Layout(LAYOUT.spans, ("x",)), ONE_WAY, 8.0, CPU)
-    with pytest.raises(ValueError, match="must be those of the layout"):
-        PrivateTvaeTraining(PrivateTvaeSpec(), units(), LAYOUT, ONE_WAY[:2], 8.0, CPU)

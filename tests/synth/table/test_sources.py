@@ -162,12 +162,10 @@ def test_a_table_has_one_schema_and_one_model_wherever_it_comes_from(
     table = Table.of(source)  # a reader is read once
     assert infer_schema(table, constraints=False) == schema
     pd.testing.assert_frame_equal(conform(table, schema), conform(frame, schema))
-    again = synth.fit(table, schema, "independent", seed=3).sample(40, seed=4)
-    kind = {"polars": "polars", "Arrow dtypes": "pandas", "Arrow": "pyarrow"}.get(name)
-    assert kind is None or type(again).__module__.split(".")[0] == kind
-    if not isinstance(again, pd.DataFrame):
-        assert type(again) is type(source) or name in ("Arrow reader", "data set")
-    pd.testing.assert_frame_equal(conform(again, schema), conform(sample, schema))
+    if kind := {"polars": "polars", "Arrow dtypes": "pandas", "Arrow": "pyarrow", "CSV": "pandas"}.get(name):
+        again = synth.fit(table, schema, "independent", seed=3).sample(40, seed=4)
+        assert type(again).__module__.split(".")[0] == kind
+        pd.testing.assert_frame_equal(conform(again, schema), conform(sample, schema))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("dict", pd.DataFrame), ("Arrow", pa.Table), ("CSV", Rows)])

@@ -300,6 +300,7 @@ def test_texts_of_every_encoding_of_parquet_are_read(encoding: str, tmp_path: Pa
     assert read_table(tmp_path / "t.parquet").to_dict("list") == table.to_pydict()
 
 
+@pytest.mark.slow  # a process of its own, which imports for seconds
 def test_reading_a_csv_file_leaves_no_threads_that_a_process_ends_under(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n")
     # Whether threads that are still starting abort the process is a race, lost once in ten times.
