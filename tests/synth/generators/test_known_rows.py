@@ -249,68 +249,30 @@ def test_every_kind_takes_a_python_value_and_its_text(frame: pd.DataFrame, schem
         assert violations(drawn, schema) == []
 
 
-PEOPLE = build_schema({
-    "status": "declared",
-    "missing_values": [""],
-    "columns": {
-        "age": {"kind": "integer", "bounds": [20, 69]},
-        "job": {"kind": "categorical", "categories": ["clerk", "farmer", "nurse"]},
-        "ill": {"kind": "boolean", "tokens": ["healthy", "sick"], "missing": True},
-        "flag": {"kind": "boolean"},
-        "id": {"kind": "identifier", "template": "P-####"},
-        "twice": {"kind": "integer", "bounds": [0, 200]},
-    },
-    "constraints": [{"kind": "formula", "column": "twice", "expression": "age * 2"}],
-})  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def people() -> pd.DataFrame:
-    """Four in five are clerks, below 45; a nurse is older than 50; the sick are nurses and a few others."""
-    rng, n = np.random.default_rng(0), 2000
-    job = rng.choice(np.array(["clerk", "farmer", "nurse"], dtype=object), n, p=[0.8, 0.1, 0.1])
-    age = np.where(job == "nurse", rng.integers(50, 70, n), rng.integers(20, 45, n))
-    sick = np.where(rng.random(n) < np.where(job == "nurse", 0.8, 0.04), "sick", "healthy").astype(object)
-    return conform(
-        pd.DataFrame({
-            "age": age, "job": job, "ill": pd.Series(sick).mask(rng.random(n) < 0.1), "flag": rng.random(n) < 0.2,
-            "id": [f"P-{i:04d}" for i in range(n)], "twice": 2 * age,
-        }),
-        PEOPLE,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def balanced(people: pd.DataFrame) -> Model:
-    return registry.generator("latent_class", n_classes=60, rounds=4).fit(people, PEOPLE, seed=0)
-
-
 def counted(drawn: pd.Series) -> dict[Any, int]:
     return dict(drawn.value_counts(dropna=False))
 
 
-def test_every_category_has_as_many_rows(balanced: Model) -> None:
-    drawn = balanced.sample(900, seed=1, balance={"job": None})
-    assert counted(drawn["job"]) == {"clerk": 300, "farmer": 300, "nurse": 300}
-    ages = drawn.groupby("job")["age"].median()
-    assert ages["clerk"] < 45
-    assert ages["nurse"] > 48
-    assert (drawn["twice"] == 2 * drawn["age"]).all()
-    assert drawn["id"].is_unique
+@pytest.mark.parametrize("name", ["latent_class", "trees"])
+def test_every_category_has_as_many_rows(name: str) -> None:
+    drawn = model(name, "chain").sample(900, seed=1, balance={"first": None})
+    assert counted(drawn["first"]) == {"a": 300, "b": 300, "c": 300}
+    amounts = drawn.groupby("first")["amount"].median()
+    assert amounts["a"] < 10 < amounts["b"] < 20 < amounts["c"]
     # Parts are mixed: no half of the table has all of one.
-    assert set(drawn["job"].head(50)) == {"clerk", "farmer", "nurse"}
+    assert set(drawn["first"].head(50)) == {"a", "b", "c"}
 
 
-def test_rows_that_cannot_be_shared_evenly_are_rounded_at_random(balanced: Model) -> None:
-    result = [counted(balanced.sample(10, seed=seed, balance={"job": None})["job"]) for seed in range(8)]
-    assert all(sorted(shares.values()) == [3, 3, 4] for shares in result)
-    assert len({max(shares, key=lambda job: shares[job]) for shares in result}) > 1
+def test_rows_that_cannot_be_shared_evenly_are_rounded_at_random() -> None:
+    shares = [counted(model("trees", "chain").sample(10, seed=s, balance={"first": None})["first"]) for s in range(8)]
+    assert all(sorted(share.values()) == [3, 3, 4] for share in shares)
+    assert len({max(share, key=share.__getitem__) for share in shares}) > 1
 
 
-def test_numbers_are_balanced_over_values_that_are_named(balanced: Model) -> None:
-    drawn = balanced.sample(100, seed=1, balance={"age": {30: 0.25, "60": 0.75}})
-    assert counted(drawn["age"]) == {30: 25, 60: 75}
-    assert (drawn.loc[drawn["age"] == 60, "job"] == "nurse").mean() > 0.5
+def test_numbers_are_balanced_over_values_that_are_named() -> None:
+    drawn = model("latent_class", "chain").sample(100, seed=1, balance={"amount": {5.0: 0.25, "25.0": 0.75}})
+    assert counted(drawn["amount"]) == {5.0: 25, 25.0: 75}
+    assert (drawn.loc[drawn["amount"] == 25, "first"] == "c").mean() > 0.5
 
 
 def test_a_column_that_another_determines_is_balanced() -> None:

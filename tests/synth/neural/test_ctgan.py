@@ -20,9 +20,7 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.neural.batches import UnitIndex
 from synth.neural.ctgan import ConditionIndex, CtganSpec, CtganTraining, kept_share
-from synth.neural.dp_ctgan import LEAST_RATE, SCORE_WEIGHT, PairCritic, PrivateCtganSpec, PrivateCtganTraining
-from synth.neural.dp_sgd import Clipping
-from synth.neural.networks import Spans
+from synth.neural.dp_ctgan import LEAST_RATE, SCORE_WEIGHT, PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.released import ReleasedConditions
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural import toy
@@ -273,19 +271,6 @@ def test_every_row_that_meets_a_condition_is_as_likely(condition: int, condition
 
 
 # With differential privacy
-
-
-def test_fakes_that_are_the_real_rows_leave_a_critic_with_nothing_to_tell() -> None:
-    # Every unit's rows are alike, so that clipping weighs all units the same: whatever it leaves of them, the marginals
-    # of the fakes are the real ones.
-    for k, max_grad_norm in ((1, 0.5), (3, 1.0), (3, 3.0)):
-        rows = units().codes.repeat_interleave(k, dim=0)
-        table = UnitIndex(rows, np.arange(N_UNITS) * k, np.full(N_UNITS, k), k)
-        critic = PairCritic(table, Spans(LAYOUT), Clipping(max_grad_norm, N_UNITS, N_UNITS))
-        critic.step(Purse([EVERYONE]), Spans(LAYOUT).one_hot(units().codes.long()))
-        assert np.abs(toy.of_pairs(critic.weights)).max() < 1e-5
-        critic.step(Purse([EVERYONE]), relaxed())
-        assert np.abs(toy.of_pairs(critic.weights)).max() > 0.01
 
 
 def test_scores_are_the_weights_of_the_pairs_that_a_row_holds() -> None:

@@ -19,7 +19,6 @@ from synth.neural.dp_sgd import (
     OpacusSums,
     clipped_sums_by,
     noisy_mean,
-    write_gradients,
 )
 from synth.neural.networks import Decoder, Encoder
 from synth.neural.training import CLIPPING, LOG
@@ -198,20 +197,6 @@ def test_the_optimizer_of_opacus_takes_the_same_step_without_noise() -> None:
     optimizer.pre_step()
     theirs = torch.cat([parameter.grad.flatten() for parameter in parameters if parameter.grad is not None]).double()
     assert (theirs - exact).norm() <= 1e-5 * exact.norm()
-
-
-def test_hooks_are_gone_after_a_call_and_gradients_are_as_they_were() -> None:
-    case = Case("tvae", 24, torch.float32)
-    parameters: list[Any] = weights_of(*case.networks)
-    before = torch.arange(sum(parameter.numel() for parameter in parameters)).double()
-    write_gradients(parameters, before)
-    assert all(parameter.grad.dtype == torch.float32 for parameter in parameters)
-    OpacusSums(*case.networks)(case.losses, 24, C)
-    assert (torch.cat([parameter.grad.flatten() for parameter in parameters]) == before.float()).all()
-    case.losses().sum().backward()
-    for network in case.networks:
-        assert not any(module._forward_hooks or module._backward_hooks for module in network.modules())
-    assert not any(hasattr(parameter, "grad_sample") for parameter in parameters)
 
 
 def test_opacus_serves_layers_that_the_exact_sums_refuse() -> None:

@@ -10,11 +10,11 @@ from ctgan.synthesizers import ctgan, tvae
 from scipy.stats import chi2
 from torch import Tensor, nn
 
-from synth.neural.batches import DeviceRows, Epochs, UnitIndex
+from synth.neural.batches import Epochs, UnitIndex
 from synth.neural.networks import Critic, Decoder, Encoder, GeneratorNetwork, Spans
 from synth.neural.released import released_shares
 from synth.neural.sampling import N_MATCHED_ROWS, CtganNetwork, TvaeNetwork, draw, from_arrays, match_one_way, to_arrays
-from synth.transforms.layout import Encoded, Layout, Span
+from synth.transforms.layout import Layout, Span
 from tests.synth.neural.toy import CLOSE, CPU, KINDS, encoded
 
 N, PAC = 20, 5
@@ -97,16 +97,6 @@ def test_gradient_norms_are_those_of_autograd_with_dropout(widths: tuple[int, ..
     torch.testing.assert_close(_gradients(ours, weights), _gradients(theirs, weights), **CLOSE)
 
 
-def test_rows_are_one_hot_spans_and_then_scalars() -> None:
-    layout = Layout((Span("a", 3, whole=True), Span("x", 2, whole=False)), ("x",))
-    encoded = Encoded(np.array([[0, 1], [2, 0]], dtype=np.int16), np.array([[0.5], [-1.0]], np.float32))
-    rows = DeviceRows(encoded, layout, CPU)
-    assert len(rows) == 2
-    taken = rows.encoded(*rows.take(torch.tensor([1, 0, 1])))
-    last = [0, 0, 1, 1, 0, -1]
-    assert taken.tolist() == [last, [1, 0, 0, 0, 1, 0.5], last]
-
-
 @pytest.mark.parametrize(("n", "batch_size"), [(1, 5), (5, 5), (23, 5), (3, 1)])
 def test_every_row_comes_once_an_epoch_and_counts_as_a_loaders_batches_would(n: int, batch_size: int) -> None:
     epochs = Epochs(n, batch_size, CPU)
@@ -120,20 +110,6 @@ def test_every_row_comes_once_an_epoch_and_counts_as_a_loaders_batches_would(n: 
         for step, (_, weights) in enumerate(batches):
             n_rows = min(batch_size, n - step * batch_size)
             assert weights[weights > 0].tolist() == pytest.approx([1 / n_rows] * n_rows)
-
-
-def test_every_epoch_has_an_order_of_its_own_that_goes_on_from_a_state() -> None:
-    epochs, other = Epochs(23, 5, CPU), Epochs(23, 5, CPU)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        first, second = (torch.cat([epochs.draw()[0] for _ in range(5)]) for _ in range(2))
-        epochs.draw()
-        state = epochs.state()
-        expected = [epochs.draw()[0] for _ in range(3)]
-        epochs.draw()
-    assert not torch.equal(first, second)
-    other.load(state)
-    assert all(torch.equal(other.draw()[0], batch) for batch in expected)
 
 
 SIZES = (3, 1, 5, 2)
@@ -186,16 +162,6 @@ def test_likelihoods_of_every_span_and_their_gradients_are_torchs(kind: str) -> 
     theirs = torch.stack([torch.nn.functional.cross_entropy(part, code, reduction="none") for part, code in parts], 1)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(_gradient(ours, logits), _gradient(theirs, logits), atol=1e-6, rtol=1e-6)
-
-
-def test_the_likelihood_of_one_span_is_that_among_all_spans() -> None:
-    logits, codes = _logits("usual").requires_grad_(), _codes(20)
-    span = torch.arange(20) % len(SIZES)
-    code = (codes + SPANS.offsets).gather(1, span[:, None]).squeeze(1)
-    of_one = SPANS.nll_of_one(logits, span, code)
-    among_all = SPANS.nll(logits, codes).gather(1, span[:, None]).squeeze(1)
-    torch.testing.assert_close(of_one, among_all, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(_gradient(of_one, logits), _gradient(among_all, logits), atol=1e-6, rtol=1e-6)
 
 
 def _fits(drawn: Tensor, logits: Tensor) -> None:

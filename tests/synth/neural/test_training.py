@@ -325,14 +325,6 @@ def assert_alike(first: np.ndarray, second: np.ndarray) -> None:
     assert chi2_contingency(pooled).pvalue > LEAST_P
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_as_many_rows_as_wanted_come_with_their_codes_and_scalars_in_range(kind: str) -> None:
-    for n in (1, BATCH, BATCH + 1):
-        rows = drawn(network(kind), n)
-        assert (rows.codes.shape, rows.scalars.shape, rows.scalars.dtype) == ((n, 4), (n, 1), np.float32)
-        assert ((rows.codes >= 0) & (rows.codes < np.array(LAYOUT.sizes))).all()
-
-
 def test_scalars_lie_about_what_the_network_says_and_never_beyond_one() -> None:
     logits = np.zeros(LAYOUT.width)
     logits[-1] = 0.5
