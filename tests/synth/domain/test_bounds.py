@@ -185,11 +185,8 @@ def schema_of(**column: Any) -> Schema:
     ("column", "message"),
     [
         ({"steps": [100, 1000]}, "steps=[100, 1000] must be coarser"),
-        ({"steps": [1000, 300]}, "each a multiple of the next"),
         ({"kind": "real", "bounds": [0, 9], "steps": [0.25]}, "give decimals"),
         ({"steps": [1000], "step_shares": [0.5, 0.6]}, "one share for each of steps"),
-        ({"steps": [1000, 100], "step_shares": [0.6, 0.5]}, "must not fall"),
-        ({"steps": [2**63]}, "exceed 64 bits"),
         ({"spikes": [5, 5]}, "strictly ascending"),
         ({"spikes": [5, 2_000_000]}, "within bounds"),
         ({"kind": "real", "decimals": 1, "bounds": [0, 9], "spikes": [0.25]}, "more digits"),

@@ -26,7 +26,6 @@ from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.model import Model
 from synth.generators.models.neural_model import NeuralModel
-from synth.generators.wrapper import cautions
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from tests.synth.conftest import CONTENT, make_frame
@@ -382,18 +381,6 @@ def test_a_network_whose_histograms_forget_that_k_rows_count_is_caught(monkeypat
         test_the_noise_that_is_drawn_costs_what_the_statement_claims("tvae", 3)
     assert caught.traceback[-1].name == test_the_noise_that_is_drawn_costs_what_the_statement_claims.__name__
     scheduled.cache_clear()
-
-
-def test_an_order_that_no_extra_makes_use_of_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = {
-        "who": {"kind": "identifier", "bounds": [0, 99]},
-        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]},
-    }
-    schema = build_schema({"status": "inferred", "columns": columns, "entity": "who", "order": "day"})
-    monkeypatch.setattr(extras, "load", lambda _: {})
-    assert cautions(registry.generator("trees"), schema) == (
-        "generator='trees' draws the rows of an entity independently, and order='day' counts for nothing",
-    )
 
 
 @pytest.mark.parametrize(

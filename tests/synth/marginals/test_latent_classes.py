@@ -107,7 +107,7 @@ def test_counts_of_pairs_are_those_of_the_model_but_for_chance(model, rng, monke
 
 
 MEASURED_DOMAIN = {"a": 3, "b": 5, "c": 4}
-MEASURED_NAMES = list(MEASURED_DOMAIN)
+
 GROUPS = {"B": ("b", [0, 0, 1, 2, 1]), "C": ("c", [1, 0, 0, 1])}
 """Coarse attributes, one of which merges codes that are no neighbors."""
 COARSE = {name: CoarseCodes(of, np.array(groups)) for name, (of, groups) in GROUPS.items()}
@@ -201,39 +201,9 @@ def test_the_gradient_is_that_of_the_loss(rng, index, price) -> None:
         np.testing.assert_allclose(gradient, slopes, atol=2e-4 * np.abs(slopes).max())
 
 
-def mixture(rng: np.random.Generator, n_classes: int = 3) -> LatentClasses:
-    """Classes that differ: attributes depend on each other."""
-    tables = [rng.dirichlet(np.full(size, 0.2), n_classes).T for size in MEASURED_DOMAIN.values()]
-    return LatentClasses(MEASURED_DOMAIN, np.full(n_classes, 1 / n_classes), tables, N_ROWS)
-
-
-def exact(model: LatentClasses, cliques: Sequence[Clique], sigma: float = 1.0) -> list[Measurement]:
-    return [Measurement(clique, model.marginal(clique), sigma) for clique in cliques]
-
-
 def distance(model: LatentClasses, counts: np.ndarray, clique: Clique) -> float:
     """Total variation distance of a marginal from counts of as many rows."""
     return float(np.abs(model.marginal(clique) - counts).sum() / (2 * N_ROWS))
-
-
-PAIRS: list[Clique] = list(combinations(MEASURED_NAMES, 2))
-
-
-def test_exact_marginals_of_a_mixture_come_out(rng) -> None:
-    real = mixture(rng)
-    alone = max(
-        np.abs(real.marginal(pair) - np.outer(*(real.marginal((name,)) for name in pair)) / N_ROWS).sum() / (2 * N_ROWS)
-        for pair in PAIRS
-    )
-    assert alone > 0.2
-    estimation = ClassEstimation(MEASURED_DOMAIN, {}, exact(real, [("a",), ("b",), ("c",)]), 50, rng)
-    estimation.add(exact(real, PAIRS))
-    estimation.run(100, 0.0)
-    estimation.run(150, 0.0, last=True)
-    model = estimation.model()
-    assert model.total == pytest.approx(N_ROWS)
-    for clique in [*PAIRS, ("a",), ("b",), ("c",)]:
-        assert distance(model, real.marginal(clique), clique) < 0.005, clique
 
 
 def of_independent(price_in_noise: float, seed: int = 0) -> tuple[float, float]:
