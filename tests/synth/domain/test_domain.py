@@ -176,6 +176,7 @@ def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
         assert holding[few[densities == density]].sum() >= LEAST - 1e-9
 
 
+@settings(max_examples=40)
 @given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
 def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
     table: tuple[np.ndarray, np.ndarray], column: dict[str, Any], n_bins: int

@@ -245,11 +245,8 @@ def test_the_users_seed_never_reaches_the_noise(private: str, frame: pd.DataFram
     assert not first.equals(two)
 
 
-@pytest.mark.parametrize("private", ["independent", "tvae"])
-def test_injected_noise_marks_the_model_as_not_private(
-    private: str, frame: pd.DataFrame, schema: Schema, tmp_path: Path
-) -> None:
-    model = injected(private, frame, schema, InjectedNoise(np.random.default_rng(0)))
+def test_injected_noise_marks_the_model_as_not_private(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    model = injected("independent", frame, schema, InjectedNoise(np.random.default_rng(0)))
     assert model.statement is not None
     assert not model.statement.private
     with pytest.raises(ModelError, match="injected"):
@@ -282,13 +279,10 @@ def test_columns_whose_domain_is_not_declared_are_fitted(name: str, frame: pd.Da
     assert synthetic["age"].between(17, 90).all()
 
 
-@pytest.mark.parametrize("private", ["independent", "tvae"])
-def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(
-    private: str, frame: pd.DataFrame, schema: Schema
-) -> None:
+def test_a_private_fit_pays_for_a_domain_that_is_not_declared_and_says_so(frame: pd.DataFrame, schema: Schema) -> None:
     many = pd.concat([frame] * 10, ignore_index=True)
     loose = undeclared(schema).model_copy(update={"n_units": len(many)})
-    model = fitted(private, many, loose, epsilon=3.0)
+    model = fitted("independent", many, loose, epsilon=3.0)
     assert model.statement is not None
     read = {event.what: event for event in model.statement.events}
     assert {f"categories of column {c!r}" for c in ("job", "level", "income")} <= set(read)

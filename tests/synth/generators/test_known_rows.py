@@ -303,7 +303,7 @@ def with_holes(frame: pd.DataFrame, share: float, seed: int = 0) -> pd.DataFrame
 
 @pytest.fixture(scope="module")
 def imputer(frame: pd.DataFrame, schema: Schema) -> MarginalModel:
-    return LatentClass(n_classes=100).fit(frame, schema)
+    return LatentClass(n_classes=40).fit(frame, schema)
 
 
 def test_every_kind_is_filled_in_and_known_cells_stay(
@@ -391,7 +391,7 @@ def lawful() -> tuple[pd.DataFrame, Schema]:
 
 @pytest.fixture(scope="module")
 def lawful_model() -> MarginalModel:
-    return LatentClass(n_classes=100, epsilon=3.0).fit(*lawful())
+    return LatentClass(n_classes=50, epsilon=3.0).fit(*lawful())
 
 
 def test_constraints_hold_where_they_can(lawful_model: MarginalModel) -> None:
