@@ -281,7 +281,8 @@ BELOW_ZERO = ("running_var", "deviations", "shares")
 def test_damaged_arrays_are_refused(kind: str) -> None:
     arrays = to_arrays(small_network(kind))
     damaged = [{}, {**arrays, "rows": np.zeros((5, LAYOUT.width))}, {**arrays, "shares.2": SHARES[1]}]
-    damaged += [{other: array for other, array in arrays.items() if other != name} for name in arrays]
+    needed = [name for name in arrays if not name.endswith("num_batches_tracked")]
+    damaged += [{other: array for other, array in arrays.items() if other != name} for name in needed]
     for name, array in arrays.items():
         wrong = [array.ravel()[1:], spoilt(np.nan)(array)] if array.ndim else []
         wrong += [array[:-1], array[:0], np.concatenate([array, array])] if array.ndim else []
