@@ -292,16 +292,11 @@ def test_frequent_values_to_measure_replace_those_that_were_read_off_the_table()
 
 
 KINDS: dict[str, dict[str, Any]] = {
-    "whole": {"kind": "integer"},
-    "real": {"kind": "real", "decimals": 1},
-    "weight": {"kind": "weight"},
-    "day": {"kind": "date"},
-    "wall": {"kind": "datetime"},
-    "zoned": {"kind": "datetime", "timezone": "Europe/Paris"},
-    "mixed": {"kind": "datetime", "timezone": "mixed"},
-    "town": {"kind": "categorical"},
+    "whole": {"kind": "integer"}, "real": {"kind": "real", "decimals": 1}, "weight": {"kind": "weight"},
+    "day": {"kind": "date"}, "wall": {"kind": "datetime"}, "zoned": {"kind": "datetime", "timezone": "Europe/Paris"},
+    "mixed": {"kind": "datetime", "timezone": "mixed"}, "town": {"kind": "categorical"},
     "code": {"kind": "categorical", "whole_numbers": True},
-}
+}  # fmt: skip
 
 
 def to_measure(**changes: Any) -> Schema:

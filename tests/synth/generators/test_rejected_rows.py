@@ -69,17 +69,11 @@ def table(schema: Schema) -> pd.DataFrame:
     names = np.array([name for name, _ in LEVELS], dtype=object)[level]
     frame = pd.DataFrame(
         {
-            "id": [f"P-{i:04d}" for i in range(n)],
-            "double": (2 * net).round().astype("Int64"),
-            "education": pd.Series(names).mask(rng.random(n) < 0.05, None),
-            "education-num": level + 1,
-            "start": start,
-            "end": end,
-            "gain": gain,
-            "loss": loss,
-            "net": net,
+            "id": [f"P-{i:04d}" for i in range(n)], "double": (2 * net).round().astype("Int64"),
+            "education": pd.Series(names).mask(rng.random(n) < 0.05, None), "education-num": level + 1,
+            "start": start, "end": end, "gain": gain, "loss": loss, "net": net,
         }
-    )
+    )  # fmt: skip
     real = conform(frame, schema)
     assert not any(broken(real, constraint, schema.columns).any() for constraint in schema.constraints)
     return real

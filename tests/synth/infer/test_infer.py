@@ -216,17 +216,12 @@ def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> No
 N_C = 60
 DAYS = pd.date_range("2020-01-01", periods=N_C)
 COLUMNS: dict[str, Any] = {
-    "whole": np.arange(N_C) % 30,
-    "half": np.arange(N_C) / 2,
-    "flag": np.arange(N_C) % 2,
+    "whole": np.arange(N_C) % 30, "half": np.arange(N_C) / 2, "flag": np.arange(N_C) % 2,
     "town": np.array(["Ulm", "Bonn", "Kiel"])[np.arange(N_C) % 3],
-    "sick": np.array(["yes", "no"])[np.arange(N_C) % 2],
-    "day": DAYS.strftime("%d.%m.%Y"),
-    "eight": DAYS.strftime("%Y%m%d"),
-    "time": (DAYS + pd.Timedelta(hours=5)).strftime("%Y-%m-%d %H:%M"),
-    "nothing": [""] * N_C,
-    "name": [f"client {i}" for i in range(N_C)],
-}
+    "sick": np.array(["yes", "no"])[np.arange(N_C) % 2], "day": DAYS.strftime("%d.%m.%Y"),
+    "eight": DAYS.strftime("%Y%m%d"), "time": (DAYS + pd.Timedelta(hours=5)).strftime("%Y-%m-%d %H:%M"),
+    "nothing": [""] * N_C, "name": [f"client {i}" for i in range(N_C)],
+}  # fmt: skip
 
 
 def frame(name: str) -> pd.DataFrame:

@@ -37,13 +37,9 @@ def stays(n: int = 2_000, seed: int = 0) -> pd.DataFrame:
 
 
 PLANTED = {
-    "discharged": "admitted + los",
-    "hour called": "hour(called)",
-    "room": "rate * nurses",
-    "bill": "room + drugs + extras",
-    "share": "drugs / bill",
-    "celsius": "kelvin - 273.15",
-}
+    "discharged": "admitted + los", "hour called": "hour(called)", "room": "rate * nurses",
+    "bill": "room + drugs + extras", "share": "drugs / bill", "celsius": "kelvin - 273.15",
+}  # fmt: skip
 
 
 def computed(schema: Schema) -> dict[str, str]:

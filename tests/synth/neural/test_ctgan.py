@@ -20,7 +20,7 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.neural.batches import UnitIndex
 from synth.neural.ctgan import ConditionIndex, CtganSpec, CtganTraining, kept_share
-from synth.neural.dp_ctgan import LEAST_RATE, SCORE_WEIGHT, PrivateCtganSpec, PrivateCtganTraining
+from synth.neural.dp_ctgan import LEAST_RATE, PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.released import ReleasedConditions
 from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural import toy
@@ -255,19 +255,6 @@ def test_every_row_that_meets_a_condition_is_as_likely(condition: int, condition
 
 
 # With differential privacy
-
-
-def test_scores_are_the_weights_of_the_pairs_that_a_row_holds() -> None:
-    critic = toy.critic_of(units())
-    critic.step(Purse([EVERYONE]), relaxed())
-    weights, fakes = critic.weights.clone(), relaxed(seed=3).requires_grad_()
-    scores = critic.scores(fakes)
-    for row, score in zip(fakes.detach(), scores.tolist(), strict=True):
-        expected = sum((weights[i, j] * row[i] * row[j]).item() for i, j in toy.pairs_of())
-        assert score == pytest.approx(SCORE_WEIGHT * expected, rel=1e-4)
-    slope = torch.autograd.grad(scores.sum(), fakes)[0]
-    assert (slope - SCORE_WEIGHT * fakes @ (weights + weights.T)).abs().max() < 1e-4
-    assert torch.equal(critic.weights, weights)
 
 
 @pytest.mark.parametrize(("k", "max_grad_norm"), [(1, 1.0), (3, 2.0)])

@@ -339,32 +339,6 @@ def test_scalars_lie_about_what_the_network_says_and_never_beyond_one() -> None:
     assert far.max() == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {0: asks(3, size=4)},  # rare
-        {1: asks(0, size=3)},  # a number that is a mode of its own
-        {0: asks(0, 2, size=4), 1: asks(1, 2, size=3), 3: asks(1, size=2)},
-    ],
-    ids=["rare", "atom", "three"],
-)
-def test_rows_on_condition_are_those_of_the_network_that_hold_what_is_asked_for(
-    kind: str, asked: dict[int, Match]
-) -> None:
-    source = network(kind)
-    rows, every = drawn(source, 6_000, asked), unmatched(source, 150_000, asked)
-    holds = np.all([asked[span].weights[every.codes[:, span]] > 0 for span in asked], axis=0)
-    assert 300 < holds.sum() < len(holds)
-    others = [span for span in range(4) if span not in asked]
-    assert_alike(cells(rows.codes, others), cells(every.codes[holds], others))
-    thirds = np.quantile(every.scalars[holds], [1 / 3, 2 / 3])
-    assert_alike(np.digitize(rows.scalars[:, 0], thirds), np.digitize(every.scalars[holds, 0], thirds))
-    if (kind, list(asked)) == ("tvae", [0]):  # and the comparison would see a condition that is not kept
-        with pytest.raises(AssertionError):
-            assert_alike(cells(rows.codes, others), cells(unmatched(source, 50_000, {}).codes, others))
-
-
 @pytest.mark.parametrize("others", [{}, {2: asks(0, size=3)}], ids=["alone", "beside"])
 def test_a_number_in_a_component_is_asked_for_by_code_and_scalar(others: dict[int, Match]) -> None:
     """Both components reach the number, each at a scalar of its own; a narrow window stands for exactly that number."""
