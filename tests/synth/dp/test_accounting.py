@@ -92,7 +92,7 @@ def test_few_pure_losses_are_claimed_by_the_grid_no_higher_than_the_check_and_th
 ) -> None:
     for more in ((), (GaussianEvent("b", 2000.0),)):
         for delta in (1e-8, 1e-4):
-            plan = (replace(event, count=count), *more)  # type: ignore[type-var]
+            plan = (replace(event, count=count), *more)
             claim = Schedule(plan, delta).epsilon  # which refuses accountants that disagree
             assert claim <= epsilon_rdp(plan, delta) * 1.001
             assert more or claim <= (epsilon_pure(plan) or 0.0)

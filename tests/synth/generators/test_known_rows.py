@@ -99,7 +99,7 @@ def test_every_row_given_has_one_with_its_cells_in_its_order(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_other_columns_have_the_models_own_distribution_given_these(name: str) -> None:
     """A model is compared with the rows of its joint distribution that hold the same; 6,000 of each kind, or so."""
-    free = model(name, "chain").sample(20_000, seed=2)
+    free = model(name, "chain").sample(12_000, seed=2)
     kinds = free["last"].astype(object).where(free["last"].notna(), "none")
     counts = kinds.value_counts()
     known = pd.DataFrame({"last": [None if kind == "none" else kind for kind in counts.index for _ in range(1500)]})
@@ -127,7 +127,7 @@ def test_constraints_hold_beside_what_is_given_and_the_rest_follows(name: str) -
     assert (drawn["low"] <= drawn["high"]).all()
     assert (drawn["low"] + drawn["high"] == drawn["sum"]).all()
     assert drawn["id"].is_unique
-    free = model(name, "flows").sample(20_000, seed=2)
+    free = model(name, "flows").sample(10_000, seed=2)
     for late in (False, True):
         same = free[(free["high"] == 9) & (free["late"] == late)]
         if len(same) > 400:

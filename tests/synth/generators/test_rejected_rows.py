@@ -105,7 +105,7 @@ def test_every_constraint_holds_in_every_row_and_nothing_else_is_lost(
     assert synthetic.attrs[REJECTED] > 0
 
 
-@pytest.mark.parametrize("name", ["mst", "latent_class", "tvae"])
+@pytest.mark.parametrize("name", ["mst", "latent_class"])
 def test_a_computed_column_costs_nothing_and_is_never_measured(name: str, schema: Schema) -> None:
     """The events are those of the same schema without the computed columns, so that its noise is no larger."""
     bare = build_schema(

@@ -51,6 +51,8 @@ TABLES: dict[str, tuple[dict[str, str], list[str]]] = {
     ),
 }  # fmt: skip
 
+LARGE = ("airbnb_nyc", "hotel_bookings")
+
 
 def described(column: Column) -> str:
     if column.is_categorical:
@@ -58,7 +60,8 @@ def described(column: Column) -> str:
     return " ".join([column.kind, getattr(column, "scale", "")]).strip()
 
 
-@pytest.mark.parametrize("name", TABLES)
+# The larger ones take seconds each.
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LARGE)) for n in TABLES])
 def test_columns_and_rules_of_the_development_tables_are_what_they_are(shared_table: Any, name: str) -> None:
     frame = read_table(shared_table(f"{name}.csv.gz"))
     schema = infer_schema(frame)
