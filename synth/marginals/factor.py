@@ -46,20 +46,6 @@ class Factor:
         attributes = self.attributes + tuple(name for name in other.attributes if name not in self.attributes)
         return Factor(attributes, self.aligned(attributes) + other.aligned(attributes))
 
-    def marginal(self, attributes: Clique) -> "Factor":
-        """The factor summed over every attribute not named, axes in the order named."""
-        kept = tuple(name for name in self.attributes if name in attributes)
-        axes = axes_beside(self.attributes, kept)
-        return Factor(attributes, Factor(kept, log_sum_exp(self.log_values, axes)).aligned(attributes))
-
-
-def log_sum_exp(log_values: Array, axes: tuple[int, ...]) -> Array:
-    """Logarithm of the sum over `axes`, safe where a whole line is ``-inf``."""
-    peak = finite_peak(log_values, axes)
-    with np.errstate(divide="ignore"):
-        summed = np.log(np.add.reduce(np.exp(log_values - peak), axis=axes))
-    return np.asarray(summed + peak.reshape(np.shape(summed)), dtype=np.float64)
-
 
 def finite_peak(log_values: Array, axes: tuple[int, ...]) -> Array:
     """The largest value along `axes`, kept as axes of length 1; zero where there is none above ``-inf``."""

@@ -98,6 +98,12 @@ def test_few_pure_losses_are_claimed_by_the_grid_no_higher_than_the_check_and_th
             assert more or claim <= (epsilon_pure(plan) or 0.0)
 
 
+def test_accountants_that_disagree_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synth.dp.schedule.epsilon_rdp", lambda events, delta: epsilon_rdp(events, delta) / 2)
+    with pytest.raises(BudgetError, match="the accountants disagree"):
+        _ = Schedule((GaussianEvent("a", 40.0),), 1e-6).epsilon
+
+
 def test_a_subsampled_run_costs_what_the_reference_accountants_say() -> None:
     # n = 32,561, batches of 500, 100 epochs, noise multiplier 1, delta 1e-5.
     rate = 500 / 32_561
