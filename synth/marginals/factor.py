@@ -17,8 +17,8 @@ class Factor:
     """A nonnegative function of a few attributes, in log space.
 
     >>> doubled = Factor(("a",), np.log([1.0, 1.0])) + Factor(("b",), np.log([2.0, 3.0]))
-    >>> np.exp(doubled.marginal(("b",)).log_values).round(6).tolist()
-    [4.0, 6.0]
+    >>> np.exp(doubled.log_values).round(6).tolist()
+    [[2.0, 3.0], [2.0, 3.0]]
     """
 
     attributes: Clique
