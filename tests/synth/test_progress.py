@@ -42,26 +42,14 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     yield display
 
 
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame({"a": rng.integers(0, 9, 300), "b": rng.choice(list("xy"), 300)})
-
-
-def test_a_notebook_shows_one_bar_that_is_gone_at_the_end(notebook: Notebook, table: pd.DataFrame) -> None:
-    synth.fit(table, synth.infer_schema(table), "trees")
+def test_a_notebook_shows_one_bar_that_is_gone_at_the_end_and_a_named_progress_none(notebook: Notebook) -> None:
+    table, told = pd.DataFrame({"a": np.arange(300) % 9, "b": ["x", "y"] * 150}), list[str]()
+    synth.fit(table, synth.infer_schema(table), "independent")
     assert len(notebook.new) == 1
     assert "<progress" in notebook.new[0]["text/html"]
     assert notebook.changes[-1] == {"text/plain": "", "text/html": ""}
-
-
-def test_a_named_progress_is_told_and_quiet_shows_nothing(notebook: Notebook, table: pd.DataFrame) -> None:
-    told: list[str] = []
-    schema = synth.infer_schema(table)
-    synth.fit(table, schema, "trees", progress=lambda label, share: told.append(label))
-    synth.fit(table, schema, "trees", progress=synth.quiet)
-    assert told
-    assert notebook.new == []
+    synth.fit(table, synth.infer_schema(table), "independent", progress=lambda label, share: told.append(label))
+    assert told and len(notebook.new) == 1
 
 
 def test_the_bar_is_gone_after_an_error_and_its_label_is_text(notebook: Notebook) -> None:
@@ -72,9 +60,8 @@ def test_the_bar_is_gone_after_an_error_and_its_label_is_text(notebook: Notebook
     assert notebook.changes[-1]["text/html"] == ""
 
 
-def test_a_script_shows_nothing(capfd: pytest.CaptureFixture[str], table: pd.DataFrame) -> None:
+def test_a_script_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert "IPython" not in sys.modules or not hasattr(sys.modules["IPython"].get_ipython(), "kernel")
     with shown(None) as tell:
         assert tell is quiet
-    synth.fit(table, synth.infer_schema(table), "trees")
     assert capfd.readouterr() == ("", "")

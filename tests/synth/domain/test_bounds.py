@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synth
-from synth.declare import assertions
 from synth.domain import MAX_CELLS, numeric_scale
-from synth.domain.discretizer import Discretizer
 from synth.domain.dp_bounds import bounded, histogram, public_edges
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
@@ -62,13 +60,6 @@ def test_cells_cover_the_outer_limits_and_are_few(column: LineColumn, signal: fl
     assert edges[-1] > high
     assert len(edges) - 1 <= MAX_CELLS
     assert histogram(np.array([low, high, np.nan, -1e300, 1e300]), edges).sum() == 4
-
-
-def test_cells_are_finer_where_more_units_stand_out_of_the_noise() -> None:
-    for column in (WIDE, REAL, CENTS, DAYS, MOMENTS):
-        sizes = [len(public_edges(column, signal)) for signal in SIGNALS]
-        assert sizes == sorted(sizes)
-        assert sizes[0] < 150 < 800 < sizes[-1]
 
 
 @given(column=st.sampled_from(COLUMNS), signal=st.sampled_from(SIGNALS), k=st.integers(1, 5), data=st.data())
@@ -194,11 +185,8 @@ def schema_of(**column: Any) -> Schema:
     ("column", "message"),
     [
         ({"steps": [100, 1000]}, "steps=[100, 1000] must be coarser"),
-        ({"steps": [1000, 300]}, "each a multiple of the next"),
         ({"kind": "real", "bounds": [0, 9], "steps": [0.25]}, "give decimals"),
         ({"steps": [1000], "step_shares": [0.5, 0.6]}, "one share for each of steps"),
-        ({"steps": [1000, 100], "step_shares": [0.6, 0.5]}, "must not fall"),
-        ({"steps": [2**63]}, "exceed 64 bits"),
         ({"spikes": [5, 5]}, "strictly ascending"),
         ({"spikes": [5, 2_000_000]}, "within bounds"),
         ({"kind": "real", "decimals": 1, "bounds": [0, 9], "spikes": [0.25]}, "more digits"),
@@ -210,22 +198,6 @@ def test_steps_and_spikes_that_cannot_be_are_refused_in_a_sentence(column: dict[
         schema_of(**column)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize("bounds", [(0, 1_000_000), (-40_000, 777_777), (10_000, 99_990_000)])
-def test_every_cell_holds_a_multiple_of_a_step_that_nearly_all_keep(scale: str, bounds: tuple[int, int]) -> None:
-    schema = schema_of(bounds=list(bounds), scale=scale, steps=[10_000])
-    (attribute,) = Discretizer.by_schema(schema).attributes
-    assert attribute.edges is not None
-    first, last = np.ceil(attribute.edges[:-1] / 10_000), np.ceil(attribute.edges[1:] / 10_000) - 1
-    inner = slice(1, -1)  # the outermost cells end at the bounds
-    assert (first[inner] <= last[inner]).all()
-    cells = np.repeat(np.arange(attribute.n_cells - 2), 20)
-    drawn = numeric_scale.draw(attribute.edges, cells, schema.columns["x"], np.random.default_rng(0))  # type: ignore[arg-type]
-    on = np.isin(cells, np.flatnonzero(first <= last))
-    assert (drawn[on] % 10_000 == 0).all()
-    assert (attribute.cells(pd.Series(drawn)) == cells).all()
 
 
 def test_values_are_on_every_step_as_often_as_its_share_says() -> None:
@@ -253,19 +225,6 @@ def test_a_position_settles_on_the_nearest_multiple_that_is_free(
     nearest = np.abs(np.array(on)[:, None] - places).min(axis=0)
     assert np.isin(settled, on).all()
     np.testing.assert_allclose(np.abs(settled - places), nearest, atol=1e-9)
-
-
-def test_spikes_have_cells_of_their_own_on_the_step_and_off_it() -> None:
-    schema = schema_of(steps=[100], spikes=[0, 500, 777, 123_400], scale="log")
-    (attribute,) = Discretizer.by_schema(schema).attributes
-    near = pd.Series([777, 776, 778, 500, 400, 600, 123_400, 123_300, 123_500, 0, 100])
-    cells = attribute.cells(near)
-    for spike, others in ((0, (1, 2)), (3, (4, 5)), (6, (7, 8)), (9, (10,))):
-        assert all(cells[spike] != cells[other] for other in others)
-    codes = pd.Series([777] * 50)
-    fine = attribute.fine
-    assert set(fine.values(fine.codes(codes), np.random.default_rng(0))) == {777}
-    assert set(fine.values(fine.codes(pd.Series([123_400] * 50)), np.random.default_rng(0))) == {123_400}
 
 
 def amounts(n: int, seed: int = 0) -> pd.DataFrame:
@@ -316,11 +275,3 @@ def test_synthetic_values_have_the_steps_and_spikes_of_real_ones(parameters: dic
         assert np.mean(built["amount"] % step == 0) == pytest.approx(np.mean(real["amount"] % step == 0), abs=0.05)
     for spike in (9.99, 19.99, 49.0):
         assert np.mean(built["price"] == spike) == pytest.approx(np.mean(real["price"] == spike), abs=0.03)
-
-
-def test_declare_says_what_is_asserted() -> None:
-    schema = schema_of(steps=[1000, 100], step_shares=[0.6, 1.0], spikes=[5000])
-    message = dict(assertions(schema))["x"]
-    assert "these limits, the steps 1000 (60%), 100 and 1 frequent value (5000) are public knowledge" in message
-    measured = synth.declare_schema(build_schema({**schema.model_dump(), "status": "inferred"}), measure=["x"])
-    assert measured.columns["x"].steps == measured.columns["x"].spikes == ()

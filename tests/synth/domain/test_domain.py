@@ -1,6 +1,5 @@
 """Codes of columns: one code for every value, grids of quantiles, and coarser codes."""
 
-import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -30,19 +29,6 @@ def test_codes_of_a_decoded_table_are_the_codes_it_was_decoded_from(schema: Sche
         np.testing.assert_array_equal(discretizer.encode(decoded), codes)
 
 
-def test_decoded_values_keep_dtype_bounds_and_precision(schema: Schema, frame: pd.DataFrame) -> None:
-    discretizer = Discretizer.by_schema(schema)
-    rng = np.random.default_rng(1)
-    codes = np.column_stack([rng.integers(0, size, 5000) for size in discretizer.sizes.values()])
-    decoded = discretizer.decode(codes, rng)
-    assert decoded.dtypes.astype(str).to_dict() == frame[list(schema.learned)].dtypes.astype(str).to_dict()
-    assert decoded["gain"].between(0, 99_999).all()
-    assert (decoded["gain"].round(2) == decoded["gain"]).all()
-    assert decoded["age"].between(17, 90).all()
-    assert (decoded["seen"].dt.second == 0).all()
-    assert decoded["visited"].dropna().between("2011-03-28", "2019-07-08").all()
-
-
 def test_values_outside_the_declaration_are_clamped_and_unknown_ones_are_other(
     schema: Schema, frame: pd.DataFrame
 ) -> None:
@@ -54,15 +40,6 @@ def test_values_outside_the_declaration_are_clamped_and_unknown_ones_are_other(
     size = discretizer.sizes
     assert codes["age"].tolist() == [0, size["age"] - 3, size["age"] - 1]
     assert codes["job"].tolist() == [size["job"] - 2, size["job"] - 1, 2]
-
-
-def test_a_column_that_never_misses_a_value_never_gets_a_missing_one(schema: Schema) -> None:
-    discretizer = Discretizer.by_schema(schema)
-    forbidden = np.array([[size - 1 for size in discretizer.sizes.values()]] * 50)
-    decoded = discretizer.decode(forbidden, np.random.default_rng(0))
-    assert decoded["age"].notna().all()
-    assert decoded["income"].isin(["<=50K", ">50K"]).all()
-    assert decoded["job"].isna().all()
 
 
 @given(
@@ -169,7 +146,7 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return rng.permutation(values), np.full(len(values), 1 / rows_a_unit)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
 def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
     table: tuple[np.ndarray, np.ndarray], column: dict[str, Any], n_bins: int
@@ -199,6 +176,7 @@ def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
         assert holding[few[densities == density]].sum() >= LEAST - 1e-9
 
 
+@settings(max_examples=40)
 @given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
 def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
     table: tuple[np.ndarray, np.ndarray], column: dict[str, Any], n_bins: int
@@ -223,19 +201,6 @@ def test_masses_ranks_and_intervals_agree_and_a_grid_comes_back_from_plain_data(
         np.testing.assert_array_equal(attribute.ranked(np.full(len(holding), code), middles), holding)
 
 
-@given(table=tables(), column=st.sampled_from(COLUMNS))
-def test_values_that_are_drawn_are_lawful_and_missing_as_often(
-    table: tuple[np.ndarray, np.ndarray], column: dict[str, Any]
-) -> None:
-    values, weights = table
-    attribute = number(values, weights, **column)
-    built = drawn_anew(attribute, values, 300)
-    low, high = column["bounds"]
-    assert ((built >= low) & (built <= high) | np.isnan(built)).all()
-    assert np.isnan(values).any() or not np.isnan(built).any()
-    assert not np.isnan(values).all() or np.isnan(built).all()
-
-
 def test_a_frequent_value_comes_back_as_often_and_exactly() -> None:
     rng = np.random.default_rng(0)
     spikes = {0.0: 900, 1234.56: 60, 40.0: LEAST}
@@ -258,43 +223,6 @@ def test_a_lone_value_among_spikes_is_not_drawn_again_and_again(others: np.ndarr
     for kind in ("integer", "real"):
         built = drawn_anew(number(values, kind=kind, bounds=[0, 200_000]), values, 300_000)
         assert (built == 12_345).sum() < 20
-
-
-def test_a_skewed_cell_keeps_its_mean() -> None:
-    rng = np.random.default_rng(4)
-    values = rng.lognormal(3, 2.5, 4000)
-    built = drawn_anew(number(values, bounds=[0.0, 1e9]), values, 400_000)
-    assert built.mean() == pytest.approx(values.mean(), rel=0.05)
-
-
-@pytest.mark.parametrize("gone", [0, 30])
-def test_a_single_value_and_none_are_codes_of_their_own(gone: int) -> None:
-    values = np.concatenate([np.full(40, 5.0), np.full(gone, np.nan)])
-    built = drawn_anew(number(values, kind="integer", bounds=[0, 9]), values, 4000)
-    assert set(built[~np.isnan(built)]) == {5.0}
-    assert np.isnan(built).mean() == pytest.approx(gone / len(values), abs=0.04)
-    empty = number(np.full(30, np.nan), kind="integer", bounds=[0, 9])
-    assert np.isnan(drawn_anew(empty, np.full(30, np.nan), 50)).all()
-
-
-def test_dates_and_times_come_back_near_and_frequent_ones_exactly() -> None:
-    schema = schema_of(
-        day={"kind": "date", "bounds": ["1900-01-01", "2100-01-01"], "missing": True},
-        seen={"kind": "datetime", "bounds": ["1900-01-01T00:00:00", "2100-01-01T00:00:00"], "precision": "min"},
-    )
-    rng = np.random.default_rng(6)
-    days = np.datetime64("2011-03-28", "us") + rng.integers(0, 300, 2000) * np.timedelta64(1, "D")
-    days[:300] = np.datetime64("2011-07-01")
-    seen = np.datetime64("2020-01-01", "us") + rng.integers(0, 500_000, 2000) * np.timedelta64(1, "m")
-    table = pd.DataFrame({"day": pd.Series(days), "seen": pd.Series(seen)})
-    table.loc[1900:, "day"] = pd.NaT
-    built = drawn(read_off(schema, table), table)
-    assert (built["day"].isna() == table["day"].isna()).all()
-    frequent = table["day"] == dt.datetime(2011, 7, 1)
-    assert (built.loc[frequent, "day"] == dt.datetime(2011, 7, 1)).all()
-    assert (built["day"] - table["day"]).abs().max() < pd.Timedelta(days=40)
-    assert (built["seen"] - table["seen"]).abs().max() < pd.Timedelta(days=40)
-    assert (built["seen"] == built["seen"].dt.floor("min")).all()
 
 
 def words(counts: dict[str, int], weights: Any = None, least: float = LEAST) -> tuple[Attribute, pd.Series]:

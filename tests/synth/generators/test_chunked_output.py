@@ -75,10 +75,6 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in files(folder)}
-
-
 def read(folder: Path) -> list[pd.DataFrame]:
     return [pq.read_table(path).to_pandas() for path in files(folder)]
 
@@ -155,19 +151,6 @@ def two_rows_each(template: str) -> Model:
     who = np.repeat(np.arange(40), np.arange(40) % 2 + 1)
     frame = pd.DataFrame({"who": [f"{template[0]}-{i}" for i in who], "day": np.arange(len(who)) % 60 + 1})
     return registry.generator("independent").fit(frame, schema, seed=0)
-
-
-def test_entities_that_one_large_sample_has_names_for_have_them_in_many_files(tmp_path: Path) -> None:
-    """Files need 34 names of the 1,000 on average, and some of them more than the 35 that there are for each."""
-    model = two_rows_each("P-###")
-    assert model.sample(1400, seed=0)["who"].nunique() <= 1000
-    most = 0
-    for seed in range(3):
-        write_rows(model, tmp_path / str(seed), 1400, seed=seed, rows_a_file=50)
-        owners = [set(frame["who"]) for frame in read(tmp_path / str(seed))]
-        assert sum(map(len, owners)) == len(set.union(*owners)) <= 1000
-        most = max(most, *map(len, owners))
-    assert most > 1000 // 28
 
 
 def test_too_few_names_are_refused_before_any_row_is_drawn_where_that_can_be_known(tmp_path: Path) -> None:

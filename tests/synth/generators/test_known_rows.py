@@ -99,7 +99,7 @@ def test_every_row_given_has_one_with_its_cells_in_its_order(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_other_columns_have_the_models_own_distribution_given_these(name: str) -> None:
     """A model is compared with the rows of its joint distribution that hold the same; 6,000 of each kind, or so."""
-    free = model(name, "chain").sample(20_000, seed=2)
+    free = model(name, "chain").sample(12_000, seed=2)
     kinds = free["last"].astype(object).where(free["last"].notna(), "none")
     counts = kinds.value_counts()
     known = pd.DataFrame({"last": [None if kind == "none" else kind for kind in counts.index for _ in range(1500)]})
@@ -127,7 +127,7 @@ def test_constraints_hold_beside_what_is_given_and_the_rest_follows(name: str) -
     assert (drawn["low"] <= drawn["high"]).all()
     assert (drawn["low"] + drawn["high"] == drawn["sum"]).all()
     assert drawn["id"].is_unique
-    free = model(name, "flows").sample(20_000, seed=2)
+    free = model(name, "flows").sample(10_000, seed=2)
     for late in (False, True):
         same = free[(free["high"] == 9) & (free["late"] == late)]
         if len(same) > 400:
@@ -192,12 +192,9 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("table", "asked", "clause"), REFUSALS, ids=str)
-@pytest.mark.parametrize("name", ["mst", "trees"])
-def test_what_no_row_can_hold_is_refused_in_a_sentence(
-    name: str, table: str, asked: dict[str, Any], clause: str
-) -> None:
+def test_what_no_row_can_hold_is_refused_in_a_sentence(table: str, asked: dict[str, Any], clause: str) -> None:
     with pytest.raises(JobError) as caught:
-        model(name, table).sample(**{"n_rows": None, **asked})
+        model("trees", table).sample(**{"n_rows": None, **asked})
     assert clause in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "zebra" not in str(caught.value).replace("balance='zebra'", "")
@@ -235,15 +232,10 @@ def test_every_kind_takes_a_python_value_and_its_text(frame: pd.DataFrame, schem
     fitted = registry.generator("independent").fit(frame, schema, seed=0)
     zone = dt.timezone(dt.timedelta(hours=1))
     both: dict[str, tuple[Any, str]] = {
-        "age": (40, "40"),
-        "gain": (12.25, "12.25"),
-        "weight": (1.5, "1.5"),
-        "job": ("NA", "NA"),
-        "level": (7, "7"),
-        "married": (True, "True"),
-        "visited": (dt.date(2015, 5, 17), "2015-05-17"),
+        "age": (40, "40"), "gain": (12.25, "12.25"), "weight": (1.5, "1.5"), "job": ("NA", "NA"), "level": (7, "7"),
+        "married": (True, "True"), "visited": (dt.date(2015, 5, 17), "2015-05-17"),
         "seen": (dt.datetime(2020, 2, 1, 12, 30, tzinfo=zone), "2020-02-01T12:30:00+01:00"),
-    }
+    }  # fmt: skip
     for name, values in both.items():
         drawn, same = (fitted.sample(5, seed=0, given={name: value}) for value in values)
         pd.testing.assert_frame_equal(drawn, same)
@@ -252,69 +244,30 @@ def test_every_kind_takes_a_python_value_and_its_text(frame: pd.DataFrame, schem
         assert violations(drawn, schema) == []
 
 
-PEOPLE = build_schema({
-    "status": "declared",
-    "missing_values": [""],
-    "columns": {
-        "age": {"kind": "integer", "bounds": [20, 69]},
-        "job": {"kind": "categorical", "categories": ["clerk", "farmer", "nurse"]},
-        "ill": {"kind": "boolean", "tokens": ["healthy", "sick"], "missing": True},
-        "flag": {"kind": "boolean"},
-        "id": {"kind": "identifier", "template": "P-####"},
-        "twice": {"kind": "integer", "bounds": [0, 200]},
-    },
-    "constraints": [{"kind": "formula", "column": "twice", "expression": "age * 2"}],
-})  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def people() -> pd.DataFrame:
-    """Four in five are clerks, below 45; a nurse is older than 50; the sick are nurses and a few others."""
-    rng, n = np.random.default_rng(0), 2000
-    job = rng.choice(np.array(["clerk", "farmer", "nurse"], dtype=object), n, p=[0.8, 0.1, 0.1])
-    age = np.where(job == "nurse", rng.integers(50, 70, n), rng.integers(20, 45, n))
-    sick = np.where(rng.random(n) < np.where(job == "nurse", 0.8, 0.04), "sick", "healthy").astype(object)
-    return conform(
-        pd.DataFrame({
-            "age": age, "job": job, "ill": pd.Series(sick).mask(rng.random(n) < 0.1), "flag": rng.random(n) < 0.2,
-            "id": [f"P-{i:04d}" for i in range(n)], "twice": 2 * age,
-        }),
-        PEOPLE,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module", params=["latent_class", "trees"])
-def balanced(request: pytest.FixtureRequest, people: pd.DataFrame) -> Model:
-    quick = {"latent_class": {"n_classes": 60, "rounds": 4}, "trees": {"rounds": 20}}
-    return registry.generator(request.param, **quick[request.param]).fit(people, PEOPLE, seed=0)
-
-
 def counted(drawn: pd.Series) -> dict[Any, int]:
     return dict(drawn.value_counts(dropna=False))
 
 
-def test_every_category_has_as_many_rows(balanced: Model) -> None:
-    drawn = balanced.sample(900, seed=1, balance={"job": None})
-    assert counted(drawn["job"]) == {"clerk": 300, "farmer": 300, "nurse": 300}
-    ages = drawn.groupby("job")["age"].median()
-    assert ages["clerk"] < 45
-    assert ages["nurse"] > 48
-    assert (drawn["twice"] == 2 * drawn["age"]).all()
-    assert drawn["id"].is_unique
+@pytest.mark.parametrize("name", ["latent_class", "trees"])
+def test_every_category_has_as_many_rows(name: str) -> None:
+    drawn = model(name, "chain").sample(900, seed=1, balance={"first": None})
+    assert counted(drawn["first"]) == {"a": 300, "b": 300, "c": 300}
+    amounts = drawn.groupby("first")["amount"].median()
+    assert amounts["a"] < 10 < amounts["b"] < 20 < amounts["c"]
     # Parts are mixed: no half of the table has all of one.
-    assert set(drawn["job"].head(50)) == {"clerk", "farmer", "nurse"}
+    assert set(drawn["first"].head(50)) == {"a", "b", "c"}
 
 
-def test_rows_that_cannot_be_shared_evenly_are_rounded_at_random(balanced: Model) -> None:
-    result = [counted(balanced.sample(10, seed=seed, balance={"job": None})["job"]) for seed in range(8)]
-    assert all(sorted(shares.values()) == [3, 3, 4] for shares in result)
-    assert len({max(shares, key=lambda job: shares[job]) for shares in result}) > 1
+def test_rows_that_cannot_be_shared_evenly_are_rounded_at_random() -> None:
+    shares = [counted(model("trees", "chain").sample(10, seed=s, balance={"first": None})["first"]) for s in range(8)]
+    assert all(sorted(share.values()) == [3, 3, 4] for share in shares)
+    assert len({max(share, key=share.__getitem__) for share in shares}) > 1
 
 
-def test_numbers_are_balanced_over_values_that_are_named(balanced: Model) -> None:
-    drawn = balanced.sample(100, seed=1, balance={"age": {30: 0.25, "60": 0.75}})
-    assert counted(drawn["age"]) == {30: 25, 60: 75}
-    assert (drawn.loc[drawn["age"] == 60, "job"] == "nurse").mean() > 0.5
+def test_numbers_are_balanced_over_values_that_are_named() -> None:
+    drawn = model("latent_class", "chain").sample(100, seed=1, balance={"amount": {5.0: 0.25, "25.0": 0.75}})
+    assert counted(drawn["amount"]) == {5.0: 25, 25.0: 75}
+    assert (drawn.loc[drawn["amount"] == 25, "first"] == "c").mean() > 0.5
 
 
 def test_a_column_that_another_determines_is_balanced() -> None:
@@ -337,16 +290,6 @@ def test_a_column_that_another_determines_is_balanced() -> None:
         assert {tuple(pair) for pair in drawn.to_numpy()} == {tuple(pair) for pair in pairs}
 
 
-def test_rare_categories_of_trees_are_balanced_like_all_others() -> None:
-    """They share a code, and the column holds each of them all the same; what never occurs is not made up."""
-    schema = build_schema({
-        "status": "declared", "columns": {"x": {"kind": "categorical", "categories": ["a", "b", "c", "d"]}},
-    })  # fmt: skip
-    frame = pd.DataFrame({"x": np.repeat(np.array(list("abc"), dtype=object), [500, 5, 6])})
-    drawn = registry.generator("trees").fit(frame, schema).sample(90, seed=0, balance={"x": None})
-    assert counted(drawn["x"]) == {"a": 30, "b": 30, "c": 30}
-
-
 def with_holes(frame: pd.DataFrame, share: float, seed: int = 0) -> pd.DataFrame:
     """The table with so many cells of each column missing at random."""
     rng = np.random.default_rng(seed)
@@ -355,7 +298,7 @@ def with_holes(frame: pd.DataFrame, share: float, seed: int = 0) -> pd.DataFrame
 
 @pytest.fixture(scope="module")
 def imputer(frame: pd.DataFrame, schema: Schema) -> MarginalModel:
-    return LatentClass(n_classes=100).fit(frame, schema)
+    return LatentClass(n_classes=40).fit(frame, schema)
 
 
 def test_every_kind_is_filled_in_and_known_cells_stay(
@@ -443,7 +386,7 @@ def lawful() -> tuple[pd.DataFrame, Schema]:
 
 @pytest.fixture(scope="module")
 def lawful_model() -> MarginalModel:
-    return LatentClass(n_classes=100, epsilon=3.0).fit(*lawful())
+    return LatentClass(n_classes=50, epsilon=3.0).fit(*lawful())
 
 
 def test_constraints_hold_where_they_can(lawful_model: MarginalModel) -> None:

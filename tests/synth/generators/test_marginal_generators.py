@@ -16,7 +16,7 @@ from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.generators import latent_class
 from synth.generators.aim import Aim
-from synth.generators.latent_class import FINER, LatentClass, pairs_of
+from synth.generators.latent_class import FINER, LatentClass
 from synth.generators.mst import Mst
 from synth.generators.registry import generator as build
 from synth.schema import Schema, build_schema
@@ -42,13 +42,6 @@ def injected(generator: Any, frame: pd.DataFrame, schema: Schema) -> Any:
     return model.sample(20_000, seed=1)
 
 
-def test_more_budget_measures_more_and_never_beyond_what_the_columns_can_use() -> None:
-    schema = schema_of(5)
-    rounds = [Aim(epsilon=epsilon).n_rounds(schema) for epsilon in (0.01, 0.1, 1.0, 10.0, 100.0)]
-    assert rounds == sorted(rounds)
-    assert rounds[0] < rounds[-1] == 4 * 5 == Aim().n_rounds(schema)
-
-
 def test_columns_in_focus_are_measured_first() -> None:
     rng = np.random.default_rng(2)
     names = np.array(["x", "y", "z"], dtype=object)
@@ -70,12 +63,6 @@ def test_columns_in_focus_are_measured_first() -> None:
 
     assert first(0.0) == {"c0", "c1"}
     assert first(3.0) == {"c2", "c3"}
-
-
-def test_weights_of_columns_are_multiplied_with_those_of_their_roles() -> None:
-    schema = schema_of(4, target="c1", sensitive=["c2"])
-    weights = Aim(focus=0.5, workload={"c1": 4.0, "c3": 2.0}).marginal_weights(schema).weights
-    assert weights == {"c0": 1.0, "c1": 6.0, "c2": 1.5, "c3": 2.0}
 
 
 def test_equal_specifications_are_one_key_in_whichever_order_their_weights_are() -> None:
@@ -138,23 +125,6 @@ def test_a_fit_that_was_cut_short_goes_on_as_if_it_had_not_been(tmp_path: Path) 
             pd.testing.assert_frame_equal(result, expected)
 
 
-@pytest.mark.parametrize("generator", [Mst(epsilon=1.0), Aim(epsilon=1.0)], ids=["mst", "aim"])
-def test_fixed_combinations_leave_next_to_nothing_to_reject(generator: Mst | Aim) -> None:
-    level, noise = np.random.default_rng(7).integers(0, 12, (2, 5000))
-    names = np.array([f"level {index}" for index in range(12)], dtype=object)
-    columns: dict[str, Any] = {
-        "level": {"kind": "categorical", "categories": names.tolist()},
-        "number": {"kind": "integer", "bounds": [1, 12]}, "other": {"kind": "integer", "bounds": [0, 11]},
-    }  # fmt: skip
-    pairs = [[name, index + 1] for index, name in enumerate(names)]
-    listed = {"kind": "fixed_combinations", "columns": ["level", "number"], "combinations": pairs}
-    content = {"status": "declared", "n_units": 5000, "columns": columns, "constraints": [listed]}
-    frame = pd.DataFrame({"level": names[level], "number": level + 1, "other": noise})
-    drawn = generator.fit(frame, build_schema(content)).sample(5000, seed=0)
-    assert (drawn["level"].str.removeprefix("level ").astype(int) + 1 == drawn["number"]).all()
-    assert drawn.attrs["rejected"] < 10
-
-
 def _of_one_cause(n: int) -> pd.DataFrame:
     """Six numbers that hang together: each is one number and noise of its own; rank correlation .9."""
     rng = np.random.default_rng(0)
@@ -204,25 +174,6 @@ def test_the_events_of_a_plan_cost_the_whole_and_have_names_of_their_own(
     assert len({event.what for event in events}) == len(events)
     for event in events:
         assert not isinstance(event, GaussianEvent) or event.sensitivity == schema.max_rows_per_unit
-
-
-def sigmas(generator: LatentClass, schema: Schema) -> dict[tuple[str, ...], float]:
-    """The noise of each pair at the same total cost."""
-    events = {event.what: event for event in generator.plan(schema)(1.0)}
-    result = {}
-    for pair, weight in generator._pair_weights(schema).items():
-        event = events[pairs_of(weight)]
-        assert isinstance(event, GaussianEvent)
-        result[pair] = event.sigma
-    return result
-
-
-def test_a_pair_of_twice_the_weight_costs_twice_as_much() -> None:
-    generator, schema = LatentClass(focus=3.0), schema_of(5, target="c0")
-    weights = generator._pair_weights(schema)
-    precisions = {pair: sigma**-2 / weights[pair] for pair, sigma in sigmas(generator, schema).items()}
-    assert set(weights.values()) == {1.0, 4.0}
-    assert list(precisions.values()) == pytest.approx([precisions["c0", "c1"]] * 10)
 
 
 def test_weights_of_pairs_are_powers_of_two_nearest_to_the_products_the_least_of_them_1() -> None:

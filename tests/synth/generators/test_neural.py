@@ -32,6 +32,8 @@ SHAPE: dict[str, dict[str, Any]] = {
 }
 PLAIN, PRIVATE = {"epochs": 2, "batch_size": 100}, {"epsilon": 2.0, "steps": 8}
 FITS = [(name, private) for name in NAMES for private in (False, True)]
+PAIRED = [("ctgan", True), ("tvae", False)]
+"""Of what is the same wherever it is: each network and each mode once."""
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +95,6 @@ def test_parameters_come_back_as_the_same_generator(name: str, private: bool) ->
     chosen = generator(name, private)
     parameters = json.loads(json.dumps(chosen.parameters()))
     assert registry.generator(name, **parameters) == chosen
-    assert model_of(name, private).parameters == chosen.parameters()
     assert chosen.promises is private
     assert registry.generator(name, epsilon=None, delta="auto") == registry.generator(name)
 
@@ -127,13 +128,13 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_drawn(
 # Tables at the edge
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_a_table_without_rows_is_fitted_with_a_guarantee_and_refused_without(
-    name: str, frame: pd.DataFrame, schema: Schema
+    frame: pd.DataFrame, schema: Schema
 ) -> None:
-    assert faults(fitted(name, True, frame[:0], schema).sample(300, seed=0), schema) == []
-    with pytest.raises(BadInput, match="needs rows"):
-        fitted(name, False, frame[:0], schema)
+    assert faults(fitted("ctgan", True, frame[:0], schema).sample(300, seed=0), schema) == []
+    for name in NAMES:
+        with pytest.raises(BadInput, match="needs rows"):
+            fitted(name, False, frame[:0], schema)
 
 
 EDGES: dict[str, Any] = {
@@ -146,7 +147,7 @@ EDGES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("name", "private"), FITS)
+@pytest.mark.parametrize(("name", "private"), PAIRED)
 def test_heavy_tails_constants_and_numbers_beyond_float32_stay_within_their_bounds(name: str, private: bool) -> None:
     rng, n = np.random.default_rng(0), 300
     schema = build_schema({"status": "declared", "n_units": n, "columns": EDGES})
@@ -184,7 +185,7 @@ LAWFUL = build_schema({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "private"), FITS)
+@pytest.mark.parametrize(("name", "private"), PAIRED)
 def test_constraints_hold_in_every_row_also_of_rows_on_condition(name: str, private: bool) -> None:
     rng, n = np.random.default_rng(0), 400
     start = np.datetime64("2020-01-01", "us") + rng.integers(0, 366, n) * np.timedelta64(1, "D")
@@ -213,7 +214,7 @@ KNOWN: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "private"), FITS)
+@pytest.mark.parametrize(("name", "private"), PAIRED)
 def test_every_row_holds_what_is_known(name: str, private: bool, schema: Schema) -> None:
     model = model_of(name, private)
     for known in KNOWN:

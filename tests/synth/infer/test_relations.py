@@ -11,7 +11,7 @@ import pytest
 import synth
 from synth.errors import SchemaError, TableNote
 from synth.infer import infer_schema
-from synth.infer.relations import Relation, find_exact, left_of
+from synth.infer.relations import find_exact, left_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
 
@@ -37,13 +37,9 @@ def stays(n: int = 2_000, seed: int = 0) -> pd.DataFrame:
 
 
 PLANTED = {
-    "discharged": "admitted + los",
-    "hour called": "hour(called)",
-    "room": "rate * nurses",
-    "bill": "room + drugs + extras",
-    "share": "drugs / bill",
-    "celsius": "kelvin - 273.15",
-}
+    "discharged": "admitted + los", "hour called": "hour(called)", "room": "rate * nurses",
+    "bill": "room + drugs + extras", "share": "drugs / bill", "celsius": "kelvin - 273.15",
+}  # fmt: skip
 
 
 def computed(schema: Schema) -> dict[str, str]:
@@ -84,21 +80,8 @@ def test_they_are_modeled_where_values_are_missing_or_one_in_a_hundred_rows_brea
     assert exact["room"].share == pytest.approx(0.99, abs=0.01)
 
 
-def test_what_is_left_is_zero_where_a_relation_is_kept_and_missing_where_it_says_nothing() -> None:
-    rows = stays(200)
-    rows["bill"] += np.where(rows.index == 3, 12.5, 0)
-    rows["drugs"] = rows["drugs"].where(rows.index != 5)
-    schema = infer_schema(rows, constraints=False)
-    left = left_of(conform(rows, schema), Relation("bill", "room + drugs + extras", None, 1.0), schema)
-    assert left[3] == pytest.approx(12.5) and np.isnan(left[5])
-    assert np.count_nonzero(left) == 2
-    days = left_of(conform(rows, schema), Relation("discharged", "admitted + los - 1", "day", 1.0), schema)
-    assert (days == 86_400).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_independent_columns_have_no_relations(seed: int) -> None:
-    rng, n = np.random.default_rng(seed), 600
+def test_independent_columns_have_no_relations() -> None:
+    rng, n = np.random.default_rng(0), 600
     kinds: list[Callable[[], Any]] = [
         lambda: rng.integers(0, 10 ** rng.integers(1, 6), n), lambda: rng.normal(50, 10, n).round(rng.integers(0, 3)),
         lambda: np.exp(rng.normal(6, 1.5, n)).round(2), lambda: np.where(rng.random(n) < 0.7, 0, rng.poisson(90, n)),
@@ -121,14 +104,6 @@ def test_a_time_is_the_gap_to_another_and_a_time_of_office_hours_is_held_in_part
     assert modeled["start"] is not None and modeled["start"].parts and modeled["start"].expression is None
     assert modeled["end"] is not None and modeled["end"].expression == "start"
     assert modeled["end"].column.bounds[0] >= 0
-
-
-def test_numbers_that_never_cross_are_held_as_the_gap_between_them() -> None:
-    rng = np.random.default_rng(0)
-    low = rng.normal(8, 9, 2_000).round(1)
-    rows = pd.DataFrame({"temp_min": low, "temp_max": (low + rng.gamma(3, 1, 2_000) + 0.5).round(1)})
-    modeled = infer_schema(rows).columns["temp_max"].modeled
-    assert modeled is not None and modeled.expression == "temp_min" and modeled.column.bounds[0] >= 0
 
 
 def accounts(n: int = 150, seed: int = 0) -> pd.DataFrame:
@@ -241,8 +216,7 @@ def test_ages_and_tenures_up_to_one_day_are_found(by_birthday: bool) -> None:
     assert laws["tenure"] == "(19904 - hire) / 365.25"
 
 
-@pytest.mark.parametrize("generator", ["trees", "mst"])
-def test_numbers_that_a_category_says_are_listed_and_kept(generator: str) -> None:
+def test_numbers_that_a_category_says_are_listed_and_kept() -> None:
     rng = np.random.default_rng(0)
     item, prices = rng.integers(0, 12, 1_500), np.exp(rng.normal(3.5, 1, 12)).round(2)
     rows = pd.DataFrame(
@@ -250,7 +224,7 @@ def test_numbers_that_a_category_says_are_listed_and_kept(generator: str) -> Non
     )
     rows.insert(2, "item", [f"i{each}" for each in item])
     schema = synth.declare_schema(infer_schema(rows), n_units=1_500)
-    sampled = synth.fit(rows, schema, generator, **({"epsilon": 1.0} if generator == "mst" else {})).sample(seed=0)
+    sampled = synth.fit(rows, schema, "mst", epsilon=1.0).sample(seed=0)
     known = rows[["item", "price", "rate"]].astype(str).agg(tuple, axis=1)
     assert set(sampled[["item", "price", "rate"]].astype(str).agg(tuple, axis=1)) <= {*known}
 

@@ -68,19 +68,6 @@ def test_evidence_of_many_attributes_that_is_unlikely_has_mass_all_the_same() ->
     np.testing.assert_allclose(conditioned.marginal(("c39",)), [0.0, 8.0], atol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
-def test_only_proportions_of_the_evidence_matter(model, scale) -> None:
-    evidence = {"b": np.array([0.5, 0.0, 2.0]), "c": np.array([0.5, 1.0, 2.0, 0.1])}
-    scaled = {name: weights * scale for name, weights in evidence.items()}
-    np.testing.assert_allclose(
-        model.condition(scaled).marginal(NAMES), model.condition(evidence).marginal(NAMES), atol=1e-9
-    )
-
-
-HALVES = np.full((2, 2), 0.5)
-THIRDS = np.full((3, 2), 1 / 3)
-
-
 def test_a_model_comes_back_from_its_arrays_but_for_rounding(model) -> None:
     description, arrays = model.to_arrays()
     again = LatentClasses.from_arrays(json.loads(json.dumps(description)), arrays)
@@ -120,7 +107,7 @@ def test_counts_of_pairs_are_those_of_the_model_but_for_chance(model, rng, monke
 
 
 MEASURED_DOMAIN = {"a": 3, "b": 5, "c": 4}
-MEASURED_NAMES = list(MEASURED_DOMAIN)
+
 GROUPS = {"B": ("b", [0, 0, 1, 2, 1]), "C": ("c", [1, 0, 0, 1])}
 """Coarse attributes, one of which merges codes that are no neighbors."""
 COARSE = {name: CoarseCodes(of, np.array(groups)) for name, (of, groups) in GROUPS.items()}
@@ -214,57 +201,9 @@ def test_the_gradient_is_that_of_the_loss(rng, index, price) -> None:
         np.testing.assert_allclose(gradient, slopes, atol=2e-4 * np.abs(slopes).max())
 
 
-def mixture(rng: np.random.Generator, n_classes: int = 3) -> LatentClasses:
-    """Classes that differ: attributes depend on each other."""
-    tables = [rng.dirichlet(np.full(size, 0.2), n_classes).T for size in MEASURED_DOMAIN.values()]
-    return LatentClasses(MEASURED_DOMAIN, np.full(n_classes, 1 / n_classes), tables, N_ROWS)
-
-
-def exact(model: LatentClasses, cliques: Sequence[Clique], sigma: float = 1.0) -> list[Measurement]:
-    return [Measurement(clique, model.marginal(clique), sigma) for clique in cliques]
-
-
 def distance(model: LatentClasses, counts: np.ndarray, clique: Clique) -> float:
     """Total variation distance of a marginal from counts of as many rows."""
     return float(np.abs(model.marginal(clique) - counts).sum() / (2 * N_ROWS))
-
-
-PAIRS: list[Clique] = list(combinations(MEASURED_NAMES, 2))
-
-
-def test_exact_marginals_of_a_mixture_come_out(rng) -> None:
-    real = mixture(rng)
-    alone = max(
-        np.abs(real.marginal(pair) - np.outer(*(real.marginal((name,)) for name in pair)) / N_ROWS).sum() / (2 * N_ROWS)
-        for pair in PAIRS
-    )
-    assert alone > 0.2
-    estimation = ClassEstimation(MEASURED_DOMAIN, {}, exact(real, [("a",), ("b",), ("c",)]), 50, rng)
-    estimation.add(exact(real, PAIRS))
-    estimation.run(100, 0.0)
-    estimation.run(150, 0.0, last=True)
-    model = estimation.model()
-    assert model.total == pytest.approx(N_ROWS)
-    for clique in [*PAIRS, ("a",), ("b",), ("c",)]:
-        assert distance(model, real.marginal(clique), clique) < 0.005, clique
-
-
-def test_what_only_a_triple_tells_comes_out_once_it_is_measured() -> None:
-    """Any two of the attributes are independent, and the third is the parity of the others."""
-    cells = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]) * N_ROWS / 4
-    domain = dict.fromkeys("xyz", 2)
-    singles = [Measurement((name,), np.full(2, N_ROWS / 2), 5.0) for name in domain]
-    pairs = [Measurement(pair, np.full((2, 2), N_ROWS / 4), 5.0) for pair in combinations(domain, 2)]
-    result = []
-    for triples in ([], [Measurement(("x", "y", "z"), cells, 5.0)]):
-        estimation = ClassEstimation(domain, {}, singles, 50, np.random.default_rng(0))
-        estimation.add(pairs)
-        estimation.run(50, 1.0)
-        estimation.add(triples)
-        estimation.run(150, 1.0, last=True)
-        result.append(distance(estimation.model(), cells, ("x", "y", "z")))
-    assert result[0] > 0.3
-    assert result[1] < 0.05
 
 
 def of_independent(price_in_noise: float, seed: int = 0) -> tuple[float, float]:

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from synth.errors import MissingExtra
 from synth.generators.registry import generator
 from synth.neural.dp_sgd import (
     Clipping,
@@ -20,12 +19,11 @@ from synth.neural.dp_sgd import (
     OpacusSums,
     clipped_sums_by,
     noisy_mean,
-    write_gradients,
 )
 from synth.neural.networks import Decoder, Encoder
 from synth.neural.training import CLIPPING, LOG
 from synth.schema import build_schema
-from tests.synth.neural.toy import Purse, sum_of, units, weights_of
+from tests.synth.neural.toy import Purse, weights_of
 
 C = 1.0
 
@@ -201,26 +199,6 @@ def test_the_optimizer_of_opacus_takes_the_same_step_without_noise() -> None:
     assert (theirs - exact).norm() <= 1e-5 * exact.norm()
 
 
-def test_opacus_hands_over_the_same_sum() -> None:
-    for k in (1, 3):
-        exact, theirs = (sum_of("tvae", units(k), range(20), backend=backend) for backend in ("exact", "opacus"))
-        assert np.linalg.norm(exact - theirs) <= 1e-5 * np.linalg.norm(exact)
-
-
-def test_hooks_are_gone_after_a_call_and_gradients_are_as_they_were() -> None:
-    case = Case("tvae", 24, torch.float32)
-    parameters: list[Any] = weights_of(*case.networks)
-    before = torch.arange(sum(parameter.numel() for parameter in parameters)).double()
-    write_gradients(parameters, before)
-    assert all(parameter.grad.dtype == torch.float32 for parameter in parameters)
-    OpacusSums(*case.networks)(case.losses, 24, C)
-    assert (torch.cat([parameter.grad.flatten() for parameter in parameters]) == before.float()).all()
-    case.losses().sum().backward()
-    for network in case.networks:
-        assert not any(module._forward_hooks or module._backward_hooks for module in network.modules())
-    assert not any(hasattr(parameter, "grad_sample") for parameter in parameters)
-
-
 def test_opacus_serves_layers_that_the_exact_sums_refuse() -> None:
     torch.manual_seed(0)
     network, rows = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 1, bias=False)), torch.randn(5, 3)
@@ -229,9 +207,3 @@ def test_opacus_serves_layers_that_the_exact_sums_refuse() -> None:
     flat = torch.stack([torch.cat([part.flatten() for part in parts]) for parts in of_rows])
     expected = (1e-3 * flat / flat.norm(dim=1, keepdim=True)).sum(0)
     torch.testing.assert_close(total, expected.double(), rtol=1e-4, atol=1e-8)
-
-
-def test_without_opacus_the_backend_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="backend='opacus' needs the extra `neural`"):
-        clipped_sums_by("opacus", nn.Linear(2, 2))

@@ -32,7 +32,6 @@ from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course, see
 from synth.progress import quiet
 from synth.transforms.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
-from synth.transforms.mode_normalization import Modes
 
 STEPS = SubsampledGaussianEvent("steps", noise_multiplier=2.0, sampling_rate=0.2, count=45)
 SCHEDULE = Schedule((GaussianEvent("counts", sigma=20.0), STEPS), 1e-6)
@@ -105,26 +104,6 @@ def test_training_that_was_cut_short_goes_on_and_ends_where_it_would_have(tmp_pa
         train(again, 5, course(tmp_path))
     assert again.n_done == whole.n_done == 15
     assert torch.equal(again.weight, whole.weight)
-    assert [line["epoch"] for line in lines(tmp_path)] == [1, 2, 3, 4, 5]
-
-
-def test_the_log_of_a_plain_training_tells_the_mean_losses_of_every_epoch(tmp_path: Path) -> None:
-    with seeded(0, CPU):
-        train(Walk(), 2, course(tmp_path))
-    with seeded(0, CPU):
-        walk = Walk()
-        losses = [float(walk.step()["loss"]) for _ in range(6)]
-    told = [line["loss"] for line in lines(tmp_path)]
-    assert told == pytest.approx([np.mean(losses[:3]), np.mean(losses[3:])], rel=1e-6)
-
-
-def test_epochs_after_the_last_checkpoint_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "CHECKPOINT_S", 1e9)
-    with pytest.raises(KeyboardInterrupt):
-        train(Walk(break_at=10), 5, course(tmp_path))
-    with (tmp_path / LOG).open("a") as log:
-        log.write('{"epoch": 4, "lo')
-    train(Walk(), 5, course(tmp_path))
     assert [line["epoch"] for line in lines(tmp_path)] == [1, 2, 3, 4, 5]
 
 
@@ -346,14 +325,6 @@ def assert_alike(first: np.ndarray, second: np.ndarray) -> None:
     assert chi2_contingency(pooled).pvalue > LEAST_P
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_as_many_rows_as_wanted_come_with_their_codes_and_scalars_in_range(kind: str) -> None:
-    for n in (1, BATCH, BATCH + 1):
-        rows = drawn(network(kind), n)
-        assert (rows.codes.shape, rows.scalars.shape, rows.scalars.dtype) == ((n, 4), (n, 1), np.float32)
-        assert ((rows.codes >= 0) & (rows.codes < np.array(LAYOUT.sizes))).all()
-
-
 def test_scalars_lie_about_what_the_network_says_and_never_beyond_one() -> None:
     logits = np.zeros(LAYOUT.width)
     logits[-1] = 0.5
@@ -366,32 +337,6 @@ def test_scalars_lie_about_what_the_network_says_and_never_beyond_one() -> None:
     far = drawn(constant(logits, 5.0), n).scalars
     assert far.min() == -1
     assert far.max() == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {0: asks(3, size=4)},  # rare
-        {1: asks(0, size=3)},  # a number that is a mode of its own
-        {0: asks(0, 2, size=4), 1: asks(1, 2, size=3), 3: asks(1, size=2)},
-    ],
-    ids=["rare", "atom", "three"],
-)
-def test_rows_on_condition_are_those_of_the_network_that_hold_what_is_asked_for(
-    kind: str, asked: dict[int, Match]
-) -> None:
-    source = network(kind)
-    rows, every = drawn(source, 6_000, asked), unmatched(source, 150_000, asked)
-    holds = np.all([asked[span].weights[every.codes[:, span]] > 0 for span in asked], axis=0)
-    assert 300 < holds.sum() < len(holds)
-    others = [span for span in range(4) if span not in asked]
-    assert_alike(cells(rows.codes, others), cells(every.codes[holds], others))
-    thirds = np.quantile(every.scalars[holds], [1 / 3, 2 / 3])
-    assert_alike(np.digitize(rows.scalars[:, 0], thirds), np.digitize(every.scalars[holds, 0], thirds))
-    if (kind, list(asked)) == ("tvae", [0]):  # and the comparison would see a condition that is not kept
-        with pytest.raises(AssertionError):
-            assert_alike(cells(rows.codes, others), cells(unmatched(source, 50_000, {}).codes, others))
 
 
 @pytest.mark.parametrize("others", [{}, {2: asks(0, size=3)}], ids=["alone", "beside"])
@@ -407,28 +352,6 @@ def test_a_number_in_a_component_is_asked_for_by_code_and_scalar(others: dict[in
     assert holds.sum() > 800
     rest = [span for span in (0, 2, 3) if span not in others]
     assert_alike(cells(rows.codes, rest), cells(every.codes[holds], rest))
-
-
-class TwoBells:
-    """Rows from a narrow bell or a wide one about the same place, and a column that says which."""
-
-    modes = Modes(np.empty(0), np.zeros(2), np.array([1.0, 20.0]), np.array([0.5, 0.5]), missing=False)
-    layout = Layout((Span("n", 2, False), Span("from", 2, True)), ("n",))
-    deviations = torch.tensor([0.25])
-
-    def raw(self, n: int, match: Mapping[int, RowMatch]) -> torch.Tensor:
-        narrow = torch.where(torch.rand(n) < 0.5, 6.0, -6.0)[:, None]
-        return torch.cat([narrow, -narrow, narrow, -narrow, torch.zeros(n, 1)], dim=1)
-
-
-def test_a_number_that_two_components_reach_is_of_the_denser_one_more_often() -> None:
-    source, number, window = TwoBells(), 0.5, 0.1
-    codes = drawn(source, 5_000, {0: source.modes.match(number)}).codes[:, 1]
-    every = drawn(source, 300_000)
-    holds = np.abs(source.modes.invert(every.codes[:, 0], every.scalars[:, 0]) - number) < window
-    expected = every.codes[holds, 1].mean()
-    error = np.sqrt(expected * (1 - expected) * (1 / 5_000 + 1 / holds.sum()))
-    assert abs(codes.mean() - expected) < 5 * error
 
 
 def test_what_no_row_can_hold_or_next_to_none_does_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,13 +23,6 @@ ONE_WAY = [np.array([20.0, 5.0, 10.0, 10.0]), np.array([-2.0, 30.0, 15.0]), np.a
 N_UNITS, EXPECTED = 30, 8.0
 EVERYONE = range(N_UNITS)
 MIXED = Layout((Span("a", 3, whole=True), Span("x", 4, whole=False), Span("b", 2, whole=True)), ("x",))
-LAYOUTS = {
-    "mixed": MIXED,
-    "scalars in every column": Layout((Span("x", 4, whole=False), Span("y", 1, whole=False)), ("x", "y")),
-    "no scalars": Layout((Span("a", 3, whole=True), Span("b", 2, whole=True))),
-    "one column of one category": Layout((Span("a", 1, whole=True),)),
-    "one column of numbers": Layout((Span("x", 1, whole=False),), ("x",)),
-}
 CPU = torch.device("cpu")
 KINDS = ("ctgan", "tvae")
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}

@@ -87,11 +87,6 @@ def codes_of_one_long_text() -> pa.Table:
     return pa.table({"a": pa.DictionaryArray.from_arrays(np.zeros(1_000, dtype=np.int32), ["x" * (1 << 20)])})
 
 
-def plain_texts_of_one_value() -> pa.Table:
-    """The same for a file that does not say that it holds codes."""
-    return pa.table({"a": pa.array(["x" * (1 << 16)] * 500)})
-
-
 def two_columns_of_one_name() -> pa.Table:
     return pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
 
@@ -133,7 +128,6 @@ REFUSED: dict[str, tuple[Write, str]] = {
     "a CSV file of too many rows": (bytes_of(b"a\n" + b"0\n" * 2_000), "may have 1,000 rows"),
     "a Parquet file of too many rows": (parquet_of(pa.table({"a": pa.nulls(5_000, pa.int8())})), "may have 1,000 rows"),
     "a Parquet file of codes": (parquet_of(codes_of_one_long_text()), "bytes once it is uncompressed"),
-    "a Parquet file of one long text": (parquet_of(plain_texts_of_one_value()), "bytes once it is uncompressed"),
     "a million columns": (bytes_of(b",".join(b"c" for _ in range(1_000_000)) + b"\n1\n"), "may have 50 columns"),
     "too many columns of Parquet": (parquet_of(pa.table({f"c{i}": [1] for i in range(60)})), "may have 50 columns"),
     "a Parquet file of texts that repeat the one before": (expanding, "bytes once it is uncompressed"),
@@ -203,14 +197,6 @@ def test_a_bomb_is_given_up_before_it_fills_the_memory(tmp_path: Path) -> None:
     assert peak < 4 * SMALL.n_bytes
 
 
-def test_codes_are_never_written_out_beyond_the_limit(tmp_path: Path) -> None:
-    path = parquet_of(codes_of_one_long_text())(tmp_path)
-    before = pa.default_memory_pool().max_memory()
-    with pytest.raises(TableError):
-        read_table(path, limits=SMALL)
-    assert pa.default_memory_pool().max_memory() <= max(before, 64 << 20)
-
-
 def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path) -> None:
     path = bytes_of(b"a\n1\n")(tmp_path)
     batches = Table.of(path).parts[0]()
@@ -231,7 +217,7 @@ def test_a_table_may_need_many_times_what_train_needs_but_not_any_number_of_time
 SUFFIXES = [".csv", ".csv.gz", ".parquet"]
 WIDEST = float(np.finfo(np.float64).max) / 2
 """Bounds of either sign whose distance float64 still holds; wider ones are no schema."""
-QUIET = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
@@ -271,9 +257,7 @@ SURVIVORS: dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]] = {
         REAL | {"bounds": [-1e9, 1e9], "decimals": 3},
         st.integers(-(10**12), 10**12).map(lambda n: n / 1000),
     ),
-    "truths": ({"kind": "boolean", "tokens": ["no", "yes"]}, st.booleans()),
     "days of all years": (DAY, st.dates()),
-    "days in another form": (DAY | {"format": "%d/%m/%Y"}, st.dates()),
     "times of all years": (TIME, st.datetimes()),
     "times that each have an offset": (TIME | {"timezone": "mixed"}, AWARE),
     "times of a zone whose clock changes": (
@@ -312,7 +296,7 @@ NASTY = (
 NAMES = st.lists(st.sampled_from(NASTY) | TEXT, min_size=1, max_size=4, unique=True)
 
 
-@settings(QUIET, max_examples=25)
+@settings(QUIET, max_examples=10)
 @given(names=NAMES, data=st.data())
 def test_names_of_columns_survive_wherever_they_are_read_or_no_file_is_written(
     names: list[str], data: st.DataObject, tmp_path: Path
@@ -449,9 +433,3 @@ def test_rows_are_the_same_however_a_file_is_cut(rows: list[tuple[str, str]], si
 
     content = "".join(",".join(map(quoted, row)) + end for row in rows).encode()
     assert cells_of(content, size) == [tuple(field or None for field in row) for row in rows]
-
-
-def test_a_quote_within_a_field_is_one_wherever_the_file_is_cut() -> None:
-    content = b'5" pipe,1\n"a\nb",2\nc"d"e,3\n'
-    rows = [('5" pipe', "1"), ("a\nb", "2"), ('c"d"e', "3")]
-    assert all(cells_of(content, size) == rows for size in range(1, len(content)))

@@ -3,8 +3,6 @@
 import datetime as dt
 import decimal
 import itertools
-import pickle
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
-from synth.errors import TableError
 from synth.generators.fitting import training_data
-from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.registry import generator
 from synth.row_hash import content_keys, content_sums, entity_codes, seeded_order, whole_entities
 from synth.schema import Schema, build_schema
@@ -26,9 +21,6 @@ from synth.split import row_keys, split_table, twins
 from synth.table import conform
 from synth.table.rows import Rows
 from tests.chunks import in_chunks
-from tests.synth.test_one_unit_less import counts_of
-from understudy.extras.histories.layout import HistoryLayout
-from understudy.extras.histories.wrapper import taken_apart
 
 N_EVERY = 60
 EVERY: dict[str, Any] = {
@@ -88,54 +80,14 @@ def every_kind() -> pd.DataFrame:
 
 
 EVERY_KIND = build_schema({"status": "declared", "n_units": N_EVERY, "columns": EVERY})
-VISITS: dict[str, Any] = {
-    "who": {"kind": "identifier", "template": "P###"},
-    "code": {"kind": "identifier", "template": "###"},
-    "group": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
-    "day": {"kind": "date", "bounds": ["2019-06-01", "2021-01-01"]},
-    "seen": {"kind": "datetime", "bounds": ["2019-12-28T00:00:00", "2021-01-20T00:00:00"], "precision": "min"},
-    "total": {"kind": "integer", "bounds": [0, 90]},
-    "paid": {"kind": "real", "bounds": [-5.0, 50.0], "decimals": 2},
-    "size": {"kind": "real", "bounds": [-100.0, 100.0]},
-    "yes": {"kind": "boolean", "missing": True},
-    "level": {"kind": "categorical", "categories": [0, 1, 2], "missing": True},
-    "value": {"kind": "integer", "bounds": [-5, 40], "missing": True},
-}  # fmt: skip
+ENTITIES = build_schema({**EVERY_KIND.model_dump(), "entity": "who", "max_rows_per_unit": 2, "columns": EVERY})
 
 
-def visits_schema(order: str, **keys: Any) -> Schema:
-    content: dict[str, Any] = {
-        "status": "declared", "n_units": 400, "entity": "who", "max_rows_per_unit": 4, "order": order,
-        "constant_in_entity": ["group"], "nondecreasing_in_entity": ["seen", "total", "paid", "size"],
-        "missing_values": ["?"], "columns": VISITS,
-    }  # fmt: skip
-    return build_schema(content | keys)
-
-
-def visits(seed: int = 0) -> pd.DataFrame:
-    """Rows of entities in no order, no two of an entity at one time; cells missing, unknown, beyond bounds, unread."""
-    rng = np.random.default_rng(seed)
-    who = np.repeat(np.arange(25), rng.integers(1, 10, 25))
-    n = len(who)
-    turn = pd.Series(who).groupby(who).cumcount().to_numpy()
-    day = pd.Series(np.datetime64("2019-12-01", "us") + (rng.integers(0, 60, n) + 60 * turn) * np.timedelta64(1, "D"))
-    codes = np.array(["7", "10", "9", "x", "Ä", "100", "0010x", None, "a"], dtype=object)
-    frame = pd.DataFrame({
-        "who": [f"P{number:03d}" for number in who],
-        "code": codes[(turn + who) % len(codes)],
-        "group": rng.choice(np.array(["a", "b", "z", "?", None], dtype=object), n),
-        "day": day.where(turn != rng.integers(0, 9, 25)[who], pd.NaT),
-        "seen": pd.Timestamp("2019-12-25") + pd.to_timedelta(rng.integers(0, 400 * 86400, n), unit="s"),
-        "total": rng.choice(np.array(["3", "17", "90", "200", "-4", "x", "?", "2.5", None], dtype=object), n),
-        "paid": np.round(rng.normal(20, 20, n), 3),
-        "size": np.where(rng.random(n) < 0.3, np.nan, rng.normal(0, 80, n)),
-        "yes": pd.array(rng.random(n) < 0.5, dtype="boolean"),
-        "level": rng.choice(np.array(["0", "1", "2", "7", None], dtype=object), n),
-        "value": pd.array(rng.integers(-9, 50, n), dtype="Int64"),
-    })  # fmt: skip
-    frame.loc[::11, "seen"], frame.loc[::7, "yes"], frame.loc[::13, "value"] = pd.NaT, pd.NA, pd.NA
+def of_entities() -> pd.DataFrame:
+    """The same rows, three of each entity and some of nobody, in no order."""
+    frame = every_kind().assign(who=[f"P{i // 3:04d}" for i in range(N_EVERY)])
     frame.loc[::29, "who"] = None
-    return frame.sample(frac=1, random_state=seed).reset_index(drop=True)
+    return frame.sample(frac=1, random_state=0).reset_index(drop=True)
 
 
 Chunked = Callable[[pd.DataFrame, Schema], Rows]
@@ -176,7 +128,7 @@ def test_rows_are_those_that_conform_gives(chunked: Chunked, tmp_path: Path) -> 
 
 
 def test_hashes_orders_and_sides_are_those_of_all_rows_at_once(chunked: Chunked) -> None:
-    for frame, schema in ((every_kind(), EVERY_KIND), (visits(), visits_schema("day"))):
+    for frame, schema in ((every_kind(), EVERY_KIND), (of_entities(), ENTITIES)):
         whole, rows = conform(frame, schema, outside="clamp"), chunked(frame, schema)
         for hashes in (content_keys, lambda table, schema: row_keys(table, schema.kept)):
             np.testing.assert_array_equal(hashes(rows, schema), hashes(whole, schema))
@@ -188,9 +140,9 @@ def test_hashes_orders_and_sides_are_those_of_all_rows_at_once(chunked: Chunked)
         pd.testing.assert_frame_equal(sides[0].holdout.frame(), sides[1].holdout)
         assert twins(rows, whole, schema.kept).all()
     np.testing.assert_array_equal(entity_codes(rows, schema), pd.factorize(whole["who"])[0])
-    drawn = whole_entities(rows, schema, seed=3, limit=60)
-    np.testing.assert_array_equal(drawn, whole_entities(whole, schema, seed=3, limit=60))
-    assert 40 < drawn.sum() <= 60 and not whole["who"][~drawn].isin(whole["who"][drawn]).any()
+    drawn = whole_entities(rows, schema, seed=3, limit=30)
+    np.testing.assert_array_equal(drawn, whole_entities(whole, schema, seed=3, limit=30))
+    assert 20 < drawn.sum() <= 30 and not whole["who"][~drawn].isin(whole["who"][drawn]).any()
 
 
 def released(rows: Any, schema: Schema, name: str) -> tuple[Any, ...]:
@@ -213,7 +165,7 @@ MEASURED["real"].pop("bounds")
 MEASURED["word"].pop("categories")
 FITS = {
     "mst": (every_kind, build_schema({"status": "declared", "n_units": N_EVERY, "columns": MEASURED})),
-    "independent": (visits, visits_schema("code")),
+    "independent": (of_entities, ENTITIES),
 }
 
 
@@ -241,70 +193,3 @@ def test_a_fit_without_epsilon_is_the_same(name: str, chunked: Chunked) -> None:
     models = [generator(name, **options).fit(rows, schema, seed=1) for rows in (frame, chunked(frame, schema))]
     assert models[1].schema == models[0].schema
     pd.testing.assert_frame_equal(models[1].sample(50, seed=2), models[0].sample(50, seed=2))
-
-
-@pytest.mark.parametrize("order", ["code", None])
-def test_no_entity_has_more_rows_than_its_bound_nor_a_say_in_those_of_another(
-    order: str | None, chunked: Chunked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 20)
-    frame, schema, in_order = visits(), visits_schema("day"), order is not None
-    if order is not None:
-        schema = visits_schema(order)
-    else:
-        # Coins that go with the rows, so that both worlds have the same.
-        monkeypatch.setattr(training_data, "system_words", lambda n, _: coins[:n])
-    coins = np.random.default_rng(1).permutation(len(frame))
-    bounded = bound_contributions(chunked(frame, schema), schema, in_order=in_order)
-    sizes = frame["who"].value_counts().clip(upper=4)
-    assert bounded.frame("who")["who"].value_counts().sort_index().equals(sizes.sort_index())
-    for gone in ("P003",):
-        others = (frame["who"] != gone).to_numpy()
-        coins = coins[others] if len(coins) == len(others) else np.random.default_rng(1).permutation(len(frame))[others]
-        rest = bound_contributions(
-            chunked(frame[others].reset_index(drop=True), schema), schema, in_order=in_order
-        ).frame()
-        kept = bounded.frame()
-        assert Counter(map(str, rest.to_numpy().tolist())) == Counter(
-            map(str, kept[kept["who"] != gone].to_numpy().tolist())
-        )
-
-
-def test_first_and_later_rows_are_the_same(chunked: Chunked, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame, schema = visits(), visits_schema("code")
-    layout = HistoryLayout(schema, 4, reads_domains=False, averages=False)
-
-    def parts(rows: Rows) -> list[Any]:
-        bounded = TrainingTable(bound_contributions(rows, schema, in_order=True))
-        return [
-            {
-                **counts_of(part, part_schema),
-                "cells": [n.tolist() for n in part.cell_counts(Discretizer.by_schema(part_schema).attributes)],
-            }
-            for part, part_schema in zip(
-                taken_apart(bounded, layout, checked=False), (layout.first_rows, layout.later_rows), strict=True
-            )
-        ]
-
-    whole = parts(in_chunks(frame, schema, None))
-    monkeypatch.setattr(training_data, "ROWS_AT_ONCE", 20)
-    for here, there in zip(whole, parts(chunked(frame, schema)), strict=True):
-        assert here.keys() == there.keys()
-        for name in here:
-            assert pickle.dumps(here[name]) == pickle.dumps(there[name]), name
-
-
-@pytest.mark.parametrize("bad", ["whole", "zoned", "who"])
-def test_a_table_that_breaks_its_schema_is_refused_in_the_same_words(bad: str) -> None:
-    good = conform(every_kind(), EVERY_KIND, outside="clamp")
-    cells = {"whole": 3_000, "zoned": None, "who": "P0001"}
-    good["word"], good["code"], good["level"] = "a", "1", 1
-    frame = good.astype(object)
-    frame.loc[50, bad] = cells[bad]
-    with pytest.raises(TableError) as error:
-        conform(frame, EVERY_KIND)
-    with pytest.raises(TableError) as refused:
-        Rows.of(frame, EVERY_KIND, outside="refuse")
-    assert str(refused.value) == str(error.value)
-    with pytest.raises(TableError, match=r"column='whole' is in the schema and not in the table"):
-        Rows.of(frame.drop(columns="whole"), EVERY_KIND)

@@ -163,7 +163,9 @@ def test_one_more_cell_changes_the_reading_of_no_other(name: str, base: int) -> 
     values = BASES[name][1][base]
     expected = cells(as_objects(values), name)
     assert cells(pd.Series(values), name) == expected  # the dtype that pandas chooses says nothing either
-    for label, hostile in {**HOSTILE, **continued(values)}.items():
+    # Each form of a kind's values meets a share of the hostile cells, all forms of it all.
+    share = [*HOSTILE.items()][base :: len(BASES[name][1])]
+    for label, hostile in [*share, *continued(values).items()]:
         assert cells(as_objects([hostile, *values, hostile]), name)[1:-1] == expected, label
 
 
@@ -299,7 +301,7 @@ def test_no_cell_of_arrow_stops_the_reading_or_changes_another(label: str, index
     in_file = label != "seconds"  # which no Parquet file holds
     if in_file:
         pyarrow.parquet.write_table(pa.table({"x": column}), tmp_path / "x.parquet")
-    for schema in [*map(schema_of, BASES), *map(wide, WIDE)]:
+    for schema in [*map(schema_of, [*BASES][index % 3 :: 3]), *map(wide, [*WIDE][index % 2 :: 2])]:
         alone = readings(first, schema)
         assert readings(series, schema)[:1] == alone
         if in_file:

@@ -1,13 +1,11 @@
 """Tables: reading, conforming to a schema, and columns to measure."""
 
 import datetime as dt
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
@@ -293,13 +291,6 @@ def test_row_numbers_that_pandas_stored_are_left_out_and_named(tmp_path: Path) -
         assert read_table(tmp_path / "t.parquet").columns.tolist() == ["a"]
 
 
-def test_row_names_of_a_csv_file_are_read_under_the_name_that_pandas_gives_them(tmp_path: Path) -> None:
-    pd.DataFrame({"a": [1, 2]}, index=["anna", "otto"]).to_csv(tmp_path / "t.csv")
-    with pytest.warns(TableNote, match="it is read as 'Unnamed: 0'"):
-        frame = read_table(tmp_path / "t.csv")
-    assert frame.columns.tolist() == pd.read_csv(tmp_path / "t.csv").columns.tolist() == ["Unnamed: 0", "a"]
-
-
 @pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
 def test_texts_of_every_encoding_of_parquet_are_read(encoding: str, tmp_path: Path) -> None:
     table = pa.table({"town": ["Bonn", None, "Bern"], "age": [1, 2, 3]})
@@ -309,6 +300,7 @@ def test_texts_of_every_encoding_of_parquet_are_read(encoding: str, tmp_path: Pa
     assert read_table(tmp_path / "t.parquet").to_dict("list") == table.to_pydict()
 
 
+@pytest.mark.slow  # a process of its own, which imports for seconds
 def test_reading_a_csv_file_leaves_no_threads_that_a_process_ends_under(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n")
     # Whether threads that are still starting abort the process is a race, lost once in ten times.
@@ -324,19 +316,6 @@ def test_reading_a_csv_file_leaves_no_threads_that_a_process_ends_under(tmp_path
     assert int(ended.stdout) <= 1, "one thread of input and output, and none of a pool"
 
 
-@pytest.mark.parametrize("written", [b"", b"[", b'{"index_columns": [[], null, "a"]}'])
-def test_only_what_pandas_numbered_is_taken_for_row_numbers(written: bytes, tmp_path: Path) -> None:
-    table = pa.table({"__index_level_0__": [1, 2], "a": [3, 4]}, metadata={b"pandas": written} if written else None)
-    pa.parquet.write_table(table, tmp_path / "t.parquet")
-    assert read_table(tmp_path / "t.parquet").columns.tolist() == ["__index_level_0__", "a"]
-    numbered = table.replace_schema_metadata({b"pandas": json.dumps({"index_columns": ["__index_level_0__"]}).encode()})
-    (tmp_path / "both").mkdir()
-    pa.parquet.write_table(table, tmp_path / "both" / "1.parquet")
-    pa.parquet.write_table(numbered, tmp_path / "both" / "2.parquet")
-    with pytest.raises(TableError, match="differ in column='__index_level_0__'"):
-        read_table(tmp_path / "both")
-
-
 def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     schema = build_schema({"status": "declared", "columns": {"a": {"kind": "integer", "bounds": [0, 9]}}})
     for frame, path in [
@@ -349,9 +328,3 @@ def test_a_table_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) ->
             write_table(frame, path, schema)
         assert SECRET not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def frame(*values: Any) -> pd.DataFrame:
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = values
-    return pd.DataFrame({"x": cells})

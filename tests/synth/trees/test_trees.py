@@ -195,28 +195,6 @@ def test_a_dependence_of_three_columns_is_learned_and_numbers_follow_it(trees: S
         assert (quantiles[0] - quantiles[1]).abs().max() < 1.0
 
 
-def test_a_column_that_is_given_first_weighs_nothing_and_the_others_follow_it(trees: SequentialTrees) -> None:
-    rows = trees.draw(10_000, np.random.default_rng(0), constant(trees.discretizer, 10_000, {A: 1}))
-    assert (rows.codes[:, A] == 1).all()
-    assert (rows.log_weights == 0).all()
-    assert (rows.codes[:, B] == 1).mean() == pytest.approx(0.75, abs=0.04)
-    assert (
-        trees.draw(100, np.random.default_rng(0), constant(trees.discretizer, 100, {B: 0, A: 1})).log_weights == 0
-    ).all()
-
-
-def test_a_column_that_is_given_later_weighs_rows_by_its_chance_given_those_before(trees: SequentialTrees) -> None:
-    rows = trees.draw(10_000, np.random.default_rng(0), constant(trees.discretizer, 10_000, {B: 1}))
-    assert (rows.codes[:, B] == 1).all()
-    assert (rows.codes[:, A] == 1).mean() == pytest.approx(0.4, abs=0.04)
-    for code, chance in ((0, 0.25), (1, 0.75)):
-        np.testing.assert_allclose(np.exp(rows.log_weights[rows.codes[:, A] == code]), chance, atol=0.04)
-    both = trees.draw(10_000, np.random.default_rng(0), constant(trees.discretizer, 10_000, {A: 0, C: 1}))
-    weights = np.exp(both.log_weights)
-    for code, chance in ((0, 0.1), (1, 0.9)):
-        np.testing.assert_allclose(weights[both.codes[:, B] == code], chance, atol=0.05)
-
-
 def test_a_number_that_is_given_weighs_rows_by_its_code_and_its_place_within_it(trees: SequentialTrees) -> None:
     attribute = trees.discretizer.attributes[X]
     cell = int(attribute.cells(pd.Series([66.0]))[0])

@@ -279,22 +279,13 @@ def reserved(token: str, rho: float) -> tuple[str, tuple[str, str], str, str]:
 
 ROW = ("adult", "row")
 FORGED = [
-    reserved("z", 5.0),
-    reserved("new", 0.0001),
-    ("used", ROW, "done", "{}"),
-    ("used", ROW, "z", "{}"),
-    ("used", ("adult", "person"), "new", "{}"),
-    ("reserved", ("z", "row"), "z", reserved("z", 0.1)[3]),
+    reserved("z", 5.0), reserved("new", 0.0001), ("used", ROW, "done", "{}"), ("used", ROW, "z", "{}"),
+    ("used", ("adult", "person"), "new", "{}"), ("reserved", ("z", "row"), "z", reserved("z", 0.1)[3]),
     ("opened", ROW, "", '{"delta":1e-06,"epsilon":1.0,"n_units":1000}'),
-    ("opened", ("z", "row"), "", '{"delta":1e-06,"epsilon":Infinity,"n_units":1000}'),
-    ("refunded", ROW, "new", "{}"),
-    ("used", ROW, "new", "{"),
-    ("committed", ROW, "used", '{"note": {}}'),
-    ("committed", ROW, "used", "[" * 100_000),
-    charged(divergences=[-1.0] * 64),
-    charged(divergences=[0.0] * 3),
-    charged(delta="0"),
-]
+    ("opened", ("z", "row"), "", '{"delta":1e-06,"epsilon":Infinity,"n_units":1000}'), ("refunded", ROW, "new", "{}"),
+    ("used", ROW, "new", "{"), ("committed", ROW, "used", '{"note": {}}'), ("committed", ROW, "used", "[" * 100_000),
+    charged(divergences=[-1.0] * 64), charged(divergences=[0.0] * 3), charged(delta="0"),
+]  # fmt: skip
 """Entries with perfect hashes that no ledger would have written."""
 
 
