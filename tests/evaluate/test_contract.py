@@ -8,42 +8,17 @@ import pytest
 
 from evaluate import metrics
 from evaluate.engine import measure_candidate
-from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.policy import Policy, Rule, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG, MODULES
 from evaluate.result import Candidate, Estimate
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import build_schema
+from tests.evaluate.people import MIXED, SCHEMA, rows
 
-MIXED = {
-    "age": {"kind": "integer", "bounds": [0, 120]},
-    "income": {"kind": "real", "bounds": [0, 1e6], "decimals": 2, "missing": True},
-    "region": {"kind": "categorical", "categories": ["north", "south", "east"], "missing": True},
-    "since": {"kind": "date", "bounds": ["2000-01-01", "2030-12-31"]},
-    "smoker": {"kind": "boolean"},
-}
-SCHEMA = build_schema({"status": "declared", "target": "smoker", "sensitive": ["region"], "columns": MIXED})
 LANDMARKED = ("validity", "fidelity", "utility")
 """Families whose numbers have an interval and both landmarks."""
-
-
-def rows(n: int, seed: int) -> pd.DataFrame:
-    """Rows that hang together, with missing values."""
-    rng = np.random.default_rng(seed)
-    age = rng.integers(18, 80, n)
-    smoker = rng.random(n) < np.where(age > 50, 0.6, 0.2)
-    income = np.round(rng.lognormal(9, 0.5, n) * (1 + smoker), 2)
-    region = rng.choice(["north", "south", "east"], n, p=[0.5, 0.3, 0.2])
-    return pd.DataFrame(
-        {
-            "age": age,
-            "income": np.where(rng.random(n) < 0.1, np.nan, income),
-            "region": np.where(rng.random(n) < 0.05, None, np.where(smoker & (rng.random(n) < 0.5), "south", region)),
-            "since": pd.to_datetime("2010-01-01") + pd.to_timedelta(age * 40 + rng.integers(0, 99, n), unit="D"),
-            "smoker": smoker,
-        }
-    )
 
 
 @cache
@@ -109,6 +84,16 @@ def test_identical_tables_score_better_than_shuffled_ones() -> None:
         if entry.gateable and not key[1] and not key[0].startswith(("columns.", "joint.repeats.")):
             better = best[key].value - worst[key].value
             assert better * (1 if entry.direction == "higher" else -1) > 0, key
+
+
+def test_an_exact_copy_fails_under_every_policy_whatever_its_dtypes() -> None:
+    tables = real().beside(turned(rows(400, 0)))
+    copy = measure_candidate("copy", tables, measures=["privacy.copies", "privacy.membership"])
+    for policy in shipped():
+        failed = {
+            each.rule.measure for each in judge_candidate(copy, load_policy(policy)).findings if each.outcome == "FAIL"
+        }
+        assert any(name.startswith("privacy.") for name in failed), policy
 
 
 @pytest.mark.parametrize("broken", ["value", "low", "reference"])

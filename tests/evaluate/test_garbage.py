@@ -74,8 +74,8 @@ def unkept(candidate: Candidate) -> dict[str, str]:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("n", [1_000, 4_000])
-def test_tails_noise_and_scale_break_limits_in_made_tables_that_honest_rows_keep(n: int) -> None:
+def test_tails_noise_and_scale_break_limits_in_made_tables_that_honest_rows_keep() -> None:
+    n = 1_000
     columns = {
         "pay": {"kind": "real", "bounds": [0, 1e7], "decimals": 2}, "debt": {"kind": "integer", "bounds": [0, 10**7]},
         "score": {"kind": "real", "bounds": [-99, 99]}, "town": {"kind": "categorical", "categories": list("abcdef")},

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.validity.masking import MOST, form, shapes
+from evaluate.validity.masking import form, shapes
 from synth.schema import build_schema
 
 YEAR = ["2020-01-01T00:00:00", "2020-12-31T00:00:00"]
@@ -66,16 +66,6 @@ SHAPES: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, int]]]] = [
 @pytest.mark.parametrize(("rows", "constraint", "expected"), SHAPES)
 def test_a_shape_tells_how_a_constraint_is_broken_and_no_value(rows: Any, constraint: Any, expected: Any) -> None:
     assert shapes_of(rows, **constraint) == expected
-
-
-def test_only_the_most_frequent_shapes_are_shown_whatever_the_order_of_rows() -> None:
-    rng = np.random.default_rng(0)
-    rows = {"low": whole(*rng.integers(50, 101, 500)), "high": rng.integers(0, 400, 500) / 10}
-    result = shapes_of(rows, **BETWEEN)
-    assert len(result) == MOST
-    assert [n for _, n in result] == sorted((n for _, n in result), reverse=True)
-    mixed = {name: pd.Series(values)[::-1].reset_index(drop=True) for name, values in rows.items()}
-    assert shapes_of(mixed, **BETWEEN) == result
 
 
 @pytest.mark.parametrize(

@@ -13,37 +13,22 @@ from evaluate.gate.verdict import judge_candidate
 from evaluate.result import EvaluationError, Failure
 from evaluate.tables import Tables
 from synth.errors import TableError, TableNote
-from synth.schema import Schema, build_schema
+from tests.evaluate.people import SCHEMA, rows
 
 INTERNAL = Path(__file__).parents[2] / "evaluate" / "policies" / "internal.toml"
-
-
-def schema() -> Schema:
-    columns = {
-        "age": {"kind": "integer", "bounds": [0, 100]},
-        "income": {"kind": "real", "bounds": [-1000.0, 1000.0]},
-        "ill": {"kind": "boolean"},
-    }
-    return build_schema({"status": "declared", "target": "ill", "columns": columns})
-
-
-def rows(n: int, seed: int) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    age = rng.integers(0, 101, n)
-    return pd.DataFrame({"age": age, "income": age + rng.normal(0, 20, n), "ill": rng.random(n) < age / 120})
 
 
 def test_a_holdout_that_is_the_training_table_is_refused() -> None:
     train = rows(500, 0)
     for holdout in (train, train.sample(frac=1.0, random_state=0), train.head(200)):
         with pytest.raises(EvaluationError, match="held out"):
-            Tables.prepare(train, holdout, rows(300, 2), schema())
+            Tables.prepare(train, holdout, rows(300, 2), SCHEMA)
 
 
 def test_train_and_holdout_swapped_never_pass() -> None:
     train, holdout = rows(1500, 0), rows(1500, 1)
     candidate = evaluate(
-        holdout, train, holdout=train, schema=schema(), measures=["privacy.membership", "privacy.copies"]
+        holdout, train, holdout=train, schema=SCHEMA, measures=["privacy.membership", "privacy.copies"]
     ).candidates[0]
     result = candidate.find("privacy.membership.auc")
     assert isinstance(result, Failure)
@@ -53,14 +38,14 @@ def test_train_and_holdout_swapped_never_pass() -> None:
 
 def test_rows_stand_in_their_seeded_order_whatever_order_they_came_in() -> None:
     frames = rows(300, 0), rows(200, 1), rows(250, 2)
-    first = Tables.prepare(*frames, schema(), seed=4)
+    first = Tables.prepare(*frames, SCHEMA, seed=4)
     turned = (frame.sample(frac=1.0, random_state=5).set_axis(range(len(frame))) for frame in frames)
-    second = Tables.prepare(*turned, schema(), seed=4)
+    second = Tables.prepare(*turned, SCHEMA, seed=4)
     for side in ("train", "fresh", "control", "synthetic", "shuffled"):
         pd.testing.assert_frame_equal(getattr(first, side), getattr(second, side))
     for side, n in (("train", 300), ("synthetic", 250)):
         assert first.order(side).tolist() == list(range(n))
-    assert not first.train.equals(Tables.prepare(*frames, schema(), seed=5).train)
+    assert not first.train.equals(Tables.prepare(*frames, SCHEMA, seed=5).train)
 
 
 def test_what_a_proposal_guessed_refuses_no_holdout_and_is_counted() -> None:

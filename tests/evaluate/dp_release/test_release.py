@@ -142,14 +142,6 @@ def test_half_the_sensitivity_is_caught_by_the_price() -> None:
     assert all(ratio == pytest.approx(4, rel=2e-3) for ratio in ratios)
 
 
-def test_the_noise_at_thirty_thousand_rows_is_what_the_documentation_says() -> None:
-    n, columns = 30_000, {f"c{i}": {"kind": "boolean"} for i in range(15)}
-    schedule = released_schedule(schema_of(n_units=n, target="c0", columns=columns), 0.1, "auto")
-    rows, column, _, accuracy = (event.sigma for event in schedule.events)  # type: ignore[union-attr]
-    assert np.hypot(rows, column) / (2 * n) == pytest.approx(0.0038, abs=5e-5)
-    assert accuracy * np.hypot(0.85, 0.15) / (0.2 * n) == pytest.approx(0.010, abs=5e-4)
-
-
 @pytest.mark.parametrize(
     ("columns", "target", "missing"),
     [

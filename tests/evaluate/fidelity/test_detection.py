@@ -43,22 +43,6 @@ def test_a_copy_of_train_is_what_the_reference_is_and_columns_that_are_not_compa
     assert copy["joint.c2st.auc"].value == copy["joint.c2st.auc"].reference
 
 
-NUMBERS = build_schema(
-    {"status": "declared", "columns": {name: {"kind": "real", "bounds": [-99, 99], "missing": True} for name in "xyz"}}
-)
-
-
-def numbers(n: int, rng: np.random.Generator) -> pd.DataFrame:
-    return pd.DataFrame(rng.standard_normal((n, 3)) + rng.standard_normal((n, 1)), columns=list("xyz"))
-
-
-def test_near_copies_of_train_are_no_better_than_fresh_rows(tables_of):
-    rng = np.random.default_rng(4)
-    train, holdout = numbers(300, rng), numbers(300, rng)
-    close = of((train, holdout, train + rng.normal(0, 1e-3, train.shape)), NUMBERS, tables_of)["joint.c2st.excess"]
-    assert close.low <= 0.0 <= close.high
-
-
 def test_folds_hold_whole_entities(tables_with_entities: Tables) -> None:
     for rows in detection.sampled_rows(tables_with_entities)[1:3]:
         units = pd.factorize(rows["person"])[0]

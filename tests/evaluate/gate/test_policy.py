@@ -25,6 +25,7 @@ SHIPPED = Path(__file__).parents[3] / "evaluate" / "policies"
 NAMES = ("internal", "partner", "public")
 AUC, VALID, AUDIT = "privacy.membership.auc", "validity.rows", "privacy.audit.excess"
 RARE = "privacy.membership.tpr_at_0.001"
+DESCRIBES = next(name for name, number in CATALOG.items() if not number.gateable)
 
 
 def policy_of(*rules: Rule) -> Policy:
@@ -76,12 +77,11 @@ def test_a_second_limit_fails_what_chance_does_not_explain(
     assert judge_candidate(result, policy_of(alike)).verdict == judge_candidate(result, policy_of(alone)).verdict
 
 
-@pytest.mark.parametrize("measure", ["privacy.texts.copied", "privacy.histories.copied", AUDIT])
-def test_a_rule_on_privacy_that_does_not_apply_to_a_table_passes_nothing(measure: str) -> None:
+def test_a_rule_on_privacy_that_does_not_apply_to_a_table_passes_nothing() -> None:
     good = candidate(estimate(0.99, 1.0, 1.0, VALID))
-    (verdict,) = judge(evaluation_of(good, self_tests=ABSENT), policy_of(rule(VALID, 0.9), rule(measure, 0.1)))
-    assert verdict.verdict == "INCONCLUSIVE"
-    assert "no binding rule on privacy" in str(verdict)
+    for measure in ("privacy.texts.copied", AUDIT):
+        (verdict,) = judge(evaluation_of(good, self_tests=ABSENT), policy_of(rule(VALID, 0.9), rule(measure, 0.1)))
+        assert verdict.verdict == "INCONCLUSIVE" and "no binding rule on privacy" in str(verdict)
 
 
 @pytest.mark.parametrize(("needs", "covered"), [("texts", {"texts": ("note",)}), ("order", {"order": "visit"})])
@@ -111,16 +111,10 @@ def test_no_policy_of_ones_own_lets_columns_through_that_nobody_judged() -> None
         assert judge_candidate(result, policy_of(own, rule("privacy.copies", 0.1))).verdict != "PASS"
 
 
-@pytest.mark.parametrize("name", ["Internal", "PUBLIC", "partner", "intern\u0430l", "public ", "\uff49nternal"])
-def test_a_policy_of_ones_own_never_looks_like_one_that_ships_in_python_either(name: str) -> None:
-    content = {"name": name, "version": 1, "audience": "anyone", "rules": [rule(AUC, 1.0).model_dump()]}
+@pytest.mark.parametrize("name", ["partner", "intern\u0430l", "public ", "\uff49nternal"])
+def test_a_policy_of_ones_own_never_looks_like_one_that_ships(name: str) -> None:
     with pytest.raises(ValidationError):
-        Policy.model_validate(content)
-    with pytest.raises(JobError):
-        build_policy(content)
-    weaker = load_policy("public").model_copy(update={"rules": (rule(AUC, 1.0),)})
-    with pytest.raises(JobError, match="rename it"):
-        judge(evaluation_of(candidate(estimate(0.5, 0.5, 0.5))), weaker)
+        Policy(name=name, version=1, audience="anyone", rules=(rule(AUC, 1.0),))
 
 
 COUNTED: dict[str, tuple[str, Callable[[float], Rate], int, tuple[float, float, float], str]] = {
@@ -163,29 +157,17 @@ def test_a_rule_about_one_column_reads_that_column_only() -> None:
         assert verdict.findings[0].outcome == expected
 
 
-@pytest.mark.parametrize("measure", [name for name, number in CATALOG.items() if not number.gateable])
-def test_what_only_describes_may_not_be_gated(measure: str) -> None:
-    content = {"name": "p", "version": 1, "audience": "a", "rules": [{"measure": measure, "limit": 1, "why": "w"}]}
-    with pytest.raises(JobError, match="only describes and may not be gated"):
-        build_policy(content)
-
-
 @pytest.mark.parametrize(
     ("content", "clause"),
     [
         ({"rule": []}, "did you mean 'rules'"),
-        ({"rules": [{"measure": AUC, "limt": 0.6, "limit": 0.6, "why": "w"}]}, "did you mean 'limit'"),
         ({"rules": [{"measure": "privacy.copys", "limit": 0.6, "why": "w"}]}, "did you mean 'privacy.copies'"),
-        ({"rules": [{"measure": AUC, "limit": "high", "why": "w"}]}, "limit='high'"),
+        ({"rules": [{"measure": DESCRIBES, "limit": 1, "why": "w"}]}, "only describes and may not be gated"),
         ({"rules": [{"measure": AUC, "limit": float("nan"), "why": "w"}]}, "finite"),
         ({"rules": [{"measure": AUC, "limit": 0.6}]}, "why' is missing"),
         ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w"}] * 2}, "keep one"),
-        ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "severity": "error"}]}, "severity"),
-        ({"rules": [{"measure": AUC, "limit": 0.6, "why": "w", "fails_beyond": "low"}]}, "fails_beyond='low'"),
         ({"rules": [{"measure": "statement.epsilon", "limit": 1.0, "why": "w", "fails_beyond": 2.0}]}, "leave it out"),
-        ({"version": 0}, "version"),
         ({"valid_days": 0}, "valid_days"),
-        ({"valid_days": 1.5}, "valid_days"),
     ],
 )
 def test_a_policy_that_cannot_be_used_is_refused_in_one_sentence(content: dict[str, object], clause: str) -> None:
@@ -271,28 +253,22 @@ def test_one_spoiled_number_fails_a_shipped_policy_that_honest_ones_pass(name: s
 
 
 def test_a_rule_about_an_audit_applies_where_there_is_a_claim_or_an_audit() -> None:
-    strict = policy_of(rule(AUC), rule(AUDIT, 0.0))
-    valid = estimate(0.5, 0.5, 0.5)
+    strict, valid = policy_of(rule(AUC), rule(AUDIT, 0.0)), estimate(0.5, 0.5, 0.5)
     assert [f.rule.measure for f in judge_candidate(candidate(valid), strict).findings] == [AUC]
-    broken = Failure(AUDIT, "failed", "it broke")
-    for statement in (None, PROMISE):
-        assert judge_candidate(candidate(valid, broken, statement=statement), strict).verdict == "INCONCLUSIVE"
-        assert (
-            judge_candidate(candidate(valid, estimate(-1, -1, -1, AUDIT), statement=statement), strict).verdict
-            == "PASS"
-        )
-        assert (
-            judge_candidate(candidate(valid, estimate(1, 1, 1, AUDIT), statement=statement), strict).verdict == "FAIL"
-        )
+    audits = {
+        "INCONCLUSIVE": Failure(AUDIT, "failed", "it broke"), "PASS": estimate(-1, -1, -1, AUDIT),
+        "FAIL": estimate(1, 1, 1, AUDIT),
+    }  # fmt: skip
+    for outcome, result in audits.items():
+        for statement in (None, PROMISE):
+            assert judge_candidate(candidate(valid, result, statement=statement), strict).verdict == outcome
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_claim_that_was_not_audited_never_passes(name: str) -> None:
     verdict = judge_candidate(known(PROMISE, **{AUDIT: None}), load_policy(SHIPPED / f"{name}.toml"))
     assert verdict.verdict == "INCONCLUSIVE"
-    (open_one,) = (f for f in verdict.findings if f.outcome != "PASS")
-    assert (open_one.rule.measure, open_one.rule.severity) == (AUDIT, "fail")
-    assert "It was not run" in open_one.reason
+    assert {f.rule.measure for f in verdict.findings if f.outcome != "PASS"} == {AUDIT}
 
 
 def test_a_fresh_sample_without_a_promise_passes_inside_and_fails_outside_on_epsilon_alone() -> None:

@@ -40,14 +40,12 @@ STATEMENTS = {
     None: "FAIL", (("private", True), ("epsilon", 0.1)): "PASS", (("private", True), ("epsilon", LIMIT)): "PASS",
     (("private", True), ("epsilon", 0.7)): "FAIL", (("private", False), ("epsilon", 0.1)): "FAIL",
 }  # fmt: skip
-VOID = [given for given in STATEMENTS if given is not None and ("private", True) not in given]
+VOID = [each for each in STATEMENTS if each is not None and ("private", True) not in each]
 
 WAIVERS = {"none": None, "in force": LAST, "on its last day": TODAY, "expired": YESTERDAY}
 IN_FORCE = ("in force", "on its last day")
 COMPANIONS = {"PASS": (0.0, 0.1, 0.2), "INCONCLUSIVE": (0.5, 0.6, 0.7), "FAIL": (0.8, 0.9, 1.0)}
-SELF_TESTS = {
-    "not judged": None, "say nothing": ABSENT, "are missing": (), "lack one": ABSENT[:2],
-}  # fmt: skip
+SELF_TESTS = {"say nothing": ABSENT, "are missing": (), "lack one": ABSENT[:2]}
 SPOILED = ("are missing", "lack one")
 
 
@@ -84,9 +82,9 @@ def estimate(measure: str, ends: tuple[float | None, float, float | None]) -> Es
     return Estimate(measure, value, 1000, GATEABLE[measure], low=low, high=high)
 
 
-def all_ways() -> list[tuple[str, tuple[Estimate | Failure, ...], dict[str, object] | None, str, bool]]:
+def all_ways() -> list[tuple[str, tuple[Estimate | Failure, ...], PrivacyStatement | None, str, bool]]:
     """Measure, what was found, the statement, the outcome, and whether somebody may answer for it."""
-    ways: list[tuple[str, tuple[Estimate | Failure, ...], dict[str, object] | None, str, bool]] = []
+    ways: list[tuple[str, tuple[Estimate | Failure, ...], PrivacyStatement | None, str, bool]] = []
     for measure in (LOWER, HIGHER):
         ways += [(measure, (estimate(measure, ends),), None, clause, True) for ends, clause in INTERVALS.items()]
         ways.append((measure, (), None, "INCONCLUSIVE", True))
@@ -114,8 +112,9 @@ def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
     measure, result, statement, outcome, answerable = WAYS[way]
     # What stands beside it is tried with the first way to each outcome.
     is_first = [each[3:] for each in WAYS].index((outcome, answerable)) == way
-    beside, self_tests = ((None, *COMPANIONS), [*SELF_TESTS]) if is_first else ((None,), ["not judged"])
-    for severity, until, companion, tests in itertools.product(("fail", "warn"), WAIVERS, beside, self_tests):
+    beside = itertools.product(("fail", "warn"), ("none", "in force"), COMPANIONS, SELF_TESTS) if is_first else ()
+    plain = itertools.product(("fail", "warn"), WAIVERS, (None,), ("not judged",))
+    for severity, until, companion, tests in (*plain, *beside):
         rules, more = [rule(measure, severity)], []
         if companion is not None:
             rules.append(rule(OTHER))
@@ -123,7 +122,7 @@ def test_every_combination_gives_the_verdict_of_the_design(way: int) -> None:
         day = WAIVERS[until]
         verdict = judge_candidate(
             table(*result, *more, statement=statement), policy_of(*rules), today=TODAY,
-            waivers=[] if day is None else [waiver(measure, day)], self_tests=SELF_TESTS[tests],
+            waivers=[] if day is None else [waiver(measure, day)], self_tests=SELF_TESTS.get(tests),
         )  # fmt: skip
         waived = severity == "fail" and until in IN_FORCE and outcome != "PASS" and answerable
         counted = [] if severity == "warn" or waived else [outcome]
@@ -167,17 +166,16 @@ def test_nobody_answers_for_a_false_claim_or_for_other_peoples_data(measure: str
     assert unknown.findings[0].waived  # that it is not known, an owner may answer for
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_a_number_that_nothing_installed_reads_is_never_waived(is_there: bool) -> None:
+def test_a_number_that_nothing_installed_reads_is_never_waived() -> None:
     """It may be real personal data, for which nobody may answer; what was never measured an owner may answer for."""
     absent = Rule(measure="privacy.absent", limit=LIMIT, why="because", needs="texts")
     wrong = Estimate("privacy.absent", 0.9, 100, "lower", low=0.9, high=0.9)
-    good, case = estimate(LOWER, (0.5, 0.52, 0.54)), waiver("privacy.absent", LAST)
-    measured = table(good, *([wrong] if is_there else []))
-    facts = RealFacts(100, 100, 0, 0.0, 5, texts=("note",))
-    verdict = judge_candidate(measured, policy_of(rule(LOWER), absent), today=TODAY, waivers=[case], real=facts)
-    (finding,) = (each for each in verdict.findings if each.rule == absent)
-    assert (finding.outcome, finding.waived) == ("INCONCLUSIVE", not is_there)
+    case, facts = waiver("privacy.absent", LAST), RealFacts(100, 100, 0, 0.0, 5, texts=("note",))
+    for result in ((), (wrong,)):
+        measured = table(estimate(LOWER, (0.5, 0.52, 0.54)), *result)
+        verdict = judge_candidate(measured, policy_of(rule(LOWER), absent), today=TODAY, waivers=[case], real=facts)
+        (finding,) = (each for each in verdict.findings if each.rule == absent)
+        assert (finding.outcome, finding.waived) == ("INCONCLUSIVE", not result)
 
 
 def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> None:
@@ -189,22 +187,12 @@ def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> Non
 
 @pytest.mark.parametrize(
     ("changed", "clause"),
-    [
-        ({"owner": "  "}, "one line of text"),
-        ({"until": "some day"}, "until"),
-        ({"untill": "2026-01-01"}, "did you mean 'until'"),
-        ({}, "keep one"),
-    ],
+    [({"owner": "  "}, "one line of text"), ({"untill": "2026-01-01"}, "did you mean 'until'"), ({}, "keep one")],
 )
 def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], clause: str) -> None:
-    content = {
-        "policy": "p", "version": 1, "candidate": "c", "measure": LOWER, "owner": "o", "reason": "r",
-        "until": "2026-01-01", **changed,
-    }  # fmt: skip
-    with pytest.raises(JobError, match="the waivers cannot be used") as caught:
+    content = {**waiver(LOWER, TODAY).model_dump(mode="json", exclude_none=True), **changed}
+    with pytest.raises(JobError, match=f"^the waivers cannot be used.*{clause}.*$"):
         build_waivers({"waivers": [content] * 2})
-    assert clause in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "binding"), [("columns.lattice.kept.worst", 1), ("relations.lost.worst", 0)])

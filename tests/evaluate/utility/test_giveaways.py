@@ -3,17 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from evaluate.engine import evaluate
-from evaluate.result import Estimate
 from evaluate.utility import models, study, task, tstr
 from evaluate.utility.task import Task
-from reports.sections.utility import given_away, predicted
 from synth.schema import build_schema
 
-from .conftest import COLUMNS, population, schema_of, values
+from .conftest import schema_of, values
 
 STATUS = {"kind": "categorical", "categories": ["open", "kept", "lost"]}
 
@@ -83,19 +79,3 @@ def test_a_strong_column_and_one_that_never_repeats_give_nothing_away(make):
     )
     alone = task.scores_alone(numbered, Task.of(built, "y"))
     assert abs(alone["hours"] - 0.5) < 0.08
-
-
-def test_an_evaluation_says_how_the_target_is_predicted_and_what_gives_it_away():
-    rng = np.random.default_rng(2)
-    columns = {**COLUMNS, "who": {**COLUMNS["who"], "drop": True}, "status": STATUS}
-    schema = build_schema({"status": "declared", "columns": columns, "target": "y"})
-
-    def rows(n: int) -> pd.DataFrame:
-        frame = population(n, rng)
-        return frame.assign(status=np.where(frame["y"] == "yes", "lost", "kept").astype(object))
-
-    result = evaluate(rows(300), rows(300), holdout=rows(300), schema=schema, measures=["utility.tstr"])
-    assert predicted(result) == ("Utility: classification of 'y'; the report says why",)
-    (warning,) = given_away(result)
-    assert warning.startswith("column='status' gives target='y' away: a model of it alone is nearly always right")
-    assert isinstance(result.candidates[0].find(tstr.GAP), Estimate)
