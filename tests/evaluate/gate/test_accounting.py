@@ -77,16 +77,6 @@ EDITS: dict[str, tuple[dict[str, bool], str, Edit]] = {
         {}, "no accountant", lambda stated, event, known: event.update(
             mechanism="Poisson-subsampled Gaussian", noise={"noise_multiplier": 1e-9, "sampling_rate": 1e-300}),
     ),
-    "more noise than accountants take, and as much to hide": (
-        {}, "its own events cost", lambda stated, event, known: event["noise"].update(sigma=12e6, sensitivity=10**6),
-    ),
-    **{f"{mechanism} that no accountant takes": (
-        {}, "its own events cost", lambda stated, event, known, mechanism=mechanism, noise=noise: stated[
-            "events"].append({**event, "mechanism": mechanism, "noise": noise}),
-    ) for mechanism, noise in (
-        ("Laplace", {"scale": 4e5}),
-        ("Poisson-subsampled Gaussian", {"noise_multiplier": 4e5, "sampling_rate": 0.1}),
-    )},
     "another line that no accountant takes": (
         {}, "its own events cost",
         lambda stated, event, known: stated["events"].append({**event, "noise": {**event["noise"], "sigma": 4e5}}),
@@ -166,15 +156,9 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "fewer fits": ({}, "fewer", lambda known: known["composed"].update(n_fits=1)),
     "a smaller epsilon": ({}, "smaller epsilon", lambda known: known["composed"].update(epsilon=0.3)),
     "a smaller delta": ({}, "smaller delta", lambda known: known["composed"].update(delta=1e-9)),
-    "a smaller epsilon at a large delta": (
-        {}, "smaller epsilon", lambda known: known["composed"].update(epsilon=0.3, delta=0.9),
-    ),
     "a related table's fit of a smaller epsilon": (
         {}, "related table has a smaller epsilon", lambda known: known.update(
             both_tables={"a": {"epsilon": 0.3, "delta": 1e-6, "n_fits": 2}}),
-    ),
-    "all that was drawn with numbers": (
-        {"numbers": True}, "smaller epsilon", lambda known: known["released_numbers"]["every"].update(epsilon=0.3),
     ),
     "a table with its numbers": (
         {"numbers": True}, "its own events cost", lambda known: known["released_numbers"]["together"].update(SMALL),
@@ -182,9 +166,6 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "a table with its numbers, of which the events are left out": (
         {"numbers": True}, "smaller epsilon", lambda known: known["released_numbers"].update(
             together={**known["released_numbers"]["statement"], "epsilon": 0.2, "epsilon_rdp": 0.2}),
-    ),
-    "numbers": (
-        {"numbers": True}, "its own events cost", lambda known: known["released_numbers"]["statement"].update(SMALL),
     ),
     "fits of a sweep that was taken out": (
         {"numbers": True}, "as of a sweep", lambda known: known["released_numbers"].update(n_fits=2),
@@ -195,9 +176,6 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "a sweep without points": ({"sweep": True}, "no point", lambda known: known["sweep"].update(points=[])),
     "a sweep of fewer fits": (
         {"sweep": True}, "fewer", lambda known: known["sweep"]["composed"].update(epsilon=1e-9, n_fits=1),
-    ),
-    "a sweep of a smaller epsilon": (
-        {"sweep": True}, "smaller epsilon", lambda known: known["sweep"]["composed"].update(epsilon=0.3),
     ),
 }  # fmt: skip
 

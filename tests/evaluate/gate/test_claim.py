@@ -48,12 +48,10 @@ def known(result: Claims | None) -> Claims:
 CASES = [
     # Of one fit: its own claim, named for release or not.
     ("one fit, named", {"release": "m", "composed": None}, (), ("fit", 1.0), None),
-    ("one fit, not named", {"release": None, "composed": None}, (), ("fit", 1.0), None),
     ("one fit beside tables without a promise", {"release": None, "composed": None}, (None, None), ("fit", 1.0), None),
     # Of several: the one that was named before anything was drawn was not picked.
     ("two fits, this one named", {"release": "m", "composed": RUN}, (OWN,), ("fit", 1.0), ("run", 1.5)),
     ("two fits, the other named", {"release": "other0", "composed": RUN}, (OWN,), ("run", 1.5), None),
-    ("two fits, none named", {"release": None, "composed": RUN}, (OWN,), ("run", 1.5), None),
     # With published numbers.
     ("numbers about it", {"release": "m", "composed": {**RUN, "epsilon": 1.1}, "released_numbers": PUBLISHED}, (),
      ("published", 1.1), None),
@@ -71,8 +69,6 @@ CASES = [
     # Of a sweep, all of it, named or not.
     ("a sweep, named", {"release": "m", "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
      ("sweep", 4.0), None),
-    ("a sweep, none named", {"release": None, "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
-     ("sweep", 4.0), None),
     ("a sweep with numbers", {"release": "m", "sweep": SWEEP, "composed": {"epsilon": 4.5, "delta": 2e-6, "n_fits": 4},
      "released_numbers": {**PUBLISHED, "together": WIDER, "n_fits": 3}}, (OWN, OWN), ("published", 4.5), None),
     ("a sweep with numbers about another", {"release": "other0", "sweep": SWEEP,
@@ -81,7 +77,6 @@ CASES = [
      ("run", 4.5), None),
     ("a sweep whose run is not composed", {"release": None, "sweep": SWEEP}, (OWN, OWN), ("sweep", 4.0), None),
     # From elsewhere, where nobody composed them: they add up.
-    ("offered alone", {"release": None}, (), ("fit", 1.0), None),
     ("offered together", {"release": None}, (OWN, None), ("sum", 2.0), None),
     ("not composed, named", {"release": "m"}, (OWN,), ("fit", 1.0), ("sum", 2.0)),
     ("not composed, with numbers", {"release": None, "released_numbers": {**PUBLISHED, "every": None}}, (OWN,),

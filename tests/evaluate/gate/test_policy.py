@@ -3,15 +3,16 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from evaluate.gate.finding import Finding, finding_of
-from evaluate.gate.policy import Policy, Rule, build_policy, load_policy
-from evaluate.gate.verdict import judge, judge_candidate
+from evaluate.gate.finding import NEVER_WAIVED, Finding, finding_of
+from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, build_waivers, load_policy
+from evaluate.gate.verdict import Verdict, judge, judge_candidate
 from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson
 from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.real_facts import RealFacts
@@ -320,3 +321,80 @@ def test_what_a_claim_proves_passes_and_never_hides_what_was_measured(
     assert clause in proved.findings[0].reason and ("By proof" in proved.findings[0].reason) == by_proof
     assert plain.findings[0].proven is None and (by_proof or plain.verdict == outcome)
     assert json.loads(json.dumps(proved.to_dict()))["findings"][0]["proven"] == proved.findings[0].proven
+
+
+LAST = date(2026, 12, 31)
+
+
+def waiver(measure: str, **changed: Any) -> Waiver:
+    known = {"policy": "test", "version": 1, "candidate": "c", "owner": "A. Owner", "reason": "agreed", "until": LAST}
+    return Waiver.model_validate({**known, "measure": measure, **changed})
+
+
+def answered(case: Waiver, *result: Estimate | Failure, rules: tuple[Rule, ...] = (), **more: Any) -> Verdict:
+    """The verdict on what somebody answers for."""
+    promised = candidate(*result, statement=more.pop("statement", None))
+    return judge_candidate(promised, policy_of(*(rules or (rule(case.measure),))), today=LAST, waivers=[case], **more)
+
+
+def test_a_waiver_of_one_column_leaves_the_others_binding_and_a_warning_needs_none() -> None:
+    rules = tuple(rule("columns.tvd.excess", 0.1, subject=(name,)) for name in ("age", "sex"))
+    result = [Estimate(rules[0].measure, 0.9, 100, "lower", subject=each.subject, low=0.8, high=1.0) for each in rules]
+    case = waiver("columns.tvd.excess", subject=("age",))
+    verdict = answered(case, *result, rules=rules)
+    assert [finding.waived for finding in verdict.findings] == [True, False]
+    assert verdict.verdict == "FAIL" and verdict.waived == verdict.findings[:1]
+    warned = tuple(each.model_copy(update={"severity": "warn"}) for each in rules)
+    assert not answered(case, *result, rules=warned).waived
+
+
+@pytest.mark.parametrize("measure", sorted(NEVER_WAIVED))
+def test_nobody_answers_for_a_false_claim_or_for_other_peoples_data(measure: str) -> None:
+    wrong = Estimate(measure, 0.9, 100, "lower", low=0.9, high=0.9)
+    verdict = answered(waiver(measure), wrong, statement=PROMISE)
+    (finding,) = verdict.findings
+    assert (verdict.verdict, finding.waived) == ("FAIL", False)
+    assert finding.waiver is not None and NEVER_WAIVED[measure] in finding.reason
+    unknown = answered(waiver(measure), Failure(measure, "timed out", "late"), statement=PROMISE)
+    assert unknown.findings[0].waived  # that it is not known, an owner may answer for
+
+
+def test_a_number_that_nothing_installed_reads_is_never_waived() -> None:
+    """It may be real personal data, for which nobody may answer; what was never measured an owner may answer for."""
+    absent, texts = rule("privacy.absent", needs="texts"), RealFacts(100, 100, 0, 0.0, 5, texts=("note",))
+    for result in ((), (Estimate("privacy.absent", 0.9, 100, "lower", low=0.9, high=0.9),)):
+        verdict = answered(
+            waiver("privacy.absent"), *result, estimate(0.5, 0.52, 0.54), rules=(rule(), absent), real=texts
+        )
+        (finding,) = (each for each in verdict.findings if each.rule == absent)
+        assert (finding.outcome, finding.waived) == ("INCONCLUSIVE", not result)
+
+
+def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> None:
+    verdict = answered(waiver("statement.epsilon"))
+    assert verdict.findings[0].waived
+    assert verdict.verdict == "INCONCLUSIVE"  # nothing is left that was shown to hold
+    assert "without any formal guarantee" in verdict.findings[0].reason
+
+
+@pytest.mark.parametrize(
+    ("changed", "clause"),
+    [({"owner": "  "}, "one line of text"), ({"untill": "2026-01-01"}, "did you mean 'until'"), ({}, "keep one")],
+)
+def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], clause: str) -> None:
+    content = {**waiver(AUC).model_dump(mode="json", exclude_none=True), **changed}
+    with pytest.raises(JobError, match=f"^the waivers cannot be used.*{clause}.*$"):
+        build_waivers({"waivers": [content] * 2})
+
+
+@pytest.mark.parametrize(("name", "binding"), [("columns.lattice.kept.worst", 1), ("relations.lost.worst", 0)])
+def test_a_warning_about_what_the_real_table_has_not_is_no_finding_and_a_binding_rule_stays_open(
+    name: str, binding: int
+) -> None:
+    """Where nothing holds between the columns of the real table, no rule says that it should."""
+    rules = [rule(name, severity="warn"), rule(name)]
+    for reason, kept in (("not applicable", rules[1:][:binding]), ("skipped", rules)):
+        failure = Failure(name, reason, "the real table has none")  # type: ignore[arg-type]
+        verdict = judge_candidate(candidate(failure), policy_of(*rules))
+        assert [finding.rule for finding in verdict.findings] == kept
+        assert verdict.verdict == "INCONCLUSIVE"

@@ -63,15 +63,6 @@ def test_independent_samples_raise_no_alarm_at_any_ratio(attack, draw, make):
     assert sum(not low <= 0 <= high for low, high in ends) <= stats.binom.isf(1e-6, len(ends), 0.05)
 
 
-@pytest.mark.slow  # the rate of false alarms that the documentation states takes many evaluations
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_intervals_without_a_leak_lie_above_zero_in_no_more_than_a_fortieth(attack, kind, draw, make):
-    """Of 200 evaluations; two and a half standard errors of a share of 2.5% are allowed for."""
-    low = [measured(attack, draw(make[kind], RATIOS[2], seed=10_000 + seed)).low for seed in range(200)]
-    assert np.mean([end > 0 for end in low]) <= 0.025 + 2.5 * (0.025 * 0.975 / 200) ** 0.5
-
-
 # Singling out
 
 

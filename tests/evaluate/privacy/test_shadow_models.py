@@ -92,18 +92,6 @@ def test_a_private_generator_shows_nothing(draw: Draw, make: Any) -> None:
     assert abs(area.value - 0.5) < 4 * 0.039
 
 
-@pytest.mark.slow
-def test_rows_that_were_not_used_raise_no_alarm_beyond_the_stated_rate(draw: Draw, make: Any) -> None:
-    alarms = 0
-    for seed in range(30):
-        # What plays synthetic are rows of the population that are neither in train nor in the holdout.
-        area = found(measure(draw(make["mixed"], (120, 60, 60, 120), seed=seed), Memorizing(), 8))
-        assert area.low is not None
-        alarms += area.low > 0.5
-    # Four and more of 30 at 2.5% have probability 0.7%.
-    assert alarms <= 3
-
-
 def test_every_target_is_in_half_of_the_shadow_tables_and_the_attackers_rows_in_all(
     draw: Draw, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

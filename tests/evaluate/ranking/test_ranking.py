@@ -1,13 +1,17 @@
-"""Tables of one source are not told apart, a worse one is, and no number decides alone."""
+"""Tables of one source are not told apart, a worse one is, and letters say which are."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evaluate.comparison import PairResult
+from evaluate.multiple_testing import holm, letters
 from evaluate.ranking import figures, ranking
 from evaluate.ranking.figures import FIGURES, SHARE, DependenceLost, ReplicatedFigures
 from evaluate.ranking.ranking import compared, places, ranked
@@ -121,3 +125,27 @@ def test_two_tables_of_one_source_are_told_apart_at_most_5_times_in_100_by_dista
     n = 200
     share = sum(told_apart(world, population, seed, off) for seed in range(n)) / n
     assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+
+
+NAMES = ["a", "b", "c", "d", "e", "f"]
+PAIRS = list(itertools.combinations(NAMES, 2))
+
+
+@given(st.sets(st.sampled_from(PAIRS)))
+def test_letters_say_exactly_which_tables_are_told_apart(apart: set[tuple[str, str]]) -> None:
+    shown = letters(NAMES, sorted(apart))
+    for pair in PAIRS:
+        assert bool(set(shown[pair[0]]) & set(shown[pair[1]])) == (pair not in apart)
+
+
+@given(st.sets(st.sampled_from(PAIRS)))
+def test_no_letter_says_what_another_says_too(apart: set[tuple[str, str]]) -> None:
+    shown = letters(NAMES, sorted(apart))
+    groups = [{name for name in NAMES if letter in shown[name]} for letter in set("".join(shown.values()))]
+    assert not any(each < other for each in groups for other in groups)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_adjusted_p_values_lie_between_plain_ones_and_bonferroni(p: list[float]) -> None:
+    for plain, adjusted in zip(p, holm(p), strict=True):
+        assert plain <= adjusted <= min(1.0, plain * len(p)) + 1e-12
