@@ -104,27 +104,10 @@ def test_shuffled_columns_are_never_ahead_of_a_table_with_much_noise(
         assert order["shuffled"].behind == ("noisy",)
 
 
-def told_apart(world: Callable[[int, int, int], Real], population: Any, seed: int, off: float) -> bool:
-    real, rng = world(seed, 600, 400), np.random.default_rng([seed, 1])
-    result = {name: ReplicatedFigures.of(real.beside(population(rng, 600, off))) for name in ("x", "y")}
-    return any(each.better is not None for each in compared(result))
-
-
 def fidelity_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models take long to fit; a simulation of distances alone is quick."""
     for module in (figures, ranking):
         monkeypatch.setattr(module, "FIGURES", FIDELITY)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("off", [0.0, 0.2])
-def test_two_tables_of_one_source_are_told_apart_at_most_5_times_in_100_by_distances(
-    world: Callable[[int, int, int], Real], population: Any, monkeypatch: pytest.MonkeyPatch, off: float
-) -> None:
-    fidelity_alone(monkeypatch)
-    n = 200
-    share = sum(told_apart(world, population, seed, off) for seed in range(n)) / n
-    assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
 
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
