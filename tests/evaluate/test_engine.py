@@ -1,34 +1,31 @@
+"""The engine isolates failures and keeps time; the sides are what they should be, and a message says which is not."""
+
 import contextlib
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import synth
 from evaluate import engine
 from evaluate.engine import OutOfTimeError, deadline
-from evaluate.gate.policy import build_policy, build_waivers, check_waivers
+from evaluate.gate.policy import build_policy, build_waivers, check_waivers, load_policy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import UNJUDGED
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Estimate, Evaluation, EvaluationError, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult, Tables
-from synth.errors import TableError
+from synth.errors import TableError, TableNote
 from synth.schema import build_schema
 from tests.evaluate.people import SCHEMA, rows
 
 FIDELITY = ["validity", "fidelity.columns", "fidelity.pairs"]
 
 
-@pytest.fixture
-def tables() -> Tables:
-    return Tables.prepare(rows(300, 0), rows(200, 1), rows(250, 2), SCHEMA)
-
-
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry in which one measure crashes with a cell value in its message, and another never ends."""
-
+def test_a_measure_that_crashes_or_never_ends_takes_no_other_down_and_tells_no_cell_value(monkeypatch: Any) -> None:
     def crash(tables: Tables) -> MetricResult:
         raise KeyError("a patient's name")
 
@@ -38,27 +35,14 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("evaluate.fidelity.columns.measure", crash)
     monkeypatch.setattr("evaluate.privacy.distance.measure", hang)
-
-
-def failures(candidate: Candidate) -> dict[str, Failure]:
-    return {failure.measure: failure for failure in candidate.failures}
-
-
-def test_a_measure_that_crashes_takes_no_other_down_and_tells_no_cell_value(tables: Tables, broken: None) -> None:
-    candidate = engine.measure_candidate("a", tables, measures=FIDELITY)
-    failed = failures(candidate)["fidelity.columns"]
-    assert failed.reason == "failed"
-    assert "KeyError" in failed.message
-    assert "patient" not in candidate.__repr__()
-    assert isinstance(candidate.find("pairs.tvd.excess"), Estimate)
-    assert isinstance(candidate.find("validity.rows"), Estimate)
-
-
-def test_a_measure_that_takes_too_long_is_stopped_and_listed(tables: Tables, broken: None) -> None:
-    candidate = engine.measure_candidate("a", tables, measures=["validity", "privacy.distance"], time_limit_s=0.5)
-    late = failures(candidate)["privacy.distance"]
-    assert late.reason == "timed out" and "time_limit_s=0.5" in late.message
-    assert candidate.seconds["privacy.distance"] == pytest.approx(0.5, abs=0.4)
+    tables = Tables.prepare(rows(300, 0), rows(200, 1), rows(250, 2), SCHEMA)
+    measures = ["validity", "fidelity.columns", "privacy.distance"]
+    candidate = engine.measure_candidate("a", tables, measures=measures, time_limit_s=1.0)
+    failures = {failure.measure: failure for failure in candidate.failures}
+    failed, late = failures["fidelity.columns"], failures["privacy.distance"]
+    assert failed.reason == "failed" and "KeyError" in failed.message and "patient" not in repr(candidate)
+    assert late.reason == "timed out" and "time_limit_s=1" in late.message
+    assert candidate.seconds["privacy.distance"] == pytest.approx(1.0, abs=0.6)
     assert isinstance(candidate.find("validity.rows"), Estimate)
 
 
@@ -128,3 +112,46 @@ def test_what_one_candidate_breaks_is_a_failure_by_its_name() -> None:
     result, _ = engine.attempted("acme", lambda: [0][1])
     assert isinstance(result, Failure)
     assert (result.measure, "IndexError" in result.message) == ("acme", True)
+
+
+def test_a_holdout_that_is_the_training_table_is_refused() -> None:
+    train = rows(500, 0)
+    for holdout in (train, train.sample(frac=1.0, random_state=0), train.head(200)):
+        with pytest.raises(EvaluationError, match="held out"):
+            Tables.prepare(train, holdout, rows(300, 2), SCHEMA)
+
+
+def test_train_and_holdout_swapped_never_pass() -> None:
+    train, holdout = rows(1500, 0), rows(1500, 1)
+    candidate = engine.evaluate(
+        holdout, train, holdout=train, schema=SCHEMA, measures=["privacy.membership", "privacy.copies"]
+    ).candidates[0]
+    result = candidate.find("privacy.membership.auc")
+    assert isinstance(result, Failure)
+    assert "swapped" in result.message
+    assert judge_candidate(candidate, load_policy("internal")).verdict != "PASS"
+
+
+def test_rows_stand_in_their_seeded_order_whatever_order_they_came_in() -> None:
+    frames = rows(300, 0), rows(200, 1), rows(250, 2)
+    first = Tables.prepare(*frames, SCHEMA, seed=4)
+    turned = (frame.sample(frac=1.0, random_state=5).set_axis(range(len(frame))) for frame in frames)
+    second = Tables.prepare(*turned, SCHEMA, seed=4)
+    for side in ("train", "fresh", "control", "synthetic", "shuffled"):
+        pd.testing.assert_frame_equal(getattr(first, side), getattr(second, side))
+    for side, n in (("train", 300), ("synthetic", 250)):
+        assert first.order(side).tolist() == list(range(n))
+    assert not first.train.equals(Tables.prepare(*frames, SCHEMA, seed=5).train)
+
+
+def test_what_a_proposal_guessed_refuses_no_holdout_and_is_counted() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 60, 400), "town": rng.choice([*"abc"], 400), "paid": rng.random(400)})
+    train, holdout = frame[:200], frame[200:].copy()
+    schema = synth.infer_schema(train)
+    holdout.iloc[:5] = [99, "zz", np.nan]
+    with pytest.warns(TableNote, match="'age' of holdout 2.5%"):
+        tables = Tables.prepare(train, holdout, train, schema)
+    assert tables.faulty is not None and tables.faulty[0].to_numpy().sum() == 15
+    with pytest.raises(TableError, match="outside"):
+        Tables.prepare(train, holdout, train, synth.declare_schema(schema, n_units=200))

@@ -39,15 +39,9 @@ _release, _gaussian, _counted = mechanisms.release, SystemNoise.gaussian, Spoole
 
 
 def schema_of(k: int = 1) -> Schema:
-    if k > 1:
-        return entities(k)
-    return build_schema({"status": "declared", "n_units": 1_000, "columns": {"a": {"kind": "boolean"}}})
-
-
-def entities(k: int) -> Schema:
     columns = {"a": {"kind": "boolean"}, "who": {"kind": "identifier", "bounds": [0, 999]}}
-    content = {"status": "declared", "n_units": 1_000, "columns": columns}
-    return build_schema({**content, "entity": "who", "max_rows_per_unit": k})
+    of_entities = {"entity": "who", "max_rows_per_unit": k} if k > 1 else {}
+    return build_schema({"status": "declared", "n_units": 1_000, "columns": columns, **of_entities})
 
 
 def generator(name: str, epsilon: float | None = 3.0, **more: int) -> PrivateGenerator:
@@ -85,7 +79,7 @@ def many_canaries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_contribution_bound_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_fit, "bound_contributions", lambda rows, schema, in_order: rows)
-    assert audit(generator("mst", n_iterations=1), entities(3), n_fits=10, time_limit_s=None).verdict == EXCEEDS
+    assert audit(generator("mst", n_iterations=1), schema_of(3), n_fits=10, time_limit_s=None).verdict == EXCEEDS
 
 
 @pytest.mark.statistical
