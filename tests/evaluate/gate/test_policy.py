@@ -295,17 +295,13 @@ LIMIT = TradeOff.of_claim(1.0, 1e-6)  # at most .731 of the area, .0272 of the m
     [
         (AUC, 0.74, (0.4, 0.6, 0.8), "PASS", True, "would not decide"),
         (AUC, 0.74, (0.4, 0.5, 0.6), "PASS", True, "keeps it, too"),
-        (AUC, 0.74, (None, 0.5, None), "PASS", True, "would not decide"),
         (AUC, 0.73, (0.4, 0.6, 0.8), "INCONCLUSIVE", False, "lies within"),
-        (AUC, 0.73, (0.4, 0.5, 0.6), "PASS", False, "unfavorable end"),
         (AUC, 0.74, (0.735, 0.75, 0.8), "INCONCLUSIVE", False, "It contradicts the privacy claim"),
         (AUC, 0.74, (0.75, 0.8, 0.9), "FAIL", False, "It contradicts the privacy claim, which allows at most 0.7311"),
         (AUC, 0.55, (0.56, 0.6, 0.64), "FAIL", False, "breaks the limit"),
         (RARE, 0.0028, "skipped", "PASS", True, "It was not measured."),
-        (RARE, 0.0028, "timed out", "PASS", True, "It was not measured."),
         (RARE, 0.0028, "failed", "INCONCLUSIVE", False, "the reason of it"),
         (RARE, 0.0028, None, "PASS", True, "allows at most 0.0028 on average"),
-        (RARE, 0.0027, None, "INCONCLUSIVE", False, "not run"),
         ("privacy.copies", 0.99, (0.0, 0.5, 1.0), "INCONCLUSIVE", False, "lies within"),
     ],
 )

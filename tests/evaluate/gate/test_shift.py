@@ -50,20 +50,15 @@ def shift(train: pd.DataFrame, holdout: pd.DataFrame, **schema: Any) -> Shift:
     return shift_of(Real.prepare(train, holdout, build_schema({**SCHEMA, **schema}), outside="clamp"))
 
 
-def in_small_classes(n_rows: int, seed: int, *, private: bool = False) -> Shift:
-    """The shift between the sides of a split that is stratified on classes of four rows, two of them equal."""
-    levels = [f"c{position:04d}" for position in range(n_rows // 4)]
-    columns = {"code": {"kind": "categorical", "categories": levels}, "x": {"kind": "integer", "bounds": [0, 2]}}
-    schema = build_schema({"status": "declared", "target": "code", "columns": columns})
-    rows = pd.DataFrame({"code": np.repeat(levels, 4), "x": np.tile([0, 0, 1, 2], len(levels))})
-    split = split_table(rows, schema, holdout_share=0.3, seed=seed, private=private)
-    return shift_of(Real.prepare(split.train, split.holdout, schema, outside="clamp"))
-
-
 def dealt(way: str, n_rows: int, seed: int) -> Shift:
     """The shift between the sides of an honest split of one population, as users split."""
-    if way == "in small classes":
-        return in_small_classes(6 * n_rows, seed)
+    if way == "in small classes":  # stratified on classes of four rows, two of them equal
+        levels = [f"c{position:04d}" for position in range(3 * n_rows // 2)]
+        columns = {"code": {"kind": "categorical", "categories": levels}, "x": {"kind": "integer", "bounds": [0, 2]}}
+        schema = {"target": "code", "columns": columns}
+        rows = pd.DataFrame({"code": np.repeat(levels, 4), "x": np.tile([0, 0, 1, 2], len(levels))})
+        split = split_table(rows, build_schema({**SCHEMA, **schema}), holdout_share=0.3, seed=seed)
+        return shift(split.train, split.holdout, **schema)
     rows = population(n_rows, np.random.default_rng([seed, 1]))
     if way == "at random":
         return shift(rows[: n_rows // 3], rows[n_rows // 3 :])
@@ -94,9 +89,8 @@ def test_samples_of_one_population_are_not_said_to_differ() -> None:
 @pytest.mark.timeout(1_800)
 def test_at_most_one_honest_split_in_a_thousand_is_said_to_differ() -> None:
     result = [dealt(way, 400, seed) for seed in range(300) for way in WAYS]
-    assert (
-        sum(each.differs for each in result) <= 4
-    )  # 1,500 times LEVEL is .75, and five or more come once in a thousand
+    # 1,500 times LEVEL is .75, and five or more come once in a thousand.
+    assert sum(each.differs for each in result) <= 4
     p_values = np.array([each.p_value for each in result])
     for share in (0.01, 0.05, 0.5):
         assert (p_values <= share).mean() <= share + 3.3 * np.sqrt(share * (1 - share) / len(p_values))
