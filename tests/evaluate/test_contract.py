@@ -148,17 +148,16 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 def undeclared() -> Schema:
     """A schema of columns of every kind whose domain nobody declared."""
-    own = {
-        name: {part: column[part] for part in ("kind", "missing") if part in column} for name, column in MIXED.items()
-    }
-    columns = {name: {**column, "measure": column["kind"] != "boolean"} for name, column in {**own, **OTHERS}.items()}
+    columns = {name: {part: content for part, content in column.items() if part not in ("bounds", "categories")}
+               | {"measure": True} for name, column in {**MIXED, **OTHERS}.items()}  # fmt: skip
+    columns["smoker"].pop("measure")
     return build_schema({"status": "declared", "target": "region", "columns": columns})
 
 
 def of_every_kind(n: int, seed: int) -> pd.DataFrame:
     rng, frame = np.random.default_rng(seed), rows(n, seed)
     seen = (frame["since"] + pd.to_timedelta(rng.integers(0, 10**6, n), unit="s")).dt.tz_localize("UTC")
-    code, huge = rng.choice([3, 5, 12], n), rng.choice([0.0, 1e300, -1e300, 1e-300], n)
+    code, huge = rng.choice([3, 5, 12], n), rng.choice([0.0, 1e15, -1e15, 1e-300], n)
     return frame.assign(weight=rng.uniform(0.5, 2, n), seen=seen, code=code, huge=huge, never=np.nan)
 
 

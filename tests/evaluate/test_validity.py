@@ -197,7 +197,9 @@ def test_an_equal_value_in_another_form_is_equal_and_what_may_be_two_values_is_n
 
 
 def test_landmarks_are_of_real_rows_as_they_were_before_any_was_clamped() -> None:
-    real = rows(80).sample(800, replace=True, random_state=0).reset_index(drop=True)
+    real = pd.concat([rows(80)] * 10, ignore_index=True).assign(
+        key=[f"{a}{i:02d}" for a in "ABCDEFGH" for i in range(100)]
+    )
     real.loc[real.index[::5], "age"] = 200
     real.loc[real.index[::10], "color"] = "violet"
     tables = Tables.prepare(real.head(400), real.tail(400), rows(50), build_schema(CONTENT), outside="clamp")

@@ -144,8 +144,8 @@ RULES = {"name": "house", "version": 1, "audience": "us"}
 QUOTED: list[tuple[dict[str, Any], dict[str, tuple[str, float]]]] = [
     ({"release": "a", "composed": RUN}, {"a": ("PASS", 1.0), "b": ("FAIL", 1.5)}),
     ({"release": None, "composed": RUN}, {"a": ("FAIL", 1.5), "b": ("FAIL", 1.5)}),
-    ({"release": "a", "composed": RUN, "released_numbers": {**PUBLISHED, "table": "a", "every": RUN}},
-     {"a": ("PASS", 1.1), "b": ("FAIL", 1.5)}),
+    ({"release": "a", "composed": THREE, "released_numbers": {**PUBLISHED, "table": "a", "every": THREE}},
+     {"a": ("PASS", 1.1), "b": ("FAIL", 1.6)}),
     ({"release": None}, {"a": ("FAIL", 2.0), "b": ("FAIL", 2.0)}),
 ]  # fmt: skip
 

@@ -43,7 +43,7 @@ def measured(attack, tables):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize(("kind", "sizes"), zip(KINDS, RATIOS, strict=True))
+@pytest.mark.parametrize(("kind", "sizes"), [*zip(KINDS, RATIOS, strict=True)])
 def test_a_copy_alarms(attack, kind, sizes, draw, make):
     result = measured(attack, draw(make[kind], (*sizes[:3], sizes[0]), seed=1, leak=1.0))
     assert result.low > ATTACKS[attack][1]
