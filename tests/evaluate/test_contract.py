@@ -1,11 +1,12 @@
 """What every measure promises, whatever it measures: landmarks, the same numbers for the same tables, and no NaN."""
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import ensemble
 
 from evaluate import metrics
 from evaluate.engine import measure_candidate
@@ -15,11 +16,23 @@ from evaluate.metrics import CATALOG, MODULES
 from evaluate.result import Candidate, Estimate
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
+from evaluate.utility import models, study
 from synth.schema import Schema, build_schema
 from tests.evaluate.people import MIXED, SCHEMA, rows
 
 LANDMARKED = ("validity", "fidelity", "utility")
 """Families whose numbers have an interval and both landmarks."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_models():
+    """What holds of any number of models: fewer trees, and tables split in halves twice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(models.BOOSTING, "max_iter", 20)
+        few = partial(ensemble.HistGradientBoostingClassifier, max_iter=20)
+        patch.setattr(ensemble, "HistGradientBoostingClassifier", few)
+        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
+        yield
 
 
 @cache
@@ -31,14 +44,14 @@ def measured(kind: str) -> Candidate:
 
 @cache
 def real() -> Real:
-    return Real.prepare(rows(400, 0), rows(300, 1), SCHEMA)
+    return Real.prepare(rows(300, 0), rows(240, 1), SCHEMA)
 
 
 @cache
 def prepared(kind: str) -> Tables:
-    train, honest = rows(400, 0), rows(400, 2)
+    train, honest = rows(300, 0), rows(300, 2)
     if kind == "turned":
-        return Tables.prepare(*(turned(frame) for frame in (train, rows(300, 1), honest)), SCHEMA)
+        return Tables.prepare(*(turned(frame) for frame in (train, rows(240, 1), honest)), SCHEMA)
     shuffled = shuffle_columns(train, np.random.default_rng(3))
     return real().beside({"honest": honest, "train": train, "shuffled": shuffled}[kind])
 
@@ -88,7 +101,7 @@ def test_identical_tables_score_better_than_shuffled_ones() -> None:
 
 
 def test_an_exact_copy_fails_under_every_policy_whatever_its_dtypes() -> None:
-    tables = real().beside(turned(rows(400, 0)))
+    tables = real().beside(turned(rows(300, 0)))
     copy = measure_candidate("copy", tables, measures=["privacy.copies", "privacy.membership"])
     for policy in shipped():
         failed = {
@@ -123,7 +136,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_narrow_constant_and_missing_columns_give_numbers_or_a_reason(kind: str) -> None:
     columns = {name: {**MIXED[name], "missing": True} for name in KINDS[kind]}
-    frames = [rows(120, seed)[[*columns]] for seed in range(3)]
+    frames = [rows(100, seed)[[*columns]] for seed in range(3)]
     if kind in ("missing", "constant"):
         frames = [frame.assign(age=None if kind == "missing" else 0) for frame in frames]
     tables = Tables.prepare(*frames, build_schema({"status": "declared", "columns": columns}))

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
+import pytest
+from sklearn import ensemble
 
 from evaluate.fidelity import detection
 from evaluate.fidelity.classifier import coded, folds
@@ -12,6 +15,15 @@ from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import TextColumn
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fewer_trees():
+    """Boosting as it is, but quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        few = partial(ensemble.HistGradientBoostingClassifier, max_iter=40)
+        patch.setattr(ensemble, "HistGradientBoostingClassifier", few)
+        yield
 
 
 def found(measurement: MetricResult) -> dict[str, Estimate]:
@@ -24,8 +36,8 @@ def of(frames: tuple[pd.DataFrame, ...], schema: Schema, tables_of: Callable[...
 
 
 def test_shuffled_columns_are_told_from_real_ones_and_fresh_rows_are_not(tables, offer, population):
-    shuffled = found(detection.measure(replace(tables, synthetic=tables.shuffled)))
-    fresh = found(detection.measure(offer(population(700, np.random.default_rng(8)))))
+    shuffled = found(detection.measure(replace(tables, synthetic=tables.shuffled.iloc[:400])))
+    fresh = found(detection.measure(offer(population(400, np.random.default_rng(8)))))
     assert shuffled["joint.c2st.excess"].low > 0.0
     assert fresh["joint.c2st.excess"].low <= 0.0 <= fresh["joint.c2st.excess"].high
     for name in detection.NAMES:
@@ -89,8 +101,8 @@ def test_a_difference_that_no_longer_holds_is_seen(tables_of):
 
     def stays(seed: int, off: int) -> pd.DataFrame:
         rng = np.random.default_rng(seed)
-        start, nights = rng.integers(0, 5000, 1000), rng.poisson(10, 1000)
-        gap = np.maximum(nights + rng.integers(-off, off + 1, 1000), 0)
+        start, nights = rng.integers(0, 5000, 600), rng.poisson(10, 600)
+        gap = np.maximum(nights + rng.integers(-off, off + 1, 600), 0)
         first, last = (pd.Timestamp("2010-01-01") + pd.to_timedelta(days, unit="D") for days in (start, start + gap))
         return pd.DataFrame({"start": first, "end": last, "nights": nights})
 

@@ -9,7 +9,7 @@ import pytest
 from evaluate.dp_release import predicts
 from evaluate.options import MeasureOptions
 from evaluate.tables import Tables
-from evaluate.utility import tstr
+from evaluate.utility import study, tstr
 from evaluate.utility.task import Task, public_task, public_values
 from synth.schema import build_schema
 from synth.schema.kinds import IntegerColumn, RealColumn
@@ -22,6 +22,7 @@ from .conftest import COLUMNS, population
 def linear_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is predicted is the same for every model: one is enough."""
     monkeypatch.setattr(tstr, "FORMS", ("linear",))
+    monkeypatch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
 
 
 INTEGER = {"kind": "integer", "bounds": [0, 1]}
