@@ -1,5 +1,6 @@
 """One call for any tables: real rows, then synthetic ones, with or without a holdout and a schema."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from evaluate.estimate import NO_HOLDOUT
 from evaluate.metrics import CATALOG, MODULES, needs_holdout, numbers_of
 from evaluate.options import EvaluationOptions, MeasureOptions
 from evaluate.result import Estimate, Evaluation, EvaluationError, Failure
-from synth.errors import SchemaError
+from synth.errors import JobError, SchemaError
 from synth.infer import infer_schema
 from tests.evaluate.people import rows
 from understudy.job.spec import EvaluationSpec
@@ -112,6 +113,21 @@ def test_without_a_holdout_a_copy_fails_and_nothing_passes(alone: Evaluation) ->
         assert copy.verdict == "FAIL"
         assert "privacy.multiset" in {each.rule.measure for each in copy.findings if each.outcome == "FAIL"}
     assert NO_HOLDOUT in str(alone.verdict("internal", "fresh"))
+
+
+@pytest.mark.parametrize(
+    ("call", "clause"),
+    [
+        (lambda one: one.verdict(), "there are 'fresh', 'copy'; name one"),
+        (lambda one: one.verdict("internal", "frsh"), "did you mean 'fresh'"),
+        (lambda one: one.verdict(["internal"], "fresh"), "the policy is of type list; pass a name that ships"),
+        (lambda one: evaluate.judge("internal", one), "takes an evaluation first, and this is a str"),
+        (lambda one: evaluate.judge(one, 3), "of type int"),
+    ],
+)
+def test_a_wrong_question_for_a_verdict_is_answered_by_a_sentence(alone: Evaluation, call: Any, clause: str) -> None:
+    with pytest.raises((EvaluationError, JobError), match=re.escape(clause)):
+        call(alone)
 
 
 def test_options_are_one_record_for_notebooks_and_jobs() -> None:

@@ -77,6 +77,13 @@ EDITS: dict[str, tuple[dict[str, bool], str, Edit]] = {
         {}, "no accountant", lambda stated, event, known: event.update(
             mechanism="Poisson-subsampled Gaussian", noise={"noise_multiplier": 1e-9, "sampling_rate": 1e-300}),
     ),
+    **{f"{mechanism} that no accountant takes": (
+        {}, "its own events cost", lambda stated, event, known, mechanism=mechanism, noise=noise: stated[
+            "events"].append({**event, "mechanism": mechanism, "noise": noise}),
+    ) for mechanism, noise in (
+        ("Laplace", {"scale": 4e5}),
+        ("Poisson-subsampled Gaussian", {"noise_multiplier": 4e5, "sampling_rate": 0.1}),
+    )},
     "another line that no accountant takes": (
         {}, "its own events cost",
         lambda stated, event, known: stated["events"].append({**event, "noise": {**event["noise"], "sigma": 4e5}}),

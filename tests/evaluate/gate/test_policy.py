@@ -375,7 +375,12 @@ def test_no_guarantee_at_all_may_be_waived_but_is_said_in_as_many_words() -> Non
 
 @pytest.mark.parametrize(
     ("changed", "clause"),
-    [({"owner": "  "}, "one line of text"), ({"untill": "2026-01-01"}, "did you mean 'until'"), ({}, "keep one")],
+    [
+        ({"owner": "  "}, "one line of text"),
+        ({"until": "some day"}, "a date"),
+        ({"untill": "2026-01-01"}, "did you mean 'until'"),
+        ({}, "keep one"),
+    ],
 )
 def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[str, object], clause: str) -> None:
     content = {**waiver(AUC).model_dump(mode="json", exclude_none=True), **changed}

@@ -9,7 +9,7 @@ from evaluate.estimate import NO_HOLDOUT, UNASKED
 from evaluate.fidelity import detection
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import Rule
-from evaluate.gate.undecided import CANNOT, DELTA, most_of, proving_epsilons
+from evaluate.gate.undecided import CANNOT, DELTA, SAMPLED, UNSEARCHED, most_of, proving_epsilons, ways_out
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import N_ROWS
@@ -60,6 +60,21 @@ def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
     never = answer.endswith(("in all.", "at most"))
     assert clause.startswith(CANNOT) == finding.undecidable == never
     assert finding.n_needed == (None if never else n_needed)
+
+
+def test_where_samples_were_searched_a_larger_one_is_what_decides() -> None:
+    drawn = f"{SAMPLED}100 of 4,265 training rows"
+    assert left_open("columns.tvd.excess", 500, 2_000, drawn).reason.count("a larger sample_rows draws more") == 1
+    unseen = left_open(AUC, 5_317, 6_000, f"{drawn}; {UNSEARCHED}")
+    assert "search more (sample_rows) or release fewer rows" in unseen.reason and unseen.n_needed is None
+
+
+def test_ways_out_are_an_epsilon_that_proves_and_a_named_person() -> None:
+    near, lost = Rule(measure=AUC, limit=0.6, why="w"), Rule(measure=GAP, limit=0.2, why="w")
+    assert "epsilon 0.4, or about 1.5 of Gaussian noise, proves it; or" in ways_out(near)
+    assert f"proves '{AUC}'; or a named person waives each" in ways_out(near, lost)
+    assert ways_out(lost) == "No epsilon proves it; a named person may waive it."
+    assert proving_epsilons(AUC, 0.5001) is None
 
 
 def test_what_measures_take_at_most_is_what_they_take() -> None:
