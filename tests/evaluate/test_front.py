@@ -112,7 +112,8 @@ def test_without_a_holdout_a_copy_fails_and_nothing_passes(alone: Evaluation) ->
         assert failed <= {"statement.epsilon", "statement.delta"} and fresh.verdict != "PASS"
         assert copy.verdict == "FAIL"
         assert "privacy.multiset" in {each.rule.measure for each in copy.findings if each.outcome == "FAIL"}
-    assert NO_HOLDOUT in str(alone.verdict("internal", "fresh"))
+    verdict = alone.verdict("internal", "fresh")
+    assert NO_HOLDOUT in str(verdict) and NO_HOLDOUT in verdict._repr_html_()
 
 
 @pytest.mark.parametrize(
