@@ -84,9 +84,7 @@ def outcomes(tests: Iterable[SelfTest], policy: str = "internal") -> dict[str, s
         (visits, (2000, 1000), "id", set()),
     ],
 )
-def test_tables_of_which_a_case_says_nothing_are_told_from_broken_measures(
-    make: Callable[[int, int], pd.DataFrame], sizes: tuple[int, int], entity: str | None, silent: set[str]
-) -> None:
+def test_tables_of_which_a_case_says_nothing_are_told_from_broken_measures(make, sizes, entity, silent):
     tests = self_tested(real_of(make, *sizes, entity=entity))
     for policy in SHIPPED:
         # So many copies of noise break the stricter limit of `public` alone.

@@ -5,7 +5,7 @@ What a unit moves is found by brute force: every unit of small random tables is 
 rests on the same number of rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -174,9 +174,7 @@ def test_half_the_sensitivity_is_caught_by_the_price() -> None:
         ({"age": KINDS["age"], "ill": KINDS["ill"]}, "age", {RIGHT}),
     ],
 )
-def test_a_table_without_pairs_or_classes_pays_for_neither(
-    sides: Split, synthetic: pd.DataFrame, columns: Any, target: str | None, missing: set[str]
-) -> None:
+def test_a_table_without_pairs_or_classes_pays_for_neither(sides, synthetic, columns, target, missing):
     schema = schema_of(columns=columns, target=target)
     budget = Budget(released_schedule(schema, 0.7, "auto"))
     kept = Split(sides.train[list(columns)], sides.holdout[list(columns)], 0, True, sides.inside)
@@ -194,9 +192,7 @@ def test_an_undeclared_schema_pays_for_nothing() -> None:
         released_schedule(schema_of(n_units=None), 0.7, "auto")
 
 
-def test_a_column_whose_domain_is_not_declared_is_seen_as_the_synthetic_table_shows_it(
-    sides: Split, synthetic: pd.DataFrame
-) -> None:
+def test_a_column_whose_domain_is_not_declared_is_seen_as_the_synthetic_table_shows_it(sides, synthetic):
     measured = {
         "age": {"kind": "integer", "missing": True, "measure": True},
         "town": {"kind": "categorical", "measure": True},
@@ -326,9 +322,7 @@ def _not_bounded(rows: pd.DataFrame, yardstick: Yardstick) -> pd.DataFrame:
         ("bounded", _not_bounded, 2, {"accuracy"}),
     ],
 )
-def test_a_number_that_one_unit_moves_farther_is_caught(
-    monkeypatch: pytest.MonkeyPatch, name: str, lie: Callable[..., Any], k: int, farther: set[str]
-) -> None:
+def test_a_number_that_one_unit_moves_farther_is_caught(monkeypatch, name, lie, k, farther):
     monkeypatch.setattr(dp_release, name, lie)
     moved = over_tables(k, 1)
     assert any(moved[what] > k for what in farther), moved

@@ -97,9 +97,7 @@ EDITS: dict[str, tuple[dict[str, bool], str, Edit]] = {
 
 
 @pytest.mark.parametrize(("known", "clause", "edit"), EDITS.values(), ids=EDITS)
-def test_a_statement_that_claims_less_than_its_events_cost_is_damage(
-    known: dict[str, bool], clause: str, edit: Edit
-) -> None:
+def test_a_statement_that_claims_less_than_its_events_cost_is_damage(known, clause, edit):
     built = content(**known)
     stated = built["candidates"][0]["statement"]
     stated.update(SMALL)
@@ -150,9 +148,7 @@ def test_a_local_claim_is_judged_by_the_pure_losses_of_its_answers(others: tuple
             "statement"]["events"]), "its own events cost"),
     ],
 )  # fmt: skip
-def test_a_local_claim_of_less_than_its_answers_cost_is_damage(
-    edit: Callable[[dict[str, Any]], object], clause: str
-) -> None:
+def test_a_local_claim_of_less_than_its_answers_cost_is_damage(edit, clause):
     built = local_content()
     edit(built["candidates"][0]["statement"])
     with pytest.raises(EvaluationError, match=f"damaged: .*{clause}"):
@@ -188,9 +184,7 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
 
 
 @pytest.mark.parametrize(("known", "clause", "edit"), COMPOSED.values(), ids=COMPOSED)
-def test_a_claim_of_several_releases_that_no_run_writes_is_damage(
-    known: dict[str, bool], clause: str, edit: Callable[[dict[str, Any]], object]
-) -> None:
+def test_a_claim_of_several_releases_that_no_run_writes_is_damage(known, clause, edit):
     built = content(**known)
     edit(built["provenance"])
     with pytest.raises(EvaluationError, match=f"damaged: .*{clause}"):

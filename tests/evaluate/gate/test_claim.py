@@ -87,9 +87,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("provenance", "others", "counted", "drawn"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with_it(
-    provenance: dict[str, Any], others: tuple[Any, ...], counted: tuple[str, float], drawn: tuple[str, float] | None
-) -> None:
+def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with_it(provenance, others, counted, drawn):
     result = known(claims(provenance, *others))
     assert (result.alone.scope, result.alone.epsilon) == ("fit", 1.0)
     assert (result.counted.scope, result.counted.epsilon) == (counted[0], pytest.approx(counted[1]))
@@ -151,9 +149,7 @@ QUOTED: list[tuple[dict[str, Any], dict[str, tuple[str, float]]]] = [
 
 
 @pytest.mark.parametrize(("provenance", "expected"), QUOTED)
-def test_a_rule_judges_the_claim_that_the_card_of_the_table_quotes(
-    provenance: dict[str, Any], expected: dict[str, tuple[str, float]]
-) -> None:
+def test_a_rule_judges_the_claim_that_the_card_of_the_table_quotes(provenance, expected):
     policy = build_policy({**RULES, "rules": [{"measure": "statement.epsilon", "limit": 1.2, "why": "w"}]})
     tables = (Candidate(name, (), statement=OWN) for name in expected)
     evaluation = evaluation_of(*tables, self_tests=ABSENT, split="keyed hash, seed 1", **provenance)

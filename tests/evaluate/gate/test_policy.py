@@ -66,9 +66,7 @@ def candidate(*result: Estimate | Failure, statement: PrivacyStatement | None = 
     ],
 )
 @pytest.mark.parametrize("measure", ["privacy.copies.excess", "utility.accuracy.released"])
-def test_a_second_limit_fails_what_chance_does_not_explain(
-    measure: str, low: float | None, value: float, high: float | None, expected: str, n_needed: int | None
-) -> None:
+def test_a_second_limit_fails_what_chance_does_not_explain(measure, low, value, high, expected, n_needed):
     sign = 1 if GATEABLE[measure] == "lower" else -1
     ends = [None if end is None else sign * end for end in (low, value, high)][::sign]
     result = candidate(estimate(ends[0], sign * value, ends[2], measure))
@@ -86,9 +84,7 @@ def test_a_rule_on_privacy_that_does_not_apply_to_a_table_passes_nothing() -> No
 
 
 @pytest.mark.parametrize(("needs", "covered"), [("texts", {"texts": ("note",)}), ("order", {"order": "visit"})])
-def test_a_rule_on_what_is_not_installed_counts_where_a_table_has_what_it_needs_and_never_passes(
-    needs: str, covered: dict[str, Any]
-) -> None:
+def test_a_rule_on_what_is_not_installed_counts_where_a_table_has_what_it_needs_and_never_passes(needs, covered):
     policy = policy_of(rule(VALID, 0.9), rule("absent.number", 0.1, needs=needs))
     plain = RealFacts(100, 100, 0, 0.0, 5)
     for facts, outcomes in ((plain, ["PASS"]), (replace(plain, **covered), ["PASS", "INCONCLUSIVE"])):
@@ -389,9 +385,7 @@ def test_a_waiver_that_cannot_be_used_is_refused_in_one_sentence(changed: dict[s
 
 
 @pytest.mark.parametrize(("name", "binding"), [("columns.lattice.kept.worst", 1), ("relations.lost.worst", 0)])
-def test_a_warning_about_what_the_real_table_has_not_is_no_finding_and_a_binding_rule_stays_open(
-    name: str, binding: int
-) -> None:
+def test_a_warning_about_what_the_real_table_has_not_is_no_finding_and_a_binding_rule_stays_open(name, binding):
     """Where nothing holds between the columns of the real table, no rule says that it should."""
     rules = [rule(name, severity="warn"), rule(name)]
     for reason, kept in (("not applicable", rules[1:][:binding]), ("skipped", rules)):

@@ -50,9 +50,7 @@ def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
         ("columns.tvd.released.mean", 3_000, 9_000, "a larger epsilon narrows it too", ""),
     ],
 )  # fmt: skip
-def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
-    measure: str, n: int, n_needed: int, rows: str, answer: str
-) -> None:
+def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(measure, n, n_needed, rows, answer):
     finding = left_open(measure, n, n_needed)
     clause = finding.reason
     assert f"about n = {n_needed:,} instead of {n:,} would decide" in clause
@@ -86,9 +84,7 @@ def test_what_measures_take_at_most_is_what_they_take() -> None:
     ("measure", "limit"),
     [(AUC, 0.6), (AUC, 0.55), *((f"privacy.membership.tpr_at_{rate}", 3 * rate) for rate in (0.001, 0.01))],
 )
-def test_at_the_epsilon_that_is_named_the_claim_proves_the_rule_and_a_tenth_above_it_does_not(
-    measure: str, limit: float
-) -> None:
+def test_at_the_epsilon_that_is_named_the_claim_proves_the_rule_and_a_tenth_above_it_does_not(measure, limit):
     epsilons = proving_epsilons(measure, limit)
     assert epsilons is not None
     any_noise, gaussian = epsilons
@@ -127,9 +123,7 @@ def _sigma(epsilon: float) -> float:
         ("timed out", "it was late", False),
     ],
 )
-def test_what_a_table_has_too_few_rows_for_cannot_be_decided_and_what_was_not_run_can(
-    reason: str, message: str, stuck: bool
-) -> None:
+def test_what_a_table_has_too_few_rows_for_cannot_be_decided_and_what_was_not_run_can(reason, message, stuck):
     rule = Rule(measure="privacy.membership.tpr_at_0.001", limit=0.006, why="w")
     failure = Failure(rule.measure, reason, message)  # type: ignore[arg-type]
     finding = finding_of(Candidate("t", (), (failure,)), rule)

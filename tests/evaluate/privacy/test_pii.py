@@ -89,9 +89,7 @@ WRITTEN: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("forms", WRITTEN, ids=["first forms", "second forms", "third forms"])
 @pytest.mark.parametrize("side", ["train", "holdout"])
-def test_one_real_value_of_a_column_is_found_however_it_is_written(
-    real: pd.DataFrame, forms: dict[str, Any], side: str
-) -> None:
+def test_one_real_value_of_a_column_is_found_however_it_is_written(real, forms, side):
     synthetic = made(300, seed=2)
     for row, (column, written) in enumerate(forms.items()):
         synthetic.loc[row, column] = written(real[column].iloc[row if side == "train" else -1 - row])

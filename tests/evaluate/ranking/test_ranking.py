@@ -68,9 +68,7 @@ def told(*better: tuple[str, str, str | None]) -> list[PairResult]:
 
 
 @pytest.mark.statistical
-def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(
-    figures_of: dict[str, ReplicatedFigures],
-) -> None:
+def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(figures_of):
     result = ranked(figures_of)
     order = {each.name: each for each in result.order}
     assert order["one"].letters == order["other"].letters == "a"

@@ -185,9 +185,7 @@ def test_the_power_of_the_size_of_noise_is_that_of_simulated_audits(sigma: float
         (1.0, 0.1, 0.9, "noise of"),
     ],
 )
-def test_less_noise_or_larger_samples_of_steps_are_faults(
-    noise_left: float, sampled: float, scale: float, fault: str
-) -> None:
+def test_less_noise_or_larger_samples_of_steps_are_faults(noise_left, sampled, scale, fault):
     residuals = Residuals()
     residuals.add(scale * np.random.default_rng(0).normal(0, 2.0, 50_000), 2.0, whole=False)
     run = SimpleNamespace(event=STEPS, noise_left=noise_left, most_sampled=sampled, residuals=residuals)

@@ -84,9 +84,7 @@ def test_a_contribution_bound_that_is_forgotten_is_found(monkeypatch: pytest.Mon
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "n_fits"), [(1.0, 1), (40.0, 160)])
-def test_an_audit_whose_attack_would_miss_the_absence_of_all_noise_says_so(
-    epsilon: float, n_fits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_whose_attack_would_miss_the_absence_of_all_noise_says_so(epsilon, n_fits, monkeypatch):
     result = audit(generator("independent", epsilon), schema_of(), n_fits=n_fits, time_limit_s=None)
     assert result.verdict == TOO_WEAK
     assert result.estimate.low is result.estimate.high is None
@@ -100,9 +98,7 @@ def test_an_audit_whose_attack_would_miss_the_absence_of_all_noise_says_so(
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("fault", ["half the noise", "a unit that contributes twice"])
-def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(
-    fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(fault, monkeypatch):
     sound = audit(generator("independent", 0.1), schema_of(), n_fits=20, time_limit_s=None)
     assert sound.verdict == NO_FAULT
     assert sound.bound < 0.05
@@ -125,9 +121,7 @@ def test_half_the_noise_is_found_where_the_attack_alone_would_miss_it(
         pytest.param("mst", "half the noise", marks=pytest.mark.slow),
     ],
 )
-def test_a_fault_in_the_noise_is_found(
-    name: str, fault: str, many_canaries: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_in_the_noise_is_found(name, fault, many_canaries, monkeypatch):
     monkeypatch.setattr(*FAULTS[fault])
     # Without any noise no guess is wrong, and an eighth of the fits shows as much.
     n_fits = MANY_FITS // 8 if fault == "no noise" else MANY_FITS
