@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.metrics import UNJUDGED
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.result_io import evaluation_from
 from reports.html import render_html
@@ -72,27 +71,16 @@ def failing(measure: str) -> Change:
 
 DAMAGES: dict[str, Change] = {
     "two estimates of one number": lambda c: first(c)["estimates"].append({**estimate(c), "value": 0.9, "high": 0.9}),
-    "a failure beside its estimate": failing(AUC),
     "a failure of the whole measure beside its number": failing("privacy.membership"),
     "a self-test twice": lambda c: c["self_tests"].append(c["self_tests"][0]),
     "a candidate twice": lambda c: c["candidates"].append(first(c)),
     "no candidate": lambda c: c.update(candidates=[]),
-    "an interval upside down": updating(low=0.9, high=0.1),
-    "a value outside its interval": updating(value=0.99),
     "an area of 7": updating(value=7.0, high=7.0),
-    "an excess above 1": lambda c: first(c)["estimates"][1].update(high=1.5),
-    "a share below 0 of unjudged columns": updating(measure=UNJUDGED, direction="lower", value=-1, low=-1, high=-1),
     "one end of an interval": updating(low=None),
     "a truth value as a number": updating(value=True, low=False, high=True),
-    "a text as a number": updating(value="0.5"),
-    "a negative number of rows": updating(n=-1),
     "the wrong way": updating(direction="higher"),
     "an unknown key": updating(unheard_of=1),
-    "an absence without a sentence": lambda c: c["self_tests"][2].update(absent=""),
-    "no statement but an empty one": lambda c: first(c).update(statement={}),
-    "a statement private in other words": claiming(private=1),
     "an epsilon of zero": claiming(epsilon=0, epsilon_rdp=0),
-    "a delta of one": claiming(delta=1.0),
     "an accountant that claims less than the tight one": claiming(epsilon_rdp=0.5),
     "figures of another form": lambda c: first(c).update(figures={"columns": [{"column": 1}]}),
 }
@@ -109,12 +97,9 @@ def test_what_no_evaluation_writes_is_damage(what: str) -> None:
 @pytest.mark.parametrize(
     ("text", "other"),
     [
-        ('"value": 0.5', '"value": NaN'),
         ('"value": 0.5', '"value": 1e400'),
         ('"value": 0.5', '"value": 0.99, "value": 0.5'),
-        ('"n": 1000', '"n": 1' + "0" * 5000),
         ('"n": 1000', '"n": ' + "[" * 5000 + "]" * 5000),
-        ('"schema_version": 4', '"schema_version": 4.0'),
         ('"name": "m"', '"name": "\\ud800"'),
     ],
 )

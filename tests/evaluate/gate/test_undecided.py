@@ -1,7 +1,6 @@
 """What would decide a rule: rows, if this real table can have so many; else an epsilon that proves it, or a person."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -9,19 +8,16 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.estimate import NO_HOLDOUT, UNASKED
 from evaluate.fidelity import detection
 from evaluate.gate.finding import Finding, finding_of
-from evaluate.gate.policy import Policy, Rule, build_waivers
-from evaluate.gate.undecided import CANNOT, DELTA, SAMPLED, UNSEARCHED, most_of, proving_epsilons
-from evaluate.gate.verdict import Verdict, judge
+from evaluate.gate.policy import Rule
+from evaluate.gate.undecided import CANNOT, DELTA, SAMPLED, UNSEARCHED, most_of, proving_epsilons, ways_out
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
-from reports import render_html
-from reports.exports.summary import to_summary
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
-from tests.evaluations import evaluation_of, facts
+from tests.evaluations import facts
 
 REAL = facts(train_rows=4_265, holdout_rows=2_101)
 AUC, GAP = "privacy.membership.auc", "utility.gap.boosting.without"
@@ -48,20 +44,13 @@ def test_it_is_known_of_every_number_with_an_interval_what_it_counts() -> None:
         ("columns.tvd.excess", 2_101, 6_370, "rows of the holdout", "the real table has 6,366 rows in all."),
         ("columns.tvd.excess", 500, 2_000, "rows of the holdout", "sampling more synthetic rows is enough"),
         ("columns.tvd.excess", 2_101, 60_000, "rows of the holdout", "the measure takes 50,000 of them at most"),
-        (GAP, 1_051, 3_000, "half of the holdout", "so that another split"),
-        ("joint.c2st.excess", 2_101, 5_100, "rows of each of three tables", "takes 5,000 of them at most"),
         ("validity.rows", 4_265, 10**6, "synthetic rows.", "Sampling more of them is enough."),
-        ("privacy.copies.excess", 4_265, 20_000, "synthetic rows, beside which the holdout", "6,366 rows in all."),
-        ("privacy.multiset", 4_265, 8_000, "synthetic rows, beside which the training rows", "6,366 rows in all."),
         (AUC, 5_317, 160_000, "training rows and held-out rows", "6,366 rows in all."),
-        ("privacy.copies.people", 4_265, 4_500, "people who could be copied, beside whom", "6,366 rows in all."),
         ("privacy.singling_out.multivariate", 5_745, 9_000, "attempts of the attack, not rows", ""),
         ("columns.tvd.released.mean", 3_000, 9_000, "a larger epsilon narrows it too", ""),
     ],
 )  # fmt: skip
-def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(
-    measure: str, n: int, n_needed: int, rows: str, answer: str
-) -> None:
+def test_the_rows_are_named_and_it_is_said_where_the_table_cannot_have_so_many(measure, n, n_needed, rows, answer):
     finding = left_open(measure, n, n_needed)
     clause = finding.reason
     assert f"about n = {n_needed:,} instead of {n:,} would decide" in clause
@@ -78,6 +67,14 @@ def test_where_samples_were_searched_a_larger_one_is_what_decides() -> None:
     assert "search more (sample_rows) or release fewer rows" in unseen.reason and unseen.n_needed is None
 
 
+def test_ways_out_are_an_epsilon_that_proves_and_a_named_person() -> None:
+    near, lost = Rule(measure=AUC, limit=0.6, why="w"), Rule(measure=GAP, limit=0.2, why="w")
+    assert "epsilon 0.4, or about 1.5 of Gaussian noise, proves it; or" in ways_out(near)
+    assert f"proves '{AUC}'; or a named person waives each" in ways_out(near, lost)
+    assert ways_out(lost) == "No epsilon proves it; a named person may waive it."
+    assert proving_epsilons(AUC, 0.5001) is None
+
+
 def test_what_measures_take_at_most_is_what_they_take() -> None:
     most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: detection.MAX_ROWS, TEST: task.MAX_ROWS}
     assert {counted: counted.most for counted in most} == most
@@ -87,9 +84,7 @@ def test_what_measures_take_at_most_is_what_they_take() -> None:
     ("measure", "limit"),
     [(AUC, 0.6), (AUC, 0.55), *((f"privacy.membership.tpr_at_{rate}", 3 * rate) for rate in (0.001, 0.01))],
 )
-def test_at_the_epsilon_that_is_named_the_claim_proves_the_rule_and_a_tenth_above_it_does_not(
-    measure: str, limit: float
-) -> None:
+def test_at_the_epsilon_that_is_named_the_claim_proves_the_rule_and_a_tenth_above_it_does_not(measure, limit):
     epsilons = proving_epsilons(measure, limit)
     assert epsilons is not None
     any_noise, gaussian = epsilons
@@ -117,51 +112,6 @@ def _sigma(epsilon: float) -> float:
     return high
 
 
-RULES = (
-    Rule(measure=AUC, limit=0.6, why="w"), Rule(measure=GAP, limit=0.2, why="w"),
-    Rule(measure="validity.rows", limit=0.95, why="w"),
-)  # fmt: skip
-POLICY = Policy(name="p", version=1, audience="partners", rules=RULES)
-
-
-def small(*result: Estimate | Failure, waived: bool = False) -> tuple[Verdict, str, str]:
-    """The verdict on a table of few rows, and what its page and its summary say."""
-    estimates, failures = (tuple(each for each in result if isinstance(each, part)) for part in (Estimate, Failure))
-    evaluation = replace(evaluation_of(Candidate("t", estimates, failures), release="t"), real=REAL)  # type: ignore[arg-type]
-    waiver = {"policy": "p", "version": 1, "candidate": "t", "measure": GAP, "owner": "A. Moreau", "reason": "agreed"}
-    waivers = build_waivers({"waivers": [{**waiver, "until": "2999-01-01"}]}) if waived else ()
-    (verdict,) = judge(evaluation, [POLICY], waivers=waivers)
-    cover = render_html(evaluation, verdicts=[verdict]).split('id="policy"')[0]
-    return verdict, cover, to_summary(evaluation, [verdict])
-
-
-WIDE = Estimate(AUC, 0.55, 800, "lower", low=0.45, high=0.65)
-LOST = Estimate(GAP, 0.19, 1_050, "lower", low=0.1, high=0.28)
-VALID = Estimate("validity.rows", 1.0, 4_000, "higher", low=0.99, high=1.0)
-MAYBE = Estimate("validity.rows", 0.97, 500, "higher", low=0.94, high=0.99)
-
-
-def test_a_verdict_that_no_rows_decide_says_so_at_once_with_both_ways_out() -> None:
-    narrow = replace(WIDE, value=0.599, low=0.59, high=0.608)
-    verdict, page, summary = small(narrow, LOST, VALID)
-    assert verdict.verdict == "INCONCLUSIVE"
-    assert verdict.reason == (
-        f"CANNOT BE DECIDED: the rows of this table cannot decide 2 of 3 rules, '{AUC}', '{GAP}'. Two ways "
-        "out: a private fit "
-        f"of epsilon 0.4, or about 1.5 of Gaussian noise, proves '{AUC}'; or a named person waives each."
-    )
-    assert str(verdict).splitlines()[1].strip() == verdict.reason == verdict.to_dict()["reason"]
-    for shown in (page, verdict._repr_html_(), summary):
-        assert "the rows of this table cannot decide 2 of 3 rules" in shown
-    waived, _, _ = small(narrow, LOST, VALID, waived=True)
-    assert "decide 1 of 2 rules" in waived.reason and "proves it; or a named person waives it" in waived.reason
-    # What is proved is decided; what rows decide is counted apart.
-    few, _, _ = small(narrow, LOST, MAYBE)
-    assert few.reason.endswith("1 more is open: the findings say what settles each.")
-    assert "No epsilon proves it; a named person may waive it." in small(LOST, VALID)[0].reason
-    assert proving_epsilons(AUC, 0.5001) is None
-
-
 @pytest.mark.parametrize(
     ("reason", "message", "stuck"),
     [
@@ -173,9 +123,7 @@ def test_a_verdict_that_no_rows_decide_says_so_at_once_with_both_ways_out() -> N
         ("timed out", "it was late", False),
     ],
 )
-def test_what_a_table_has_too_few_rows_for_cannot_be_decided_and_what_was_not_run_can(
-    reason: str, message: str, stuck: bool
-) -> None:
+def test_what_a_table_has_too_few_rows_for_cannot_be_decided_and_what_was_not_run_can(reason, message, stuck):
     rule = Rule(measure="privacy.membership.tpr_at_0.001", limit=0.006, why="w")
     failure = Failure(rule.measure, reason, message)  # type: ignore[arg-type]
     finding = finding_of(Candidate("t", (), (failure,)), rule)

@@ -23,14 +23,6 @@ RATIOS = [(800, 100, 100, 300), (400, 200, 200, 300), (200, 200, 200, 300)]
 KINDS = ["all categorical", "all numeric", "mixed"]
 
 
-def fifty(n, rng):
-    """Fifty columns that hang together, half of them numbers."""
-    base = rng.standard_normal((n, 1)) + rng.standard_normal((n, 50))
-    frame = pd.DataFrame(np.round(base, 2), columns=[f"x{i}" for i in range(50)])
-    texts = {f"x{i}": pd.Series(np.floor(base[:, i]).astype(int)).map("v{}".format).astype(object) for i in range(25)}
-    return frame.assign(**texts)
-
-
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     monkeypatch.setattr(singling_out, "N_PREDICATES", 250)
@@ -50,26 +42,12 @@ def measured(attack, tables):
     return (*result.estimates, *result.failures)[0]
 
 
-@pytest.mark.parametrize(
-    ("attack", "kind", "sizes"),
-    [
-        *((attack, kind, sizes) for attack in ATTACKS for kind, sizes in zip(KINDS, RATIOS, strict=True)),
-        # Of so many columns two that are known point to nobody, and nothing is reconstructed.
-        *((attack, "fifty columns", RATIOS[1]) for attack in ATTACKS if attack != "reconstruction"),
-    ],
-)
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize(("kind", "sizes"), [*zip(KINDS, RATIOS, strict=True)])
 def test_a_copy_alarms(attack, kind, sizes, draw, make):
-    population = fifty if kind == "fifty columns" else make[kind]
-    result = measured(attack, draw(population, (*sizes[:3], sizes[0]), seed=1, leak=1.0))
+    result = measured(attack, draw(make[kind], (*sizes[:3], sizes[0]), seed=1, leak=1.0))
     assert result.low > ATTACKS[attack][1]
     assert result.value > result.detectable
-
-
-@pytest.mark.parametrize(("attack", "noise"), [("singling out", 1e-3), ("linkability", 1e-2), ("inference", 2e-2)])
-def test_changed_copies_alarm(attack, noise, draw, make, evaluate_frames):
-    tables = draw(make["all numeric"], (800, 400, 400, 10), seed=1)
-    changed = tables.train + noise * np.random.default_rng(0).standard_normal(tables.train.shape)
-    assert measured(attack, evaluate_frames(tables.train, tables.fresh, tables.control, changed)).low > 0.2
 
 
 @pytest.mark.statistical
@@ -85,24 +63,7 @@ def test_independent_samples_raise_no_alarm_at_any_ratio(attack, draw, make):
     assert sum(not low <= 0 <= high for low, high in ends) <= stats.binom.isf(1e-6, len(ends), 0.05)
 
 
-@pytest.mark.slow  # the rate of false alarms that the documentation states takes many evaluations
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_intervals_without_a_leak_lie_above_zero_in_no_more_than_a_fortieth(attack, kind, draw, make):
-    """Of 200 evaluations; two and a half standard errors of a share of 2.5% are allowed for."""
-    low = [measured(attack, draw(make[kind], RATIOS[2], seed=10_000 + seed)).low for seed in range(200)]
-    assert np.mean([end > 0 for end in low]) <= 0.025 + 2.5 * (0.025 * 0.975 / 200) ** 0.5
-
-
 # Singling out
-
-
-def test_success_does_not_depend_on_how_many_training_rows_there_are(draw, make):
-    tables = draw(make["mixed"], (3200, 200, 200, 800), seed=5)
-    drawn = singling_out.measure(tables).figures["singling_out"]["multivariate"]
-    assert drawn["n_attack"] == 16 * drawn["n_control"]
-    attack, control = drawn["attack"], drawn["control"]
-    assert attack[1] < control[0] < attack[2] or control[1] < attack[0] < control[2]
 
 
 def test_of_every_entity_one_row_is_a_person(draw, make):
@@ -182,10 +143,3 @@ def test_a_leak_of_rare_values_shows_among_them(evaluate_frames):
         each for each in reconstruction.measure(tables).figures["reconstruction"] if each["column"] == "illness"
     ]
     assert illness["advantage"][1] > 0.2
-
-
-def test_the_attackers_own_sample_is_as_good_as_an_honest_table(draw, make):
-    result = attribute_inference.measure(draw(make["all categorical"], (1000, 1000, 1000, 1000), seed=4))
-    for each in result.figures["inference"]["columns"]:
-        assert each["baseline"] == pytest.approx(each["control"][0], abs=0.08)
-        assert each["baseline"] > each["majority"]

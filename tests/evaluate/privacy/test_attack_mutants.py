@@ -170,13 +170,9 @@ def test_the_attacks_as_they_are_pass(check: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "old", "new", "check"),
-    [mutant[1:] for mutant in MUTANTS],
-    ids=[mutant[0] for mutant in MUTANTS],
+    ("owner", "name", "old", "new", "check"), [mutant[1:] for mutant in MUTANTS], ids=[mutant[0] for mutant in MUTANTS]
 )
-def test_a_fault_of_an_attack_is_caught(
-    owner: Any, name: str, old: str, new: str, check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_an_attack_is_caught(owner, name, old, new, check, monkeypatch):
     plant(monkeypatch, owner, name, old, new)
     with pytest.raises(AssertionError) as caught:
         check()

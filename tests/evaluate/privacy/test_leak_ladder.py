@@ -75,18 +75,14 @@ def alarms(tables: Tables, measures: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize(("share", "jitter"), [(0.005, False), (0.05, True)])
-def test_half_a_percent_verbatim_and_five_percent_with_noise_raise_an_alarm(
-    share: float, jitter: bool, adult: pd.DataFrame, schema: Schema
-) -> None:
+def test_half_a_percent_verbatim_and_five_percent_with_noise_raise_an_alarm(share, jitter, adult, schema):
     result = alarms(leaking(adult, schema, 0, share, jitter), ["privacy.membership"])
     assert "privacy.membership.tpr_at_0.001" in result
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jitter", [False, True])
-def test_every_rung_of_the_ladder_raises_an_alarm_in_every_table(
-    jitter: bool, adult: pd.DataFrame, schema: Schema
-) -> None:
+def test_every_rung_of_the_ladder_raises_an_alarm_in_every_table(jitter, adult, schema):
     for share in (0.05, 0.2) if jitter else (0.005, 0.01, 0.02, 0.05, 0.1, 0.2):
         for seed in range(20):
             result = alarms(leaking(adult, schema, seed, share, jitter), ["privacy.membership", "privacy.copies"])

@@ -75,10 +75,8 @@ def test_a_generator_that_repeats_its_rows_is_found(kind: str, draw: Draw, make:
     tables = made_by(Memorizing(), draw(make[kind], (200, 150, 150, 200), seed=1))
     area = found(measure(tables, Memorizing(), 8))
     # Of rows drawn with replacement 63% are in the table: a perfect attacker has an area of 0.816.
-    assert area.low is not None
     assert area.low > 0.7
     assert (area.direction, area.reference) == ("lower", 0.5)
-    assert area.detectable is not None
     assert 0.5 < area.detectable < 0.7
 
 
@@ -92,21 +90,7 @@ def test_a_private_generator_shows_nothing(draw: Draw, make: Any) -> None:
     assert abs(area.value - 0.5) < 4 * 0.039
 
 
-@pytest.mark.slow
-def test_rows_that_were_not_used_raise_no_alarm_beyond_the_stated_rate(draw: Draw, make: Any) -> None:
-    alarms = 0
-    for seed in range(30):
-        # What plays synthetic are rows of the population that are neither in train nor in the holdout.
-        area = found(measure(draw(make["mixed"], (120, 60, 60, 120), seed=seed), Memorizing(), 8))
-        assert area.low is not None
-        alarms += area.low > 0.5
-    # Four and more of 30 at 2.5% have probability 0.7%.
-    assert alarms <= 3
-
-
-def test_every_target_is_in_half_of_the_shadow_tables_and_the_attackers_rows_in_all(
-    draw: Draw, make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_target_is_in_half_of_the_shadow_tables_and_the_attackers_rows_in_all(draw, make, monkeypatch):
     tables = draw(make["all numeric"], (40, 30, 20, 40), seed=0)
     fitted: list[pd.DataFrame] = []
     fit = Memorizing.fit

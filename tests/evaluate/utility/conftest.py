@@ -72,18 +72,6 @@ def make() -> Maker:
     return made
 
 
-def reordered(tables: Tables) -> Tables:
-    """The same tables with rows and columns in another order."""
-    frames = [
-        frame.sample(frac=1, random_state=3).reset_index(drop=True)[list(reversed(frame.columns))]
-        for frame in (tables.train, tables.fresh, tables.control, tables.synthetic, tables.shuffled)
-    ]
-    train, fresh, control, synthetic, shuffled = frames
-    columns = dict(reversed(tables.schema.columns.items()))
-    schema = tables.schema.model_copy(update={"columns": columns})
-    return Tables(schema, schema, train, fresh, control, shuffled, tables.seed, synthetic=synthetic, claim=tables.claim)
-
-
 def values(measurement: Any) -> dict[tuple[str, tuple[str, ...]], float]:
     """Every estimate's value by name and subject."""
     return {(estimate.measure, estimate.subject): estimate.value for estimate in measurement.estimates}

@@ -1,4 +1,4 @@
-"""Models of synthetic rows beside models of real ones: what they lose, and how wide that is."""
+"""Models of synthetic rows beside models of real ones, and columns that give the target away."""
 
 from dataclasses import replace
 
@@ -9,11 +9,12 @@ import pytest
 from evaluate.result import Estimate
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
-from evaluate.utility import models, study, tstr
+from evaluate.utility import models, study, task, tstr
 from evaluate.utility.models import FORMS
+from evaluate.utility.task import Task
 from synth.schema import build_schema
 
-from .conftest import population, schema_of
+from .conftest import population, schema_of, values
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -89,39 +90,85 @@ def test_the_interval_holds_both_sources_of_chance():
     assert high == -low == pytest.approx(1.96 * np.hypot(0.3, 0.4 * np.sqrt(2)), rel=0.05)
 
 
-def _simulated(name: str, n_replicates: int, spoil: float, make) -> np.ndarray:
-    """Value and interval of a number over fresh draws of every table, shape (n_replicates, 3)."""
-    result = []
-    for seed in range(n_replicates):
-
-        def spoiled(train: pd.DataFrame, seed: int = seed) -> pd.DataFrame:
-            rng = np.random.default_rng([seed, 11])
-            other = population(len(train), rng)[list(train.columns)]
-            n_bad = int(spoil * len(other))
-            bad = shuffle_columns(other.iloc[:n_bad].reset_index(drop=True), rng)
-            return pd.concat([bad, other.iloc[n_bad:]], ignore_index=True)
-
-        tables = make(None, spoiled, n=400, seed=seed)
-        if name == tstr.GAP:  # models without the column that gives the target away
-            columns = {**tables.schema.model_dump()["columns"], "told": {"kind": "boolean"}}
-            schema = build_schema({**tables.schema.model_dump(), "columns": columns})
-            frames = {side: getattr(tables, side) for side in ("train", "fresh", "control", "synthetic", "shuffled")}
-            told = {side: frame.assign(told=frame["y"] == "yes") for side, frame in frames.items()}
-            tables = replace(tables, schema=schema, declared=schema, **told)
-        number = scores(tables)[name]
-        result.append((number.value, number.low, number.high))
-    return np.array(result)
-
-
 @pytest.mark.slow  # a model for each replicate: the noise of few would hide what the documentation states
 @pytest.mark.parametrize("spoil", [0.0, 0.4])
-@pytest.mark.parametrize(
-    ("name", "n_replicates"), [("utility.tstr.linear", 1_000), ("utility.tstr.boosting", 300), (tstr.GAP, 300)]
-)
-def test_the_intervals_of_scores_and_gaps_cover_what_they_say(name, n_replicates, spoil, make, monkeypatch):
+def test_the_intervals_of_scores_and_gaps_cover_what_they_say(spoil, make, monkeypatch):
     monkeypatch.setattr(study, "N_SPLITS", {"linear": (8, 8), "boosting": (4, 4)})
-    rows = _simulated(name, n_replicates, spoil, make)
-    covered = np.mean((rows[:, 1] <= rows[:, 0].mean()) & (rows[:, 0].mean() <= rows[:, 2]))
-    # Somewhat wide near zero, where what rows to learn from change is next to nothing and cannot be told from it.
-    least = 0.93 if n_replicates == 1_000 else 0.93 - 2.4 * np.sqrt(0.93 * 0.07 / n_replicates)
-    assert least <= covered <= 0.995, covered
+    rows, n_replicates = {"utility.tstr.linear": [], "utility.tstr.boosting": [], tstr.GAP: []}, 300
+    for seed in range(n_replicates):
+        rng = np.random.default_rng([seed, 11])
+
+        def spoiled(train: pd.DataFrame, rng: np.random.Generator = rng) -> pd.DataFrame:
+            other = population(len(train), rng)[list(train.columns)]
+            bad = shuffle_columns(other.iloc[: int(spoil * len(other))].reset_index(drop=True), rng)
+            return pd.concat([bad, other.iloc[len(bad) :]], ignore_index=True)
+
+        result = scores(make(None, spoiled, n=400, seed=seed))
+        for name, intervals in rows.items():
+            intervals.append((result[name].low, result[name].value, result[name].high))
+    for name, intervals in rows.items():
+        low, value, high = np.array(intervals).T
+        covered = np.mean((low <= value.mean()) & (value.mean() <= high))
+        # Somewhat wide near zero, where what rows to learn from change is next to nothing and cannot be told from it.
+        assert 0.93 - 2.4 * np.sqrt(0.93 * 0.07 / n_replicates) <= covered <= 0.995, (name, covered)
+
+
+STATUS = {"kind": "categorical", "categories": ["open", "kept", "lost"]}
+
+
+def with_status(tables, target="y"):
+    """The same tables with a column that tells the target, whatever else is shuffled."""
+    schema = schema_of(target)
+    column = STATUS if target == "y" else {"kind": "real", "bounds": [-100, 100]}
+    schema = build_schema({**schema.model_dump(), "columns": {**schema.model_dump()["columns"], "status": column}})
+    parts = {}
+    for side in ("train", "fresh", "control", "synthetic", "shuffled"):
+        frame = getattr(tables, side)
+        told = (
+            np.where(frame["y"] == "yes", "lost", np.where(frame["x"] > 0, "open", "kept")) if target == "y" else None
+        )
+        parts[side] = frame.assign(status=told.astype(object) if told is not None else 3 * frame["amount"] - 1)
+    return replace(tables, schema=schema, declared=schema, **parts)
+
+
+def destroyed(train):
+    """The target's rows as they are, every other column in an order of its own."""
+    rng = np.random.default_rng(5)
+    return train.assign(
+        **{n: train[n].sample(frac=1, random_state=int(rng.integers(99))).array for n in ("x", "group")}
+    )
+
+
+@pytest.mark.parametrize("target", ["y", "amount"])
+def test_a_column_that_gives_the_target_away_is_named_and_the_loss_without_it_shows(make, target):
+    built = with_status(make(schema_of(target), destroyed), target)
+    measured = tstr.measure(built)
+    result = {each.measure: each for each in measured.estimates}
+    assert [each["column"] for each in measured.figures["utility"]["giveaways"]] == ["status"]
+    for model in measured.figures["utility"]["models"]:
+        assert abs(model["gap"]) < 0.05
+    without = result[tstr.GAP]
+    assert without.low > 0.1
+    assert "without 'status', which gives the target away" in without.note
+    assert [each["model"] for each in measured.figures["utility"]["without"]] == ["boosting"]
+
+
+def test_where_no_column_does_the_models_are_the_same_and_cost_nothing(make):
+    built = make()
+    result = values(tstr.measure(built))
+    whole = study.study_of(built)
+    assert result[tstr.GAP, ()] == tstr.gap_of("boosting", whole).value
+    assert study.study_without_giveaways(whole, built) is whole
+    assert "without" not in tstr.measure(built).figures["utility"]
+
+
+def test_a_strong_column_and_one_that_never_repeats_give_nothing_away(make):
+    built = make()
+    scores = task.scores_alone(built, Task.of(built, "y"))
+    assert 0.7 < scores["x"] < task.LIMIT
+    assert abs(scores["sex"] - 0.5) < 0.08
+    numbered = replace(
+        built, **{side: getattr(built, side).assign(hours=np.arange(600)) for side in ("train", "control")}
+    )
+    alone = task.scores_alone(numbered, Task.of(built, "y"))
+    assert abs(alone["hours"] - 0.5) < 0.08

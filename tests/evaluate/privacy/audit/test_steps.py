@@ -155,7 +155,7 @@ def test_the_code_as_it_is_raises_no_alarm(network: str, k: int) -> None:
 
 @pytest.fixture(scope="module")
 def whole() -> Audit:
-    return audit(generator("tvae"), schema_of(), n_fits=12, time_limit_s=None)
+    return audit(generator("tvae"), schema_of(), n_fits=6, time_limit_s=None)
 
 
 def test_an_audit_of_a_network_has_a_part_for_its_steps_and_one_for_its_counts(whole: Audit) -> None:
@@ -166,7 +166,7 @@ def test_an_audit_of_a_network_has_a_part_for_its_steps_and_one_for_its_counts(w
     assert whole.bound == max(steps.bound, counts.bound)
     assert whole.strongest == min(steps.strongest, counts.strongest)
     assert (whole.n_trials, whole.ran_on) == (N_STEP_CANARIES, steps.ran_on)
-    assert counts.n_trials == 12 * 32
+    assert counts.n_trials == 6 * 32
     assert "100 steps of one training run on a public stand-in, with 50,000 canaries" in whole.ran_on
 
 
