@@ -172,17 +172,6 @@ def test_without_noise_it_comes_near_to_k_means():
     assert squared_distances(everyone.X, centers).min(axis=1).mean() < 1.5 * best
 
 
-def test_where_noise_hides_all_groups_the_centers_are_public():
-    space, everyone = points()
-    event = planned(0.05, DELTA, len(space.columns), ROWS_PER_UNIT)
-    centers = [
-        DpLloyd(space, event, ROWS_PER_UNIT).fit(everyone, Recorded(Schedule((event,), DELTA), NoNoise()))
-        for _ in range(2)
-    ]
-    assert np.array_equal(centers[0], DpLloyd(space, event).start(module.N_CENTERS))
-    assert np.array_equal(*centers)
-
-
 def test_noisy_centers_come_back_to_the_nearest_distributions():
     space, _ = points()
     rng = np.random.default_rng(0)

@@ -81,20 +81,3 @@ def test_the_documented_commands_make_one_table_by_a_host_name(tmp_path: Path) -
     table = (tmp_path / "result" / "synthetic.csv").read_bytes()
     assert {(tmp_path / f"at-{name}" / "synthetic.csv").read_bytes() for name in NAMES} == {table}
     assert not [path for path in tmp_path.iterdir() if path.name.startswith((".result", ".at-"))]
-
-
-@pytest.mark.statistical
-def test_what_is_missing_is_said_and_the_run_goes_on_once_it_is_back(tmp_path: Path) -> None:
-    """Three minutes: the server is killed and started again, then a site, of which none may be missing."""
-    machines = Machines(tmp_path)
-    with machines.joined() as processes:
-        processes["server"].kill()
-        assert until(lambda: all("is gone" in machines.said(name) for name in NAMES[:2]), 120)
-        with ended(again := machines.server(), killed := machines.site("south")):
-            assert until(lambda: "Joined" in machines.said("south"), 120)
-            killed.kill()
-            assert until(lambda: "sites=south are missing" in machines.said("server"), 180), machines.said("server")
-            with ended(back := machines.site("south")):
-                assert again.wait(300) in (0, 1, 3), machines.said("server")
-                assert [site.wait(60) for site in (processes["east"], processes["north"], back)] == [0, 0, 0]
-    assert "another process" not in machines.said("east") + machines.said("south")

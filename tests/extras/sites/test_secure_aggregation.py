@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,6 @@ from understudy.extras.sites.secure_aggregation import (
     Unmasking,
     parsed,
     public_key,
-    split_secret,
     written,
 )
 
@@ -23,19 +20,15 @@ HALVES = (slice(0, 16), slice(16, 32))
 FIRST, SECOND, THIRD = plan_of(3).sites
 
 
-@pytest.mark.parametrize(("n", "length"), [(3, 1), (10, 1000)])
-def test_sums_are_exact(n: int, length: int) -> None:
-    rng, plan = np.random.default_rng(n), plan_of(n)
-    vectors = {site: rng.integers(-(2**58), 2**58, length) for site in plan.sites}
-    np.testing.assert_array_equal(Run(plan, vectors).total(), sum(vectors.values()))
-    largest = 2**63 - 1  # numbers at the bounds of a sum are exact, too
+def test_sums_of_numbers_at_the_bounds_are_exact() -> None:
+    plan, largest = plan_of(3), 2**63 - 1
     ends = dict.fromkeys(plan.sites, np.zeros(2, np.int64)) | {FIRST: np.array([largest, -largest - 1])}
     np.testing.assert_array_equal(Run(plan, ends).total(), [largest, -largest - 1])
 
 
-@pytest.mark.parametrize("n", [3, 10])
 @pytest.mark.parametrize("stage", ["advertise", "share", "mask", "unmask"])
-def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(n: int, stage: str) -> None:
+def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(stage: str) -> None:
+    n = 5
     gone = plan_of(n).sites[1 : 1 + n - plan_of(n).threshold]
     run = run_of(n, length=50, gone={stage: gone})
     total = run.total()
@@ -49,16 +42,6 @@ def test_fewer_sites_than_the_threshold_get_no_sum(stage: str) -> None:
         run_of(5, 3, gone={stage: plan_of(5).sites[2:]}).total()
 
 
-def test_each_vector_that_the_server_receives_is_uniform_and_so_is_the_sum_of_some() -> None:
-    run = run_of(5, gone={"unmask": plan_of(5).sites})
-    with pytest.raises(AggregationError):
-        run.total()
-    for size in range(1, 6):  # before anything is revealed, the sum of all is uniform, too
-        for some in itertools.combinations(run.plan.sites, size):
-            assert is_uniform(np.sum([run.masked(site) for site in some], axis=0, dtype=np.uint64)), some
-    assert not is_uniform(np.sum(list(run.vectors.values()), axis=0).astype(np.uint64))
-
-
 def test_no_message_holds_a_secret_of_a_site() -> None:
     run = run_of(3)
     secrets = [key for site in run.sites.values() for key in (site._encryption_key, site._mask_key, site._seed)]
@@ -68,7 +51,7 @@ def test_no_message_holds_a_secret_of_a_site() -> None:
     assert {site._seed + site._mask_key for site in run.sites.values()} == {b""}  # forgotten
 
 
-@pytest.mark.parametrize(("n", "threshold", "n_dropped"), [(5, 4, 1), (5, 5, 0), (10, 6, 4), (3, 3, 0)])
+@pytest.mark.parametrize(("n", "threshold", "n_dropped"), [(5, 4, 1), (5, 5, 0), (10, 6, 4)])
 def test_colluding_sites_and_the_server_learn_the_sum_of_the_others_alone(
     n: int, threshold: int, n_dropped: int
 ) -> None:
@@ -95,16 +78,6 @@ def test_colluding_sites_and_the_server_learn_the_sum_of_the_others_alone(
             combine = SecretSharing.Shamir.combine
             joined = b"".join(combine([(at, share[half]) for at, share in shares]) for half in HALVES)
             assert public_key(joined) != parsed(run.plan, run.received["advertise", site], Advertisement).mask_key
-
-
-def test_shares_below_the_threshold_are_uniform_whatever_the_secret_is() -> None:
-    splits = [split_secret(bytes(32), plan_of(5)) for _ in range(5_000)]
-    for some in ((0, 1), (3, 4)):
-        for step in (slice(0, 8), slice(24, 32)):
-            pairs = [np.frombuffer(split[rank][step], "<u8")[0] for split in splits for rank in some]
-            assert is_uniform(np.array(pairs, dtype=np.uint64))
-    # Equal halves of a secret have polynomials of their own.
-    assert not any(split[0][:16] == split[0][16:] for split in splits)
 
 
 def test_a_site_takes_stages_once_and_in_order() -> None:

@@ -259,7 +259,6 @@ def replies(site: Any, task: str, reply: bytes) -> Altered:
 
 NONSENSE = {
     "no message": b"nonsense",
-    "a deep list": b"[" * 100_000,
     "a verdict that is a list": pack({"verdict": ["PASS"], "answer_id": ["x"]}),
 }
 
@@ -345,10 +344,7 @@ def test_a_site_refuses_what_its_schedule_does_not_pay_for(
     assert site._answers.kept == {} and site._spent == {}
 
 
-@pytest.mark.parametrize("use", [
-    lambda counts: counts + 1, np.sum, np.asarray, np.concatenate, list, float, lambda counts: counts[0],
-    lambda counts: counts.tolist(), lambda counts: counts.copy(),
-])  # fmt: skip
+@pytest.mark.parametrize("use", [lambda counts: counts + 1, np.asarray, list, float])
 def test_pending_counts_have_no_numbers(use: Callable[[Any], Any]) -> None:
     rows = RemoteRows(build_schema(SCHEMA))
     pending: Any = next(rows.cell_counts(Discretizer.by_schema(rows.schema).attributes))

@@ -78,11 +78,10 @@ def test_clipped_sums_over_adapters_equal_autograds_one_text_at_a_time(name: str
         assert np.abs(purse.totals[0] - expected).max() < 1e-4 * bound
 
 
-@pytest.mark.parametrize("name", ["llama"])
 def test_a_private_fit_tries_whether_gradients_are_those_of_single_texts(
-    name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text_writer = writer(folders[name])
+    text_writer = writer(folders["llama"])
     assert has_gradients_by_text(text_writer.decoder, text_writer.vocabulary.size, text_writer.vocabulary.n_prompt, 11)
     logits_of = AdaptedDecoder.forward
 
@@ -92,7 +91,7 @@ def test_a_private_fit_tries_whether_gradients_are_those_of_single_texts(
 
     monkeypatch.setattr(AdaptedDecoder, "forward", mixing)
     with pytest.raises(JobError, match="cannot be trained text by text"):
-        fitted(folders[name], epsilon=2.0)
+        fitted(folders["llama"], epsilon=2.0)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -139,6 +138,10 @@ def test_a_folders_model_is_adapted_saved_and_loaded_again(
     again = load_model(tmp_path / "saved")
     assert again.sample(12, seed=3).equals(model.sample(12, seed=3))
     assert (again.statement is None) == (epsilon is None)
+    wrong = {"base_model.model.transformer.wte.weight": np.zeros((400, 32), np.float32)}
+    save_file({**load_file(path), **wrong}, path)
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(tmp_path / "saved")
 
 
 def test_the_folder_may_be_elsewhere_at_load_and_must_hold_the_same_model(
@@ -151,44 +154,8 @@ def test_the_folder_may_be_elsewhere_at_load_and_must_hold_the_same_model(
     with pytest.raises(JobError, match="is no folder as"):
         load_model(tmp_path / "saved")
     assert load_model(tmp_path / "saved", text_model=tmp_path / "moved").sample(8, seed=1).equals(expected)
-    other = model_folder(tmp_path / "other", seed=9)
-    for instead in (other, folders["llama"]):
-        with pytest.raises(ModelError, match="adapted from another than"):
-            load_model(tmp_path / "saved", text_model=instead)
-    tokenizer = tmp_path / "moved" / "tokenizer.json"
-    tokenizer.write_text(tokenizer.read_text() + "\n")
     with pytest.raises(ModelError, match="adapted from another than"):
-        load_model(tmp_path / "saved", text_model=tmp_path / "moved")
-
-
-@pytest.fixture(scope="module")
-def saved(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "saved"
-    fitted(folders["gpt2"]).save(path)
-    return path
-
-
-def first(arrays: dict[str, Any]) -> str:
-    return next(key for key in arrays if "lora_A" in key)
-
-
-TAMPERED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "one is gone": lambda arrays: arrays.pop(first(arrays)),
-    "a weight of the base": lambda arrays: arrays.update(
-        {"base_model.model.transformer.wte.weight": np.zeros((400, 32), np.float32)}
-    ),
-}
-
-
-@pytest.mark.parametrize("tamper", TAMPERED.values(), ids=TAMPERED)
-def test_tampered_adapters_are_refused(tamper: Callable[[dict[str, Any]], object], saved: Path, tmp_path: Path) -> None:
-    shutil.copytree(saved, tmp_path / "saved")
-    (path,) = (tmp_path / "saved").glob("*.safetensors")
-    arrays = load_file(path)
-    tamper(arrays)
-    save_file(arrays, path)
-    with pytest.raises(ModelError, match="damaged"):
-        load_model(tmp_path / "saved")
+        load_model(tmp_path / "saved", text_model=model_folder(tmp_path / "other", seed=9))
 
 
 def _with_code(folder: Path) -> None:
@@ -203,37 +170,13 @@ def _pickled(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch sprung'\ntR.")
 
 
-SHAPE: dict[str, Any] = {
-    "vocab_size": 400, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 32
-}  # fmt: skip
-
-
-def _headless(folder: Path) -> None:
-    from transformers import LlamaConfig, LlamaModel
-
-    LlamaModel(LlamaConfig(num_hidden_layers=2, **SHAPE)).save_pretrained(folder)
-
-
-def _both_ways(folder: Path) -> None:
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    model = T5ForConditionalGeneration(
-        T5Config(vocab_size=400, d_model=32, d_kv=16, d_ff=32, num_layers=1, num_heads=2)
-    )
-    model.save_pretrained(folder)
-
-
-WHOLE, CAUSAL = "is no folder as `save_pretrained` leaves it", "lacks weights of a causal language model, or reads"
+WHOLE = "is no folder as `save_pretrained` leaves it"
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no folder": (shutil.rmtree, WHOLE),
     "pickled weights": (_pickled, WHOLE),
     "code": (_with_code, WHOLE),
-    "adapters": (lambda folder: (folder / "adapter_config.json").write_text("{}"), WHOLE),
     "damaged weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99), "no causal language"),
-    "an encoder and a decoder": (_both_ways, "no causal language model"),
     "a tokenizer without an end": (lambda folder: save_tokenizer(folder, end=None), "needs an eos_token"),
     "another's tokenizer": (lambda folder: model_folder(folder, vocab_size=300), "(400 of 300)"),
-    "a decoder without a head": (_headless, CAUSAL),
     "too few places": (lambda folder: model_folder(folder, n_positions=50), "reads 50 tokens, and max_prompt"),
 }  # fmt: skip
 

@@ -77,12 +77,6 @@ def test_a_vocabulary_is_written_and_read_as_plain_data() -> None:
     again = CodedVocabulary.loaded(plain, schema)
     assert again.columns == vocabulary.columns
     assert again.tokens("My card.") == LEARNED.tokens("My card.")
-    first = plain["columns"][0]
-    damages: list[dict[str, object]] = [{"tokenizer": "{}"}]
-    damages += [{"columns": [{**first, **d}, *plain["columns"][1:]]} for d in ({"values": [1]}, {"edges": ["a"]})]
-    for damage in damages:
-        with pytest.raises(ValueError, match=r"no tokenizer|valid"):
-            CodedVocabulary.loaded({**plain, **damage}, schema)
 
 
 @pytest.mark.parametrize("learned", [False, True])
@@ -110,12 +104,3 @@ def test_a_sequence_is_its_prompt_then_its_text_then_its_end() -> None:
     assert told == [[a, b, END], [], [a, b, c, d, e, f], [a, b, END]]
     assert vocabulary.text(told[0][:-1]) == "ab"
     assert sequences_of(vocabulary, rows, TEXT, max_tokens=5, length=1)[2, n + 1] == END + 1
-
-
-def test_tokens_of_prompts_are_never_sampled_and_those_of_texts_may_be() -> None:
-    vocabulary = coded()
-    barred = vocabulary.never_sampled()
-    assert barred.shape == (vocabulary.size,)
-    asked = {token for prompt in vocabulary.prompts(canonical(40), TEXT) for token in prompt}
-    assert barred[list(asked)].all()
-    assert not barred[[*vocabulary.tokens("Any text at all"), END]].any()

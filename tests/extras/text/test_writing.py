@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.extras.text.tiny import canonical, check_that_logits_follow, coded, decoder
 from tests.text_tables import TEXT
-from understudy.extras.text.decoder import Cache, SmallDecoder, draw, sample
+from understudy.extras.text.decoder import SmallDecoder, draw, sample
 from understudy.extras.text.specification import LanguageModel
 from understudy.extras.text.tokens import END, sequences_of
 from understudy.extras.text.training import losses
@@ -73,21 +73,6 @@ def test_texts_are_no_longer_than_their_limit_and_hold_no_token_of_a_prompt() ->
     tokens = {token for text in texts for token in text}
     assert END not in tokens
     assert not VOCABULARY.never_sampled()[list(tokens)].any()
-
-
-class Fixed(SmallDecoder):
-    def __init__(self, likely: dict[int, float]) -> None:
-        super().__init__(VOCABULARY.size, 16, 1, 30)
-        logits = torch.full((VOCABULARY.size,), -50.0)
-        for token, share in likely.items():
-            logits[token] = float(np.log(share))
-        self.fixed = logits
-
-    def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        return self.fixed.expand(len(tokens), -1).clone(), None
-
-
-A, B = VOCABULARY.tokens("ab")
 
 
 def test_tokens_are_drawn_by_their_shares_among_the_likeliest() -> None:

@@ -22,10 +22,6 @@ def bases(vocabulary: Vocabulary, tokens: TextTokens) -> tuple[np.ndarray, np.nd
     return word_bases(words, np.bincount(tokens.ids, minlength=len(words)))
 
 
-def logs(vocabulary: Vocabulary, learned: TextTokens, asked: TextTokens) -> np.ndarray:
-    return np.log(word_probabilities(asked, learned, bases(vocabulary, learned)[0])[-1])
-
-
 def by_hand(texts: list[str], asked: str, base: float) -> list[float]:
     """Witten and Bell's probabilities of the words of one text, counted one by one."""
     counts: list[dict[tuple[str, ...], Counter[str]]] = [defaultdict(Counter) for _ in range(3)]
