@@ -1,5 +1,6 @@
 """k-means with DP: each fault that would break its claim stands beside the check that must catch it."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -53,22 +54,25 @@ def points() -> tuple[GroupSpace, Points]:
 
 
 class Recorded(Budget):
-    """A budget that a test reads: the exact and the released sums of each round."""
+    """A budget that a test reads: the exact and the released sums of each round, or of so many."""
 
-    def __init__(self, schedule, noise=None):
+    def __init__(self, schedule, noise=None, n_rounds=None):
         super().__init__(schedule, noise)
-        self.exact, self.noisy = [], []
+        self.exact, self.noisy, self.n_rounds = [], [], n_rounds
 
     def release(self, exact, event):
         self.exact.append(exact)
         self.noisy.append(super().release(exact, event))
+        if len(self.exact) == self.n_rounds:
+            raise StopIteration
         return self.noisy[-1]
 
 
-def fitted(space, rows_of_space, noise):
+def fitted(space, rows_of_space, noise, n_rounds=None):
     event = planned(EPSILON, DELTA, len(space.columns), ROWS_PER_UNIT)
-    budget = Recorded(Schedule((event,), DELTA), noise)
-    DpLloyd(space, event, ROWS_PER_UNIT).fit(rows_of_space, budget)
+    budget = Recorded(Schedule((event,), DELTA), noise, n_rounds)
+    with suppress(StopIteration):
+        DpLloyd(space, event, ROWS_PER_UNIT).fit(rows_of_space, budget)
     return event, budget
 
 
@@ -88,9 +92,9 @@ def all_rounds_have_their_noise() -> bool:
 def no_unit_moves_the_sums_by_more_than_the_sensitivity() -> bool:
     """Brute force over units, in the first round, whose centers are public."""
     space, everyone = points()
-    event, budget = fitted(space, everyone, NoNoise())
+    event, budget = fitted(space, everyone, NoNoise(), 1)
     without = [
-        fitted(space, everyone.where(everyone.units != unit), NoNoise())[1].exact[0]
+        fitted(space, everyone.where(everyone.units != unit), NoNoise(), 1)[1].exact[0]
         for unit in range(int(everyone.units.max()) + 1)
     ]
     moves = [float(np.linalg.norm(budget.exact[0] - sums)) for sums in without]

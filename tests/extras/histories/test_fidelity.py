@@ -11,7 +11,6 @@ import pytest
 from evaluate.engine import measure_candidate
 from evaluate.gate.policy import Policy, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
-from evaluate.metrics import CATALOG
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real, Tables
@@ -135,15 +134,6 @@ def test_what_is_spoiled_fails_and_is_not_told_of_fresh_histories(
 ) -> None:
     assert outcomes(measured(spoiled), load_policy("partner"))[rule] == "FAIL"
     assert outcomes(measured(), load_policy("partner"))[rule] == "PASS"
-
-
-def test_an_order_whose_histories_were_not_measured_passes_nothing() -> None:
-    candidate = Candidate("t", ())
-    verdict = judge_candidate(candidate, load_policy("internal"), real=facts())
-    told = {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].needs == "order"}
-    assert told
-    assert {*told.values()} == {"INCONCLUSIVE"}
-    assert {WORST, "privacy.histories.copied"} <= told.keys()
 
 
 @pytest.mark.statistical

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from benchmarks.history_tables import patients, patients_schema
-from synth.errors import SchemaError, TableError
+from synth.errors import TableError
 from synth.generators.fitting.training_data import bound_contributions
 from synth.observed import observe
 from synth.row_order import histories_of
-from synth.schema import Schema, build_schema
+from synth.schema import build_schema
 from synth.table import conform
 from synth.table.rows import Rows
 from understudy.extras.histories.layout import HistoryLayout
@@ -75,27 +75,6 @@ def test_what_the_schema_says_of_an_entity_is_checked(column: str, cells: list[o
     table[column] = table[column].where(table.index != rows[1], cells[1])
     with pytest.raises(TableError, match=words):
         HistoryLayout(schema, 40).check(table, histories)
-
-
-COLUMNS = patients_schema().model_dump(mode="json")["columns"]
-
-
-def changed(**keys: object) -> Schema:
-    return build_schema({**patients_schema().model_dump(mode="json"), **keys})
-
-
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ({"nondecreasing_in_entity": ["day"]}, "never falls by itself"),
-        ({"constant_in_entity": ["sex", "age"]}, "is in constant_in_entity, too"),
-        ({"columns": {**COLUMNS, "day": {**COLUMNS["day"], "missing": True}}}, "may not be missing"),
-        ({"entity": None, "max_rows_per_unit": 1, "constant_in_entity": [], "constraints": []}, "needs an entity"),
-    ],
-)
-def test_a_schema_without_sense_is_refused(keys: dict[str, object], words: str) -> None:
-    with pytest.raises(SchemaError, match=words):
-        changed(**keys)
 
 
 ORDERS: dict[str, dict[str, object]] = {

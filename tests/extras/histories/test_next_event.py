@@ -8,7 +8,7 @@ from evaluate.tables import Real
 from tests.extras.histories.markov import SCHEMA, dealt, markov
 from understudy.extras.histories.next_event import GAP, NAME, step_tables
 
-N = 500
+N = 250
 
 
 @pytest.fixture(scope="module")

@@ -163,7 +163,6 @@ def test_a_total_that_admits_one_table_alone_admits_none(tmp_path: Path) -> None
     ("changes", "message"),
     [
         ({"generators": {"trees": {}, "mst": {"epsilon": [1.0, 2.0]}}}, "a sweep is of one table"),
-        ({"generators": {"mst": {"epsilon": 0.003}}}, "noise would hide"),
         ({"released_numbers": {"epsilon": 1.0}, "release": "trees"}, r"\[released_numbers\] is of one table"),
     ],
 )
@@ -189,7 +188,7 @@ def test_the_job_that_the_manual_shows_is_one(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_both_come_to_and_ends_with_the_worse_verdict(workspace: Any) -> None:
-    job = write(workspace.folder, pair(N), schemas(), release="trees")
+    job = write(workspace.folder, pair(N // 2), schemas(), release="trees")
     strict = {**LENIENT, "rules": [{**LENIENT["rules"][0], "limit": 1.5}]}  # type: ignore[index]
     (workspace.folder / "policy.toml").write_text(tomli_w.dumps(strict))
     ran = workspace.run("run", job, "--out", workspace.folder / "out")

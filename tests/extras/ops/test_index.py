@@ -1,11 +1,11 @@
 """`understudy index`: every output is a row with its recorded verdict, and what is broken says so and never passes."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,18 +67,6 @@ def states(folder: Path) -> dict[str, str]:
     return {f"{row.output}:{row.table}": row.state for row in rows(folder)}
 
 
-class Page(HTMLParser):
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.text = path.read_text(encoding="utf-8")
-        self.feed(self.text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.links.append(dict(attrs).get("href") or "")
-
-
 def test_a_row_tells_what_the_evidence_holds(output: Path) -> None:
     recorded = json.loads((output / "verdict.json").read_text())
     listed = rows(output.parents[1])
@@ -98,7 +86,7 @@ def test_links_lead_from_the_page_to_files_that_are_there(output: Path, workspac
         page.parent.mkdir(exist_ok=True)
         ran = workspace.run("index", folder, "--out", page, "--json")
         assert (ran.exit_code, ran.json["tables"], ran.json["states"]["PASS"]) == (0, 3, 3)
-        links = [link for link in Page(page).links if not link.startswith("#")]
+        links = re.findall(r'<a [^>]*href="([^#"][^"]*)"', page.read_text())
         assert len(links) == 6
         assert all((page.parent / unquote(link)).is_file() for link in links)
 
@@ -110,14 +98,6 @@ def _withdraw(output: Path) -> None:
 def _reseal(output: Path, **changes: object) -> None:
     manifest = read_document(output, MANIFEST, Manifest)
     seal(output, About.model_validate({**manifest.about.model_dump(), **changes}), None)
-
-
-def _waive(output: Path) -> None:
-    content = json.loads((output / "verdict.json").read_text())
-    for candidate in content["candidates"]:
-        candidate["findings"][0] |= {"waived": True, "waiver": {"until": "2020-01-31"}}
-    (output / "verdict.json").write_text(json.dumps(content))
-    _reseal(output)
 
 
 def _say(output: Path, verdict: str) -> None:
@@ -134,7 +114,6 @@ SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "verdicts that differ": (NOT_SOUND, lambda o: _say(o, "FAIL")),
     "a withdrawal": (WITHDRAWN, _withdraw),
     "a last day that is over": (EXPIRED, lambda o: _reseal(o, valid_until=date(2020, 1, 31))),
-    "a waiver that is over": (EXPIRED, _waive),
 }
 
 
@@ -148,7 +127,7 @@ def test_what_may_not_be_relied_on_says_so_and_never_passes(what: str, output: P
     ran = workspace.run("index", folder)
     assert ran.exit_code == 0
     assert f"nightly/fair: {state}: " in ran.stderr
-    assert 'class="badge pass"' not in Page(folder / "index.html").text
+    assert 'class="badge pass"' not in (folder / "index.html").read_text()
 
 
 LIND, ODE = Person(name="A. Lind", role="officer"), Person(name="B. Ode", role="protection officer")

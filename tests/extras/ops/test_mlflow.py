@@ -115,8 +115,8 @@ def test_a_record_that_cannot_be_made_is_told_and_raises_nothing(tmp_path: Path)
     assert dict(os.environ) == before
 
 
+@pytest.mark.slow  # MLflow takes seconds to import
 def test_a_store_holds_a_parent_and_a_run_for_each_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store of MLflow's in a file, by the same client: it takes seconds to import."""
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -20,16 +20,6 @@ from evaluate.result import Estimate, Evaluation
 from tests.evaluations import altered, conclude, facts
 from understudy.artifacts import Delivery
 from understudy.extras.ops import prometheus
-from understudy.extras.ops.prometheus import (
-    INTERNAL,
-    INTERNAL_FILE,
-    PUBLIC,
-    PUBLIC_FILE,
-    Sample,
-    internal_samples,
-    public_samples,
-    write_telemetry,
-)
 
 RULES = Path(prometheus.__file__).with_name("understudy.rules.yml")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,14 +59,14 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
 
 
 def public(evaluation: Evaluation) -> Samples:
-    return labeled(public_samples(evaluation, EPOCH))
+    return labeled(prometheus.public_samples(evaluation, EPOCH))
 
 
 def internal(evaluation: Evaluation, verdicts: Sequence[Verdict] = ()) -> Samples:
-    return labeled(internal_samples(evaluation, verdicts))
+    return labeled(prometheus.internal_samples(evaluation, verdicts))
 
 
-def labeled(samples: Iterable[Sample]) -> Samples:
+def labeled(samples: Iterable[prometheus.Sample]) -> Samples:
     return {(name, frozenset(labels.items())): number for name, labels, number in samples}
 
 
@@ -102,9 +92,9 @@ def test_both_files_hold_the_agreed_names_and_numbers_and_none_is_in_both(
 ) -> None:
     run = measured(named(evaluation, ledger=note(2.0)), CLIPPED, 0.25)
     write(run, passed(run), tmp_path)
-    texts = [(tmp_path / name).read_text() for name in (PUBLIC_FILE, INTERNAL_FILE)]
+    texts = [(tmp_path / name).read_text() for name in (prometheus.PUBLIC_FILE, prometheus.INTERNAL_FILE)]
     assert [line for line in "".join(texts).splitlines() if not line.startswith("#")] == WRITTEN
-    assert not PUBLIC.keys() & INTERNAL.keys()
+    assert not prometheus.PUBLIC.keys() & prometheus.INTERNAL.keys()
     for text in texts if PROMTOOL else ():
         checked = promtool("check", "metrics", text=text)
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
@@ -145,14 +135,14 @@ def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Ev
 def test_a_hostile_name_is_a_label_and_no_more(evaluation: Evaluation, hostile: str, tmp_path: Path) -> None:
     odd = replace(evaluation, candidates=(replace(evaluation.candidates[0], name=hostile),))
     write(odd, (), tmp_path)
-    content = (tmp_path / INTERNAL_FILE).read_text(encoding="utf-8")
+    content = (tmp_path / prometheus.INTERNAL_FILE).read_text(encoding="utf-8")
     families = list(text_string_to_metric_families(content))
     models = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
     assert models == [hostile.encode("utf-8", "replace").decode("utf-8")]
 
 
 def write(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path) -> None:
-    write_telemetry(Delivery(evaluation, tuple(verdicts), load_policy("internal"), "", None), folder, EPOCH)
+    prometheus.write_telemetry(Delivery(evaluation, tuple(verdicts), load_policy("internal"), "", None), folder, EPOCH)
 
 
 def promtool(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -166,7 +156,7 @@ def every_rule() -> list[dict[str, Any]]:
 
 
 def test_every_rule_says_what_to_do_and_rests_on_what_we_export() -> None:
-    exported = PUBLIC.keys() | INTERNAL.keys()
+    exported = prometheus.PUBLIC.keys() | prometheus.INTERNAL.keys()
     for rule in every_rule():
         assert set(rule["annotations"]) == {"summary", "description", "runbook"}
         assert set(re.findall(r"\b(?:dp|understudy)_\w+", rule["expr"])) <= exported, rule["alert"]
@@ -176,7 +166,7 @@ def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path) ->
     """The samples of both files, as promtool's tests take them: a constant for ten days."""
     write(evaluation, verdicts, folder)
     rows = []
-    for name in (PUBLIC_FILE, INTERNAL_FILE):
+    for name in (prometheus.PUBLIC_FILE, prometheus.INTERNAL_FILE):
         for line in (folder / name).read_text().splitlines():
             if not line.startswith("#"):
                 sample, number = line.rsplit(" ", 1)

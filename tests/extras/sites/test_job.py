@@ -18,7 +18,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "all collude": ({"colluding": 3}, "have to hide each other"),
     "two sums with a colluder's help": ({"sites": {**SITES, "x": {}}, "dropouts": 2}, "two sums of the same answers"),
     "exact distances": ({"generator": {**MST, "choices": "exponential"}}, "needs exact distances in one place"),
-    "another critic": ({"generator": {"name": "ctgan", "epsilon": 1.0, "critic": "network"}}, "critic of pairs alone"),
     "a domain to measure": ({"schema": "measured.toml"}, "columns=town are to be measured"),
 }
 

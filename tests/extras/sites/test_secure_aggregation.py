@@ -2,18 +2,7 @@ import numpy as np
 import pytest
 
 from tests.extras.sites.protocol_run import Run, is_uniform, plan_of, run_of
-from understudy.extras.sites.secure_aggregation import (
-    SECRET_BYTES,
-    Advertisement,
-    AggregationError,
-    KeyList,
-    SealedShares,
-    SiteAggregation,
-    Unmasking,
-    parsed,
-    public_key,
-    written,
-)
+from understudy.extras.sites import secure_aggregation as protocol
 
 SecretSharing = pytest.importorskip("Crypto.Protocol.SecretSharing", reason="the extra `sites` is not installed")
 HALVES = (slice(0, 16), slice(16, 32))
@@ -38,7 +27,7 @@ def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(stage: str) -> N
 
 @pytest.mark.parametrize("stage", ["advertise", "share", "mask", "unmask"])
 def test_fewer_sites_than_the_threshold_get_no_sum(stage: str) -> None:
-    with pytest.raises(AggregationError, match="fewer sites than the threshold"):
+    with pytest.raises(protocol.AggregationError, match="fewer sites than the threshold"):
         run_of(5, 3, gone={stage: plan_of(5).sites[2:]}).total()
 
 
@@ -73,31 +62,34 @@ def test_colluding_sites_and_the_server_learn_the_sum_of_the_others_alone(
     known = stripped[honest[0]] + stripped[honest[1]]
     np.testing.assert_array_equal(known.view(np.int64), run.vectors[honest[0]] + run.vectors[honest[1]])
     for site in honest:  # and what they hold of a mask key does not give it
-        shares = [(run.plan.place(by) + 1, run.sites[by]._shares[site][SECRET_BYTES:]) for by in colluders]
+        shares = [(run.plan.place(by) + 1, run.sites[by]._shares[site][protocol.SECRET_BYTES :]) for by in colluders]
         if shares:
             combine = SecretSharing.Shamir.combine
             joined = b"".join(combine([(at, share[half]) for at, share in shares]) for half in HALVES)
-            assert public_key(joined) != parsed(run.plan, run.received["advertise", site], Advertisement).mask_key
+            assert (
+                protocol.public_key(joined)
+                != protocol.parsed(run.plan, run.received["advertise", site], protocol.Advertisement).mask_key
+            )
 
 
 def test_a_site_takes_stages_once_and_in_order() -> None:
-    site = SiteAggregation(plan_of(3), FIRST)
+    site = protocol.SiteAggregation(plan_of(3), FIRST)
     vector = np.zeros(1, np.int64)
     early = [lambda: site.share(b""), lambda: site.receive(b""), lambda: site.mask(vector), lambda: site.unmask(b"")]
     for call in early:
-        with pytest.raises(AggregationError, match="come once, in order"):
+        with pytest.raises(protocol.AggregationError, match="come once, in order"):
             call()
     site.advertise()
     run = run_of(3)
     run.total()
     for call in (site.advertise, run.sites[FIRST].advertise, lambda: run.sites[FIRST].mask(vector)):
-        with pytest.raises(AggregationError, match="come once, in order"):
+        with pytest.raises(protocol.AggregationError, match="come once, in order"):
             call()
-    with pytest.raises(AggregationError, match="only sites of the plan"):
-        SiteAggregation(plan_of(3), "stranger")
+    with pytest.raises(protocol.AggregationError, match="only sites of the plan"):
+        protocol.SiteAggregation(plan_of(3), "stranger")
 
 
-def first_at(stage: str) -> tuple[Run, SiteAggregation, bytes]:
+def first_at(stage: str) -> tuple[Run, protocol.SiteAggregation, bytes]:
     """A run without the first of three sites from a stage on, and what the server sent it."""
     run = run_of(3, gone={stage: [FIRST]})
     run.total()
@@ -106,7 +98,7 @@ def first_at(stage: str) -> tuple[Run, SiteAggregation, bytes]:
 
 def test_keys_that_are_repeated_or_of_small_order_are_refused() -> None:
     run, site, message = first_at("share")
-    keys = parsed(run.plan, message, KeyList).keys
+    keys = protocol.parsed(run.plan, message, protocol.KeyList).keys
     stranger = keys[SECOND].model_copy(update={"mask_key": "11" * 32, "encryption_key": "22" * 32})
     for changes, reason in (
         ({SECOND: keys[SECOND].model_copy(update={"mask_key": keys[THIRD].mask_key})}, "no two keys are the same"),
@@ -114,28 +106,28 @@ def test_keys_that_are_repeated_or_of_small_order_are_refused() -> None:
         ({FIRST: keys[THIRD], THIRD: keys[FIRST]}, "the keys of this site"),
         ({"stranger": stranger}, "only sites"),
     ):
-        with pytest.raises(AggregationError, match=reason):
-            site.share(written(KeyList(plan=run.plan.digest, keys=keys | changes)))
+        with pytest.raises(protocol.AggregationError, match=reason):
+            site.share(protocol.written(protocol.KeyList(plan=run.plan.digest, keys=keys | changes)))
 
 
 def test_shares_that_were_changed_or_sealed_for_another_are_refused() -> None:
     run, site, message = first_at("mask")
-    sealed = parsed(run.plan, message, SealedShares).sealed
+    sealed = protocol.parsed(run.plan, message, protocol.SealedShares).sealed
     flipped = sealed[SECOND][:-2] + f"{int(sealed[SECOND][-2:], 16) ^ 1:02x}"
     for wrong, reason in (
         ({**sealed, SECOND: flipped}, "sealed by their sender"),
         ({**sealed, SECOND: sealed[THIRD]}, "sealed by their sender"),
         ({**sealed, FIRST: sealed[SECOND]}, "shares come from other sites"),
     ):
-        with pytest.raises(AggregationError, match=reason):
-            site.receive(written(SealedShares(plan=run.plan.digest, sealed=wrong)))
+        with pytest.raises(protocol.AggregationError, match=reason):
+            site.receive(protocol.written(protocol.SealedShares(plan=run.plan.digest, sealed=wrong)))
     site.receive(message)
 
 
 def test_messages_of_another_plan_or_form_are_those_of_a_site_that_dropped_out() -> None:
-    other = SiteAggregation(plan_of(3, run_id="another"), FIRST).advertise()
-    with pytest.raises(AggregationError, match="another plan"):
-        parsed(plan_of(3), other, Advertisement)
+    other = protocol.SiteAggregation(plan_of(3, run_id="another"), FIRST).advertise()
+    with pytest.raises(protocol.AggregationError, match="another plan"):
+        protocol.parsed(plan_of(3), other, protocol.Advertisement)
     for damaged in (b"", b"{}", b"\xff", other[:-5], other.replace(b"commitment", b"seed"), other):
         run = run_of(3, change=lambda stage, site, reply, damaged=damaged: damaged if site == FIRST else reply)  # type: ignore[misc]
         np.testing.assert_array_equal(run.total(), run.vectors[SECOND] + run.vectors[THIRD])
@@ -146,8 +138,8 @@ def test_a_wrong_share_is_noticed_in_place_of_a_wrong_sum(kind: str) -> None:
     def lying(stage: str, site: str, reply: bytes) -> bytes:
         if (stage, site) != ("unmask", FIRST):
             return reply
-        message = parsed(plan_of(3), reply, Unmasking)
-        return written(message.model_copy(update={kind: dict.fromkeys(getattr(message, kind), "ab" * 32)}))
+        message = protocol.parsed(plan_of(3), reply, protocol.Unmasking)
+        return protocol.written(message.model_copy(update={kind: dict.fromkeys(getattr(message, kind), "ab" * 32)}))
 
-    with pytest.raises(AggregationError, match="a wrong one"):
+    with pytest.raises(protocol.AggregationError, match="a wrong one"):
         run_of(3, gone={"mask": [THIRD]}, change=lying).total()

@@ -19,17 +19,7 @@ from safetensors.numpy import load_file, save_file
 from synth.errors import JobError, ModelError
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, load_model
-from tests.extras.text.tiny import (
-    ARCHITECTURES,
-    CPU,
-    canonical,
-    check_that_logits_follow,
-    clipped,
-    gradient_of_unit,
-    model_folder,
-    save_tokenizer,
-    units_of,
-)
+from tests.extras.text import tiny
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
@@ -44,7 +34,7 @@ SETTINGS: dict[str, Any] = {"max_tokens": 10, "max_prompt": 60, "rank": 2, "devi
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return {name: model_folder(tmp_path_factory.mktemp(name), name) for name in ARCHITECTURES}
+    return {name: tiny.model_folder(tmp_path_factory.mktemp(name), name) for name in tiny.ARCHITECTURES}
 
 
 def copied(folders: dict[str, Path], to: Path, name: str = "gpt2") -> Path:
@@ -53,7 +43,7 @@ def copied(folders: dict[str, Path], to: Path, name: str = "gpt2") -> Path:
 
 def writer(folder: Path, **settings: Any) -> TextWriter:
     asked = LanguageModel(model=str(folder), **{**SETTINGS, **settings})
-    text_writer = TextWriter.begun(asked, complaint_schema(), None, CPU)
+    text_writer = TextWriter.begun(asked, complaint_schema(), None, tiny.CPU)
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in trainable(text_writer.decoder):
@@ -61,20 +51,20 @@ def writer(folder: Path, **settings: Any) -> TextWriter:
     return text_writer
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", tiny.ARCHITECTURES)
 def test_clipped_sums_over_adapters_equal_autograds_one_text_at_a_time(name: str, folders: dict[str, Path]) -> None:
-    text_writer, rows = writer(folders[name]), canonical(14)
+    text_writer, rows = writer(folders[name]), tiny.canonical(14)
     rows[TEXT] = [text[: 2 + 3 * rank] for rank, text in enumerate(rows[TEXT])]
     sequences, owners = text_writer.sequences(rows, TEXT), np.repeat(np.arange(7), [1, 2, 3, 1, 2, 3, 2])
     n_prompt = text_writer.vocabulary.n_prompt
     assert (sequences[:, 0] == 0).any(), "prompts have gaps on their left"
-    of_units = [gradient_of_unit(text_writer.decoder, sequences[owners == unit], n_prompt) for unit in range(7)]
+    of_units = [tiny.gradient_of_unit(text_writer.decoder, sequences[owners == unit], n_prompt) for unit in range(7)]
     bound = float(np.median([np.linalg.norm(gradient) for gradient in of_units]))
-    trained = PrivateTextTraining(text_writer.decoder, units_of(sequences, owners, 3), n_prompt, 4.0, bound, 0.0)
+    trained = PrivateTextTraining(text_writer.decoder, tiny.units_of(sequences, owners, 3), n_prompt, 4.0, bound, 0.0)
     for sampled in (range(7), [0, 5], []):
         purse = Purse([list(sampled)])
         trained.step(purse)
-        expected = clipped([of_units[unit] for unit in sampled], bound) if len(sampled) else 0.0
+        expected = tiny.clipped([of_units[unit] for unit in sampled], bound) if len(sampled) else 0.0
         assert np.abs(purse.totals[0] - expected).max() < 1e-4 * bound
 
 
@@ -94,13 +84,13 @@ def test_a_private_fit_tries_whether_gradients_are_those_of_single_texts(
         fitted(folders["llama"], epsilon=2.0)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", tiny.ARCHITECTURES)
 def test_logits_token_by_token_and_with_gaps_are_those_of_one_call(name: str, folders: dict[str, Path]) -> None:
     text_writer = writer(folders[name])
-    sequences = torch.from_numpy(text_writer.sequences(canonical(5), TEXT)).long()
+    sequences = torch.from_numpy(text_writer.sequences(tiny.canonical(5), TEXT)).long()
     mask, n = sequences > 0, text_writer.vocabulary.n_prompt
     mask[:, n:] = True
-    check_that_logits_follow(text_writer.decoder, (sequences - 1).clamp_min(0)[:, :-1], mask[:, :-1], n, 1e-3)
+    tiny.check_that_logits_follow(text_writer.decoder, (sequences - 1).clamp_min(0)[:, :-1], mask[:, :-1], n, 1e-3)
 
 
 def weights_of(folder: Path) -> dict[str, str]:
@@ -122,7 +112,7 @@ def test_a_folders_model_is_adapted_saved_and_loaded_again(
     name: str, epsilon: float | None, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     before = weights_of(folders[name])
-    untrained = AdaptedDecoder(str(folders[name]), 2, CPU).state_dict()
+    untrained = AdaptedDecoder(str(folders[name]), 2, tiny.CPU).state_dict()
     model = fitted(folders[name], epsilon)
     after = model.writer.decoder.state_dict()
     kept = {key for key in after if "lora_" not in key}
@@ -155,7 +145,7 @@ def test_the_folder_may_be_elsewhere_at_load_and_must_hold_the_same_model(
         load_model(tmp_path / "saved")
     assert load_model(tmp_path / "saved", text_model=tmp_path / "moved").sample(8, seed=1).equals(expected)
     with pytest.raises(ModelError, match="adapted from another than"):
-        load_model(tmp_path / "saved", text_model=model_folder(tmp_path / "other", seed=9))
+        load_model(tmp_path / "saved", text_model=tiny.model_folder(tmp_path / "other", seed=9))
 
 
 def _with_code(folder: Path) -> None:
@@ -175,9 +165,9 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "pickled weights": (_pickled, WHOLE),
     "code": (_with_code, WHOLE),
     "damaged weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 99), "no causal language"),
-    "a tokenizer without an end": (lambda folder: save_tokenizer(folder, end=None), "needs an eos_token"),
-    "another's tokenizer": (lambda folder: model_folder(folder, vocab_size=300), "(400 of 300)"),
-    "too few places": (lambda folder: model_folder(folder, n_positions=50), "reads 50 tokens, and max_prompt"),
+    "a tokenizer without an end": (lambda folder: tiny.save_tokenizer(folder, end=None), "needs an eos_token"),
+    "another's tokenizer": (lambda folder: tiny.model_folder(folder, vocab_size=300), "(400 of 300)"),
+    "too few places": (lambda folder: tiny.model_folder(folder, n_positions=50), "reads 50 tokens, and max_prompt"),
 }  # fmt: skip
 
 

@@ -1,7 +1,5 @@
 """Tokens of texts and prompts, and the sequences that a model reads: none depends on another row."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,15 +66,6 @@ def test_codes_tell_ranges_values_and_missing_ones_apart() -> None:
     other = conform(frame.tail(1).assign(town="W", age=100), schema, outside="clamp")
     assert vocabulary.columns[0].codes(other["town"], schema.columns["town"]) == OTHER
     assert vocabulary.columns[1].codes(other["age"], schema.columns["age"]) == N_RANGES - 1
-
-
-def test_a_vocabulary_is_written_and_read_as_plain_data() -> None:
-    frame, schema = kinds()
-    vocabulary = CodedVocabulary.of(LEARNED.tokenizer, frame, schema)
-    plain = json.loads(json.dumps(vocabulary.to_plain()))
-    again = CodedVocabulary.loaded(plain, schema)
-    assert again.columns == vocabulary.columns
-    assert again.tokens("My card.") == LEARNED.tokens("My card.")
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -1,7 +1,5 @@
 """Decoders, the loss of a text, and the sampling of texts."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import torch
@@ -85,13 +83,3 @@ def test_tokens_are_drawn_by_their_shares_among_the_likeliest() -> None:
     assert not counts[2:].any()
     assert stats.chisquare(counts[:2], 4_000 * shares[:2] / 0.8).pvalue > 1e-6
     assert draw(logits[:5], 1e-9, generator).tolist() == [0] * 5
-
-
-def test_prompts_of_unequal_length_are_followed_as_if_each_were_alone() -> None:
-    model, prompts = decoder(VOCABULARY), VOCABULARY.prompts(canonical(3), TEXT)
-    uneven: list[Sequence[int]] = [prompts[0], prompts[1][2:], prompts[2][-1:]]
-    likeliest = LIMITS.model_copy(update={"temperature": 1e-4})
-    generator = torch.Generator().manual_seed(0)
-    together = sample(model, VOCABULARY, uneven, likeliest, generator)
-    alone = [sample(model, VOCABULARY, [prompt], likeliest, generator)[0] for prompt in uneven]
-    assert together == alone

@@ -16,7 +16,7 @@ from tests.extras.text.evaluation.spoiled import number, outcomes
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.evaluation.repeated import COPIED, NAME, PERSONAL
 
-N, N_HELD_OUT, N_SECRETS = 3_000, 1_500, 3
+N, N_HELD_OUT, N_SECRETS = 1_500, 750, 3
 
 
 SCHEMA = complaint_schema()
@@ -134,7 +134,7 @@ def test_honest_texts_raise_no_alarm_in_forty_tables() -> None:
 @pytest.mark.statistical
 def test_one_secret_is_found_in_twenty_of_twenty_tables() -> None:
     for seed in range(20):
-        train, held_out, table = parts(seed, N_SECRETS, N, 750)
+        train, held_out, table = parts(seed, N_SECRETS, 3_000, 750)
         table.loc[0, TEXT] += secret(train, 1)
         candidate = measured(train, held_out, table)
         assert number(candidate, COPIED).low > 0.0, seed

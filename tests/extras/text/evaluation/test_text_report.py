@@ -54,14 +54,6 @@ def texts(measured: Evaluation) -> list[dict[str, Any]]:
     return sections
 
 
-def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -> None:
-    honest, leaking = texts(measured)
-    assert not honest["parts"][0]["sentences"]
-    assert [each["sentence"] for each in leaking["parts"][0]["sentences"]] == [SECRET]
-    assert [each.measure for each in leaking["attacks"]] == [LEAK.measure]
-    assert SECRET in render_html(measured)
-
-
 def test_nothing_that_is_handed_on_or_exported_holds_a_sentence_a_text_or_a_number_of_them(
     measured: Evaluation, tmp_path: Path
 ) -> None:
