@@ -10,7 +10,7 @@ import torch
 
 from synth.errors import ModelError
 from synth.progress import quiet
-from understudy.extras.arn.network import UNDRAWN, AutoregressiveNetwork, Order, draw, units_of
+from understudy.extras.arn.network import UNDRAWN, AutoregressiveNetwork, Order, draw
 from understudy.extras.arn.training import ArnSpec, fit_network
 
 CPU = torch.device("cpu")
@@ -105,25 +105,6 @@ def test_a_mask_sees_the_codes_so_far_and_is_kept(order: Order) -> None:
     assert (drawn[:, 3] > drawn[:, 0] + 1).all()
     steps = {0: set(), 1: {0}, 2: {0, 1}, 3: {0, 1, 2}} if order == "fixed" else {0: {1, 2}, 3: {0, 1, 2}}
     assert seen == steps
-
-
-def test_followers_come_directly_after_their_leaders_in_training() -> None:
-    leaders = (None, None, 1, 0, 2)
-    assert units_of(leaders) == (0, 1, 1, 0, 1)
-    many = AutoregressiveNetwork((2,) * 5, leaders, "any", d_state=5)
-    many.embeddings.data[1::2] = torch.eye(5)  # the state tells which columns are before
-    torch.manual_seed(0)
-    before = many.states(torch.ones(400, 5, dtype=torch.int64)).detach().transpose(0, 1).numpy().astype(bool)
-    others = [0, 3]
-    assert before[:, 2, 1].all()
-    assert before[:, 4, [1, 2]].all()
-    assert before[:, 3, 0].all()
-    assert not before[:, 1, [2, 4]].any()
-    for follower in (2, 4):
-        np.testing.assert_array_equal(before[:, follower][:, others], before[:, 1][:, others])
-    assert 300 < before[:, 1, 0].sum() < 390  # by place it is before, and in a random order half the time
-    assert 60 < before[:, 0, 1].sum() < 200
-    assert (before.sum(2).max(1) == 4).all()  # a last column has all others before it
 
 
 def test_training_that_diverges_makes_no_network() -> None:

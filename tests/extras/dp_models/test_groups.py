@@ -114,32 +114,9 @@ def test_the_claim_of_k_means_with_dp_holds(check):
     assert check()
 
 
-def no_noise(patch):
-    patch.setattr(Budget, "release", lambda self, exact, event: exact)
-
-
-def half_the_noise(patch):
-    drawn = SystemNoise.gaussian
-    patch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: drawn(self, values, sigma / 2))
-
-
 def half_the_noise_planned(patch):
     exact = module.planned
     patch.setitem(globals(), "planned", lambda *claim: replace(exact(*claim), sigma=exact(*claim).sigma / 2))
-
-
-def half_the_sensitivity(patch):
-    exact = module.sensitivity
-    patch.setattr(module, "sensitivity", lambda n_columns, most: exact(n_columns, most) // 2)
-
-
-def one_row_of_a_unit_priced(patch):
-    exact = module.sensitivity
-    patch.setattr(module, "sensitivity", lambda n_columns, most: exact(n_columns, most) // most)
-
-
-def all_rows_of_a_unit(patch):
-    patch.setattr(module, "bounded", lambda points, most: points)
 
 
 def numbers_not_clamped(patch):
@@ -150,14 +127,22 @@ def numbers_not_clamped(patch):
     patch.setattr(ScaledColumn, "_places", places)
 
 
+def planted(owner, name, fault):
+    return lambda patch: patch.setattr(owner, name, fault)
+
+
+_gaussian, _moved = SystemNoise.gaussian, module.sensitivity
 MUTANTS = (
-    (no_noise, all_rounds_have_their_noise),
-    (half_the_noise, all_rounds_have_their_noise),
+    (planted(Budget, "release", lambda self, exact, event: exact), all_rounds_have_their_noise),
+    (
+        planted(SystemNoise, "gaussian", lambda self, values, sigma: _gaussian(self, values, sigma / 2)),
+        all_rounds_have_their_noise,
+    ),
     (half_the_noise_planned, the_plan_costs_what_was_claimed),
-    (half_the_sensitivity, no_unit_moves_the_sums_by_more_than_the_sensitivity),
-    (one_row_of_a_unit_priced, no_unit_moves_the_sums_by_more_than_the_sensitivity),
-    (all_rows_of_a_unit, no_unit_moves_the_sums_by_more_than_the_sensitivity),
-    (numbers_not_clamped, no_unit_moves_the_sums_by_more_than_the_sensitivity),
+    (planted(module, "sensitivity", lambda n, most: _moved(n, most) // 2), CHECKS[-1]),
+    (planted(module, "sensitivity", lambda n, most: _moved(n, most) // most), CHECKS[-1]),
+    (planted(module, "bounded", lambda points, most: points), CHECKS[-1]),
+    (numbers_not_clamped, CHECKS[-1]),
 )
 
 

@@ -63,10 +63,6 @@ def rows(folder: Path, **demand: object) -> list[Any]:
     return [SimpleNamespace(**row) for row in read_rows(folder, folder / "index.html", Demand(**demand))]  # type: ignore[arg-type]
 
 
-def states(folder: Path) -> dict[str, str]:
-    return {f"{row.output}:{row.table}": row.state for row in rows(folder)}
-
-
 def test_a_row_tells_what_the_evidence_holds(output: Path) -> None:
     recorded = json.loads((output / "verdict.json").read_text())
     listed = rows(output.parents[1])

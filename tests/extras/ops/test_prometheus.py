@@ -112,8 +112,8 @@ def test_a_guarantee_that_is_void_or_that_an_audit_disproves_has_no_epsilon(eval
     ):  # fmt: skip
         told = public(run)
         assert not {name for name, _ in told} & {"dp_training_epsilon_consumed", "dp_noise_multiplier"}
-        entries = [dict(labels) for name, labels in told if name == "dp_training_ledger_entry"]
-        assert [labels["guarantee"] for labels in entries] == [guarantee]
+        guarantees = {dict(labels).get("guarantee") for name, labels in told if name == "dp_training_ledger_entry"}
+        assert guarantee in guarantees and "formal" not in guarantees
 
 
 def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Evaluation) -> None:
