@@ -11,7 +11,7 @@ from understudy.extras.arn.generator import Arn, ArnDistribution, RankLevels
 
 @pytest.fixture(scope="module")
 def fixed() -> AutoregressiveModel:
-    return Arn(order="fixed", epochs=24).fit(chain(), CHAIN, seed=0)
+    return Arn(order="fixed", epochs=12).fit(chain(), CHAIN, seed=0)
 
 
 def distribution_of(model: AutoregressiveModel) -> ArnDistribution:

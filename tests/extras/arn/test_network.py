@@ -41,7 +41,7 @@ def table(n: int = N, seed: int = 0) -> np.ndarray:
 
 
 def fit(order: Order, seed: int = 0, **settings: Any) -> AutoregressiveNetwork:
-    spec = ArnSpec(**{"order": order, "epochs": 8 if order == "fixed" else 30, **SMALL, **settings})
+    spec = ArnSpec(**{"order": order, "epochs": 8 if order == "fixed" else 20, **SMALL, **settings})
     return fit_network(table(), SIZES, LEADERS, spec, CPU, seed, quiet)
 
 

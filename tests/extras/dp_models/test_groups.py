@@ -132,21 +132,21 @@ def planted(owner, name, fault):
 
 
 _gaussian, _moved = SystemNoise.gaussian, module.sensitivity
-MUTANTS = (
-    (planted(Budget, "release", lambda self, exact, event: exact), all_rounds_have_their_noise),
-    (
+MUTANTS = {
+    "no noise": (planted(Budget, "release", lambda self, exact, event: exact), all_rounds_have_their_noise),
+    "half the noise": (
         planted(SystemNoise, "gaussian", lambda self, values, sigma: _gaussian(self, values, sigma / 2)),
         all_rounds_have_their_noise,
     ),
-    (half_the_noise_planned, the_plan_costs_what_was_claimed),
-    (planted(module, "sensitivity", lambda n, most: _moved(n, most) // 2), CHECKS[-1]),
-    (planted(module, "sensitivity", lambda n, most: _moved(n, most) // most), CHECKS[-1]),
-    (planted(module, "bounded", lambda points, most: points), CHECKS[-1]),
-    (numbers_not_clamped, CHECKS[-1]),
-)
+    "half the noise planned": (half_the_noise_planned, the_plan_costs_what_was_claimed),
+    "half the sensitivity": (planted(module, "sensitivity", lambda n, most: _moved(n, most) // 2), CHECKS[-1]),
+    "one row of a unit priced": (planted(module, "sensitivity", lambda n, most: _moved(n, most) // most), CHECKS[-1]),
+    "all rows of a unit": (planted(module, "bounded", lambda points, most: points), CHECKS[-1]),
+    "numbers not clamped": (numbers_not_clamped, CHECKS[-1]),
+}
 
 
-@pytest.mark.parametrize(("mutant", "check"), MUTANTS)
+@pytest.mark.parametrize(("mutant", "check"), MUTANTS.values(), ids=MUTANTS)
 def test_a_fault_is_caught(mutant, check, monkeypatch):
     mutant(monkeypatch)
     assert not check()
