@@ -104,7 +104,13 @@ def test_the_check_passes_on_the_code_as_it_is(check: Callable[[], None]) -> Non
     check()
 
 
-@pytest.mark.parametrize(("plant", "check"), FAULTS.values(), ids=FAULTS)
+SLOW = [name for name in FAULTS if "noise" in name]  # they show in the second fit or later
+
+
+@pytest.mark.parametrize(
+    ("plant", "check"),
+    [pytest.param(*fault, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name, fault in FAULTS.items()],
+)
 def test_a_lie_about_first_or_later_rows_is_caught(
     plant: Callable[[pytest.MonkeyPatch], None], check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
