@@ -1,6 +1,6 @@
 """The autoregressive network: what it learns of a known table, in both orders, and what it draws of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,8 +10,7 @@ import torch
 
 from synth.errors import ModelError
 from synth.progress import quiet
-from tests.synth.neural.test_networks import put, spoilt
-from understudy.extras.arn.network import UNDRAWN, AutoregressiveNetwork, Order, draw, from_arrays, to_arrays, units_of
+from understudy.extras.arn.network import UNDRAWN, AutoregressiveNetwork, Order, draw
 from understudy.extras.arn.training import ArnSpec, fit_network
 
 CPU = torch.device("cpu")
@@ -20,7 +19,6 @@ ORDERS: tuple[Order, ...] = ("fixed", "any")
 SMALL: dict[str, Any] = {"d_state": 32, "d_hidden": 24, "batch_size": 128, "rate": 1e-2, "decay": 0.01}
 N = 6_000
 SLACK = 0.04  # total variation that 6,000 rows drawn from 6,000 may be off
-Arrays = dict[str, np.ndarray]
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +41,7 @@ def table(n: int = N, seed: int = 0) -> np.ndarray:
 
 
 def fit(order: Order, seed: int = 0, **settings: Any) -> AutoregressiveNetwork:
-    spec = ArnSpec(**{"order": order, "epochs": 8 if order == "fixed" else 30, **SMALL, **settings})
+    spec = ArnSpec(**{"order": order, "epochs": 8 if order == "fixed" else 20, **SMALL, **settings})
     return fit_network(table(), SIZES, LEADERS, spec, CPU, seed, quiet)
 
 
@@ -71,7 +69,7 @@ def tvd(a: np.ndarray, b: np.ndarray, columns: Sequence[int]) -> float:
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
-@pytest.mark.parametrize("known", [(0,), (3,), (1, 2), (1, 2, 3)])
+@pytest.mark.parametrize("known", [(0,), (1, 2), (1, 2, 3)])
 def test_any_condition_gives_the_conditional_distribution(known: tuple[int, ...]) -> None:
     drawn = rows("any", known=known)
     real = table(60_000, seed=1)
@@ -83,7 +81,7 @@ def test_any_condition_gives_the_conditional_distribution(known: tuple[int, ...]
         assert tvd(drawn, real, [column]) < SLACK + 0.02 + 0.3 / np.sqrt(n_learned)
 
 
-@pytest.mark.parametrize("known", [(3,), (1, 3), (0, 2)])
+@pytest.mark.parametrize("known", [(3,), (0, 2)])
 def test_log_weights_make_a_fixed_order_answer_any_condition(known: tuple[int, ...]) -> None:
     asked = np.isin(np.arange(4), known)
     drawn, weights = draw(network("fixed"), np.ones((20_000, 4), dtype=np.int32), asked, generator())
@@ -92,16 +90,6 @@ def test_log_weights_make_a_fixed_order_answer_any_condition(known: tuple[int, .
     real = real[(real[:, list(known)] == 1).all(1)]
     for column in set(range(4)) - set(known):
         assert tvd(drawn[chosen], real, [column]) < SLACK + 0.02
-
-
-def test_columns_known_first_and_networks_of_any_order_weigh_nothing_and_what_a_mask_excludes_is_impossible() -> None:
-    ones = np.ones((50, 4), dtype=np.int32)
-    excluded = {3: np.array([True, False, True, True, True])}
-    last = [False, False, False, True]
-    assert (draw(network("fixed"), ones, last, generator(), allowed=excluded)[1] == -np.inf).all()
-    assert not draw(network("fixed"), ones, [True, True, False, False], generator())[1].any()
-    assert not draw(network("any"), ones, [False, False, False, True], generator())[1].any()
-    assert draw(network("fixed"), ones, [False, True, False, False], generator())[1].all()
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -117,69 +105,6 @@ def test_a_mask_sees_the_codes_so_far_and_is_kept(order: Order) -> None:
     assert (drawn[:, 3] > drawn[:, 0] + 1).all()
     steps = {0: set(), 1: {0}, 2: {0, 1}, 3: {0, 1, 2}} if order == "fixed" else {0: {1, 2}, 3: {0, 1, 2}}
     assert seen == steps
-
-
-def test_a_mask_that_leaves_nothing_gives_way_before_what_is_allowed_does() -> None:
-    never = lambda column, codes: np.zeros((len(codes), SIZES[column]), dtype=bool)  # noqa: E731
-    drawn = rows("any", 500, allowed={3: np.array([True, False, False, False, True])}, mask=never)
-    assert set(drawn[:, 3]) == {0, 4}
-    assert len(np.unique(drawn[:, 0])) == 3
-
-
-def test_followers_come_directly_after_their_leaders_in_training() -> None:
-    leaders = (None, None, 1, 0, 2)
-    assert units_of(leaders) == (0, 1, 1, 0, 1)
-    many = AutoregressiveNetwork((2,) * 5, leaders, "any", d_state=5)
-    many.embeddings.data[1::2] = torch.eye(5)  # the state tells which columns are before
-    torch.manual_seed(0)
-    before = many.states(torch.ones(400, 5, dtype=torch.int64)).detach().transpose(0, 1).numpy().astype(bool)
-    others = [0, 3]
-    assert before[:, 2, 1].all()
-    assert before[:, 4, [1, 2]].all()
-    assert before[:, 3, 0].all()
-    assert not before[:, 1, [2, 4]].any()
-    for follower in (2, 4):
-        np.testing.assert_array_equal(before[:, follower][:, others], before[:, 1][:, others])
-    assert 300 < before[:, 1, 0].sum() < 390  # by place it is before, and in a random order half the time
-    assert 60 < before[:, 0, 1].sum() < 200
-    assert (before.sum(2).max(1) == 4).all()  # a last column has all others before it
-
-
-def test_the_same_seed_trains_the_same_network_and_leaves_torchs_own_generator_alone() -> None:
-    state = torch.get_rng_state()
-    first, again, other = (to_arrays(fit("any", seed, epochs=1)) for seed in (1, 1, 2))
-    assert all(np.array_equal(first[name], again[name]) for name in first)
-    assert not np.array_equal(first["heads"], other["heads"])
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_network_comes_back_from_its_arrays_and_draws_the_same_rows(order: Order) -> None:
-    arrays = to_arrays(network(order))
-    state = torch.get_rng_state()
-    after = from_arrays(arrays, SIZES, LEADERS, order)
-    assert torch.equal(torch.get_rng_state(), state)
-    drawn = draw(after, np.zeros((300, 4), dtype=np.int32), [False] * 4, generator())[0]
-    np.testing.assert_array_equal(drawn, rows(order, 300))
-
-
-DAMAGES: dict[str, Callable[[Arrays], None]] = {
-    "nothing": lambda arrays: arrays.clear(),
-    "an array too many": lambda arrays: arrays.update(rows=np.zeros(3, dtype=np.float32)),
-    "layers of two dimensions": put("layers", lambda array: array[0]),
-    "fewer embeddings": put("embeddings", lambda array: array[1:]),
-    "wider biases": put("head_biases", lambda array: np.append(array, array)),
-    "doubles": put("heads", lambda array: array.astype(np.float64)),
-    "NaN": put("layers", spoilt(np.nan)),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_arrays_are_refused(damage: str) -> None:
-    arrays = to_arrays(network("any"))
-    DAMAGES[damage](arrays)
-    with pytest.raises(ValueError, match=r"network|damaged"):
-        from_arrays(arrays, SIZES, LEADERS, "any")
 
 
 def test_training_that_diverges_makes_no_network() -> None:

@@ -1,17 +1,12 @@
 """Groups found with DP beside those of a synthetic table."""
 
-from dataclasses import replace
-
 import pytest
 
 from evaluate.utility import clusters
-from evaluate.utility.k_means import GroupSpace
-from synth.schema import build_schema
-from tests.evaluate.utility.conftest import COLUMNS, schema_of
+from tests.evaluate.utility.conftest import schema_of
 from tests.evaluate.utility.test_clusters import planted, shuffled
 from tests.evaluations import stated
 from understudy.extras.dp_models import groups
-from understudy.extras.dp_models.groups import public_space
 
 COST = groups.GAP
 CLAIM = stated(epsilon=10.0, delta=1e-5, n_units=600)
@@ -49,13 +44,3 @@ def test_without_an_epsilon_or_public_bounds_nothing_is_found_with_dp(make):
         result = groups.measure(tables)
         assert not result.estimates and {f.measure for f in result.failures} == {COST}
         assert all(words in f.message and f.reason == "skipped" for f in result.failures)
-
-
-def test_a_column_whose_domain_is_to_be_measured_is_seen_by_plain_k_means_alone(make):
-    columns = {**COLUMNS, "x": {"kind": "real", "measure": True, "missing": True}}
-    declared = build_schema({"status": "declared", "n_units": 600, "columns": columns, "target": "y"})
-    tables = replace(make(claim=CLAIM), declared=declared)
-    names = [[c.name for c in space.columns] for space in (GroupSpace.of(tables), public_space(tables))]
-    assert names == [["group", "hours", "sex", "x", "y"], ["group", "hours", "sex", "y"]]
-    own = measured(tables)[COST]
-    assert f"alternative ({own.value + explained(tables):.3f})" not in own.note

@@ -11,14 +11,11 @@ import pytest
 from evaluate.engine import measure_candidate
 from evaluate.gate.policy import Policy, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate
-from evaluate.metrics import CATALOG
 from evaluate.real_facts import RealFacts
-from evaluate.result import UNASKED, Candidate, Estimate, Failure
+from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real, Tables
-from synth.schema import Schema, build_schema
-from tests.extras.histories.markov import SCHEMA, STATES, dealt, markov
-from understudy.extras.histories.fidelity import IMPOSSIBLE, METRICS, NAME, WORST, impossible_steps
-from understudy.extras.histories.samples import HistorySamples, StepCodes
+from tests.extras.histories.markov import SCHEMA, dealt, markov
+from understudy.extras.histories.fidelity import IMPOSSIBLE, METRICS, NAME, WORST
 
 N = 1_200
 GATED = tuple(metric.name for metric in METRICS if metric.name != IMPOSSIBLE)  # of 400 machines it has no number
@@ -59,23 +56,10 @@ def shuffled(table: pd.DataFrame) -> pd.DataFrame:
     return dealt(table, 5)
 
 
-def backwards(table: pd.DataFrame) -> pd.DataFrame:
-    """Every history from its end to its beginning, the days as they were."""
-    table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
-    places = table.groupby("machine").cumcount(ascending=False).to_numpy()
-    turned = table.iloc[np.lexsort((places, table["machine"]))].reset_index(drop=True)
-    return turned.assign(day=table["day"])
-
-
 def moving(table: pd.DataFrame) -> pd.DataFrame:
     """One row in twenty at another site."""
     moved = np.random.default_rng(6).random(len(table)) < 0.05
     return table.assign(site=np.where(moved & (table["site"] != "east"), "east", table["site"]))
-
-
-def falling(table: pd.DataFrame) -> pd.DataFrame:
-    reset = np.random.default_rng(7).random(len(table)) < 0.05
-    return table.assign(hours=table["hours"].where(~reset, 0))
 
 
 def impossible(table: pd.DataFrame, seed: int = 8) -> pd.DataFrame:
@@ -85,22 +69,6 @@ def impossible(table: pd.DataFrame, seed: int = 8) -> pd.DataFrame:
     return table.assign(
         state=table["state"].mask(after_hot & (np.random.default_rng(seed).random(len(table)) < 0.05), "calm")
     )
-
-
-def undead(table: pd.DataFrame) -> pd.DataFrame:
-    """Every machine ends where it is broken; of these one in ten goes on."""
-    table = ended(table, 9)
-    last = table.groupby("machine").tail(1)
-    again = last[(last["state"] == "broken") & (np.random.default_rng(10).random(len(last)) < 0.1)]
-    return pd.concat([table, again.assign(state="warm", day=again["day"] + np.timedelta64(5, "D"))], ignore_index=True)
-
-
-def ended(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Histories of which half end with a machine that is broken."""
-    table = table.sort_values(["machine", "day"], kind="stable", ignore_index=True)
-    last = table.groupby("machine").tail(1).index
-    broken = last[np.random.default_rng(seed).random(len(last)) < 0.5]
-    return table.assign(state=table["state"].where(~table.index.isin(broken), "broken"))
 
 
 def short(table: pd.DataFrame) -> pd.DataFrame:
@@ -154,16 +122,11 @@ def test_histories_dealt_at_random_fail_every_policy() -> None:
     assert number(measured(), WORST).high < 0.05
 
 
-def test_histories_told_backwards_are_no_honest_ones() -> None:
-    assert drawn(measured(backwards), "state")["tvd"] > 0.1
-    assert number(measured(backwards), WORST).low > 0.1
-
-
 @pytest.mark.parametrize(
     ("spoiled", "rule"),
     [
-        (moving, IMPOSSIBLE), (falling, IMPOSSIBLE),
-        (short, "histories.lengths.excess"), (slow, "histories.gaps.excess"), (impossible, IMPOSSIBLE),
+        (moving, IMPOSSIBLE), (impossible, IMPOSSIBLE),
+        (short, "histories.lengths.excess"), (slow, "histories.gaps.excess"),
     ],
 )  # fmt: skip
 def test_what_is_spoiled_fails_and_is_not_told_of_fresh_histories(
@@ -171,46 +134,6 @@ def test_what_is_spoiled_fails_and_is_not_told_of_fresh_histories(
 ) -> None:
     assert outcomes(measured(spoiled), load_policy("partner"))[rule] == "FAIL"
     assert outcomes(measured(), load_policy("partner"))[rule] == "PASS"
-
-
-def test_the_dead_who_come_back_are_counted_among_the_dead() -> None:
-    states = SCHEMA.columns["state"].model_copy(update={"categories": (*STATES, "broken")})
-    schema = build_schema(
-        {**SCHEMA.model_dump(), "columns": {**SCHEMA.model_dump()["columns"], "state": states.model_dump()}}
-    )
-    real = Real.prepare(ended(markov(2 * N, 0), 1), ended(markov(N, 1, 2 * N), 2), schema)
-    fresh, spoiled = (
-        number(measure_candidate("t", real.beside(table), measures=[NAME]), IMPOSSIBLE)
-        for table in (ended(markov(N, 2, 4 * N), 3), undead(markov(N, 2, 4 * N)))
-    )
-    assert fresh.high < 0.05
-    assert spoiled.low > 0.05
-    assert "'broken' of 'state'" in spoiled.note
-    assert spoiled.value == pytest.approx(0.1, abs=0.04)
-
-
-def without_order() -> Schema:
-    content = SCHEMA.model_dump()
-    return build_schema({**content, "order": None, "nondecreasing_in_entity": ()})
-
-
-def test_a_schema_without_an_order_is_judged_as_if_there_were_no_such_rules() -> None:
-    tables = Tables.prepare(markov(N, 0), markov(N // 2, 1, N), honest(), without_order())
-    candidate = measure_candidate("t", tables, measures=[NAME])
-    assert not candidate.estimates
-    assert [failure.measure for failure in candidate.failures if failure.message != UNASKED] == [NAME]
-    for name in shipped():
-        verdict = judge_candidate(candidate, load_policy(name), real=facts(order=None))
-        assert not [f for f in verdict.findings if CATALOG[f.rule.measure].needs == "order"]
-
-
-def test_an_order_whose_histories_were_not_measured_passes_nothing() -> None:
-    candidate = Candidate("t", ())
-    verdict = judge_candidate(candidate, load_policy("internal"), real=facts())
-    told = {f.rule.measure: f.outcome for f in verdict.findings if CATALOG[f.rule.measure].needs == "order"}
-    assert told
-    assert {*told.values()} == {"INCONCLUSIVE"}
-    assert {WORST, "privacy.histories.copied"} <= told.keys()
 
 
 @pytest.mark.statistical
@@ -232,25 +155,3 @@ def test_intervals_hold_what_they_estimate() -> None:
         assert covered >= 0.96, (name, covered)
     # A share of histories that are dealt goes into the dependence by its square.
     assert np.mean([estimate.value for estimate in estimates[WORST]]) == pytest.approx(share**2, abs=0.02)
-
-
-def test_few_entities_count_where_chance_does_not_explain_what_follows() -> None:
-    """All of a hundred machines go from hot to calm: too few to keep a limit, and enough to break it."""
-
-    def steps(table: pd.DataFrame) -> Estimate | Failure:
-        samples = HistorySamples.of(Tables.prepare(markov(1_500, 0), markov(600, 1, 2_000), table, SCHEMA))
-        return impossible_steps(samples, {"state": StepCodes.of("state", samples, SCHEMA)}, SCHEMA)
-
-    honest = markov(100, 2, 4_000).sort_values(["machine", "day"], kind="stable", ignore_index=True)
-    follows = (honest["state"].shift() == "hot") & (honest["machine"].shift() == honest["machine"])
-    kept, broken = steps(honest), steps(honest.assign(state=honest["state"].mask(follows, "calm")))
-    assert isinstance(kept, Failure)
-    assert isinstance(broken, Estimate)
-    assert broken.low > 0.5
-
-
-def test_where_all_values_are_too_rare_to_tell_there_is_no_number() -> None:
-    tables = Tables.prepare(markov(90, 0), markov(90, 1, 90), markov(90, 2, 200), SCHEMA)
-    candidate = measure_candidate("t", tables, measures=[NAME])
-    assert isinstance(candidate.find(IMPOSSIBLE), Failure)
-    assert outcomes(candidate, load_policy("internal"))[IMPOSSIBLE] == "INCONCLUSIVE"

@@ -11,7 +11,6 @@ from synth.generators.registry import generator
 from synth.generators.wrapper import fit_model
 from synth.schema import Schema
 from tests.extras.histories.related_tables import (
-    KEY,
     MEAN_VISITS,
     MOST_VISITS,
     changed,
@@ -94,18 +93,6 @@ def test_a_private_join_does_not_stop_for_a_row_unless_that_is_asked_for() -> No
         relation.joined(kept, loose, outside="refuse")
 
 
-def test_of_parents_with_one_key_the_same_one_counts_in_any_order() -> None:
-    patients, visits = pair(20, seed=1)
-    twice = pd.concat([patients, patients.assign(age=77)], ignore_index=True)
-    relation = Relation(*schemas(20), private=True)
-    joined = [
-        relation.joined(table, visits, outside="clamp")[0].sort_values("who").reset_index(drop=True)
-        for table in (twice, twice.iloc[::-1])
-    ]
-    pd.testing.assert_frame_equal(*joined)
-    assert 0 < (joined[0]["age"] == 77).sum() < 20
-
-
 def test_rows_without_a_parent_and_parents_with_one_key_are_refused_without_an_epsilon(real: Pair) -> None:
     patients, visits = real
     relation = Relation(*schemas())
@@ -123,13 +110,10 @@ def _with(schema: Schema, name: str, column: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("of_parents", "of_rows", "message"),
     [
-        ({}, {"entity": None, "order": None, "max_rows_per_unit": 1}, "entity=None"),
         ({"entity": "who", "max_rows_per_unit": 3}, {}, "one level of parents"),
-        ({"dataset": "a"}, {"dataset": "b"}, "dataset differs"),
         ({}, {"constant_in_entity": ("ill",)}, "stands in the table of parents"),
         ({}, _with(schemas()[1], "age", {"kind": "integer", "bounds": [0, 9]}), "column='age' is in both"),
         (_with(schemas()[0], "who", {"kind": "identifier", "bounds": [0, 9]}), {}, "of one kind in both tables"),
-        ({}, {**_with(schemas()[1], "whom", KEY), "entity": "whom"}, "column='whom' must be a kept identifier"),
     ],
 )
 def test_schemas_that_do_not_fit_together_are_refused(

@@ -33,7 +33,7 @@ def after(rows: pd.DataFrame, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     return table["state"].to_numpy()[before], table["state"].to_numpy()[now]
 
 
-@pytest.mark.parametrize(("name", "rule"), [("mst", "never"), ("trees", "stays"), ("trees", "last")])
+@pytest.mark.parametrize(("name", "rule"), [("mst", "never"), ("trees", "last")])
 def test_no_synthetic_row_takes_a_step_that_is_ruled_out(name: str, rule: str) -> None:
     schema, more = schema_with(**RULED_OUT[rule]), {"epsilon": 0.7} if name == "mst" else {"rounds": 10}
     rows = fit_model(registry.generator(name, **more), patients(1500), schema).sample(3000, seed=0)
@@ -54,18 +54,8 @@ def test_they_cost_no_budget() -> None:
     assert schedules[0] == schedules[1]
 
 
-def test_real_rows_that_take_such_a_step_are_found() -> None:
-    schema = schema_with(never=[["well", "ward"]])
-    table = conform(patients(300), schema)
-    before, now = after(table, schema)
-    n = int(((before == "well") & (now == "ward")).sum())
-    assert broken_in(table, schema.constraints[-1], schema).sum() == n > 0
-
-
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({}, {}, "steps rule nothing out"),
     ({"stays": ["gone"]}, {}, "steps name a value that is no category of column='state'"),
-    ({"last": ["dead", "ill", "ward", "well"]}, {}, "steps of column='state' let no row follow another"),
     ({"column": "age", "stays": [30]}, {}, "steps are of categories that are declared: column='age'"),
     ({"stays": ["dead"]}, {"order": None, "nondecreasing_in_entity": []}, "the schema names no order"),
 ]

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
+from evaluate.audit_result import EXCEEDS, NO_FAULT, Audit
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise
 from synth.schema import Schema, build_schema
 from tests.extras.local.test_survey import schema_of
 from understudy.extras.local import survey as surveys
-from understudy.extras.local.audit import ANSWERS, OUTSIDE, QUESTIONS, RESPONDENT, _chances, _power, attack, bounds
+from understudy.extras.local.audit import _chances, _power, attack, bounds
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, UnaryEncoding
 from understudy.extras.local.survey import Survey
@@ -120,27 +120,6 @@ def test_the_generator_as_it_ships_raises_no_alarm_in_ten_audits(claim: dict[str
         audited = audited_claim(seed=seed, **claim)
         assert (audited.verdict, audited.faults) == (NO_FAULT, ())
         assert 0.4 * audited.epsilon < audited.bound < audited.epsilon
-
-
-def test_an_audit_names_its_events_what_it_checked_and_what_it_leaves_out() -> None:
-    audited = audited_claim(epsilon=2.0)
-    assert (audited.attacked, audited.delta, audited.covered) == ("reports", 0.0, (ANSWERS,))
-    assert audited.not_covered == OUTSIDE
-    assert [check.what for check in audited.checks] == [QUESTIONS, RESPONDENT]
-    assert "a public stand-in" in audited.ran_on
-    assert audited.weakest is not None and audited.weakest > 0.99
-    assert audited_claim(epsilon=30.0, answers=1).verdict == TOO_WEAK
-
-
-def test_respondents_with_several_rows_are_held_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns: dict[str, Any] = {"sex": {"kind": "boolean"}, "who": {"kind": "identifier", "bounds": [0, 10**6]}}
-    schema = build_schema(
-        {"status": "declared", "n_units": N_UNITS, "columns": columns, "entity": "who", "max_rows_per_unit": 1}
-    )
-    assert audited_claim(schema=schema).verdict == NO_FAULT
-    monkeypatch.setattr(surveys, "bound_contributions", lambda rows, schema: rows)
-    audited = audited_claim(schema=schema)
-    assert audited.verdict == EXCEEDS
 
 
 @pytest.mark.parametrize(

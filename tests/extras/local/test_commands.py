@@ -1,22 +1,14 @@
 """`understudy randomize`, `collect` and `survey`: reports without a table, and refusals that leave nothing."""
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.audit_result import NO_FAULT
-from evaluate.result_io import evaluation_from
-from tests.understudy.test_audit import FAST, MEASURE
-from understudy.extras.local.oracles import DirectEncoding
-
 if TYPE_CHECKING:
     from conftest import Workspace
 
-_direct = DirectEncoding.randomize
 SCHEMA = """status = "declared"
 n_units = 900
 [columns.age]
@@ -88,20 +80,6 @@ def test_a_fit_is_paid_by_a_ledger_and_audited_by_its_reports(survey: "Workspace
         ran = survey.run("fit", folder / "answers.csv", "--schema", schema, *asked)
         assert ran.exit_code == code, ran.stderr
         assert out.exists() == (code == 0)
-    audited = survey.run("audit", "--model", folder / "model 1")
+    audited = survey.run("audit", "--model", folder / "model 1", "--confidence", 0.9999)
     assert audited.exit_code == 0, audited.stdout
     assert "Reports to each question: no fault found" in " ".join(audited.stdout.split())
-
-
-def test_a_local_claim_is_audited_in_a_run_and_its_table_can_pass(workspace: "Workspace") -> None:
-    workspace.write_job(
-        release="local", generators={"local": {"epsilon": 4.0}}, evaluation={"measures": FAST, "audit": True}
-    )
-    out: Path = workspace.folder / "out"
-    ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
-    assert ran.exit_code in (0, 1, 3), ran.stderr
-    (candidate,) = evaluation_from((out / "evaluation.json").read_text()).candidates
-    assert candidate.audit is not None
-    assert (candidate.audit.verdict, candidate.audit.attacked, candidate.audit.epsilon) == (NO_FAULT, "reports", 4.0)
-    (judged,) = json.loads((out / "verdict.json").read_text())["candidates"]
-    assert {f["rule"]["measure"]: f["outcome"] for f in judged["findings"]}[MEASURE] == "PASS"

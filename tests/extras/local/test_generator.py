@@ -165,7 +165,7 @@ class Asked(Fit):
         patch.setattr(Survey, "codes", answered)
 
 
-@pytest.mark.parametrize("unit", ["row", "entity", "history"])
+@pytest.mark.parametrize("unit", ["row", "entity"])
 def test_one_respondent_less_is_one_report_less(unit: str) -> None:
     one_unit_less_moves_what_is_paid_for(Local(epsilon=9.0), unit, asks=True, watched=Asked)
 

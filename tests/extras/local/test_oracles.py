@@ -115,13 +115,6 @@ def test_shares_have_no_bias_and_the_stated_variance(kind: type[Oracle], k: int,
     check_estimates(kind(k, epsilon))
 
 
-@pytest.mark.parametrize(
-    "oracle", [DirectEncoding(5, 1.0), UnaryEncoding(5, 1.0), DirectEncoding(5, 1.0, allows_no_answer=True)]
-)
-def test_reports_support_answers_as_often_as_is_stated(oracle: Oracle) -> None:
-    check_chances(oracle)
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 5.0])
 def test_the_oracle_with_the_smaller_variance_is_taken(epsilon: float) -> None:
     e = math.exp(epsilon)

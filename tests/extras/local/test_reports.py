@@ -69,21 +69,11 @@ def _head(folder: Path, **change: object) -> None:
     (folder / HEADER).write_text(json.dumps({**header, **change}))
 
 
-def _question(folder: Path, **change: object) -> None:
-    header = json.loads((folder / HEADER).read_text())
-    header["questions"][0].update(change)
-    (folder / HEADER).write_text(json.dumps(header))
-
-
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an answer sent twice": (lambda folder: _line(folder, lambda lines: [*lines, lines[0]]), "more lines"),
-    "a question that there is not": (lambda folder: _line(folder, lambda lines: ["9,1", *lines[1:]]), "or fewer"),
     "an answer that there is not": (lambda folder: _line(folder, lambda lines: ["1,4", *lines[1:]]), "answer"),
     "a text": (lambda folder: _line(folder, lambda lines: ["1,secret", *lines[1:]]), "cannot be read"),
-    "too few bits": (lambda folder: _line(folder, lambda lines: ["0,ff", *lines[1:]]), "cannot be read"),
-    "a header that is no JSON": (lambda folder: (folder / HEADER).write_text("{"), "no sound reports"),
     "a larger epsilon": (lambda folder: _head(folder, epsilon=4.0), "something else"),
-    "a probability": (lambda folder: _question(folder, p=0.9), "something else"),
 }
 
 

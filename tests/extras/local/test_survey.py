@@ -132,11 +132,7 @@ SEVERAL: dict[str, Any] = {
     ("change", "asked", "error", "message"),
     [
         ({"status": "inferred"}, {}, BudgetError, "declare"),
-        ({"n_units": None}, {}, BudgetError, "n_units"),
-        ({}, {"epsilon": 0.0}, BudgetError, "epsilon"),
         ({}, {"n_answers": 9}, BudgetError, "answers=9"),
-        ({}, {"pairs": (("age", "nose"),)}, SchemaError, "nose"),
-        ({}, {"pairs": (("age", "age"),)}, SchemaError, "two columns"),
         (MEASURED, {}, SchemaError, "age.*declare"),
         (SEVERAL, {}, SchemaError, "max_rows_per_unit=3"),
     ],

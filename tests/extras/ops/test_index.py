@@ -1,13 +1,11 @@
 """`understudy index`: every output is a row with its recorded verdict, and what is broken says so and never passes."""
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +16,9 @@ import pytest
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge
 from evaluate.result import Evaluation
-from tests.evaluations import ABSENT, evaluation_of
+from tests.evaluations import ABSENT
 from tests.reports.conftest import sample_evaluation
-from tests.understudy.bundle.small_bundle import about, fill
+from tests.understudy.bundle.small_bundle import about
 from tests.understudy.conftest import Workspace
 from understudy.artifacts import Delivery
 from understudy.bundle.documents import read_document
@@ -31,7 +29,7 @@ from understudy.bundle.records import Person, read_register
 from understudy.bundle.revocation import withdraw
 from understudy.bundle.sign_off import sign_off
 from understudy.bundle.verification import Demand
-from understudy.extras.ops.index import EXPIRED, NOT_JUDGED, NOT_SOUND, WITHDRAWN, read_rows
+from understudy.extras.ops.index import EXPIRED, NOT_SOUND, WITHDRAWN, read_rows
 
 RULE = Rule(measure="validity.rows", limit=0.9, why="Rows have to keep the schema.")
 COPIES = Rule(measure="privacy.copies", limit=0.5, why="No table of ours is a copy.")
@@ -65,22 +63,6 @@ def rows(folder: Path, **demand: object) -> list[Any]:
     return [SimpleNamespace(**row) for row in read_rows(folder, folder / "index.html", Demand(**demand))]  # type: ignore[arg-type]
 
 
-def states(folder: Path) -> dict[str, str]:
-    return {f"{row.output}:{row.table}": row.state for row in rows(folder)}
-
-
-class Page(HTMLParser):
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.text = path.read_text(encoding="utf-8")
-        self.feed(self.text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.links.append(dict(attrs).get("href") or "")
-
-
 def test_a_row_tells_what_the_evidence_holds(output: Path) -> None:
     recorded = json.loads((output / "verdict.json").read_text())
     listed = rows(output.parents[1])
@@ -100,7 +82,7 @@ def test_links_lead_from_the_page_to_files_that_are_there(output: Path, workspac
         page.parent.mkdir(exist_ok=True)
         ran = workspace.run("index", folder, "--out", page, "--json")
         assert (ran.exit_code, ran.json["tables"], ran.json["states"]["PASS"]) == (0, 3, 3)
-        links = [link for link in Page(page).links if not link.startswith("#")]
+        links = re.findall(r'<a [^>]*href="([^#"][^"]*)"', page.read_text())
         assert len(links) == 6
         assert all((page.parent / unquote(link)).is_file() for link in links)
 
@@ -114,14 +96,6 @@ def _reseal(output: Path, **changes: object) -> None:
     seal(output, About.model_validate({**manifest.about.model_dump(), **changes}), None)
 
 
-def _waive(output: Path) -> None:
-    content = json.loads((output / "verdict.json").read_text())
-    for candidate in content["candidates"]:
-        candidate["findings"][0] |= {"waived": True, "waiver": {"until": "2020-01-31"}}
-    (output / "verdict.json").write_text(json.dumps(content))
-    _reseal(output)
-
-
 def _say(output: Path, verdict: str) -> None:
     """A verdict other than that of the manifest, in a file that is sealed with it."""
     content = json.loads((output / "verdict.json").read_text())
@@ -132,13 +106,10 @@ def _say(output: Path, verdict: str) -> None:
 
 SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a verdict that was changed": (NOT_SOUND, lambda o: (o / "verdict.json").write_text("{}")),
-    "an evaluation that is missing": (NOT_SOUND, lambda o: (o / "evaluation.json").unlink()),
     "a manifest that is missing": (NOT_SOUND, lambda o: [p.unlink() for p in o.glob("manifest.json*")]),
-    "a verdict that is none": (NOT_SOUND, lambda o: _say(o, "FINE")),
     "verdicts that differ": (NOT_SOUND, lambda o: _say(o, "FAIL")),
     "a withdrawal": (WITHDRAWN, _withdraw),
     "a last day that is over": (EXPIRED, lambda o: _reseal(o, valid_until=date(2020, 1, 31))),
-    "a waiver that is over": (EXPIRED, _waive),
 }
 
 
@@ -152,7 +123,7 @@ def test_what_may_not_be_relied_on_says_so_and_never_passes(what: str, output: P
     ran = workspace.run("index", folder)
     assert ran.exit_code == 0
     assert f"nightly/fair: {state}: " in ran.stderr
-    assert 'class="badge pass"' not in Page(folder / "index.html").text
+    assert 'class="badge pass"' not in (folder / "index.html").read_text()
 
 
 LIND, ODE = Person(name="A. Lind", role="officer"), Person(name="B. Ode", role="protection officer")
@@ -168,11 +139,7 @@ def _seal_by(output: Path, signer: Signer) -> None:
     seal(output, manifest.about, signer)
 
 
-@pytest.mark.parametrize("of_public", [False, True])
-def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(
-    of_public: bool, output: Path, tmp_path: Path
-) -> None:
-    """Also where the folder to hand on alone was withdrawn."""
+def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(output: Path, tmp_path: Path) -> None:
     sealer, other = key(tmp_path, "a.key"), key(tmp_path, "b.key")
     (output / "to-hand-on").mkdir(exist_ok=True)
     seal(output / "to-hand-on", about("to-hand-on"), sealer)
@@ -180,7 +147,7 @@ def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(
     register, named = tmp_path / "withdrawn.jsonl", frozenset({sealer.fingerprint})
     register.touch()
     assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {"PASS"}
-    copy = Path(shutil.copytree(output / "to-hand-on" if of_public else output, tmp_path / "copy"))
+    copy = Path(shutil.copytree(output / "to-hand-on", tmp_path / "copy"))
     withdraw(copy, LIND, "misdeclared", other, register=register)
     assert {row.state for row in rows(output, keys=named, register=read_register(register))} == {NOT_SOUND}
 
@@ -188,13 +155,10 @@ def test_a_withdrawal_in_the_register_bars_the_verdict_whoever_signed_it(
 @pytest.mark.parametrize(
     ("named", "asked", "state", "shown"),
     [
-        ("", "", "PASS", "sign-off by no key that was named"),
-        ("a", "bc", "PASS", "signed off"),
-        ("", "bc", "PASS", "signed off"),
-        ("a", "", NOT_SOUND, ""),
+        ("", "", "PASS", "sign-off by no key that was named"), ("a", "bc", "PASS", "signed off"),
         ("a", "b", NOT_SOUND, ""),
     ],
-)
+)  # fmt: skip
 def test_a_sign_off_counts_by_keys_that_were_named(
     named: str, asked: str, state: str, shown: str, output: Path, tmp_path: Path
 ) -> None:
@@ -202,52 +166,21 @@ def test_a_sign_off_counts_by_keys_that_were_named(
     _seal_by(output, keys["a"])
     for person, name in ((LIND, "b"), (ODE, "c")):
         sign_off(output, person, Demand(), keys[name])
-    options = [("--public-key", named), ("--sign-off-key", asked)]
-    flags = [part for flag, names in options for name in names for part in (flag, tmp_path / f"{name}.key.pub")]
-    folder = output.parents[1]
-    assert Workspace(tmp_path).run("index", folder, *flags).exit_code == 0
-    listed = rows(folder, **{
+    listed = rows(output.parents[1], **{
         at: frozenset(keys[name].fingerprint for name in names)
         for at, names in (("keys", named), ("sign_off_keys", asked)) if names
     })  # fmt: skip
     assert listed[0].state == state
     assert [row.sign_off for row in listed if row.sign_off] == [shown] * bool(shown)
-    assert ("<b>signed off</b>" in Page(folder / "index.html").text) == (shown == "signed off")
 
 
-def test_what_is_an_output_is_a_row_and_nothing_else(output: Path) -> None:
+def test_an_index_replaces_an_index_and_nothing_else(output: Path, workspace: Workspace) -> None:
     folder = output.parents[1]
-    (folder / "evaluation.json").write_text(evaluation_of(sample_evaluation().candidates[1]).to_json())
-    os.mkfifo(folder / "pipe.json")
-    (folder / "latest").symlink_to(output)
-    shutil.copytree(fill(folder / "small") / "to-hand-on", folder / "to-hand-on")
-    seal(folder / "to-hand-on", about("to-hand-on"), None)
-    shutil.rmtree(folder / "small")
-    assert states(folder) == {"to-hand-on:": NOT_JUDGED, **{f"nightly/fair:{name}": "PASS" for name in NAMES}}
-
-
-def test_an_index_needs_an_output_and_replaces_an_index_and_nothing_else(output: Path, workspace: Workspace) -> None:
-    folder = output.parents[1]
-    assert workspace.run("index", output / "cards").exit_code == 2
     assert [workspace.run("index", folder).exit_code for _ in range(2)] == [0, 0]
-    report, link = folder / "mine.html", folder / "link.html"
+    report = folder / "mine.html"
     report.write_text("<p>mine</p>")
-    link.symlink_to(folder / "index.html")
-    for page in (report, link, output / "index.html", output / "cards" / "new.html", folder):
+    for page in (report, output / "index.html", folder):
         ran = workspace.run("index", folder, "--out", page)
         assert (ran.exit_code, ran.stderr.count("Error: ")) == (2, 1)
     assert report.read_text() == "<p>mine</p>"
-    assert link.is_symlink()
     assert not (output / "index.html").exists()
-
-
-def test_names_are_text_and_no_name_is_an_address(whole: Path, tmp_path: Path) -> None:
-    hostile = "javascript:alert(1)<b>"
-    shutil.copytree(whole, tmp_path / hostile)
-    candidate = replace(sample_evaluation().candidates[0], name="<script>alert(1)</script>")
-    deliver(tmp_path / "odd", evaluation_of(candidate))
-    assert Workspace(tmp_path).run("index", tmp_path).exit_code == 0
-    page = Page(tmp_path / "index.html")
-    assert "<b>" not in re.sub(r"<b>(?=[\d\u2212]|Internal|How)", "", page.text)
-    assert page.text.count("<script>") == 1
-    assert not any(":" in link for link in page.links)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,6 @@ from evaluate.result import Estimate, Evaluation
 from tests.evaluations import altered, conclude, facts
 from understudy.artifacts import Delivery
 from understudy.extras.ops import prometheus
-from understudy.extras.ops.prometheus import (
-    INTERNAL,
-    INTERNAL_FILE,
-    PUBLIC,
-    PUBLIC_FILE,
-    Sample,
-    internal_samples,
-    public_samples,
-    write_telemetry,
-)
 
 RULES = Path(prometheus.__file__).with_name("understudy.rules.yml")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,19 +59,15 @@ def named(evaluation: Evaluation, run_id: str = "ab" * 8, **statement: Any) -> E
 
 
 def public(evaluation: Evaluation) -> Samples:
-    return labeled(public_samples(evaluation, EPOCH))
+    return labeled(prometheus.public_samples(evaluation, EPOCH))
 
 
 def internal(evaluation: Evaluation, verdicts: Sequence[Verdict] = ()) -> Samples:
-    return labeled(internal_samples(evaluation, verdicts))
+    return labeled(prometheus.internal_samples(evaluation, verdicts))
 
 
-def labeled(samples: Iterable[Sample]) -> Samples:
+def labeled(samples: Iterable[prometheus.Sample]) -> Samples:
     return {(name, frozenset(labels.items())): number for name, labels, number in samples}
-
-
-def value(samples: Samples, name: str, **labels: str) -> float | None:
-    return samples.get((name, frozenset(labels.items())))
 
 
 WRITTEN = """
@@ -105,20 +91,13 @@ def test_both_files_hold_the_agreed_names_and_numbers_and_none_is_in_both(
     evaluation: Evaluation, tmp_path: Path
 ) -> None:
     run = measured(named(evaluation, ledger=note(2.0)), CLIPPED, 0.25)
-    write(run, passed(run), tmp_path, EPOCH)
-    texts = [(tmp_path / name).read_text() for name in (PUBLIC_FILE, INTERNAL_FILE)]
+    write(run, passed(run), tmp_path)
+    texts = [(tmp_path / name).read_text() for name in (prometheus.PUBLIC_FILE, prometheus.INTERNAL_FILE)]
     assert [line for line in "".join(texts).splitlines() if not line.startswith("#")] == WRITTEN
-    assert not PUBLIC.keys() & INTERNAL.keys()
+    assert not prometheus.PUBLIC.keys() & prometheus.INTERNAL.keys()
     for text in texts if PROMTOOL else ():
         checked = promtool("check", "metrics", text=text)
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
-
-
-def test_tables_from_elsewhere_are_no_run_that_fitted_anything(evaluation: Evaluation) -> None:
-    run = named(evaluation, ledger=note(2.0))
-    offered = replace(run, provenance=altered(run.provenance, {"split": None, "ledger": None}))
-    assert public(run)
-    assert not public(offered)
 
 
 def disputed(evaluation: Evaluation) -> Evaluation:
@@ -128,14 +107,13 @@ def disputed(evaluation: Evaluation) -> Evaluation:
 
 
 def test_a_guarantee_that_is_void_or_that_an_audit_disproves_has_no_epsilon(evaluation: Evaluation) -> None:
-    run = {"dataset": "patients", "run_id": "ab" * 8}
-    disproved = public(disputed(named(evaluation, ledger=note(2.0))))
-    assert value(disproved, "dp_training_ledger_entry", model="mst", guarantee="disputed", **run) == 1.0
-    assert not [labels for name, labels in disproved if ("guarantee", "formal") in labels]
-    assert not [name for name, _ in disproved if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
-    void = public(named(evaluation, private=False))
-    assert value(void, "dp_training_ledger_entry", model="mst", guarantee="none", **run) == 0.0
-    assert not [name for name, _ in void if name in ("dp_training_epsilon_consumed", "dp_noise_multiplier")]
+    for run, guarantee in (
+        (disputed(named(evaluation, ledger=note(2.0))), "disputed"), (named(evaluation, private=False), "none"),
+    ):  # fmt: skip
+        told = public(run)
+        assert not {name for name, _ in told} & {"dp_training_epsilon_consumed", "dp_noise_multiplier"}
+        guarantees = {dict(labels).get("guarantee") for name, labels in told if name == "dp_training_ledger_entry"}
+        assert guarantee in guarantees and "formal" not in guarantees
 
 
 def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Evaluation) -> None:
@@ -153,20 +131,18 @@ def test_the_public_registry_does_not_depend_on_what_was_measured(evaluation: Ev
     assert internal(run) != internal(other)
 
 
-@pytest.mark.parametrize(
-    "hostile", ['a"} 1\nb{c="', "\\", "\n", "{{ $value }}", "\ud800", "\u202e\U0001f600", "x" * 10_000]
-)
+@pytest.mark.parametrize("hostile", ['a"} 1\nb{c="\\', "\ud800"])
 def test_a_hostile_name_is_a_label_and_no_more(evaluation: Evaluation, hostile: str, tmp_path: Path) -> None:
     odd = replace(evaluation, candidates=(replace(evaluation.candidates[0], name=hostile),))
-    write(odd, (), tmp_path, EPOCH)
-    content = (tmp_path / INTERNAL_FILE).read_text(encoding="utf-8")
+    write(odd, (), tmp_path)
+    content = (tmp_path / prometheus.INTERNAL_FILE).read_text(encoding="utf-8")
     families = list(text_string_to_metric_families(content))
     models = [s.labels["model"] for f in families for s in f.samples if s.name == "dp_membership_inference_auc"]
     assert models == [hostile.encode("utf-8", "replace").decode("utf-8")]
 
 
-def write(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> None:
-    write_telemetry(Delivery(evaluation, tuple(verdicts), load_policy("internal"), "", None), folder, when)
+def write(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path) -> None:
+    prometheus.write_telemetry(Delivery(evaluation, tuple(verdicts), load_policy("internal"), "", None), folder, EPOCH)
 
 
 def promtool(*arguments: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -180,17 +156,17 @@ def every_rule() -> list[dict[str, Any]]:
 
 
 def test_every_rule_says_what_to_do_and_rests_on_what_we_export() -> None:
-    exported = PUBLIC.keys() | INTERNAL.keys()
+    exported = prometheus.PUBLIC.keys() | prometheus.INTERNAL.keys()
     for rule in every_rule():
         assert set(rule["annotations"]) == {"summary", "description", "runbook"}
         assert set(re.findall(r"\b(?:dp|understudy)_\w+", rule["expr"])) <= exported, rule["alert"]
 
 
-def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, when: datetime) -> list[dict[str, str]]:
+def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path) -> list[dict[str, str]]:
     """The samples of both files, as promtool's tests take them: a constant for ten days."""
-    write(evaluation, verdicts, folder, when)
+    write(evaluation, verdicts, folder)
     rows = []
-    for name in (PUBLIC_FILE, INTERNAL_FILE):
+    for name in (prometheus.PUBLIC_FILE, prometheus.INTERNAL_FILE):
         for line in (folder / name).read_text().splitlines():
             if not line.startswith("#"):
                 sample, number = line.rsplit(" ", 1)
@@ -198,24 +174,19 @@ def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path, wh
     return rows
 
 
-def alerting(rows: list[dict[str, str]], at: str, folder: Path) -> dict[str, list[dict[str, str]]]:
-    """Every alert that fires then, with the labels of each time that it does, as promtool finds them."""
+def alerting(rows: list[dict[str, str]], at: str, folder: Path) -> set[str]:
+    """The alerts that fire then, as promtool finds them."""
     names = [rule["alert"] for rule in every_rule()]
     tests = [{"eval_time": at, "alertname": name, "exp_alerts": [{"exp_labels": {"none": "such"}}]} for name in names]
     content = {
         "rule_files": [str(RULES)], "evaluation_interval": "1h",
         "tests": [{"interval": "1h", "input_series": rows, "alert_rule_test": tests}],
     }  # fmt: skip
-    path = folder / "tests.yml"
-    path.write_text(yaml.safe_dump(content))
-    ran = promtool("test", "rules", path)
-    fired: dict[str, list[dict[str, str]]] = {}
-    for part in re.split(r"alertname: ", ran.stdout + ran.stderr)[1:]:
-        name, got = part.split(",", 1)[0], part.split("got:", 1)[1]
-        labels = re.findall(r"Labels:\{(.*?)\}\s*\n", got)
-        fired[name] = [dict(re.findall(r'(\w+)="([^"]*)"', text)) for text in labels]
-    assert set(fired) == set(names), ran.stdout + ran.stderr
-    return {name: labels_of for name, labels_of in fired.items() if labels_of}
+    (folder / "tests.yml").write_text(yaml.safe_dump(content))
+    ran = promtool("test", "rules", folder / "tests.yml")
+    parts = [part.split(",", 1) for part in re.split(r"alertname: ", ran.stdout + ran.stderr)[1:]]
+    assert {name for name, _ in parts} == set(names), ran.stdout + ran.stderr
+    return {name for name, told in parts if "Labels:{" in told.split("got:", 1)[1]}
 
 
 def quiet(evaluation: Evaluation) -> Evaluation:
@@ -257,21 +228,8 @@ def test_each_leak_gap_in_the_books_and_verdict_has_its_alert_and_a_run_in_order
     evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], outcome: str, alert: str | None
 ) -> None:
     changed = change(quiet(evaluation))
-    fired = alerting(series(changed, passed(changed, outcome), tmp_path, EPOCH), "2h", tmp_path)
-    assert set(fired) == ({alert} if alert else set())
-    if alert:
-        label, value = ("dataset", "patients") if "Budget" in alert else ("model", "mst")
-        assert fired[alert][0][label] == value
-
-
-@needs_promtool
-def test_a_run_that_is_old_or_was_never_there_raises_an_alert_until_a_new_one_reports(
-    evaluation: Evaluation, tmp_path: Path
-) -> None:
-    run = quiet(evaluation)
-    old = series(run, passed(run), tmp_path, EPOCH)
-    assert set(alerting(old, "194h", tmp_path)) == {"UnderstudyRunStale"}
-    new = series(named(run, run_id="cd" * 8, ledger=note(1.0)), (), tmp_path, EPOCH + timedelta(days=7))
-    stamps = [each for each in new if "timestamp" in each["series"]]
-    assert not alerting([*old, *stamps], "194h", tmp_path)
-    assert set(alerting([{"series": "up", "values": "1x240"}], "3h", tmp_path)) == {"UnderstudyNoRun"}
+    rows = series(changed, passed(changed, outcome), tmp_path)
+    assert alerting(rows, "2h", tmp_path) == ({alert} if alert else set())
+    if alert is None:
+        assert alerting(rows, "194h", tmp_path) == {"UnderstudyRunStale"}
+        assert alerting([{"series": "up", "values": "1x240"}], "3h", tmp_path) == {"UnderstudyNoRun"}

@@ -123,13 +123,6 @@ def test_the_order_of_rows_and_of_units_has_no_say() -> None:
         np.testing.assert_array_equal(first, other)
 
 
-def test_a_teacher_without_rows_says_no_and_an_empty_table_is_no_error() -> None:
-    empty = np.zeros((0, 3), dtype=np.int64)
-    dealt = Teachers.dealt(empty, None, 9, KEY)
-    assert dealt.votes(rows(5, 0), rows(20, 1), similarity()).tolist() == [0] * 5
-    assert not voting(rows(1, 0), None, 6)[np.arange(6) != dealt_to(rows(1, 0), None, 6, KEY)[0]].any()
-
-
 def test_similarities_are_products_of_agreements_beyond_expectation() -> None:
     shares = np.array([0.5, 0.5, 0.2, 0.3, 0.5, 0.1, 0.2, 0.3, 0.4])
     computed = Similarity(shares, LAYOUT)

@@ -41,6 +41,7 @@ CONTENT: dict[str, Any] = {
         "note": {"kind": "text", "drop": True, "missing": True},
     },
     "entity": "patient",
+    "order": "seen",
 }  # fmt: skip
 
 
@@ -86,7 +87,8 @@ def rows(n: int = 60) -> pd.DataFrame:
 def test_sdv_finds_a_table_that_fits_the_schema_to_fit_the_metadata(sdv: Any) -> None:
     metadata = loaded(sdv, to_sdv(build_schema(CONTENT), table="visits")[0])
     table = metadata.tables["visits"]
-    assert (table.primary_key, table.sequence_key, list(table.columns)) == ("visit", "patient", [*CONTENT["columns"]])
+    assert (table.primary_key, table.sequence_key, table.sequence_index) == ("visit", "patient", "seen")
+    assert list(table.columns) == [*CONTENT["columns"]]
     metadata.validate_data({"visits": rows()})
     with pytest.raises(Exception, match="Out of range values found for numerical column 'age'"):
         metadata.validate_data({"visits": rows().assign(age=121)})
@@ -96,46 +98,8 @@ def test_a_schema_comes_back_whole_from_version_2() -> None:
     schema = build_schema(CONTENT)
     back, lost = from_sdv(json.loads(json.dumps(to_sdv(schema)[0])))
     assert back.columns == schema.columns
-    assert back.entity == "patient"
+    assert (back.entity, back.order) == ("patient", "seen")
     assert lost == ()
-
-
-HISTORIES: dict[str, Any] = {
-    "status": "declared",
-    "entity": "who",
-    "order": "day",
-    "columns": {
-        "who": {"kind": "identifier", "template": "AA##"},
-        "visit": {"kind": "identifier", "template": "V-####"},
-        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"], "format": "%Y-%m-%d"},
-        "at": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-12-31T23:59:00"], "precision": "min"},
-        "number": {"kind": "integer", "bounds": [1, 90]},
-        "ward": {"kind": "categorical", "categories": ["x", "y"]},
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("order", ["day", "at", "number", None])
-def test_the_order_of_an_entity_is_the_sequence_index_there_and_back(sdv: Any, order: str | None) -> None:
-    metadata, lost = to_sdv(build_schema({**HISTORIES, "order": order}), table="t")
-    [read] = loaded(sdv, metadata).to_dict()["tables"].values()
-    assert (read.get("sequence_key"), read.get("sequence_index")) == ("who", order)
-    assert not [text for text in lost if "order" in text]
-    back, _ = from_sdv(metadata)
-    assert (back.entity, back.order) == ("who", order)
-
-
-@pytest.mark.parametrize(
-    "change", [{"sequence_index": "ward"}, {"sequence_key": None}, {"sequence_index": "nobody"}, {"nullable": True}]
-)
-def test_a_sequence_index_that_orders_nothing_here_is_told(change: dict[str, Any]) -> None:
-    metadata, _ = to_sdv(build_schema(HISTORIES), table="t")
-    table = metadata["tables"]["t"]
-    if change.pop("nullable", False):
-        table["columns"]["day"]["range_is_nullable"] = True
-    schema, lost = from_sdv({**metadata, "tables": {"t": {**table, **change}}})
-    assert schema.order is None
-    assert [text for text in lost if text.startswith("sequence_index=")], lost
 
 
 VERSION_1: dict[str, Any] = {
@@ -170,27 +134,6 @@ def test_metadata_of_version_1_is_read_and_what_it_does_not_hold_is_to_be_measur
         assert schema.columns["grade"].categories == ("low", "high")
         assert schema.measured == ("age", "price", "town", "born")
         assert (schema.entity, schema.order) == ("patient", "born")
-
-
-def test_what_sdv_detects_comes_back_as_it_was(sdv: Any) -> None:
-    frame = rows().drop(columns=["note", "ssn", "patient"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        detected = sdv.detect_from_dataframes({"t": frame})
-    content = json.loads(json.dumps(detected.to_dict(), default=str))
-    schema, lost = from_sdv(content)
-    written = loaded(sdv, to_sdv(schema, table="t")[0])
-    written.validate_data({"t": frame})
-    first, second = content["tables"]["t"], written.to_dict()["tables"]["t"]
-    told = " ".join(lost)
-    assert f"that {first['primary_key']!r} is a key has no place" in told  # SDV detects no format of ids
-    for name, column in first["columns"].items():
-        for key, value in column.items():
-            there = second["columns"][name].get(key)
-            assert there == value or f"column={name!r}" in told or (key, value) == ("high_cardinality", False), (
-                name,
-                key,
-            )
 
 
 @pytest.mark.parametrize(
@@ -231,32 +174,24 @@ def single(**columns: Any) -> dict[str, Any]:
     return {"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}
 
 
-def several(*names: str, **more: Any) -> dict[str, Any]:
+def several(*names: str) -> dict[str, Any]:
     tables = {name: {"columns": {"n": NUMBER}} for name in names}
-    return {"METADATA_SPEC_VERSION": "MULTI_TABLE_V1", "tables": tables, "relationships": [], **more}
+    return {"METADATA_SPEC_VERSION": "MULTI_TABLE_V1", "tables": tables, "relationships": []}
 
 
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [
-        ({"METADATA_SPEC_VERSION": "V3", "tables": {}}, ["METADATA_SPEC_VERSION=", "'V3'"]),
-        ({**single(n=NUMBER), "primay_key": "n"}, ["primay_key'", "'primary_key'"]),
-        ({**single(n=NUMBER), "primary_key": "m"}, ["unknown column='m'"]),
-        (single(n={"sdtype": "numeric"}), ["column='n'", "sdtype='numeric'", "did you mean 'numerical'"]),
-        (single(n={"sdtype": "numerical", "range_min": "low", "range_max": 1}), ["'low'", "number"]),
-        (single(d={"sdtype": "datetime", "range_min": "May", "range_max": "2"}), ["May", "'ISO 8601'"]),
-        (several("a", "b"), ["several: 'a', 'b'", "name one"]),
-        (several("a", relationships=[{"parent_table_name": "a"}]), ["table='a' has relationships"]),
+        ({"METADATA_SPEC_VERSION": "V3", "tables": {}}, "METADATA_SPEC_VERSION='V3'"),
+        ({**single(n=NUMBER), "primay_key": "n"}, "did you mean 'primary_key'"),
+        (single(n={"sdtype": "numeric"}), "did you mean 'numerical'"),
+        (single(n={"sdtype": "numerical", "range_min": "low", "range_max": 1}), "'low'"),
+        (several("a", "b"), "several: 'a', 'b'"),
     ],
 )  # fmt: skip
-def test_metadata_that_cannot_be_translated_is_refused_in_one_clear_sentence(
-    metadata: dict[str, Any], words: list[str]
-) -> None:
-    with pytest.raises(SchemaError) as refused:
+def test_metadata_that_cannot_be_translated_is_refused(metadata: dict[str, Any], words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
         from_sdv(metadata)
-    message = str(refused.value)
-    assert all(word in message for word in words), message
-    assert not message.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -264,16 +199,12 @@ def test_metadata_that_cannot_be_translated_is_refused_in_one_clear_sentence(
     [
         ({"sdtype": "numerical", "computer_representation": "Float"}, {"kind": "real", "measure": True}),
         ({"sdtype": "numerical", "decimal_places": 2, "range_min": 0, "range_max": 9}, {"bounds": (0.0, 9.0)}),
-        ({"sdtype": "numerical", "computer_representation": "UInt8"}, {"kind": "integer", "measure": True}),
-        ({"sdtype": "numerical", "decimal_places": 0, "range_max": 5}, {"measure": True, "bounds": (-(2**63), 5)}),
         ({"sdtype": "categorical", "order": ["b", "a"]}, {"categories": ("b", "a"), "ordered": True}),
         ({"sdtype": "categorical", "range_values": [1.0, 2]}, {"categories": (1, 2)}),
         ({"sdtype": "categorical", "range_values": [True, False]}, {"kind": "boolean"}),
-        ({"sdtype": "categorical", "range_values": ["a", 1]}, {"kind": "categorical", "measure": True}),
         ({"sdtype": "datetime", "datetime_format": "%Y-%m-%d"}, {"kind": "date", "format": "%Y-%m-%d"}),
         ({"sdtype": "datetime", "datetime_format": "%H:%M %d %b %Y"}, {"kind": "datetime", "precision": "min"}),
         ({"sdtype": "datetime", "datetime_format": "%Y-%m-%dT%H:%M:%S%z"}, {"timezone": "mixed", "precision": "s"}),
-        ({"sdtype": "datetime"}, {"kind": "datetime", "precision": "us", "format": None}),
         ({"sdtype": "unknown"}, {"kind": "text", "drop": True}),
         ({"sdtype": "phone_number", "pii": True}, {"kind": "personal", "personal": "phone"}),
         ({"sdtype": "vin", "pii": True}, {"kind": "text", "drop": True}),
@@ -282,80 +213,6 @@ def test_metadata_that_cannot_be_translated_is_refused_in_one_clear_sentence(
 def test_each_sdtype_has_its_kind(column: dict[str, Any], expected: dict[str, Any]) -> None:
     schema_column = from_sdv(single(it=column))[0].columns["it"]
     assert {key: getattr(schema_column, key) for key in expected} == expected
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"primary_key": ["k", "late"]}, "that ['k', 'late'] is a key"),
-        ({"sequence_key": "k", "sequence_index": "wide"}, "sequence_index='wide' has no place"),
-        ({"column_relationships": [{"type": "address", "column_names": ["city", "n"]}]}, "'address' of ['city', 'n']"),
-        ({"primary_key": "odd"}, "column='odd' of sdtype='id' is left out"),
-        ({"primary_key": "n"}, "that 'n' is a key has no place"),
-        ({}, "column='wide': high_cardinality='True' has no place"),
-        ({}, "column='ip' of sdtype='ipv4_address' is left out: nothing here writes it"),
-        ({}, "column='mixed': range_values=\"['a', 1]\" has no place"),
-        ({}, "an IBAN has a country"),
-        ({}, "column='zoned': range_max='2020-01-01+0000' has no place"),
-    ],
-)
-def test_what_has_no_place_in_a_schema_is_told(change: dict[str, Any], words: str) -> None:
-    columns = {
-        "k": {"sdtype": "id", "regex_format": "[0-9]{3}"},
-        "late": {"sdtype": "id", "regex_format": "[0-9]{3}"},
-        "odd": {"sdtype": "id", "regex_format": "[A-Za-z]+"},
-        "n": NUMBER,
-        "wide": {"sdtype": "categorical", "high_cardinality": True},
-        "ip": {"sdtype": "ipv4_address", "pii": True},
-        "city": {"sdtype": "city", "pii": False},
-        "iban": {"sdtype": "iban", "pii": True},
-        "mixed": {"sdtype": "categorical", "range_values": ["a", 1]},
-        "zoned": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d%z", "range_max": "2020-01-01+0000"},
-    }
-    _, lost = from_sdv({**single(**columns), **change})
-    assert any(words in text for text in lost), lost
-
-
-FULL: dict[str, Any] = {
-    "status": "declared",
-    "dataset": "visits",
-    "n_units": 100,
-    "target": "age",
-    "sensitive": ["grade"],
-    "quasi_identifiers": ["age"],
-    "missing_values": ["", "NA"],
-    "entity": "who",
-    "max_rows_per_unit": 3,
-    "constant_in_entity": ["grade"],
-    "columns": {
-        "who": {"kind": "identifier", "bounds": [1, 999]},
-        "age": {"kind": "integer", "bounds": [0, 120], "bins": [0, 18, 120], "dtype": "int8"},
-        "w": {"kind": "weight", "bounds": [0, 9], "scale": "log"},
-        "r": {"kind": "real", "bounds": [0, 9], "decimals": 0, "measure_spikes": True},
-        "grade": {"kind": "categorical", "categories": ["x", "y"]},
-        "none": {"kind": "categorical", "categories": [], "missing": True},
-        "m": {"kind": "categorical", "measure": True},
-        "ill": {"kind": "boolean", "tokens": ["no", "yes"]},
-        "at": {"kind": "datetime", "bounds": ["2020-01-01T00:00:00", "2020-01-02T00:00:00"], "timezone": "UTC"},
-        "early": {"kind": "date", "format": "%Y-%m-%d", "bounds": ["0001-01-01", "1960-01-01"]},
-        "phone": {"kind": "personal", "personal": "phone", "template": "555-01##"},
-        "out": {"kind": "integer", "bounds": [0, 1], "drop": True},
-    },
-    "constraints": [{"kind": "inequality", "low": "r", "high": "w"}],
-}
-
-
-def test_what_has_no_place_in_metadata_is_told() -> None:
-    metadata, told = to_sdv(build_schema(FULL))
-    for words in (
-        "dataset", "n_units", "target", "sensitive", "quasi_identifiers", "missing_values", "max_rows_per_unit",
-        "constant_in_entity", "constraints", "bins of 'age'", "dtype of 'age'", "kind of 'w'",
-        "decimals of 'r'", "measure of 'none'", "tokens of 'ill'", "bounds of 'who', 'at', 'early'",
-        "timezone of 'at'", "template of 'phone'",
-    ):  # fmt: skip
-        assert any(words in text for text in told), words
-    out = metadata["tables"]["table"]["columns"]["out"]
-    assert out == {"sdtype": "unknown", "pii": True, "range_is_nullable": False}  # which SDV never learns
 
 
 def test_a_schema_goes_to_sdv_and_back(workspace: Any) -> None:
@@ -375,3 +232,27 @@ def test_a_schema_goes_to_sdv_and_back(workspace: Any) -> None:
     for name, words in (("table.csv", "the metadata is no JSON"), ("nothing.json", "the metadata cannot be read")):
         ran = workspace.run("schema", "convert", folder / name, "--out", folder / "out")
         assert (ran.exit_code, words in " ".join(ran.stderr.split())) == (2, True)
+
+
+def test_what_has_no_place_on_the_other_side_is_told() -> None:
+    columns = {
+        "k": {"sdtype": "id", "regex_format": "[0-9]{3}"}, "odd": {"sdtype": "id", "regex_format": "[A-Za-z]+"},
+        "wide": {"sdtype": "categorical", "high_cardinality": True}, "ip": {"sdtype": "ipv4_address", "pii": True},
+        "zoned": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d%z", "range_max": "2020-01-01+0000"},
+    }  # fmt: skip
+    schema, lost = from_sdv({**single(**columns), "sequence_key": "k", "sequence_index": "wide"})
+    assert schema.order is None
+    for words in (
+        "sequence_index='wide' has no place", "column='odd' of sdtype='id' is left out", "high_cardinality='True'",
+        "column='ip' of sdtype='ipv4_address' is left out", "column='zoned': range_max=",
+    ):  # fmt: skip
+        assert any(words in text for text in lost), words
+    content = {**CONTENT, "dataset": "visits", "max_rows_per_unit": 3, "target": "age", "sensitive": ["grade"]}
+    content["columns"] = {**CONTENT["columns"], "out": {"kind": "integer", "bounds": [0, 1], "drop": True}}
+    content["constraints"] = [{"kind": "inequality", "low": "price", "high": "open"}]
+    content["columns"] |= {"ill": {"kind": "boolean", "tokens": ["no", "yes"]}}
+    metadata, lost = to_sdv(build_schema(content))
+    for words in ("dataset", "max_rows_per_unit", "target", "sensitive", "constraints", "tokens of 'ill'"):
+        assert any(words in text for text in lost), words
+    out = metadata["tables"]["table"]["columns"]["out"]
+    assert out == {"sdtype": "unknown", "pii": True, "range_is_nullable": False}  # which SDV never learns

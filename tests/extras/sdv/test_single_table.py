@@ -119,9 +119,7 @@ def test_parameters_of_sdv_are_those_of_ours_or_a_warning_says_that_they_change_
     [
         (lambda: CTGANSynthesizer(METADATA, enforce_rounding=False), "always kept here"),
         (lambda: CTGANSynthesizer(METADATA, epsilon=1.0), "use `us.fit"),
-        (lambda: CTGANSynthesizer(METADATA).sample(3), "call fit(data) first"),
         (lambda: CTGANSynthesizer(METADATA).fit(FRAME[["age"]]), "lacks columns of the metadata: 'rating', 'town'"),
-        (lambda: SingleTableSynthesizer.load("nowhere"), "name a saved model"),
     ],
 )
 def test_wrong_use_is_one_sentence(call: Callable[[], Any], words: str) -> None:

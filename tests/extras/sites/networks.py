@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -76,15 +76,6 @@ def joined(network: Network) -> Iterator[tuple[FlowerChannel, dict[str, "subproc
     finally:
         with ended(*sites.values()):
             pass
-
-
-def until(true: Callable[[], bool], within_s: float) -> bool:
-    end = time.monotonic() + within_s
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def main(folder: str, name: str, address: str) -> None:

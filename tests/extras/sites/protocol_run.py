@@ -7,16 +7,6 @@ import numpy as np
 from scipy import stats
 
 from understudy.extras.sites import secure_aggregation as protocol
-from understudy.extras.sites.secure_aggregation import (
-    Advertisement,
-    AggregationPlan,
-    Masked,
-    SiteAggregation,
-    Unmasking,
-    Vector,
-    parsed,
-    parsed_vector,
-)
 
 LENGTH = 4096
 CHANCE = 1e-9  # where a check of uniform bytes alarms by chance
@@ -30,18 +20,18 @@ class Run:
     `received` and `sent` hold all that came to the server, and all that it sent, by stage and site.
     """
 
-    plan: AggregationPlan
-    vectors: dict[str, Vector]
+    plan: protocol.AggregationPlan
+    vectors: dict[str, protocol.Vector]
     gone: Mapping[str, Collection[str]] = field(default_factory=dict)
     late: Collection[str] = ()
     change: Callable[[str, str, bytes], bytes] = lambda stage, site, reply: reply
 
     def __post_init__(self) -> None:
-        self.sites = {site: SiteAggregation(self.plan, site) for site in self.plan.sites}
+        self.sites = {site: protocol.SiteAggregation(self.plan, site) for site in self.plan.sites}
         self.received: dict[tuple[str, str], bytes] = {}
         self.sent: dict[tuple[str, str], bytes] = {}
 
-    def total(self) -> Vector:
+    def total(self) -> protocol.Vector:
         length = len(next(iter(self.vectors.values())))
         total, self.answered = protocol.sum_of_sites(self.plan, length, self.ask)
         return total
@@ -60,29 +50,33 @@ class Run:
             return self.change(stage, site, party.mask(self.vectors[site]))
         return self.change(stage, site, party.advertise() if stage == "advertise" else getattr(party, stage)(message))
 
-    def masked(self, site: str) -> Masked:
+    def masked(self, site: str) -> protocol.Masked:
         content = self.received["mask", site]
-        return parsed_vector(self.plan, (len(content) - 32) // 8, content)
+        return protocol.parsed_vector(self.plan, (len(content) - 32) // 8, content)
 
     def secret(self, kind: str, site: str) -> bytes:
         """The seed or the mask key of a site, from what others revealed."""
-        replies = {by: parsed(self.plan, text, Unmasking) for (at, by), text in self.received.items() if at == "unmask"}
+        replies = {
+            by: protocol.parsed(self.plan, text, protocol.Unmasking)
+            for (at, by), text in self.received.items()
+            if at == "unmask"
+        }
         shares = {by: bytes.fromhex(getattr(reply, kind)[site]) for by, reply in replies.items()}
         return protocol.joined_secret(shares, self.plan)
 
-    def without_own(self, site: str) -> Masked:
+    def without_own(self, site: str) -> protocol.Masked:
         """A vector without the mask that its site alone adds."""
         masked = self.masked(site)
         return masked - protocol.own_mask(self.plan, site, self.secret("seeds", site), len(masked))
 
-    def with_other(self, site: str, other: str, private: bytes) -> Masked:
-        keys = parsed(self.plan, self.received["advertise", other], Advertisement)
+    def with_other(self, site: str, other: str, private: bytes) -> protocol.Masked:
+        keys = protocol.parsed(self.plan, self.received["advertise", other], protocol.Advertisement)
         secret = protocol.shared_secret(private, keys.mask_key)
         return protocol.pair_mask(self.plan, (site, other), secret, len(self.masked(site)))
 
 
-def plan_of(n: int, threshold: int | None = None, run_id: str = "run") -> AggregationPlan:
-    return AggregationPlan(run_id, tuple(f"site-{i}" for i in range(n)), threshold or n // 2 + 1)
+def plan_of(n: int, threshold: int | None = None, run_id: str = "run") -> protocol.AggregationPlan:
+    return protocol.AggregationPlan(run_id, tuple(f"site-{i}" for i in range(n)), threshold or n // 2 + 1)
 
 
 def run_of(n: int, threshold: int | None = None, length: int = LENGTH, **more: object) -> Run:
@@ -90,12 +84,12 @@ def run_of(n: int, threshold: int | None = None, length: int = LENGTH, **more: o
     return Run(plan, counts(plan.sites, length), **more)  # type: ignore[arg-type]
 
 
-def counts(sites: Iterable[str], length: int = LENGTH, seed: int = 0) -> dict[str, Vector]:
+def counts(sites: Iterable[str], length: int = LENGTH, seed: int = 0) -> dict[str, protocol.Vector]:
     rng = np.random.default_rng(seed)
     return {site: rng.integers(-20, 1000, length) for site in sites}
 
 
-def is_uniform(numbers: Masked) -> bool:
+def is_uniform(numbers: protocol.Masked) -> bool:
     """Pearson's chi-square test of the bytes of numbers, in each of their eight places."""
     places = np.ascontiguousarray(numbers, dtype="<u8").view(np.uint8).reshape(-1, 8)
     p_values = [stats.chisquare(np.bincount(column, minlength=256)).pvalue for column in places.T]

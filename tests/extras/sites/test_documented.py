@@ -4,10 +4,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tomli_w
@@ -15,7 +13,7 @@ import tomli_w
 pytest.importorskip("flwr", reason="the extra `sites` is not installed")
 
 from tests.extras.sites.conftest import QUICK
-from tests.extras.sites.networks import ended, until
+from tests.extras.sites.networks import ended
 from tests.understudy.conftest import SCHEMA, small_table
 from understudy.extras.sites.credentials import make_server_files, make_site_files
 
@@ -23,78 +21,34 @@ NAMES = ("east", "north", "south")
 HOST = socket.gethostname()  # A name of this machine that is not `localhost`
 
 
-class Machines:
-    """A server and three sites, each with files of its own, as far as the page has them exchange some."""
-
-    def __init__(self, home: Path, **job: Any) -> None:
-        self.home, table = home, small_table(1200)
-        (home / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1200, "dataset": "towns"}))
-        content = {"schema": "schema.toml", "generator": {"name": "mst", "epsilon": 1.0}, **QUICK, **job}
-        (home / "job.toml").write_text(tomli_w.dumps({**content, "sites": {name: {} for name in NAMES}}))
-        for rank, name in enumerate(NAMES):
-            table.iloc[rank::3].to_csv(home / f"{name}.csv", index=False)
-        make_server_files(home / "keys", [HOST])
-        for name in NAMES:
-            make_site_files(home / "keys", name)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-
-    def start(self, log: str, *words: str) -> "subprocess.Popen[bytes]":
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": str(self.home)}
-        with (self.home / f"{log}.log").open("ab") as file:
-            return subprocess.Popen(
-                [sys.executable, "-m", "understudy", *words], cwd=self.home, env=environment, stdout=file, stderr=file
-            )
-
-    def server(self, wait_s: float = 300.0) -> "subprocess.Popen[bytes]":
-        options = ("--host", "0.0.0.0", "--port", str(self.port), "--wait-s", str(wait_s))
-        return self.start("server", "sites", "server", "job.toml", "--keys", "keys", "--out", "result", *options)
-
-    def site(self, name: str) -> "subprocess.Popen[bytes]":
-        files = ("--ca", "keys/ca.pem", "--key", f"keys/{name}.key", "--out", f"at-{name}")
-        at = ("--server", f"{HOST}:{self.port}")
-        return self.start(
-            name, "sites", "join", "job.toml", "--site", name, "--table", f"{name}.csv", *at, *files
-        )  # fmt: skip
-
-    def said(self, name: str) -> str:
-        return (self.home / f"{name}.log").read_text()
-
-    @contextmanager
-    def joined(self, wait_s: float = 300.0) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
-        """The server as "server" and all sites, of which the first have joined: the last is started by the caller."""
-        processes = {"server": self.server(wait_s), **{name: self.site(name) for name in NAMES[:2]}}
-        with ended(*processes.values()):
-            for name in NAMES[:2]:
-                assert until(lambda name=name: "Joined" in self.said(name), 120), self.said(name)  # type: ignore[misc]
-            yield processes
-
-
-@pytest.mark.slow
+@pytest.mark.slow  # four processes that each import the package
 def test_the_documented_commands_make_one_table_by_a_host_name(tmp_path: Path) -> None:
-    """Half a minute: four processes that each import the package."""
-    machines = Machines(tmp_path)
-    with machines.joined() as processes, ended(last := machines.site("south")):
-        codes = {name: process.wait(300) for name, process in {**processes, "south": last}.items()}
-    assert codes.pop("server") in (0, 1, 3), machines.said("server")
-    assert set(codes.values()) == {0}, machines.said("east")
+    (tmp_path / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1200, "dataset": "towns"}))
+    job = {"schema": "schema.toml", "generator": {"name": "mst", "epsilon": 1.0}, **QUICK}
+    (tmp_path / "job.toml").write_text(tomli_w.dumps({**job, "sites": {name: {} for name in NAMES}}))
+    make_server_files(tmp_path / "keys", [HOST])
+    for rank, name in enumerate(NAMES):
+        small_table(1200).iloc[rank::3].to_csv(tmp_path / f"{name}.csv", index=False)
+        make_site_files(tmp_path / "keys", name)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": str(tmp_path)}
+    server = f"server job.toml --keys keys --out result --host 0.0.0.0 --port {port} --wait-s 300"
+    at = f"--server {HOST}:{port} --ca keys/ca.pem"
+    commands = {"server": server} | {
+        name: f"join job.toml --site {name} --table {name}.csv {at} --key keys/{name}.key --out at-{name}"
+        for name in NAMES
+    }
+    with ExitStack() as stack:
+        processes = {}
+        for name, words in commands.items():
+            log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
+            command = [sys.executable, "-m", "understudy", "sites", *words.split()]
+            processes[name] = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+            stack.enter_context(ended(processes[name]))
+        codes = {name: process.wait(300) for name, process in processes.items()}
+    assert codes.pop("server") in (0, 1, 3), (tmp_path / "server.log").read_text()
+    assert set(codes.values()) == {0}, (tmp_path / "east.log").read_text()
     table = (tmp_path / "result" / "synthetic.csv").read_bytes()
     assert {(tmp_path / f"at-{name}" / "synthetic.csv").read_bytes() for name in NAMES} == {table}
     assert not [path for path in tmp_path.iterdir() if path.name.startswith((".result", ".at-"))]
-
-
-@pytest.mark.statistical
-def test_what_is_missing_is_said_and_the_run_goes_on_once_it_is_back(tmp_path: Path) -> None:
-    """Three minutes: the server is killed and started again, then a site, of which none may be missing."""
-    machines = Machines(tmp_path)
-    with machines.joined() as processes:
-        processes["server"].kill()
-        assert until(lambda: all("is gone" in machines.said(name) for name in NAMES[:2]), 120)
-        with ended(again := machines.server(), killed := machines.site("south")):
-            assert until(lambda: "Joined" in machines.said("south"), 120)
-            killed.kill()
-            assert until(lambda: "sites=south are missing" in machines.said("server"), 180), machines.said("server")
-            with ended(back := machines.site("south")):
-                assert again.wait(300) in (0, 1, 3), machines.said("server")
-                assert [site.wait(60) for site in (processes["east"], processes["north"], back)] == [0, 0, 0]
-    assert "another process" not in machines.said("east") + machines.said("south")

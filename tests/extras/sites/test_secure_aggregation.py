@@ -1,41 +1,23 @@
-import itertools
-
 import numpy as np
 import pytest
 
 from tests.extras.sites.protocol_run import Run, is_uniform, plan_of, run_of
-from understudy.extras.sites.secure_aggregation import (
-    SECRET_BYTES,
-    Advertisement,
-    AggregationError,
-    KeyList,
-    SealedShares,
-    SiteAggregation,
-    Unmasking,
-    parsed,
-    public_key,
-    split_secret,
-    written,
-)
+from understudy.extras.sites import secure_aggregation as protocol
 
 SecretSharing = pytest.importorskip("Crypto.Protocol.SecretSharing", reason="the extra `sites` is not installed")
 HALVES = (slice(0, 16), slice(16, 32))
 FIRST, SECOND, THIRD = plan_of(3).sites
 
 
-@pytest.mark.parametrize(("n", "length"), [(3, 1), (10, 1000)])
-def test_sums_are_exact(n: int, length: int) -> None:
-    rng, plan = np.random.default_rng(n), plan_of(n)
-    vectors = {site: rng.integers(-(2**58), 2**58, length) for site in plan.sites}
-    np.testing.assert_array_equal(Run(plan, vectors).total(), sum(vectors.values()))
-    largest = 2**63 - 1  # numbers at the bounds of a sum are exact, too
+def test_sums_of_numbers_at_the_bounds_are_exact() -> None:
+    plan, largest = plan_of(3), 2**63 - 1
     ends = dict.fromkeys(plan.sites, np.zeros(2, np.int64)) | {FIRST: np.array([largest, -largest - 1])}
     np.testing.assert_array_equal(Run(plan, ends).total(), [largest, -largest - 1])
 
 
-@pytest.mark.parametrize("n", [3, 10])
 @pytest.mark.parametrize("stage", ["advertise", "share", "mask", "unmask"])
-def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(n: int, stage: str) -> None:
+def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(stage: str) -> None:
+    n = 5
     gone = plan_of(n).sites[1 : 1 + n - plan_of(n).threshold]
     run = run_of(n, length=50, gone={stage: gone})
     total = run.total()
@@ -45,18 +27,8 @@ def test_as_many_sites_as_the_plan_allows_drop_out_at_any_stage(n: int, stage: s
 
 @pytest.mark.parametrize("stage", ["advertise", "share", "mask", "unmask"])
 def test_fewer_sites_than_the_threshold_get_no_sum(stage: str) -> None:
-    with pytest.raises(AggregationError, match="fewer sites than the threshold"):
+    with pytest.raises(protocol.AggregationError, match="fewer sites than the threshold"):
         run_of(5, 3, gone={stage: plan_of(5).sites[2:]}).total()
-
-
-def test_each_vector_that_the_server_receives_is_uniform_and_so_is_the_sum_of_some() -> None:
-    run = run_of(5, gone={"unmask": plan_of(5).sites})
-    with pytest.raises(AggregationError):
-        run.total()
-    for size in range(1, 6):  # before anything is revealed, the sum of all is uniform, too
-        for some in itertools.combinations(run.plan.sites, size):
-            assert is_uniform(np.sum([run.masked(site) for site in some], axis=0, dtype=np.uint64)), some
-    assert not is_uniform(np.sum(list(run.vectors.values()), axis=0).astype(np.uint64))
 
 
 def test_no_message_holds_a_secret_of_a_site() -> None:
@@ -68,7 +40,7 @@ def test_no_message_holds_a_secret_of_a_site() -> None:
     assert {site._seed + site._mask_key for site in run.sites.values()} == {b""}  # forgotten
 
 
-@pytest.mark.parametrize(("n", "threshold", "n_dropped"), [(5, 4, 1), (5, 5, 0), (10, 6, 4), (3, 3, 0)])
+@pytest.mark.parametrize(("n", "threshold", "n_dropped"), [(5, 4, 1), (5, 5, 0), (10, 6, 4)])
 def test_colluding_sites_and_the_server_learn_the_sum_of_the_others_alone(
     n: int, threshold: int, n_dropped: int
 ) -> None:
@@ -90,41 +62,34 @@ def test_colluding_sites_and_the_server_learn_the_sum_of_the_others_alone(
     known = stripped[honest[0]] + stripped[honest[1]]
     np.testing.assert_array_equal(known.view(np.int64), run.vectors[honest[0]] + run.vectors[honest[1]])
     for site in honest:  # and what they hold of a mask key does not give it
-        shares = [(run.plan.place(by) + 1, run.sites[by]._shares[site][SECRET_BYTES:]) for by in colluders]
+        shares = [(run.plan.place(by) + 1, run.sites[by]._shares[site][protocol.SECRET_BYTES :]) for by in colluders]
         if shares:
             combine = SecretSharing.Shamir.combine
             joined = b"".join(combine([(at, share[half]) for at, share in shares]) for half in HALVES)
-            assert public_key(joined) != parsed(run.plan, run.received["advertise", site], Advertisement).mask_key
-
-
-def test_shares_below_the_threshold_are_uniform_whatever_the_secret_is() -> None:
-    splits = [split_secret(bytes(32), plan_of(5)) for _ in range(5_000)]
-    for some in ((0, 1), (3, 4)):
-        for step in (slice(0, 8), slice(24, 32)):
-            pairs = [np.frombuffer(split[rank][step], "<u8")[0] for split in splits for rank in some]
-            assert is_uniform(np.array(pairs, dtype=np.uint64))
-    # Equal halves of a secret have polynomials of their own.
-    assert not any(split[0][:16] == split[0][16:] for split in splits)
+            assert (
+                protocol.public_key(joined)
+                != protocol.parsed(run.plan, run.received["advertise", site], protocol.Advertisement).mask_key
+            )
 
 
 def test_a_site_takes_stages_once_and_in_order() -> None:
-    site = SiteAggregation(plan_of(3), FIRST)
+    site = protocol.SiteAggregation(plan_of(3), FIRST)
     vector = np.zeros(1, np.int64)
     early = [lambda: site.share(b""), lambda: site.receive(b""), lambda: site.mask(vector), lambda: site.unmask(b"")]
     for call in early:
-        with pytest.raises(AggregationError, match="come once, in order"):
+        with pytest.raises(protocol.AggregationError, match="come once, in order"):
             call()
     site.advertise()
     run = run_of(3)
     run.total()
     for call in (site.advertise, run.sites[FIRST].advertise, lambda: run.sites[FIRST].mask(vector)):
-        with pytest.raises(AggregationError, match="come once, in order"):
+        with pytest.raises(protocol.AggregationError, match="come once, in order"):
             call()
-    with pytest.raises(AggregationError, match="only sites of the plan"):
-        SiteAggregation(plan_of(3), "stranger")
+    with pytest.raises(protocol.AggregationError, match="only sites of the plan"):
+        protocol.SiteAggregation(plan_of(3), "stranger")
 
 
-def first_at(stage: str) -> tuple[Run, SiteAggregation, bytes]:
+def first_at(stage: str) -> tuple[Run, protocol.SiteAggregation, bytes]:
     """A run without the first of three sites from a stage on, and what the server sent it."""
     run = run_of(3, gone={stage: [FIRST]})
     run.total()
@@ -133,7 +98,7 @@ def first_at(stage: str) -> tuple[Run, SiteAggregation, bytes]:
 
 def test_keys_that_are_repeated_or_of_small_order_are_refused() -> None:
     run, site, message = first_at("share")
-    keys = parsed(run.plan, message, KeyList).keys
+    keys = protocol.parsed(run.plan, message, protocol.KeyList).keys
     stranger = keys[SECOND].model_copy(update={"mask_key": "11" * 32, "encryption_key": "22" * 32})
     for changes, reason in (
         ({SECOND: keys[SECOND].model_copy(update={"mask_key": keys[THIRD].mask_key})}, "no two keys are the same"),
@@ -141,28 +106,28 @@ def test_keys_that_are_repeated_or_of_small_order_are_refused() -> None:
         ({FIRST: keys[THIRD], THIRD: keys[FIRST]}, "the keys of this site"),
         ({"stranger": stranger}, "only sites"),
     ):
-        with pytest.raises(AggregationError, match=reason):
-            site.share(written(KeyList(plan=run.plan.digest, keys=keys | changes)))
+        with pytest.raises(protocol.AggregationError, match=reason):
+            site.share(protocol.written(protocol.KeyList(plan=run.plan.digest, keys=keys | changes)))
 
 
 def test_shares_that_were_changed_or_sealed_for_another_are_refused() -> None:
     run, site, message = first_at("mask")
-    sealed = parsed(run.plan, message, SealedShares).sealed
+    sealed = protocol.parsed(run.plan, message, protocol.SealedShares).sealed
     flipped = sealed[SECOND][:-2] + f"{int(sealed[SECOND][-2:], 16) ^ 1:02x}"
     for wrong, reason in (
         ({**sealed, SECOND: flipped}, "sealed by their sender"),
         ({**sealed, SECOND: sealed[THIRD]}, "sealed by their sender"),
         ({**sealed, FIRST: sealed[SECOND]}, "shares come from other sites"),
     ):
-        with pytest.raises(AggregationError, match=reason):
-            site.receive(written(SealedShares(plan=run.plan.digest, sealed=wrong)))
+        with pytest.raises(protocol.AggregationError, match=reason):
+            site.receive(protocol.written(protocol.SealedShares(plan=run.plan.digest, sealed=wrong)))
     site.receive(message)
 
 
 def test_messages_of_another_plan_or_form_are_those_of_a_site_that_dropped_out() -> None:
-    other = SiteAggregation(plan_of(3, run_id="another"), FIRST).advertise()
-    with pytest.raises(AggregationError, match="another plan"):
-        parsed(plan_of(3), other, Advertisement)
+    other = protocol.SiteAggregation(plan_of(3, run_id="another"), FIRST).advertise()
+    with pytest.raises(protocol.AggregationError, match="another plan"):
+        protocol.parsed(plan_of(3), other, protocol.Advertisement)
     for damaged in (b"", b"{}", b"\xff", other[:-5], other.replace(b"commitment", b"seed"), other):
         run = run_of(3, change=lambda stage, site, reply, damaged=damaged: damaged if site == FIRST else reply)  # type: ignore[misc]
         np.testing.assert_array_equal(run.total(), run.vectors[SECOND] + run.vectors[THIRD])
@@ -173,8 +138,8 @@ def test_a_wrong_share_is_noticed_in_place_of_a_wrong_sum(kind: str) -> None:
     def lying(stage: str, site: str, reply: bytes) -> bytes:
         if (stage, site) != ("unmask", FIRST):
             return reply
-        message = parsed(plan_of(3), reply, Unmasking)
-        return written(message.model_copy(update={kind: dict.fromkeys(getattr(message, kind), "ab" * 32)}))
+        message = protocol.parsed(plan_of(3), reply, protocol.Unmasking)
+        return protocol.written(message.model_copy(update={kind: dict.fromkeys(getattr(message, kind), "ab" * 32)}))
 
-    with pytest.raises(AggregationError, match="a wrong one"):
+    with pytest.raises(protocol.AggregationError, match="a wrong one"):
         run_of(3, gone={"mask": [THIRD]}, change=lying).total()

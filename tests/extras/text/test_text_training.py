@@ -275,10 +275,6 @@ def test_every_mutant_is_caught(plant: Plant, check: Check, monkeypatch: pytest.
         check()
 
 
-def test_every_check_has_a_mutant() -> None:
-    assert {check for _, _, check in MUTANTS} == set(CHECKS)
-
-
 def test_training_without_privacy_learns_the_texts_it_reads() -> None:
     torch.manual_seed(0)
     model = SmallDecoder(VOCABULARY.size, 16, 1, N_PROMPT + 13)
@@ -307,16 +303,7 @@ class PlacesFirst(SmallDecoder):
         return logits
 
 
-class Random(SmallDecoder):
-    """What it says of a text is drawn at random."""
-
-    def forward(self, tokens: Tensor, mask: Tensor, n_last: int) -> Tensor:
-        return super().forward(tokens, mask, n_last) * (1 + torch.rand(1))
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"), [(SmallDecoder, True), (Mixing, False), (PlacesFirst, False), (Random, False)]
-)
+@pytest.mark.parametrize(("kind", "expected"), [(SmallDecoder, True), (Mixing, False), (PlacesFirst, False)])
 def test_a_decoder_whose_gradients_are_not_those_of_single_texts_is_found_out(
     kind: type[SmallDecoder], expected: bool
 ) -> None:

@@ -1,7 +1,5 @@
 """Tokens of texts and prompts, and the sequences that a model reads: none depends on another row."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,21 +68,6 @@ def test_codes_tell_ranges_values_and_missing_ones_apart() -> None:
     assert vocabulary.columns[1].codes(other["age"], schema.columns["age"]) == N_RANGES - 1
 
 
-def test_a_vocabulary_is_written_and_read_as_plain_data() -> None:
-    frame, schema = kinds()
-    vocabulary = CodedVocabulary.of(LEARNED.tokenizer, frame, schema)
-    plain = json.loads(json.dumps(vocabulary.to_plain()))
-    again = CodedVocabulary.loaded(plain, schema)
-    assert again.columns == vocabulary.columns
-    assert again.tokens("My card.") == LEARNED.tokens("My card.")
-    first = plain["columns"][0]
-    damages: list[dict[str, object]] = [{"tokenizer": "{}"}]
-    damages += [{"columns": [{**first, **d}, *plain["columns"][1:]]} for d in ({"values": [1]}, {"edges": ["a"]})]
-    for damage in damages:
-        with pytest.raises(ValueError, match=r"no tokenizer|valid"):
-            CodedVocabulary.loaded({**plain, **damage}, schema)
-
-
 @pytest.mark.parametrize("learned", [False, True])
 def test_a_sequence_depends_on_its_own_row_and_its_shape_on_public_numbers(learned: bool) -> None:
     rows = canonical(30)
@@ -110,12 +93,3 @@ def test_a_sequence_is_its_prompt_then_its_text_then_its_end() -> None:
     assert told == [[a, b, END], [], [a, b, c, d, e, f], [a, b, END]]
     assert vocabulary.text(told[0][:-1]) == "ab"
     assert sequences_of(vocabulary, rows, TEXT, max_tokens=5, length=1)[2, n + 1] == END + 1
-
-
-def test_tokens_of_prompts_are_never_sampled_and_those_of_texts_may_be() -> None:
-    vocabulary = coded()
-    barred = vocabulary.never_sampled()
-    assert barred.shape == (vocabulary.size,)
-    asked = {token for prompt in vocabulary.prompts(canonical(40), TEXT) for token in prompt}
-    assert barred[list(asked)].all()
-    assert not barred[[*vocabulary.tokens("Any text at all"), END]].any()

@@ -1,7 +1,5 @@
 """Decoders, the loss of a text, and the sampling of texts."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from torch import Tensor
 
 from tests.extras.text.tiny import canonical, check_that_logits_follow, coded, decoder
 from tests.text_tables import TEXT
-from understudy.extras.text.decoder import Cache, SmallDecoder, draw, sample
+from understudy.extras.text.decoder import SmallDecoder, draw, sample
 from understudy.extras.text.specification import LanguageModel
 from understudy.extras.text.tokens import END, sequences_of
 from understudy.extras.text.training import losses
@@ -75,21 +73,6 @@ def test_texts_are_no_longer_than_their_limit_and_hold_no_token_of_a_prompt() ->
     assert not VOCABULARY.never_sampled()[list(tokens)].any()
 
 
-class Fixed(SmallDecoder):
-    def __init__(self, likely: dict[int, float]) -> None:
-        super().__init__(VOCABULARY.size, 16, 1, 30)
-        logits = torch.full((VOCABULARY.size,), -50.0)
-        for token, share in likely.items():
-            logits[token] = float(np.log(share))
-        self.fixed = logits
-
-    def follow(self, tokens: Tensor, mask: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        return self.fixed.expand(len(tokens), -1).clone(), None
-
-
-A, B = VOCABULARY.tokens("ab")
-
-
 def test_tokens_are_drawn_by_their_shares_among_the_likeliest() -> None:
     shares = np.array([0.5, 0.3, 0.15, 0.05])
     logits = torch.from_numpy(np.log(shares)).float().expand(4_000, -1)
@@ -100,13 +83,3 @@ def test_tokens_are_drawn_by_their_shares_among_the_likeliest() -> None:
     assert not counts[2:].any()
     assert stats.chisquare(counts[:2], 4_000 * shares[:2] / 0.8).pvalue > 1e-6
     assert draw(logits[:5], 1e-9, generator).tolist() == [0] * 5
-
-
-def test_prompts_of_unequal_length_are_followed_as_if_each_were_alone() -> None:
-    model, prompts = decoder(VOCABULARY), VOCABULARY.prompts(canonical(3), TEXT)
-    uneven: list[Sequence[int]] = [prompts[0], prompts[1][2:], prompts[2][-1:]]
-    likeliest = LIMITS.model_copy(update={"temperature": 1e-4})
-    generator = torch.Generator().manual_seed(0)
-    together = sample(model, VOCABULARY, uneven, likeliest, generator)
-    alone = [sample(model, VOCABULARY, [prompt], likeliest, generator)[0] for prompt in uneven]
-    assert together == alone

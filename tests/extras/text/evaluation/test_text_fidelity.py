@@ -1,7 +1,6 @@
 """Fidelity of free text: by hand, on spoiled texts, and under the policies that ship."""
 
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -9,12 +8,11 @@ import pytest
 
 from evaluate.engine import measure_candidate
 from evaluate.gate.policy import shipped
-from evaluate.result import UNASKED, Estimate
+from evaluate.result import Estimate
 from evaluate.tables import Real, Tables
-from synth.schema import build_schema
 from tests.extras.text.evaluation import spoiled
 from tests.extras.text.evaluation.spoiled import OPTIONAL, N, Spoil, measured, number, outcomes, real
-from tests.text_tables import TEXT, complaint_schema, complaints
+from tests.text_tables import TEXT, complaints
 from understudy.extras.text.evaluation.fidelity import (
     AGREEMENT,
     GATED,
@@ -102,37 +100,8 @@ def test_what_is_lost_is_measured_by_its_square_between_landmarks_of_zero_and_on
         assert estimate.floor == pytest.approx(1.0, abs=0.3)  # noise of a small table
 
 
-def test_two_columns_of_texts_are_measured_each_and_the_worst_is_named() -> None:
-    schema = build_schema({**(content := complaint_schema().model_dump(exclude_unset=True)), "columns": {
-        **content["columns"], "reply": {"kind": "text", "learn": True},
-    }})  # fmt: skip
-    train, holdout, table = (complaints(200, seed) for seed in range(3))
-    frames = [part.assign(reply=complaints(200, 9 + i)[TEXT]) for i, part in enumerate((train, holdout))]
-    frames.append(table.assign(reply="We are sorry."))
-    candidate = measure_candidate("t", Tables.prepare(*frames, schema), measures=[NAME])
-    worst = number(candidate, REPEATED)
-    assert worst.note.startswith("The worst is 'reply'.")
-    assert worst.value > 0.7
-    assert {figure["column"] for figure in candidate.figures["texts"]} == {TEXT, "reply"}
-
-
-def test_a_table_without_texts_is_judged_as_if_there_were_no_such_rules() -> None:
-    columns = dict(OPTIONAL.model_dump(exclude_unset=True)["columns"])
-    del columns[TEXT]
-    schema = build_schema({"status": "inferred", "target": "rating", "columns": columns})
-    tables = Tables.prepare(*(complaints(200, seed).drop(columns=TEXT) for seed in range(3)), schema)
-    candidate = measure_candidate("t", tables, measures=BOTH)
-    assert not candidate.estimates
-    asked = {failure.measure for failure in candidate.failures if failure.message != UNASKED}
-    assert asked == {*BOTH}
-    assert not any(outcomes(candidate, name, measure, texts=()) for name in shipped() for measure in BOTH)
-
-
-@pytest.mark.parametrize("texts", [["   "], ["\U0001f600", "\x7f"]])
-@pytest.mark.filterwarnings("error")
-def test_texts_without_words_or_without_variety_give_numbers_or_a_reason(texts: list[str]) -> None:
-    parts = [complaints(80, seed) for seed in range(3)]
-    parts = [part.assign(**{TEXT: [texts[i % len(texts)] for i in range(len(part))]}) for part in parts]
+def test_texts_without_words_give_numbers_or_a_reason() -> None:
+    parts = [complaints(80, seed).assign(**{TEXT: ["\U0001f600", " "] * 40}) for seed in range(3)]
     candidate = measure_candidate("t", Tables.prepare(*parts, OPTIONAL), measures=BOTH)
     assert {failure.reason for failure in candidate.failures} <= {"skipped"}
     assert isinstance(candidate.find(MISSING), Estimate)
@@ -150,27 +119,17 @@ def partly(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     return table.assign(**{TEXT: texts})
 
 
-Blend = Callable[[pd.DataFrame, np.random.Generator], pd.DataFrame]
-
-
-def coverages(blend: Blend, n_replicates: int) -> dict[str, float]:
-    """How many intervals of each number that a rule may name hold its mean over replicates."""
-    estimates: dict[str, list[Estimate]] = {name: [] for name in GATED}
-    for seed in range(n_replicates):
-        table = blend(complaints(300, 10 * seed + 2), np.random.default_rng([seed, 9]))
-        tables = Tables.prepare(complaints(600, 10 * seed), complaints(600, 10 * seed + 1), table, OPTIONAL, seed=seed)
-        now = measure_candidate("t", tables, measures=[NAME])
-        for name in GATED:
-            estimates[name].append(number(now, name))
-    means = {name: float(np.mean([estimate.value for estimate in each])) for name, each in estimates.items()}
-    return {
-        name: float(np.mean([estimate.low <= means[name] <= estimate.high for estimate in each]))
-        for name, each in estimates.items()
-    }
-
-
 @pytest.mark.statistical
 def test_intervals_hold_what_they_estimate() -> None:
     n = 40  # of so few less than this would show in 1 of 1,000 simulations at a coverage of 93%
     least = 0.93 - 3.1 * np.sqrt(0.93 * 0.07 / n)
-    assert {name: covered for name, covered in coverages(partly, n).items() if covered < least} == {}
+    estimates: dict[str, list[Estimate]] = {name: [] for name in GATED}
+    for seed in range(n):
+        table = partly(complaints(300, 10 * seed + 2), np.random.default_rng([seed, 9]))
+        tables = Tables.prepare(complaints(600, 10 * seed), complaints(600, 10 * seed + 1), table, OPTIONAL, seed=seed)
+        now = measure_candidate("t", tables, measures=[NAME])
+        for name in GATED:
+            estimates[name].append(number(now, name))
+    for name, each in estimates.items():
+        mean = np.mean([estimate.value for estimate in each])
+        assert np.mean([estimate.low <= mean <= estimate.high for estimate in each]) >= least, name

@@ -1,12 +1,10 @@
 """Membership by texts: a copy of train is told, another draw is not."""
 
-import numpy as np
 import pandas as pd
 
 from evaluate.engine import measure_candidate
 from evaluate.result import Candidate
 from evaluate.tables import Real
-from synth.schema import build_schema
 from tests.extras.text.evaluation.spoiled import number
 from tests.text_tables import complaint_schema, complaints
 from understudy.extras.text.evaluation.membership import AUC, NAME, TPR
@@ -28,15 +26,3 @@ def test_a_copy_of_train_names_its_writers() -> None:
     candidate = measured(complaints(1_500, 1))
     assert number(candidate, AUC).low > 0.6
     assert number(candidate, TPR).low > 0.03
-
-
-def test_a_target_is_an_entity_with_its_texts() -> None:
-    content = complaint_schema().model_dump()
-    columns = {"person": {"kind": "identifier", "bounds": [0, 10**6]}, **content["columns"]}
-    schema = build_schema({**content, "columns": columns, "entity": "person"})
-    parts = [complaints(1_500, at).assign(person=np.arange(1_500) // 3 + 10_000 * at) for at in (1, 2)]
-    copied = parts[0].assign(person=parts[0]["person"] + 900_000)
-    candidate = measure_candidate("t", Real.prepare(*parts, schema).beside(copied), measures=[NAME])
-    auc = number(candidate, AUC)
-    assert 700 < auc.n < 800  # 500 people, and about half of 500 others
-    assert auc.low > 0.6

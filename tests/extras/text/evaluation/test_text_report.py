@@ -11,7 +11,7 @@ from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
-from reports import compose, render_html
+from reports import compose
 from reports.exports.junit import render_junit
 from reports.exports.summary import to_summary
 from reports.model_card.card import internal_card, public_card
@@ -54,14 +54,6 @@ def texts(measured: Evaluation) -> list[dict[str, Any]]:
     return sections
 
 
-def test_repeated_sentences_stand_in_the_internal_report(measured: Evaluation) -> None:
-    honest, leaking = texts(measured)
-    assert not honest["parts"][0]["sentences"]
-    assert [each["sentence"] for each in leaking["parts"][0]["sentences"]] == [SECRET]
-    assert [each.measure for each in leaking["attacks"]] == [LEAK.measure]
-    assert SECRET in render_html(measured)
-
-
 def test_nothing_that_is_handed_on_or_exported_holds_a_sentence_a_text_or_a_number_of_them(
     measured: Evaluation, tmp_path: Path
 ) -> None:
@@ -82,14 +74,3 @@ def test_nothing_that_is_handed_on_or_exported_holds_a_sentence_a_text_or_a_numb
     assert [where for where, content in told.items() if any(text in content for text in texts)] == []
     hidden = {rule.measure for rule in public_verdict(facts).hidden}
     assert {AGREEMENT, "texts.words.excess", WORST} <= hidden
-
-
-def test_a_text_with_markup_is_shown_as_it_is(measured: Evaluation) -> None:
-    honest = measured.candidates[0]
-    (drawn,) = honest.figures["texts"]
-    example = {"text": "<script>alert(1)</script> & more", "row": [["<b>", "\u202e1"]]}
-    figures: dict[str, Any] = {**honest.figures, "texts": [{**drawn, "examples": [example]}]}
-    page = render_html(replace(measured, candidates=(replace(honest, figures=figures),)))
-    assert "<script>alert(1)" not in page
-    assert "&lt;script&gt;alert(1)" in page
-    assert "\u202e" not in page

@@ -22,10 +22,6 @@ def bases(vocabulary: Vocabulary, tokens: TextTokens) -> tuple[np.ndarray, np.nd
     return word_bases(words, np.bincount(tokens.ids, minlength=len(words)))
 
 
-def logs(vocabulary: Vocabulary, learned: TextTokens, asked: TextTokens) -> np.ndarray:
-    return np.log(word_probabilities(asked, learned, bases(vocabulary, learned)[0])[-1])
-
-
 def by_hand(texts: list[str], asked: str, base: float) -> list[float]:
     """Witten and Bell's probabilities of the words of one text, counted one by one."""
     counts: list[dict[tuple[str, ...], Counter[str]]] = [defaultdict(Counter) for _ in range(3)]
@@ -43,30 +39,6 @@ def by_hand(texts: list[str], asked: str, base: float) -> list[float]:
                 probability = (seen[run[at]] + len(seen) * probability) / (seen.total() + len(seen))
         probabilities.append(probability)
     return probabilities
-
-
-def test_a_number_costs_its_digits_and_less_where_they_are_always_the_same() -> None:
-    known: Vocabulary = {}
-    rng = np.random.default_rng(0)
-    tokens = read(known, *(f"call 617-{number:07d} now" for number in rng.integers(0, 10**7, 400)))
-    asked = read(known, "call 617-4839201 now", "call 204-4839201 now")
-    costs = bases(known, tokens)[1][asked.ids]
-    assert costs[1] == pytest.approx(7 * np.log(10), rel=0.05)
-    assert costs[4] > costs[1] + 10
-
-
-def test_a_run_is_priced_by_the_texts_of_others_alone() -> None:
-    """What one unit writes again and again is as dear as if it were written once, and cheap where another writes it."""
-    known: Vocabulary = {}
-    others = [f"the {color} card is lost again" for color in ("red", "blue", "green") * 30]
-    alone = read(known, *others, "purple elephants dance slowly")
-    again = read(known, *others, " ".join(["purple elephants dance slowly"] * 5))
-    shared = read(known, *others, *["purple elephants dance slowly"] * 4)
-    priced = (RunPrices.of(texts, list(known)) for texts in (alone, again, shared))
-    prices = [float(price.nats(np.array([6 * 90]), 4)[0]) for price in priced]
-    assert prices[0] == pytest.approx(prices[1], abs=3)
-    assert prices[0] > 12
-    assert prices[2] < 7
 
 
 def test_prices_by_others_are_those_of_brute_force() -> None:
