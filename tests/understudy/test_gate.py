@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import tomllib
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -87,12 +86,7 @@ def test_a_holdout_of_another_population_decides_nothing_and_is_said_first(desk:
     other = altered(ALIKE.shift, {"auc": 0.7, "high": 0.8, "p_value": 1e-12, "columns": columns})
     ran = desk.gate(replace(evaluation(estimate), real=replace(ALIKE, shift=other)))
     assert ran.exit_code == 3
-    assert "not samples of one population" in ran.stderr
-    assert "'year' (D = 0.300)" in ran.stderr
-    assert "hold out rows of the same table at random" in ran.stdout.replace("\n", " ")
-    text = desk.gate(replace(evaluation(estimate), real=replace(ALIKE, shift=other)), "--json").json
-    assert "'year'" in text["warnings"][0]
-    assert "may go unseen" not in ran.stdout + ran.stderr
+    assert "not samples of one population" in ran.stderr and "'year' (D = 0.300)" in ran.stderr
     untested = desk.gate(replace(evaluation(estimate), real=facts()))
     assert untested.exit_code == (3 if estimate is QUIET else 1)
 
@@ -102,9 +96,6 @@ def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk)
     assert ran.exit_code == 0
     assert "FAIL (waived)" in ran.stdout
     assert "By A. Owner, until 2999-12-31: agreed with all" in ran.stdout
-    text = desk.gate(evaluation(LEAKY), *desk.waivers({}), "--json").json
-    finding = text["candidates"][0]["findings"][0]
-    assert (finding["waived"], finding["waiver"]["until"]) == (True, "2999-12-31")
 
 
 @pytest.mark.parametrize(
@@ -115,9 +106,6 @@ def test_a_waived_rule_does_not_count_and_the_table_says_who_answers(desk: Desk)
         ({"candidate": "d"}, "candidate='d', which is not here; known are: c"),
         ({"measure": "privacy.membership.auk"}, f"did you mean '{AUC}'?"),
         ({"measure": COPIES}, "only warns"),
-        ({"measure": "privacy.copies.excess"}, "has no rule"),
-        ({"subject": ["age"]}, "name the columns of a rule as the policy does"),
-        ({"until": "soon"}, "until"),
         ({"untl": "2020-01-01"}, "did you mean 'until'?"),
     ],
 )
@@ -134,28 +122,6 @@ def test_an_evaluation_without_self_tests_never_passes(desk: Desk) -> None:
     assert ran.exit_code == 3
     assert "self-test copy: did not come out. The evaluation holds no such self-test" in ran.stdout
     assert desk.gate(evaluation(LEAKY, self_tests=())).exit_code == 1
-
-
-def test_junit_is_written_for_ci_whatever_the_verdict(desk: Desk) -> None:
-    path = desk.folder / "gate.xml"
-    ran = desk.gate(evaluation(a=QUIET, b=LEAKY), "--junit", path)
-    assert ran.exit_code == 1
-    root = ET.fromstring(path.read_text(encoding="utf-8"))
-    assert [suite.attrib["failures"] for suite in root] == ["0", "1"]
-    assert root.attrib["tests"] == str(2 * (3 + 5))  # three rules and five self-tests of each table
-
-
-def test_the_report_takes_the_same_waivers(desk: Desk) -> None:
-    desk.gate(evaluation(LEAKY))
-    path, out = desk.folder / "evaluation.json", desk.folder / "report.html"
-    arguments = ["report", path, "--policy", desk.folder / "house.toml", "--out", out]
-    assert desk.workspace.run(*arguments, *desk.waivers({})).exit_code == 0
-    assert "A. Owner" in out.read_text()
-    refused = desk.workspace.run(*arguments, *desk.waivers({"candidate": "d"}))
-    assert refused.exit_code == 2
-    alone = desk.workspace.run("report", path, "--out", out, *desk.waivers({}))
-    assert alone.exit_code == 2
-    assert "no policy is judged by" in alone.stderr
 
 
 def test_the_examples_of_the_documentation_are_a_policy_and_waivers() -> None:
@@ -186,8 +152,6 @@ def test_a_run_uses_the_waivers_that_its_job_names(desk: Desk) -> None:
     assert ran.exit_code == 0, ran.stderr
     content = json.loads((out / "verdict.json").read_text())
     assert [f["waived"] for f in content["candidates"][0]["findings"]] == [True, False, False]
-    assert ET.fromstring((out / "junit.xml").read_text()).attrib["failures"] == "0"
-    assert len(json.loads((out / "evaluation.json").read_text())["self_tests"]) == 5
 
 
 def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(
@@ -203,15 +167,10 @@ def test_a_run_whose_self_tests_do_not_come_out_passes_nothing_and_says_so(
     assert "Self-test shuffled did not come out, so nothing passes." in ran.stdout
 
 
-# Sweeps, in the library.
-
-
 def test_a_waiver_for_longer_than_evidence_counts_is_warned_about(desk: Desk) -> None:
     today = datetime.now(UTC).date()
     soon, late = (str(today + timedelta(days=n)) for n in (700, 800))
     assert "check the year" in desk.gate(evaluation(LEAKY), *desk.waivers({"until": late})).stderr
-    ran = desk.gate(evaluation(LEAKY), *desk.waivers({"until": late}), "--json")
-    assert "longer than two years in which reasons may change; check the year" in ran.json["warnings"][0]
     assert desk.gate(evaluation(LEAKY), *desk.waivers({"until": soon})).stderr == ""
     (desk.folder / "house.toml").write_text(tomli_w.dumps({**POLICY, "valid_days": 30}))
     assert "longer than the valid_days=30" in desk.gate(evaluation(LEAKY), *desk.waivers({"until": soon})).stderr
@@ -256,9 +215,6 @@ def test_a_verdict_that_cannot_be_said_is_an_error_and_never_another_verdict(
     text = capsys.readouterr()
     if full == ("stdout",) and "stdout" in needed:
         assert "standard output cannot be written (No space left on device)" in text.err.splitlines()[-1]
-    if full == ("stderr",) and form == "--json" and case != "bad input":
-        assert json.loads(text.out)["exit_code"] == 2
-        assert "standard error" in json.loads(text.out)["error"]
 
 
 @pytest.mark.parametrize("name", FULL)

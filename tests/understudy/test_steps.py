@@ -188,10 +188,3 @@ def test_real_values_outside_the_schema_are_clamped_where_that_is_asked(parts: W
         assert command[0] == "split" or "clamped" in " ".join(clamped.json["warnings"])
     rows = pd.concat([pd.read_csv(folder / "parts" / f"{side}.csv") for side in ("train", "holdout")])
     assert (len(rows), rows["age"].max()) == (300, 90)
-
-
-def test_the_generators_are_listed_with_their_parameters(workspace: Workspace) -> None:
-    listed = done(workspace.run("generators", "--json")).json["generators"]
-    assert {"independent", "mst", "sdv.gaussian_copula", "sdv.ctgan", "sdv.tvae"} <= set(listed)
-    assert "epsilon" in listed["mst"]["properties"]
-    assert "epochs" in done(workspace.run("generators")).stdout

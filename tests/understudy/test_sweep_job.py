@@ -9,6 +9,7 @@ from synth.dp.events import GaussianEvent
 from synth.dp.ledger import open_ledger
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
+from synth.generators.registry import generator
 from synth.schema import build_schema
 from understudy.job.spec import Job, build_job
 from understudy.job.sweep import composed
@@ -31,18 +32,11 @@ def test_every_epsilon_is_fitted_once_for_each_seed() -> None:
 
 
 def test_many_fits_compose_at_a_delta_that_leaves_room_for_those_of_their_mechanisms() -> None:
-    from synth.generators.base import PrivateGenerator
-    from synth.generators.registry import generator
-
     columns = {"a": {"kind": "categorical", "measure": True}}
-    fitted = generator("independent", epsilon=1.0)
-    assert isinstance(fitted, PrivateGenerator)
+    fitted: Any = generator("independent", epsilon=1.0)
     each = fitted.schedule(build_schema({"status": "declared", "n_units": 900, "columns": columns}))
-    assert each is not None
     few, many = (composed({str(i): each for i in range(n)}) for n in (2, 200))
-    assert few is not None
-    assert many is not None
-    assert few.delta == each.delta
+    assert few is not None and many is not None and few.delta == each.delta
     assert many.delta == pytest.approx(2 * 200 * sum(event.delta for event in each.events))
     assert math.isfinite(many.epsilon)
     assert few.epsilon < many.epsilon < 200 * each.epsilon
