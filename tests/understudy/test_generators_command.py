@@ -7,7 +7,6 @@ import tomli_w
 
 from synth.generators.auto import Auto
 from synth.schema import build_schema
-from tests.text_tables import complaint_schema
 
 if TYPE_CHECKING:
     from tests.understudy.conftest import Workspace
@@ -23,7 +22,6 @@ def content(n_columns: int, n_units: int, n_levels: int = 8) -> dict[str, Any]:
     ("schema", "epsilon", "name", "why"),
     [
         (content(1, 5_000), 1.0, "independent", "no pairs to measure"),
-        (content(8, 200, 20), 0.2, "independent", "pairs drown in noise"),
         (content(5, 50_000), 1.0, "aim", "of 5 columns a junction tree"),
         (content(10, 50_000), 1.0, "latent_class", "all 45 pairs are measured at once"),
         (content(25, 50_000, 101), 0.1, "aim", "with so many levels few marginals say more"),
@@ -43,8 +41,3 @@ def test_the_reason_is_that_of_the_choice(
     assert f"auto: {name}: {ran.json['reason']}" in ran.stderr
     outlooks = [each["generator"] for each in ran.json["outlooks"]]
     assert outlooks == ([] if epsilon is None else ["independent", "mst", "aim", "latent_class"])
-
-
-def test_texts_are_no_part_of_the_outlook() -> None:
-    auto = Auto(epsilon=2.0)
-    assert auto.reason(complaint_schema(5_000)) == auto.reason(complaint_schema(5_000, drop=True, learn=False))

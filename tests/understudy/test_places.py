@@ -1,4 +1,4 @@
-"""The examples for other places do what they say: pipelines with the gate, hooks of pre-commit, the container file."""
+"""The examples for other places do what they say: pipelines with the gate, hooks of pre-commit."""
 
 import os
 import re
@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tests.understudy.test_gate import LEAKY, POLICY, QUIET, evaluation
 ROOT = Path(__file__).parents[2]
 CI = ROOT / "examples" / "ci"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
-INSTALL = f"python -m pip install {PROJECT}"
 
 
 def environment() -> dict[str, str]:
@@ -57,7 +55,7 @@ def test_a_pipeline_ends_by_the_verdict_and_leaves_what_it_shows(
     (tmp_path / "policy.toml").write_text(tomli_w.dumps(POLICY))
     commands, shown = pipeline()
     assert commands == of_github()[0] == of_gitlab()[0]  # so that each stands for the other
-    assert commands[0] == INSTALL
+    assert commands[0] == f"python -m pip install {PROJECT}"
     script = "\n".join(commands[1:])  # both servers run the lines of a script by a shell that stops at the first fault
     ended = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment(), check=False)
     assert ended.returncode == code
@@ -85,31 +83,9 @@ def test_files_of_settings_are_checked_without_a_table_and_every_fault_is_named(
     assert workspace.run("check", *good, "--json").json["faults"].keys() == {str(path) for path in good}
 
 
-def hooks() -> list[dict[str, Any]]:
-    result: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    return result
-
-
 @pytest.mark.parametrize("name", ["schema.toml", "patients.schema.toml", "jobs/job.toml", "policy.toml"])
 def test_the_hook_looks_at_files_of_these_names(name: str) -> None:
-    (hook,) = hooks()
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert re.search(hook["files"], name)
     assert not re.search(hook["files"], name.replace(".toml", ".txt"))
     assert not re.search(hook["files"], "pyproject.toml")
-
-
-def instructions() -> list[tuple[str, str]]:
-    """The instructions of the container file, each with its arguments."""
-    text = (ROOT / "Containerfile").read_text().replace("\\\n", " ")
-    lines = (line.strip() for line in text.splitlines())
-    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines if line and line[0] != "#")]
-
-
-def test_the_image_runs_the_command_and_not_as_root() -> None:
-    result: Mapping[str, str] = dict(instructions())
-    assert set(result) <= {"FROM", "COPY", "RUN", "USER", "WORKDIR", "ENV", "VOLUME", "ENTRYPOINT", "CMD"}
-    assert result["FROM"].startswith("python:3.")
-    assert result["ENTRYPOINT"] == '["understudy"]'
-    assert result["USER"] != "root"
-    assert any(f"useradd --create-home --uid 1000 {result['USER']} " in rest for word, rest in instructions())
-    assert [word for word, _ in instructions()].index("USER") < len(instructions()) - 1

@@ -9,6 +9,7 @@ import pytest
 
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger
+from tests.understudy.conftest import SCHEMA
 from understudy.executors.executor import cores
 from understudy.executors.processes import Processes, Worker
 
@@ -92,7 +93,7 @@ def test_one_process_and_two_give_the_same_numbers_without_privacy(workspace: An
 def test_what_cannot_be_made_is_lost_with_its_reason_and_the_others_are_made(
     workspace: Any, table: Any, how: dict[str, Any]
 ) -> None:
-    columns = {**workspace_columns(workspace), "id": {"kind": "identifier", "bounds": [1, 1000]}}
+    columns = {**SCHEMA["columns"], "id": {"kind": "identifier", "bounds": [1, 1000]}}
     workspace.write_table(table(900, 0).assign(id=range(1, 901)))
     workspace.write_schema(columns=columns)
     # There are only 1,000 identifiers: the second table cannot be drawn.
@@ -106,10 +107,3 @@ def test_what_cannot_be_made_is_lost_with_its_reason_and_the_others_are_made(
     again = run(workspace)
     assert again.exit_code == 2
     assert [line for line in again.stderr.splitlines() if line.startswith("evaluate")] == []
-
-
-def workspace_columns(workspace: Any) -> dict[str, Any]:
-    import tomllib
-
-    columns: dict[str, Any] = tomllib.loads((workspace.folder / "schema.toml").read_text())["columns"]
-    return columns

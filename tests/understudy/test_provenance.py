@@ -6,21 +6,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from synth.errors import OutputError
 from synth.schema import build_schema
 from synth.table import conform, read_table
 from understudy import provenance
 
-SCHEMA = build_schema(
-    {
-        "status": "declared",
-        "columns": {
-            "a": {"kind": "integer", "bounds": [0, 9], "missing": True},
-            "b": {"kind": "categorical", "categories": ["x", "y", "None"], "missing": True},
-            "c": {"kind": "real", "bounds": [0.0, 1.0]},
-        },
-    }
-)
+COLUMNS = {
+    "a": {"kind": "integer", "bounds": [0, 9], "missing": True},
+    "b": {"kind": "categorical", "categories": ["x", "y", "None"], "missing": True},
+    "c": {"kind": "real", "bounds": [0.0, 1.0]},
+}
+SCHEMA = build_schema({"status": "declared", "columns": COLUMNS})
 KEY = bytes(32)
 
 
@@ -60,16 +55,3 @@ def test_the_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert provenance.fingerprint_key(path) == key
     assert [p.name for p in path.parent.iterdir()] == ["fingerprint.key"]
-
-
-def test_a_key_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "key").write_bytes(b"short")
-    with pytest.raises(OutputError, match="shorter than 32 bytes"):
-        provenance.fingerprint_key(tmp_path / "key")
-
-
-def test_where_the_key_is_kept() -> None:
-    named = {provenance.KEY_VARIABLE: "/somewhere/key", "XDG_CONFIG_HOME": "/config"}
-    assert provenance.key_path(named) == Path("/somewhere/key")
-    assert provenance.key_path({"XDG_CONFIG_HOME": "/config"}) == Path("/config/understudy/fingerprint.key")
-    assert provenance.key_path({}).parts[-3:] == (".config", "understudy", "fingerprint.key")

@@ -13,7 +13,6 @@ from synth.dp import schedule as schedules
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.dp.schedule_file import read_books, to_toml
-from synth.dp.statement import EventRecord
 from synth.dp.tradeoff import TradeOff
 from synth.generators.registry import generator
 from synth.schema import build_schema
@@ -71,7 +70,7 @@ def test_the_worked_example_of_the_documentation_is_true(workspace: "Workspace")
     assert f"Of a total of 1 it would take {small['epsilon']:.3f}" in " ".join(page.split())
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_what_the_documentation_says_of_tests_and_groups_is_true(epsilon: float) -> None:
     columns = {f"column {i}": {"kind": "categorical", "categories": list("abcdefgh")} for i in range(15)}
     schema = build_schema({"status": "declared", "n_units": 32_561, "columns": columns})
@@ -85,27 +84,19 @@ def test_what_the_documentation_says_of_tests_and_groups_is_true(epsilon: float)
         assert f"{two:.2f} for two rows, {five:.1f} for five and {ten:.1f} for ten" in page
 
 
-def test_a_plan_is_priced_by_every_way_of_counting(workspace: "Workspace") -> None:
-    path = workspace.folder / "plan.toml"
-    path.write_text(to_toml(SCHEDULE), encoding="utf-8")
-    ran = workspace.run("ledger", "show", "--release", path, "--json")
-    assert ran.exit_code == 0
-    result = ran.json
-    assert result["epsilon"] == SCHEDULE.epsilon
-    assert result["epsilon"] < result["epsilon_rdp"] < result["epsilon_by_hand"] < result["epsilon_basic"]
-    assert result["rho"] == SCHEDULE.rho
-    assert [EventRecord(**event) for event in result["events"]] == [event.record() for event in EVENTS]
-    assert result["claim"] is None and result["in_ledger"] is None
-    words = workspace.run("ledger", "show", "--release", path).stdout
-    for text in ("histograms: Gaussian, sigma 25", "epsilon 0.1", "threshold 110", "claims nothing"):
-        assert text in " ".join(words.split())
-
-
-def test_a_claim_that_agrees_passes_and_a_larger_one_too(workspace: "Workspace") -> None:
+def test_a_claim_that_agrees_passes_and_a_larger_one_too_of_a_release_and_of_a_plan(workspace: "Workspace") -> None:
     ran = accounted(workspace, stated())
     assert ran.exit_code == 0 and "mst: PASS" in ran.stdout and "agrees" in ran.stdout
     ran = accounted(workspace, stated(epsilon=1.01 * SCHEDULE.epsilon))
     assert ran.exit_code == 0 and "is larger than" in ran.stdout
+    path = workspace.folder / "plan.toml"
+    for factor, code in ((0.99, 1), (0.9995, 0), (2.0, 0)):
+        path.write_text(f"{to_toml(SCHEDULE)}\n[claim]\nepsilon = {factor * SCHEDULE.epsilon!r}\n", encoding="utf-8")
+        assert workspace.run("ledger", "show", "--release", path).exit_code == code
+    path.write_text(to_toml(SCHEDULE), encoding="utf-8")
+    result = workspace.run("ledger", "show", "--release", path, "--json").json
+    assert result["epsilon"] == SCHEDULE.epsilon < result["epsilon_rdp"] < result["epsilon_by_hand"]
+    assert result["epsilon_by_hand"] < result["epsilon_basic"]
 
 
 LIES: dict[str, tuple[dict[str, Any], str]] = {
@@ -131,16 +122,6 @@ def test_a_claim_that_lies_is_caught(workspace: "Workspace", name: str) -> None:
     ran = accounted(workspace, stated(**lie))
     assert ran.exit_code == 1
     assert "mst: FAIL" in ran.stdout and sentence in ran.stdout and "PASS" not in ran.stdout
-    machine = accounted(workspace, stated(**lie), "--json")
-    assert machine.exit_code == machine.json["exit_code"] == 1
-    assert any(sentence in against for against in machine.json["against"])
-
-
-def test_the_claim_of_a_plan_is_compared(workspace: "Workspace") -> None:
-    path = workspace.folder / "plan.toml"
-    for factor, code in ((0.99, 1), (1.0, 0), (1.0005, 0), (0.9995, 0), (2.0, 0)):
-        path.write_text(f"{to_toml(SCHEDULE)}\n[claim]\nepsilon = {factor * SCHEDULE.epsilon!r}\n", encoding="utf-8")
-        assert workspace.run("ledger", "show", "--release", path).exit_code == code
 
 
 def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: "Workspace") -> None:

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.result import Candidate, Estimate, Failure
+from evaluate.result import Candidate, Estimate
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger
 
-FAST = ["validity"]
 AUC = "privacy.shadow.auc"
 
 
@@ -18,7 +17,7 @@ def candidates(workspace: Any, **evaluation: Any) -> tuple[Any, tuple[Candidate,
     workspace.write_job(
         generators={"plain": {"generator": "independent"}, "private": {"generator": "independent", "epsilon": 1.0}},
         ledger={"url": "ledger.db"},
-        evaluation={"measures": FAST, **evaluation},
+        evaluation={"measures": ["validity"], **evaluation},
     )
     columns = {"ill": {"kind": "boolean"}, "town": {"kind": "categorical", "categories": ["North", "South", "East"]}}
     workspace.write_schema(columns=columns, dataset="people")
@@ -50,34 +49,19 @@ def test_a_run_that_asks_for_them_reports_them_and_the_ledger_holds_its_own_fit_
     assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
 
 
-# An alarm that rings in a destructor is lost there, and comes again.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_attack_that_takes_too_long_is_a_failure(workspace: Any, ledger: Any) -> None:
-    _, result = candidates(workspace, shadow_models=200, time_limit_s=0.3)
-    failure = result[1].find("privacy.shadow")
-    assert isinstance(failure, Failure)
-    assert failure.reason == "timed out"
-    assert isinstance(result[1].find("validity.rows"), Estimate)
-
-
-@pytest.mark.parametrize("generator", ["independent", "trees"])
-def test_an_offered_table_is_attacked_through_its_model(workspace: Any, table: Any, generator: str) -> None:
+def test_an_offered_table_is_attacked_through_its_model(workspace: Any) -> None:
     parts, model, synthetic = (workspace.folder / name for name in ("parts", "model", "made.csv"))
     schema = workspace.folder / "schema.toml"
     workspace.run("split", workspace.folder / "table.csv", "--schema", schema, "--out", parts)
-    workspace.run("fit", parts / "train.csv", "--schema", schema, "--generator", generator, "--out", model)
+    workspace.run("fit", parts / "train.csv", "--schema", schema, "--generator", "independent", "--out", model)
     workspace.run("sample", model, "--rows", 200, "--seed", 1, "--out", synthetic)
     asked = (
         "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic", synthetic,
         "--schema", schema, "--measure", "validity", "--shadow-models", 4, "--out", workspace.folder / "e.json",
     )  # fmt: skip
     refused = workspace.run(*asked)
-    assert refused.exit_code == 2
-    assert "pass --model" in refused.stderr
-    ran = workspace.run(*asked, "--model", model)
-    assert ran.exit_code == 0
+    assert refused.exit_code == 2 and "pass --model" in refused.stderr
+    assert workspace.run(*asked, "--model", model).exit_code == 0
     (candidate,) = evaluation_from((workspace.folder / "e.json").read_text()).candidates
     estimate = candidate.find(AUC)
-    assert isinstance(estimate, Estimate)
-    assert estimate.low is not None
-    assert estimate.low < 0.6
+    assert isinstance(estimate, Estimate) and estimate.low is not None and estimate.low < 0.6
