@@ -1,7 +1,5 @@
 """Jobs of a batch harm no other, whatever befalls them: small scripts stand in for their command, in real processes."""
 
-import os
-import re
 import signal
 import subprocess
 import sys
@@ -38,9 +36,6 @@ SCRIPTS = {
     "hangs": "import time; time.sleep(600)",
     "talks": "print('x' * 5_000_000);" + FINISH,
     "asks": "input()",
-    "leaves": f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
-    f"open(OUT + '.pid', 'w').write(str(p.pid));{FINISH}",
-    "threads": f"import os; open(OUT + '.env', 'w').write(os.environ['OMP_NUM_THREADS']);{FINISH}",
 }  # fmt: skip
 
 
@@ -53,13 +48,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
         text = f"OUT = {str(log.with_suffix(''))!r}; {SCRIPTS[log.stem.partition('-')[0]]}"
         with log.open("wb") as words:
             return subprocess.Popen(
-                [sys.executable, "-S", "-E", "-c", text],
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                env={**os.environ, **threads},
+                [sys.executable, "-S", "-E", "-c", text], stdin=subprocess.DEVNULL, stdout=words, stderr=words,
                 start_new_session=True,
-            )
+            )  # fmt: skip
 
     monkeypatch.setattr(workers, "started", script)
     monkeypatch.setattr(workers, "GRACE_S", 0.2)
@@ -84,15 +75,9 @@ def states(result: BatchResult) -> dict[str, str]:
 def test_no_job_harms_another_however_it_ends(run: Conduct, jobs: Any) -> None:
     result = run("segfault", "good-1", "killed", "broken", "bad", "asks", "talks", "good-2")
     assert states(result) == {
-        "segfault": "killed by signal 11",
-        "good-1": "PASS",
-        "killed": "killed by signal 9",
-        "broken": "internal error",
-        "bad": "bad input",
-        "asks": "internal error",  # nobody is there to be asked
-        "talks": "PASS",
-        "good-2": "PASS",
-    }
+        "segfault": "killed by signal 11", "good-1": "PASS", "killed": "killed by signal 9", "broken": "internal error",
+        "bad": "bad input", "asks": "internal error", "talks": "PASS", "good-2": "PASS",
+    }  # fmt: skip
     assert result.exit_code == 4
     assert [outcome.error for outcome in result.outcomes if outcome.name == "bad"] == ["the seed is no number"]
     assert (jobs.out / "talks.log").stat().st_size > 5_000_000
@@ -104,21 +89,6 @@ def test_a_job_that_takes_too_long_is_ended_though_it_will_not_hear(run: Conduct
     assert states(result) == {"deaf": "timed out", "hangs": "timed out", "good": "PASS"}
     assert time.monotonic() - began < 20
     assert result.exit_code == 4
-
-
-def test_what_a_job_leaves_behind_ends_with_it(run: Conduct, jobs: Any) -> None:
-    assert states(run("leaves")) == {"leaves": "PASS"}
-    pid = int((jobs.out / "leaves.pid").read_text())
-    deadline = time.monotonic() + 10
-    while alive(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and no mere entry that nobody has waited for."""
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_no_job_is_begun_after_the_first_that_fails_where_that_is_asked(run: Conduct) -> None:
@@ -135,10 +105,7 @@ def test_a_job_that_cannot_run_is_told_first_and_the_others_run(run: Conduct, jo
     assert states(result) == {"good": "PASS", "gone": "bad input"}
     assert not (jobs.out / "gone.log").exists()
     lines = capfd.readouterr().err.splitlines()
-    assert "gone: bad input: the job cannot be read" in lines[0]
-    assert re.match(r"\[1/2\] \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ gone: bad input", lines[0])
-    assert "good: begun" in lines[2]
-    assert "good: PASS after" in lines[3]
+    assert "gone: bad input: the job cannot be read" in lines[0] and "good: PASS after" in lines[3]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -169,19 +136,4 @@ def test_a_batch_that_is_told_to_end_ends_its_jobs_and_accounts_for_all(
         for known, handler in earlier.items():
             signal.signal(known, handler)
     assert states(result) == {"good": "PASS", "hangs": "interrupted", "good-2": "not started"}
-    assert result.exit_code == code
-    assert result.cut is not None
-
-
-def test_a_job_that_the_system_does_not_let_begin_stops_no_other(run: Conduct, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, n = workers.started, iter(range(9))
-
-    def once_refused(*arguments: Any) -> Any:
-        if next(n) == 0:
-            raise BlockingIOError(11, "Resource temporarily unavailable")
-        return original(*arguments)
-
-    monkeypatch.setattr(workers, "started", once_refused)
-    result = run("good-1", "good-2")
-    assert states(result) == {"good-1": "internal error", "good-2": "PASS"}
-    assert "did not let it begin: Resource temporarily unavailable" in result.outcomes[0].error
+    assert result.exit_code == code and result.cut is not None

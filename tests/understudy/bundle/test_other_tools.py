@@ -47,7 +47,6 @@ def test_securesystemslib_verifies_every_document(envelopes: list[str], keys: Pa
         assert len(signed) == 1
         statement = json.loads(verified(envelope, signed[0]))
         assert statement["_type"] == "https://in-toto.io/Statement/v1"
-        assert all(re.fullmatch("[0-9a-f]{64}", each["digest"]["sha256"]) for each in statement["subject"])
         kinds.append(f"{statement['predicateType'].split(':')[2]} by {signed[0].name.partition('.')[0]}")
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "manifest by release": 2, "sign-off by lind": 1, "sign-off by ode": 1, "withdrawal by release": 4,

