@@ -12,11 +12,9 @@ import pytest
 import understudy.evaluate_external as external
 from evaluate import engine
 from synth.dp.ledger import open_ledger
-from synth.table.table import Table
 from tests.understudy.conftest import Workspace
 from tests.understudy.places import NAMED, Place, named_table, put, write_job
 from understudy.bundle.verification import Demand, verify
-from understudy.run import stages
 
 PLACES: list[Place] = ["file", "folder", "database"]
 MEASURES = ("validity", "fidelity.columns", "privacy.copies")
@@ -74,44 +72,6 @@ def test_an_evaluation_gives_the_same_numbers_wherever_tables_are(workspace: Wor
     assert numbers(each) == numbers(other)
     prints = [{side: e["provenance"]["fingerprints"][side] for side in ("train", "holdout")} for e in (each, other)]
     assert prints[0] == prints[1] and other["provenance"]["attempts"]["evaluations"] == 2
-
-
-def test_a_clamped_run_reads_the_real_table_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    address, reads, chunks = put(workspace, named_table().assign(age=300), "folder"), list[str](), Table.chunks
-
-    def noting(table: Table, *arguments: Any, **named: Any) -> Any:
-        reads.append(repr(table.parts))
-        return chunks(table, *arguments, **named)
-
-    monkeypatch.setattr(Table, "chunks", noting)
-    write_job(workspace, address, generators={"independent": {"epsilon": 1.0}, "mst": {"epsilon": 1.0}})
-    ran = run(workspace)
-    assert ran.exit_code == 0, ran.stderr
-    assert len([parts for parts in reads if address in parts]) == 1
-    assert "clamped" in ran.stderr and "300" not in ran.stderr
-
-
-def test_a_run_goes_on_where_it_was_cut_short_unless_the_table_has_changed(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = put(workspace, named_table(), "folder")
-    write_job(workspace, address)
-    with monkeypatch.context() as patch:
-        patch.setattr(stages, "evaluate", interrupted)
-        assert run(workspace).exit_code == 130
-    model = workspace.folder / ".out.unfinished" / "result" / "models" / "independent" / "arrays.safetensors"
-    before, file = model.read_bytes(), Path(address) / "b.parquet"
-    kept = file.read_bytes()
-    pd.read_parquet(file).iloc[:-1].to_parquet(file, index=False)
-    ran = run(workspace)
-    assert ran.exit_code == 2 and "it is of another table" in ran.stderr
-    file.write_bytes(kept)
-    assert run(workspace).exit_code == 0
-    assert (workspace.folder / "out" / "models" / "independent" / "arrays.safetensors").read_bytes() == before
-
-
-def interrupted(*arguments: Any, **named: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def test_the_bundle_of_an_offered_folder_is_of_that_folder_and_no_other(workspace: Workspace) -> None:

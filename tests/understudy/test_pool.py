@@ -89,16 +89,13 @@ def test_one_process_and_two_give_the_same_numbers_without_privacy(workspace: An
     assert tables[0] == tables[1]
 
 
-@pytest.mark.parametrize("how", [{"sweep": {"seeds": 1}}, pytest.param({"workers": 2}, marks=pytest.mark.slow)])
-def test_what_cannot_be_made_is_lost_with_its_reason_and_the_others_are_made(
-    workspace: Any, table: Any, how: dict[str, Any]
-) -> None:
+def test_what_cannot_be_made_is_lost_with_its_reason_and_the_others_are_made(workspace: Any, table: Any) -> None:
     columns = {**SCHEMA["columns"], "id": {"kind": "identifier", "bounds": [1, 1000]}}
     workspace.write_table(table(900, 0).assign(id=range(1, 901)))
     workspace.write_schema(columns=columns)
     # There are only 1,000 identifiers: the second table cannot be drawn.
     generators = {"many": {"generator": "independent", "rows": 2000}, "independent": {"n_bins": 8}}
-    workspace.write_job(generators=generators, evaluation=QUICK, **how)
+    workspace.write_job(generators=generators, evaluation=QUICK, sweep={"seeds": 1})
     ran = run(workspace)
     assert ran.exit_code == 2
     assert "1 of 2 candidates were lost, and the others are finished: many" in ran.stderr

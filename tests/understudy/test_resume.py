@@ -227,24 +227,3 @@ def test_a_copy_of_unfinished_work_is_not_taken_up(driver: Driver, workspace: An
     shutil.copytree(folder / ".out.unfinished", folder / ".copy.unfinished")
     assert driver.attempt(folder, arguments=["run", "job.toml", "--out", "copy", "--quiet"]) == 2
     assert "of another output" in one_sentence(folder)
-
-
-@pytest.mark.slow  # a run for every twentieth moment
-def test_a_run_that_is_killed_at_any_moment_of_its_release_goes_on(driver: Driver, workspace: Any) -> None:
-    released: dict[str, Any] = {
-        "generators": {"independent": {"epsilon": 0.5}}, "release": "independent", "released_numbers": {"epsilon": 0.3},
-    }  # fmt: skip
-    whole = prepared(workspace, "whole", **released)
-    assert driver.attempt(whole) in (1, 3)
-    passed = moments(whole)
-    uses = [n for n, name in enumerate(passed) if name == "use:before"]
-    commits = [n for n, name in enumerate(passed) if name == "commit:after"]
-    for n in range(uses[1], commits[1] + 1, 20):
-        folder = prepared(workspace, f"at{n}", **released)
-        assert driver.attempt(folder, die_at=n) == -9
-        assert_paid(folder)
-        assert driver.attempt(folder) in (1, 3)
-        assert_paid(folder)
-        assert open_ledger(folder / "ledger.db").verify() == ()
-        assert (folder / "out" / "to-hand-on" / "released.json").exists()
-        shutil.rmtree(folder)
