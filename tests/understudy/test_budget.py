@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from synth.dp.ledger import Ledger, open_ledger
-from synth.errors import LedgerError
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.registry import generator
 from synth.schema_file import read_schema
-from understudy.budget.account import open_fund
-from understudy.budget.payment import Payment, Release, RequestsInMemory, make_request
+from understudy.budget.payment import make_request
 from understudy.run import run as running
 from understudy.run import stages
 from understudy.run.workspace import unfinished
@@ -256,17 +254,3 @@ def test_a_run_that_is_interrupted_keeps_what_was_drawn_and_leaves_nothing_befor
     assert len(ledger.history()) == (3 if has_drawn else 1)
     assert run(workspace).exit_code == 0
     assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
-
-
-def test_a_budget_without_a_journal_is_used_once(workspace: Any) -> None:
-
-    schema, url = read_schema(workspace.write_schema(dataset="people")), str(workspace.folder / "own.db")
-    open_ledger(url).open("people", unit="row", epsilon=3.0, n_units=900)
-    fund = open_fund(url, schema)
-    schedule = generator("independent", epsilon=0.5).schedule(schema)
-    payment = Payment(fund, schema, {"a": Release(schedule, "a", "a")}, RequestsInMemory())
-    payment.reserve("hmac-sha256:" + "0" * 64)
-    with payment.budget("a"):
-        pass
-    with pytest.raises(LedgerError, match="used once"), payment.budget("a"):
-        pass

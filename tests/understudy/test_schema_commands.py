@@ -1,12 +1,15 @@
-"""`understudy schema`: what is proposed and said, what is declared, and files that are not written over."""
+"""`understudy schema` and `generators`: what is proposed, declared and chosen, and files that are not written over."""
 
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 
+from synth.generators.auto import Auto
+from synth.schema import build_schema
 from tests.understudy.conftest import Ran, Workspace
 
 
@@ -133,3 +136,38 @@ def test_a_proposal_whose_status_alone_was_changed_is_no_declared_schema(workspa
     path.write_text(path.read_text().replace('status = "inferred"', 'status = "declared"'), encoding="utf-8")
     ran = workspace.run("schema", "check", workspace.folder / "table.csv", "--schema", path)
     assert ran.exit_code == 2 and "pass the file to `understudy schema declare`" in ran.stderr
+
+
+if TYPE_CHECKING:
+    from tests.understudy.conftest import Workspace
+
+
+def content(n_columns: int, n_units: int, n_levels: int = 8) -> dict[str, Any]:
+    levels = [f"v{i}" for i in range(n_levels)]
+    columns = {f"c{i}": {"kind": "categorical", "categories": levels} for i in range(n_columns)}
+    return {"status": "declared", "n_units": n_units, "columns": columns}
+
+
+@pytest.mark.parametrize(
+    ("schema", "epsilon", "name", "why"),
+    [
+        (content(1, 5_000), 1.0, "independent", "no pairs to measure"),
+        (content(5, 50_000), 1.0, "aim", "of 5 columns a junction tree"),
+        (content(10, 50_000), 1.0, "latent_class", "all 45 pairs are measured at once"),
+        (content(25, 50_000, 101), 0.1, "aim", "with so many levels few marginals say more"),
+        (content(10, 50_000), None, "trees", "nothing is promised"),
+    ],
+)
+def test_the_reason_is_that_of_the_choice(
+    workspace: "Workspace", schema: dict[str, Any], epsilon: float | None, name: str, why: str
+) -> None:
+    path = workspace.folder / "other.toml"
+    path.write_text(tomli_w.dumps(schema))
+    budget = () if epsilon is None else ("--epsilon", epsilon)
+    ran = workspace.run("generators", "--for", path, *budget, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.json["chosen"] == name == Auto(epsilon=epsilon).chosen(build_schema(schema)).name
+    assert why in ran.json["reason"]
+    assert f"auto: {name}: {ran.json['reason']}" in ran.stderr
+    outlooks = [each["generator"] for each in ran.json["outlooks"]]
+    assert outlooks == ([] if epsilon is None else ["independent", "mst", "aim", "latent_class"])

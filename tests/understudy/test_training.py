@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from pydantic import TypeAdapter
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, Audit
@@ -18,8 +17,6 @@ from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.renyi_curve import RdpCurve
 from synth.generators.registry import load_model
-from synth.neural import training
-from synth.neural.tvae import TvaeTraining
 from tests.understudy.driving import SCRIPT, Driver, charged, prepared, serving
 from understudy.run.plan import make_plan
 
@@ -130,50 +127,6 @@ def test_a_finished_training_is_neither_done_nor_paid_for_again(driver: Driver, 
 
 
 # In this process
-
-
-def broken_at(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
-    """Every step of `tvae` without epsilon is counted; the n-th is interrupted."""
-    done: list[int] = []
-    step = TvaeTraining.step
-
-    def counted(self: TvaeTraining) -> dict[str, torch.Tensor]:
-        if len(done) == n - 1:
-            raise KeyboardInterrupt
-        done.append(1)
-        return step(self)
-
-    monkeypatch.setattr(TvaeTraining, "step", counted)
-    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
-    return done
-
-
-TVAE = {"epochs": 5, "batch_size": 2000, "d_latent": 3, "encoder_widths": [8], "decoder_widths": [8]}
-"""An epoch is one step."""
-
-
-@pytest.mark.statistical
-def test_a_single_fit_goes_on_in_its_training_folder(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = workspace.folder
-    settings = [part for name, value in TVAE.items() for part in ("--set", f"{name}={json.dumps(value)}")]
-    fit = ("fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "tvae", *settings)
-    path = ("--training", folder / "training")
-    with monkeypatch.context() as patched:
-        first = broken_at(patched, 4)
-        assert workspace.run(*fit, *path, "--out", folder / "model").exit_code != 0
-    assert len(first) == 3
-    assert not (folder / "model").exists()
-    with monkeypatch.context() as patched:
-        second = broken_at(patched, 99)
-        ran = workspace.run(*fit, *path, "--out", folder / "model")
-    assert ran.exit_code == 0, ran.stderr
-    assert len(second) == 2
-    assert workspace.run(*fit, "--out", folder / "at once").exit_code == 0
-    model, at_once = (folder / name / "arrays.safetensors" for name in ("model", "at once"))
-    assert model.read_bytes() == at_once.read_bytes()
-    other = workspace.run(*fit, *path, "--set", "learning_rate=0.01", "--out", folder / "other")
-    assert other.exit_code == 2
-    assert "of another fit" in other.stderr
 
 
 def test_a_private_single_fit_logs_no_loss_and_keeps_no_checkpoint(workspace: Any) -> None:

@@ -1,7 +1,10 @@
-"""Sign-off and withdrawal: who may, what is refused, and what verification makes of them."""
+"""Sign-off and withdrawal: who may, what is refused, and what verification, ours and that of openssl, makes of them."""
 
 import json
+import os
+import re
 import shutil
+import subprocess
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -223,3 +226,45 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
         with pytest.raises(BundleError, match="the register"):
             take_back(unsigned_bundle, LIND, None, register)
     assert found(unsigned_bundle).is_sound
+
+
+DOCS = Path(__file__).parents[3] / "docs/how-to/bundle.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def recipes() -> list[str]:
+    """The commands that `docs/how-to/bundle.md` gives for those without this program."""
+    section = DOCS.read_text(encoding="utf-8").partition("Without this program")[2].partition("What it proves")[0]
+    return [block for block in BLOCK.findall(section) if "cd out/a" in block or "jq" in block]
+
+
+def bash(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    for tool in ("openssl", "jq", "sha256sum", "bash"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not on this machine")
+    asked = ["bash", "-c", f"set -e -o pipefail\n{script}"]
+    return subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ})
+
+
+def test_the_recipe_of_the_docs_verifies_and_finds_what_was_changed_added_and_withdrawn(
+    signed_bundle: Path, signer: Signer, key: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out" / "a"
+    shutil.copytree(signed_bundle, out)
+    shutil.copy(key.with_name("release.key.pub"), tmp_path)
+    (tmp_path / "withdrawn.jsonl").touch()
+    check, added, register = recipes()
+    ran = bash(check, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "Verified Successfully" in ran.stdout
+    assert bash(added, out).stdout == ""
+    (out / "new.csv").write_text("x")
+    assert bash(added, out).stdout == "new.csv\n"
+    assert bash(register, out).stdout == ""
+    take_back(signed_bundle, LIND, signer, tmp_path / "withdrawn.jsonl")
+    assert "misdeclared" in bash(register, out).stdout
+    (out / "report.html").write_text("x")
+    assert "report.html: FAILED" in bash(check, tmp_path).stdout
+    manifest = out / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("PASS", "FAIL"))
+    assert "Verified Successfully" not in bash(check, tmp_path).stdout

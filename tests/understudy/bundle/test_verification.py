@@ -1,23 +1,31 @@
-"""What verification sees: every byte that is changed, everything that is added or removed, and who signed."""
+"""Bundles: every byte that is changed, everything that is added or removed, and who signed."""
 
+import hashlib
 import json
 import os
 import re
 import shutil
+import stat
+import subprocess
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+import jsonschema
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evaluate.gate.policy import build_policy
 from tests.understudy.bundle.small_bundle import about, fill, seal_both
 from understudy.bundle.files import BundleError
-from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import MANIFEST, seal
+from understudy.bundle.keys import Signer, exposed, load_public, load_signer, make_keys
+from understudy.bundle.manifest import MANIFEST, check_path, last_day, seal
 from understudy.bundle.verification import Demand, verify
+from understudy.json_schemas import json_schema
 
 NOW = date(2026, 11, 22)
 SHARED = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -202,3 +210,113 @@ def test_no_byte_of_an_envelope_is_free(signed_bundle: Path) -> None:
         path.write_text(json.dumps(changed, sort_keys=True, separators=(",", ":")) + "\n")
         assert named(signed_bundle) >= {f"{MANIFEST}.sig"}, changed
         assert verify(signed_bundle, demand()).signer is None
+
+
+def test_every_manifest_keeps_the_json_schema(signed_bundle: Path) -> None:
+    for folder in (signed_bundle, signed_bundle / "to-hand-on"):
+        content = json.loads((folder / MANIFEST).read_text())
+        jsonschema.validate(content, json_schema("manifest"))
+        for key in content:
+            less = {name: each for name, each in content.items() if name != key}
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(less, json_schema("manifest"))
+
+
+def test_a_new_seal_makes_no_evidence_younger() -> None:
+    policy = build_policy({"name": "p", "version": 1, "audience": "tests", "valid_days": 90})
+    assert last_day(policy, "2026-10-01T00:00:00Z", "2026-11-22T23:59:59Z") == date(2026, 12, 30)
+    assert last_day(policy, "2999-10-01T00:00:00Z", "2026-11-22T23:59:59Z") == date(2027, 2, 20)
+    with pytest.raises(BundleError, match="counted until 2026-05-01"):
+        last_day(policy, "2026-01-31T00:00:00Z", "2026-11-22T23:59:59Z")
+    for unknown in (None, 5, "yesterday", "2026-02-31T00:00:00Z"):
+        with pytest.raises(BundleError, match="evaluate again"):
+            last_day(policy, unknown, "2026-11-22T23:59:59Z")
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/a", "a/", "a/../b", "./a", "a//b", "a\\b", "C:/a", "a\nb", "a\u202eb", "manifest.json", "a/" * 600],
+)  # fmt: skip
+def test_other_paths_may_not(path: str) -> None:
+    with pytest.raises(BundleError, match="path="):
+        check_path(path)
+
+
+@pytest.mark.parametrize("name", [b"new\nline", b"\xff", b"\xe2\x80\xaebidi"])
+def test_a_file_whose_name_cannot_travel_is_not_sealed(name: bytes, tmp_path: Path) -> None:
+    folder = fill(tmp_path / "b")
+    (folder / os.fsdecode(name)).write_text("x")
+    with pytest.raises(BundleError, match="name the file otherwise") as refusal:
+        seal(folder, about(), None)
+    assert str(refusal.value).isprintable()
+    assert not (folder / MANIFEST).exists()
+
+
+def test_links_are_not_sealed_and_empty_folders_go(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "b")
+    (folder / "empty" / "inner").mkdir(parents=True)
+    seal(folder, about(), None)
+    assert not (folder / "empty").exists()
+    (folder / "link").symlink_to("report.html")
+    with pytest.raises(BundleError, match="plain files only"):
+        seal(folder, about(), None)
+
+
+def openssl(*arguments: object) -> bytes:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not on this machine")
+    return subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True).stdout
+
+
+def test_a_new_key_is_its_owners_alone_and_never_replaces_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.key"
+    signer = make_keys(path, {})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert exposed(path) is None
+    assert load_signer(path, {}).fingerprint == signer.fingerprint == load_public(tmp_path / "a.key.pub").keyid
+    before = path.read_bytes()
+    for where in (path, path.with_name("b.key")):
+        (tmp_path / "b.key.pub").write_text("mine")
+        with pytest.raises(BundleError, match="never written over"):
+            make_keys(where, {})
+    assert path.read_bytes() == before
+    assert not (tmp_path / "b.key").exists()
+
+
+def test_openssl_makes_keys_that_are_read_and_names_them_alike(tmp_path: Path) -> None:
+    private, public = tmp_path / "o.key", tmp_path / "o.pub"
+    openssl("genpkey", "-algorithm", "ed25519", "-out", private)
+    openssl("pkey", "-in", private, "-pubout", "-out", public)
+    der = openssl("pkey", "-pubin", "-in", public, "-outform", "DER")
+    assert load_signer(private, {}).fingerprint == hashlib.sha256(der).hexdigest() == load_public(public).keyid
+
+
+def test_a_passphrase_locks_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "locked.key"
+    signer = make_keys(path, {"UNDERSTUDY_SIGN_KEY_PASSPHRASE": "correct horse"})
+    assert load_signer(path, {"UNDERSTUDY_SIGN_KEY_PASSPHRASE": "correct horse"}).fingerprint == signer.fingerprint
+    with pytest.raises(BundleError, match="has a passphrase"):
+        load_signer(path, {})
+    with pytest.raises(BundleError, match="does not open") as refusal:
+        load_signer(path, {"UNDERSTUDY_SIGN_KEY_PASSPHRASE": "wrong horse"})
+    assert "horse" not in str(refusal.value)
+
+
+def test_what_is_no_key_of_this_kind_is_refused(tmp_path: Path, key: Path) -> None:
+    forms = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    public = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+    curve = ec.generate_private_key(ec.SECP256R1())
+    contents = {
+        "rsa": rsa.generate_private_key(65537, 1024).private_bytes(*forms), "ec": curve.private_bytes(*forms),
+        "garbage": b"\0\xffnothing", "public": key.with_name("release.key.pub").read_bytes(),
+    }  # fmt: skip
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(BundleError) as refusal:
+            load_signer(tmp_path / name, {})
+        assert "genpkey" in str(refusal.value), name
+    (tmp_path / "ec.pub").write_bytes(curve.public_key().public_bytes(*public))
+    for name in ("ec.pub", "garbage"):
+        with pytest.raises(BundleError):
+            load_public(tmp_path / name)
+    with pytest.raises(BundleError, match="anybody can sign in its owner's name: it must not be passed on"):
+        load_public(key)
