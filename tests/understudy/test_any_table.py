@@ -11,7 +11,6 @@ import pytest
 
 import understudy.evaluate_external as external
 from evaluate import engine
-from synth.dp.ledger import open_ledger
 from tests.understudy.conftest import Workspace
 from tests.understudy.places import NAMED, Place, named_table, put, write_job
 from understudy.bundle.verification import Demand, verify
@@ -144,14 +143,3 @@ def test_every_command_takes_a_table_wherever_it_is(workspace: Workspace) -> Non
     wrong = put(workspace, named_table().assign(age=7), "database")
     ran = workspace.run("schema", "check", wrong, *schema)
     assert ran.exit_code == 2 and "column='age'" in ran.stderr
-
-
-@pytest.mark.slow  # processes start
-def test_a_fit_is_counted_by_processes_of_the_table_that_it_is(workspace: Workspace) -> None:
-    schema, books = ("--schema", workspace.write_schema(**NAMED)), open_ledger(workspace.folder / "ledger.db")
-    books.open("patients", unit="row", epsilon=5.0, n_units=900)
-    options = (*schema, "--generator", "mst", "--clamp", "--epsilon", 1, "--ledger", workspace.folder / "ledger.db")
-    address = put(workspace, named_table(), "folder")
-    for out, more in (("here", ()), ("there", ("--executor", "processes"))):
-        ran = workspace.run("fit", address, *options, *more, "--out", workspace.folder / out)
-        assert ran.exit_code == 0 and "another table" not in ran.stderr, ran.stderr  # the ledger knows it again

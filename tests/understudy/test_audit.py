@@ -28,14 +28,17 @@ def half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
     return _gaussian(self, values, sigma / 2)
 
 
-def run(workspace: Workspace, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
+def run(
+    workspace: Workspace, ledger: dict[str, str] | None = None, **evaluation: Any
+) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
     """What the command said, the evaluation, the report, and outcomes by candidate and measure."""
-    workspace.write_schema(columns=COLUMNS)
+    workspace.write_schema(columns=COLUMNS, dataset="people")
     workspace.write_table(small_table()[["ill", "town"]].replace({"town": {SECRET: "East"}}))
     workspace.write_job(
         release="independent",
         generators={"independent": {"epsilon": 3.0}, "exact": {"generator": "independent"}},
         evaluation={"measures": FAST, **evaluation},
+        **({"ledger": ledger} if ledger else {}),
     )
     out: Path = workspace.folder / "out"
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
@@ -202,55 +205,19 @@ def test_a_model_is_audited_by_its_own_claim_as_histories_where_it_has_any(works
 AUC = "privacy.shadow.auc"
 
 
-def candidates(workspace: Any, **evaluation: Any) -> tuple[Any, tuple[Candidate, ...]]:
-    workspace.write_job(
-        generators={"plain": {"generator": "independent"}, "private": {"generator": "independent", "epsilon": 1.0}},
-        ledger={"url": "ledger.db"},
-        evaluation={"measures": ["validity"], **evaluation},
-    )
-    columns = {"ill": {"kind": "boolean"}, "town": {"kind": "categorical", "categories": ["North", "South", "East"]}}
-    workspace.write_schema(columns=columns, dataset="people")
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"ill": rng.random(300) < 0.2, "town": rng.choice(["North", "South", "East"], 300)})
-    workspace.write_table(frame)
-    out = workspace.folder / "out"
-    ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
-    return ran, evaluation_from((out / "evaluation.json").read_text()).candidates
-
-
-@pytest.fixture
-def ledger(workspace: Any) -> Any:
-    result = open_ledger(str(workspace.folder / "ledger.db"))
-    result.open("people", unit="row", epsilon=3.0, n_units=900)
-    return result
-
-
-def test_a_run_that_asks_for_them_reports_them_and_the_ledger_holds_its_own_fit_alone(
-    workspace: Any, ledger: Any
+def test_a_run_that_asks_for_shadow_models_reports_them_and_the_ledger_holds_its_own_fit_alone(
+    workspace: Workspace,
 ) -> None:
-    ran, result = candidates(workspace, shadow_models=4)
-    assert "shadow models plain" in ran.stderr
-    for candidate in result:
+    ledger = open_ledger(workspace.folder / "ledger.db")
+    ledger.open("people", unit="row", epsilon=5.0, n_units=900)
+    _, evaluation, *_ = run(workspace, ledger={"url": "ledger.db"}, audit=False, shadow_models=4)
+    for candidate in evaluation.candidates:
         estimate = candidate.find(AUC)
-        assert isinstance(estimate, Estimate)
-        assert "4 shadow models" in estimate.note
-        assert candidate.seconds["privacy.shadow"] > 0
+        assert isinstance(estimate, Estimate) and "4 shadow models" in estimate.note
     assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
 
 
-def test_an_offered_table_is_attacked_through_its_model(workspace: Any) -> None:
-    parts, model, synthetic = (workspace.folder / name for name in ("parts", "model", "made.csv"))
-    schema = workspace.folder / "schema.toml"
-    workspace.run("split", workspace.folder / "table.csv", "--schema", schema, "--out", parts)
-    workspace.run("fit", parts / "train.csv", "--schema", schema, "--generator", "independent", "--out", model)
-    workspace.run("sample", model, "--rows", 200, "--seed", 1, "--out", synthetic)
-    asked = (
-        "evaluate", "--train", parts / "train.csv", "--holdout", parts / "holdout.csv", "--synthetic", synthetic,
-        "--schema", schema, "--measure", "validity", "--shadow-models", 4, "--out", workspace.folder / "e.json",
-    )  # fmt: skip
-    refused = workspace.run(*asked)
-    assert refused.exit_code == 2 and "pass --model" in refused.stderr
-    assert workspace.run(*asked, "--model", model).exit_code == 0
-    (candidate,) = evaluation_from((workspace.folder / "e.json").read_text()).candidates
-    estimate = candidate.find(AUC)
+def test_an_offered_table_is_attacked_through_its_model(fitted: Workspace) -> None:
+    options = ("--model", fitted.folder / "model", "--no-audit", "--shadow-models", 4)
+    estimate = offered(fitted, *options)[1].find(AUC)
     assert isinstance(estimate, Estimate) and estimate.low is not None and estimate.low < 0.6

@@ -72,9 +72,12 @@ def test_nothing_is_alive_when_the_block_is_left(tmp_path: Path) -> None:
 
 def test_a_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     script = (
-        "import pathlib, time\n"
-        "from tests.understudy.test_executors import Processes, service\n"
-        f"with Processes(service(pathlib.Path({str(tmp_path)!r})), 1) as executor:\n"
+        "import pathlib, pickle, time\n"
+        "from tests.understudy.working import Scripted\n"
+        "from understudy.executors.processes import Processes\n"
+        "from understudy.executors.executor import Service\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "with Processes(Service(pickle.dumps(Scripted()), folder, home=folder), 1) as executor:\n"
         "    executor.start('sleep:600')\n"
         "    print(executor.workers[0].process.pid, flush=True)\n"
         "    time.sleep(600)\n"
@@ -125,7 +128,7 @@ PLAIN = {"independent": {"n_bins": 8}, "coarse": {"generator": "independent", "n
 SWEPT = {"independent": {"epsilon": [0.5, 2], "n_bins": 8}}
 QUICK = {"measures": ["validity"]}
 
-pytestmark = pytest.mark.skipif(cores() < 2, reason="one core makes one candidate at a time")
+two_cores = pytest.mark.skipif(cores() < 2, reason="one core makes one candidate at a time")
 
 
 def sweep(workspace: Any, *, seeds: int = 2, **changes: Any) -> None:
@@ -155,6 +158,7 @@ def kill_first(work: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return killed
 
 
+@two_cores
 @pytest.mark.statistical
 def test_a_killed_process_loses_its_candidate_only_and_the_next_start_makes_that_alone(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
@@ -183,6 +187,7 @@ def test_a_killed_process_loses_its_candidate_only_and_the_next_start_makes_that
     assert [entry.kind for entry in ledger.history()].count("committed") == 4
 
 
+@two_cores
 @pytest.mark.slow
 def test_one_process_and_two_give_the_same_numbers_without_privacy(workspace: Any) -> None:
     workspace.write_job(generators=PLAIN, evaluation={"measures": ["fidelity.columns", "fidelity.pairs"]}, seed=2)

@@ -184,15 +184,11 @@ def test_an_evaluation_with_another_key_or_without_one_is_refused(evaluation: di
 @pytest.mark.parametrize(
     ("part", "key", "value"),
     [
-        ("evaluation", "schema_version", 1), ("evaluation", "candidates", {}), ("evaluation", "real", []),
-        ("evaluation", "ranking", "best"), ("evaluation", "candidates", []), ("candidate", "name", 3),
-        ("estimate", "value", "0.5"), ("estimate", "value", None), ("estimate", "direction", "up"),
-        ("estimate", "subject", "age"), ("failure", "reason", "tired"), ("self-test", "case", 3),
-        ("candidate", "statement", {}), ("candidate", "statement", {**STATEMENT, "private": 1}),
-        ("candidate", "statement", {**STATEMENT, "epsilon": 0}), ("candidate", "n_rejected_rows", -1),
-        ("candidate", "statement", {**STATEMENT, "epsilon": True}), ("candidate", "seconds", {"fit": "1"}),
-        ("estimate", "value", True), ("estimate", "n", -1), ("estimate", "note", 5), ("estimate", "low", None),
-        ("failure", "message", 7), ("self-test", "absent", True), ("self-test", "absent", "it says nothing"),
+        ("evaluation", "schema_version", 1), ("evaluation", "candidates", []), ("evaluation", "ranking", "best"),
+        ("candidate", "name", 3), ("candidate", "statement", {}), ("candidate", "n_rejected_rows", -1),
+        *(("candidate", "statement", {**STATEMENT, key: odd}) for key, odd in (("private", 1), ("epsilon", 0))),
+        ("estimate", "value", "0.5"), ("estimate", "value", True), ("estimate", "direction", "up"),
+        ("estimate", "low", None), ("failure", "reason", "tired"), ("self-test", "absent", "it says nothing"),
     ],
 )  # fmt: skip
 def test_an_evaluation_with_a_value_of_another_type_is_refused(

@@ -5,7 +5,7 @@ import math
 import re
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,7 @@ from synth.dp.schedule_file import read_books, to_toml
 from synth.dp.tradeoff import TradeOff
 from synth.generators.registry import generator
 from synth.schema import build_schema
-
-if TYPE_CHECKING:
-    from conftest import Ran, Workspace
+from tests.understudy.conftest import Ran, Workspace
 
 SECRET = "correct-horse-battery"
 
@@ -31,7 +29,7 @@ def url(tmp_path: Path) -> Path:
     return tmp_path / "books.db"
 
 
-def opened(workspace: "Workspace", url: Path, *more: object) -> "Ran":
+def opened(workspace: Workspace, url: Path, *more: object) -> Ran:
     return workspace.run("ledger", "open", "patients", "--epsilon", 3, "--n-units", 900, "--ledger", url, *more)
 
 
@@ -41,7 +39,7 @@ def spend(url: Path, token: str = "t", rho: float = 0.01) -> str:
     return open_ledger(url).reserve([Request(token, "patients", "row", "mst, seed 0", curve, "s")])[0].entry
 
 
-def test_a_total_is_opened_shown_and_spent(workspace: "Workspace", url: Path) -> None:
+def test_a_total_is_opened_shown_and_spent(workspace: Workspace, url: Path) -> None:
     ran = opened(workspace, url)
     assert ran.exit_code == 0 and "epsilon=3 at delta=1e-06" in ran.stdout
     spend(url)
@@ -62,7 +60,7 @@ REFUSED: dict[str, tuple[tuple[object, ...], str]] = {
 
 
 @pytest.mark.parametrize("which", REFUSED)
-def test_what_is_refused_makes_no_ledger(workspace: "Workspace", url: Path, which: str) -> None:
+def test_what_is_refused_makes_no_ledger(workspace: Workspace, url: Path, which: str) -> None:
     words, text = REFUSED[which]
     schema = workspace.write_schema(status="inferred")
     ran = workspace.run("ledger", *(schema if word == "schema.toml" else word for word in words), "--ledger", url)
@@ -70,7 +68,7 @@ def test_what_is_refused_makes_no_ledger(workspace: "Workspace", url: Path, whic
     assert not url.exists()
 
 
-def test_a_ledger_must_be_named_and_a_total_cannot_be_changed(workspace: "Workspace", url: Path) -> None:
+def test_a_ledger_must_be_named_and_a_total_cannot_be_changed(workspace: Workspace, url: Path) -> None:
     ran = workspace.run("ledger", "show")
     assert ran.exit_code == 2 and "no ledger is named" in ran.stderr
     opened(workspace, url)
@@ -78,7 +76,7 @@ def test_a_ledger_must_be_named_and_a_total_cannot_be_changed(workspace: "Worksp
     assert ran.exit_code == 2 and "promised once" in ran.stderr
 
 
-def test_a_declared_schema_says_what_to_open(workspace: "Workspace", url: Path) -> None:
+def test_a_declared_schema_says_what_to_open(workspace: Workspace, url: Path) -> None:
     schema = workspace.write_schema(dataset="patients")
     ran = workspace.run("ledger", "open", "--schema", schema, "--epsilon", 1, "--ledger", url, "--json")
     assert ran.exit_code == 0, ran.stderr
@@ -87,7 +85,7 @@ def test_a_declared_schema_says_what_to_open(workspace: "Workspace", url: Path) 
     assert ran.exit_code == 2 and "contradicts the schema, which says 'patients'" in ran.stderr
 
 
-def test_a_damaged_row_is_found_and_ends_in_1(workspace: "Workspace", url: Path) -> None:
+def test_a_damaged_row_is_found_and_ends_in_1(workspace: Workspace, url: Path) -> None:
     opened(workspace, url)
     spend(url)
     assert workspace.run("ledger", "show", "--ledger", url).exit_code == 0
@@ -106,7 +104,7 @@ def test_a_damaged_row_is_found_and_ends_in_1(workspace: "Workspace", url: Path)
     assert "(cannot" in workspace.run("ledger", "show", "--entries", "--ledger", url).stdout
 
 
-def test_an_end_that_is_gone_is_found_by_a_hash_that_was_kept(workspace: "Workspace", url: Path) -> None:
+def test_an_end_that_is_gone_is_found_by_a_hash_that_was_kept(workspace: Workspace, url: Path) -> None:
     opened(workspace, url)
     kept = spend(url)
     ran = workspace.run("ledger", "show", "--ledger", url, "--holds", kept)
@@ -116,7 +114,7 @@ def test_an_end_that_is_gone_is_found_by_a_hash_that_was_kept(workspace: "Worksp
     assert workspace.run("ledger", "show", "--ledger", url, "--holds", "abc").exit_code == 2
 
 
-def test_no_password_is_ever_shown(workspace: "Workspace") -> None:
+def test_no_password_is_ever_shown(workspace: Workspace) -> None:
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     url = f"postgresql://ann:{SECRET}@127.0.0.1:9/books?password={SECRET}"
     for words in (("show",), ("open", "a", "--epsilon", 1, "--n-units", 9)):
@@ -124,9 +122,6 @@ def test_no_password_is_ever_shown(workspace: "Workspace") -> None:
         assert ran.exit_code == 2 and SECRET not in ran.stdout + ran.stderr
         assert "'postgresql://127.0.0.1:9/books' cannot be used" in ran.stderr
 
-
-if TYPE_CHECKING:
-    from conftest import Ran, Workspace
 
 DOCS = Path(__file__).parents[2] / "docs/explanation/privacy.md"
 EVENTS: tuple[Event, ...] = (
@@ -144,13 +139,13 @@ def stated(schedule: Schedule = SCHEDULE, **changes: Any) -> dict[str, Any]:
     return {**result, **changes}
 
 
-def accounted(workspace: "Workspace", statement: dict[str, Any] | None, *more: object) -> "Ran":
+def accounted(workspace: Workspace, statement: dict[str, Any] | None, *more: object) -> Ran:
     path = workspace.folder / "evaluation.json"
     path.write_text(json.dumps({"candidates": [{"name": "mst", "statement": statement}]}), encoding="utf-8")
     return workspace.run("ledger", "show", "--release", path, *more)
 
 
-def of_total(workspace: "Workspace", path: Path, epsilon: float, *more: object) -> "Ran":
+def of_total(workspace: Workspace, path: Path, epsilon: float, *more: object) -> Ran:
     """A release priced beside a total of its delta."""
     ledger, delta = workspace.folder / f"{epsilon}.db", read_books(path).schedule.delta
     total = ("--epsilon", epsilon, "--delta", delta, "--n-units", 9000)
@@ -162,7 +157,7 @@ def words(text: str) -> list[str]:
     return [word for word in text.split() if set(word) != {"─"}]
 
 
-def test_the_worked_example_of_the_documentation_is_true(workspace: "Workspace") -> None:
+def test_the_worked_example_of_the_documentation_is_true(workspace: Workspace) -> None:
     page = DOCS.read_text(encoding="utf-8")
     (plan,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("toml", "text"))
     path = workspace.folder / "release.toml"
@@ -192,7 +187,7 @@ def test_what_the_documentation_says_of_tests_and_groups_is_true(epsilon: float)
         assert f"{two:.2f} for two rows, {five:.1f} for five and {ten:.1f} for ten" in page
 
 
-def test_a_claim_that_agrees_passes_and_a_larger_one_too_of_a_release_and_of_a_plan(workspace: "Workspace") -> None:
+def test_a_claim_that_agrees_passes_and_a_larger_one_too_of_a_release_and_of_a_plan(workspace: Workspace) -> None:
     ran = accounted(workspace, stated())
     assert ran.exit_code == 0 and "mst: PASS" in ran.stdout and "agrees" in ran.stdout
     ran = accounted(workspace, stated(epsilon=1.01 * SCHEDULE.epsilon))
@@ -223,7 +218,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_claim_that_lies_is_caught(workspace: "Workspace", name: str) -> None:
+def test_a_claim_that_lies_is_caught(workspace: Workspace, name: str) -> None:
     lie, sentence = LIES[name]
     if name == "delta":
         lie = {**lie, "events": stated()["events"][:2]}
@@ -232,7 +227,7 @@ def test_a_claim_that_lies_is_caught(workspace: "Workspace", name: str) -> None:
     assert "mst: FAIL" in ran.stdout and sentence in ran.stdout and "PASS" not in ran.stdout
 
 
-def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: "Workspace") -> None:
+def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: Workspace) -> None:
     workspace.write_schema(dataset="small")
     ledger = workspace.folder / "books.db"
     workspace.run("ledger", "open", "small", "--epsilon", 3, "--n-units", 900, "--ledger", ledger)
@@ -248,7 +243,7 @@ def test_a_fit_and_its_ledger_are_priced_from_what_they_left(workspace: "Workspa
     assert workspace.run("ledger", "show", "--release", model / "model.json").exit_code == 0
 
 
-def test_accountants_that_disagree_are_not_believed(workspace: "Workspace", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accountants_that_disagree_are_not_believed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     path = workspace.folder / "plan.toml"
     path.write_text(to_toml(Schedule((GaussianEvent("counts", 10.0),), 1e-6)), encoding="utf-8")
     monkeypatch.setattr(schedules, "epsilon_pld", lambda events, delta: 3.0)

@@ -1,14 +1,22 @@
-"""`understudy run`, end to end: what it leaves, what its exit code says, and that nothing half-done is ever left."""
+"""`understudy run`: exit codes, what is clamped and split, and real tables end to end."""
 
 import json
 import tomllib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from evaluate.result_io import evaluation_from
+from synth.declare import declare_schema
 from synth.errors import JobError
+from synth.infer import infer_schema
+from synth.schema import Schema
+from synth.schema_file import write_schema
+from synth.table import read_table
+from tests.understudy.conftest import run_command
 
 LENIENT = {
     "name": "lenient", "version": 1, "audience": "tests",
@@ -118,3 +126,36 @@ def test_a_job_that_promises_something_splits_by_keyed_hash_and_says_so(
     still = people(frame.drop(index=others)) - people(frame.loc[others])
     first, second = (people(side.holdout.frame()) & still for side in sides)
     assert (first == second) == keyed
+
+
+TARGETS = {"adult": "income", "insurance": "charges", "airbnb_nyc": "price", "diabetes_hospital": "readmitted"}
+UNITS = {"adult": 48_842, "insurance": 1_338, "airbnb_nyc": 48_895, "diabetes_hospital": 71_518}
+
+
+def declared(path: Path) -> Schema:
+    name = path.name.removesuffix(".csv.gz")
+    entity = "patient_nbr" if name == "diabetes_hospital" else None
+    return declare_schema(infer_schema(read_table(path), target=TARGETS[name], entity=entity), n_units=UNITS[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["insurance", *(pytest.param(n, marks=pytest.mark.slow) for n in ("adult", "airbnb_nyc", "diabetes_hospital"))],
+)
+def test_a_private_run_on_a_real_table_ends_in_a_report(
+    name: str, shared_table: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = shared_table(f"{name}.csv.gz")
+    write_schema(declared(path), tmp_path / "schema.toml")
+    job = f'[table]\npath = "{path}"\nschema = "schema.toml"\n[generators.mst]\nepsilon = 1.0\n'
+    (tmp_path / "job.toml").write_text(job)
+    ran = run_command("run", tmp_path / "job.toml", "--out", tmp_path / "out")
+    assert ran.exit_code == 0, ran.stderr
+    out = tmp_path / "out"
+    assert {p.name for p in out.iterdir()} >= {"report.html", "evaluation.json", "verdict.json", "synthetic", "models"}
+    (candidate,) = json.loads((out / "evaluation.json").read_text())["candidates"]
+    assert candidate["statement"]["epsilon"] <= 1.0
+    assert {f["reason"] for f in candidate["failures"]} <= {"skipped", "not applicable"}
+    schema = declared(path)
+    synthetic = read_table(out / "synthetic" / "mst.csv", schema)
+    assert list(synthetic.columns) == list(schema.kept)

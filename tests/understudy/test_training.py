@@ -23,7 +23,7 @@ from understudy.run.plan import make_plan
 N_EPOCHS, N_STEPS = 4, 6
 GENERATORS: dict[str, dict[str, Any]] = {
     "net": {
-        "generator": "ctgan", "epochs": N_EPOCHS, "batch_size": 100, "d_latent": 4, "generator_widths": [8],
+        "generator": "ctgan", "epochs": N_EPOCHS, "batch_size": 300, "d_latent": 4, "generator_widths": [8],
         "critic_widths": [8],
     },
     "private": {
