@@ -15,26 +15,13 @@ from tests.understudy.conftest import Workspace
 from tests.understudy.places import NAMED, Place, named_table, put, write_job
 from understudy.bundle.verification import Demand, verify
 
-PLACES: list[Place] = ["file", "folder", "database"]
-MEASURES = ("validity", "fidelity.columns", "privacy.copies")
 
-
-def run(workspace: Workspace, *more: object, out: str = "out") -> Any:
-    return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / out, *more)
-
-
-def evaluation_of(workspace: Workspace, out: str = "out") -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((workspace.folder / out / "evaluation.json").read_text())
-    return content
-
-
-def evaluated(workspace: Workspace, out: str, tables: list[str], *options: object) -> dict[str, Any]:
-    train, holdout, *synthetic = tables
-    offered = [word for each in synthetic for word in ("--synthetic", each)]
-    schema = ("--schema", workspace.write_schema(**NAMED))
-    asked = options or [word for name in MEASURES for word in ("--measure", name)]
-    path = workspace.folder / out
-    ran = workspace.run("evaluate", "--train", train, "--holdout", holdout, *offered, *schema, *asked, "--out", path)
+def evaluated(workspace: Workspace, out: str, tables: list[str]) -> dict[str, Any]:
+    train, holdout, synthetic = tables
+    path, schema = workspace.folder / out, ("--schema", workspace.write_schema(**NAMED))
+    measures = [word for name in ("validity", "fidelity.columns", "privacy.copies") for word in ("--measure", name)]
+    options = ("--train", train, "--holdout", holdout, "--synthetic", synthetic, *schema, *measures, "--out", path)
+    ran = workspace.run("evaluate", *options)
     assert ran.exit_code == 0, ran.stderr
     content: dict[str, Any] = json.loads(path.read_text())
     return content
@@ -45,13 +32,14 @@ def numbers(content: dict[str, Any]) -> list[Any]:
     return [{key: value for key, value in each.items() if key != "note"} for each in candidate["estimates"]]
 
 
-@pytest.mark.parametrize("source", PLACES)
+@pytest.mark.parametrize("source", ["file", "folder", "database"])
 def test_a_run_leaves_a_table_of_the_kind_that_it_was_given(workspace: Workspace, source: Place) -> None:
     address = put(workspace, named_table(), source)
     write_job(workspace, address, release="independent", generators={"independent": {"epsilon": 1.0, "rows": 600}})
-    ran = run(workspace)
+    out = workspace.folder / "out"
+    ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
     assert ran.exit_code in (1, 3), ran.stderr  # no audit, no attack: nothing passes
-    out, result = workspace.folder / "out", evaluation_of(workspace)
+    result = json.loads((out / "evaluation.json").read_text())
     (table,) = (out / "synthetic").iterdir()
     (part,) = [table] if source == "file" else table.iterdir()
     assert part.name == ("independent.parquet" if source == "file" else "part-00000.parquet")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -22,7 +22,7 @@ from synth.errors import JobError
 from tests.understudy.conftest import Workspace
 from understudy.batch import run as conducting
 from understudy.batch.jobs import listed, uncounted
-from understudy.batch.result import JobOutcome, exit_code, outcome_of, reason_of
+from understudy.batch.result import JobOutcome, exit_code, outcome_of
 from understudy.batch.run import BatchResult, _rests_on_expired_waiver, conduct
 from understudy.batch.summary import content_of, write_summary
 from understudy.bundle.keys import make_keys
@@ -310,31 +310,6 @@ def test_the_summary_holds_every_job_and_no_formula(tmp_path: Path) -> None:
     assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@", "\t"))]
     read = json.loads((tmp_path / "summary.json").read_text())
     assert [job["exit_code"] for job in read["jobs"]] == [0, 2, 4]
-
-
-def finding(measure: str, outcome: str, *, severity: str = "fail", waived: bool = False) -> dict[str, Any]:
-    rule = {"measure": measure, "limit": 0.1, "why": "So.", "severity": severity, "subject": []}
-    return {"rule": rule, "outcome": outcome, "reason": f"Of {measure}.", "waived": waived}
-
-
-def judged(outcome: str, *findings: dict[str, Any], checks: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
-    other = {"candidate": "b", "findings": [finding("other", "FAIL")], "checks": []}
-    released = {"candidate": "a", "findings": list(findings), "checks": list(checks)}
-    return {"verdict": outcome, "release": "a", "candidates": [other, released]}
-
-
-def test_the_reason_of_a_verdict_is_the_first_rule_that_decides_it() -> None:
-    """Not one that warns, that somebody answers for, or that is of another table."""
-    passed_over = (finding("w", "FAIL", severity="warn"), finding("x", "FAIL", waived=True))
-    result = (*passed_over, finding("y", "INCONCLUSIVE"), finding("z", "FAIL"))
-    assert reason_of(judged("FAIL", *result)) == "z FAIL: Of z"
-    assert reason_of(judged("FAIL", *result, finding("q", "FAIL"))) == "z FAIL: Of z (and 1 more)"
-    assert reason_of(judged("INCONCLUSIVE", *result[:3])) == "y INCONCLUSIVE: Of y"
-    check = {"case": "a copy of train", "outcome": "did not come out", "reason": "It passed."}
-    text = reason_of(judged("INCONCLUSIVE", *passed_over, checks=[check]))
-    assert text == "self-test a copy of train did not come out, so nothing passes: It passed"
-    assert "no rule of the policy counts" in reason_of(judged("INCONCLUSIVE", *passed_over))
-    assert reason_of(judged("PASS", *result)) == reason_of({"verdict": "FAIL"}) == ""
 
 
 def start(workspace: Any, jobs: Any, *arguments: object) -> Any:

@@ -166,11 +166,3 @@ def test_files_of_settings_are_checked_without_a_table_and_every_fault_is_named(
     text = ran.stderr.splitlines()
     assert [line.split(": ")[:2] for line in text] == [["Error", str(path)] for path in (*good, folder / "none.toml")]
     assert workspace.run("check", *good, "--json").json["faults"].keys() == {str(path) for path in good}
-
-
-@pytest.mark.parametrize("name", ["schema.toml", "patients.schema.toml", "jobs/job.toml", "policy.toml"])
-def test_the_hook_looks_at_files_of_these_names(name: str) -> None:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    assert re.search(hook["files"], name)
-    assert not re.search(hook["files"], name.replace(".toml", ".txt"))
-    assert not re.search(hook["files"], "pyproject.toml")

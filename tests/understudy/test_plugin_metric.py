@@ -12,9 +12,9 @@ import pytest
 import synth
 from evaluate import metrics
 from evaluate.engine import evaluate
-from evaluate.gate.policy import Policy, build_policy
+from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
-from evaluate.metrics import CATALOG, GATEABLE, MODULES
+from evaluate.metrics import MODULES
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from evaluate.tables import MetricResult
@@ -54,23 +54,16 @@ def table(n: int, seed: int) -> pd.DataFrame:
 
 @pytest.mark.usefixtures("plugin")
 def test_it_is_measured_judged_by_a_policy_and_shown_in_the_report() -> None:
+    check_measures(["order"])
     evaluation = evaluation_from(evaluated(table(300, 3), "order", "validity").to_json())
     result = evaluation.candidates[0].find(NAME)
+    assert (MODULES["order"], MODULES["validity"]) == ("understudy_repeats", "evaluate.validity.validity")
     assert isinstance(result, Estimate) and result.value < 0.05 and result.floor is not None
     verdicts = judge(evaluation, build_policy(POLICY))
     assert (verdicts[0].findings[0].rule.measure, verdicts[0].findings[0].outcome) == (NAME, "PASS")
     page = render_html(evaluation, verdicts=verdicts)
     assert "Rows that repeat" in page.split('id="comparison"')[1].split('id="columns"')[0]
     assert "Share of synthetic rows equal to the row above them." in page.split('id="glossary"')[1]
-
-
-@pytest.mark.usefixtures("plugin")
-def test_catalog_policies_and_jobs_know_it_and_keep_their_own_names() -> None:
-    assert (CATALOG[NAME].by, GATEABLE[NAME], MODULES["order"]) == ("order", "lower", "understudy_repeats")
-    assert (MODULES["validity"], CATALOG["validity.rows"].by) == ("evaluate.validity.validity", "validity")
-    assert CATALOG["validity.rows"].title == "Valid rows"
-    assert NAME in Policy.model_json_schema()["$defs"]["Rule"]["properties"]["measure"]["enum"]
-    check_measures(["order"])
 
 
 @pytest.mark.usefixtures("plugin")

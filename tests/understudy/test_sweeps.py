@@ -78,9 +78,8 @@ def test_a_ledger_that_must_be_used_is_not_passed_by(workspace: Any, monkeypatch
 def test_a_total_that_holds_one_fit_but_not_all_is_refused_before_any(workspace: Any) -> None:
     open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=1.5, n_units=900)
     workspace.write_schema(dataset="patients")
-    text = "these 2 releases"
     sweep = {"generators": {"independent": {"epsilon": [1.0]}}, "sweep": {"seeds": 2}}
-    refused(workspace, text, **sweep, ledger={"url": "ledger.db"})
+    refused(workspace, "these 2 releases", **sweep, ledger={"url": "ledger.db"})
     (holding,) = open_ledger(workspace.folder / "ledger.db").holdings()
     assert holding.n_releases == 0
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.understudy.bundle.small_bundle import fill, seal_both
+from tests.understudy.bundle.small_bundle import demand, fill, kinds, seal_both
 from understudy.bundle import sign_off as acts
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
@@ -19,16 +19,11 @@ from understudy.bundle.manifest import LATER
 from understudy.bundle.records import Person, Withdrawal, read_register
 from understudy.bundle.revocation import withdraw
 from understudy.bundle.sign_off import sign_off
-from understudy.bundle.verification import Demand, Verification, verify
+from understudy.bundle.verification import Verification, verify
 
-NOW = date(2026, 11, 22)
 LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")
 STRANGER = Person(name="M. Allory", role="nobody")
 Signers = dict[str, Signer]
-
-
-def demand(**changes: Any) -> Demand:
-    return Demand(**{"today": NOW, "register": {}, **changes})
 
 
 def by(signers: Signers, *names: str) -> frozenset[str]:
@@ -42,10 +37,6 @@ def signed_off(folder: Path, signers: Signers, expires: date | None = None) -> N
 
 def found(folder: Path, **changes: Any) -> Verification:
     return verify(folder, demand(**changes))
-
-
-def kinds(folder: Path, **changes: Any) -> set[str]:
-    return {problem.kind for problem in found(folder, **changes).problems}
 
 
 def take_back(folder: Path, person: Person, signer: Signer | None, register: Path | None = None) -> Withdrawal:
@@ -161,7 +152,7 @@ def test_bytes_all_over_a_sign_off_and_a_withdrawal_are_bound(signed_bundle: Pat
     take_back(signed_bundle, LIND, None)
     for path in (path for name in LATER for path in signed_bundle.glob(f"{name}*")):
         content = path.read_bytes()
-        for at in range(0, len(content), 71):
+        for at in range(0, len(content), 211):
             path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
             assert any(path.name in each for p in found(signed_bundle).problems for each in p.paths), (path.name, at)
         path.write_bytes(content)

@@ -20,20 +20,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluate.gate.policy import build_policy
-from tests.understudy.bundle.small_bundle import about, fill, seal_both
+from tests.understudy.bundle.small_bundle import about, demand, fill, kinds, seal_both
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer, exposed, load_public, load_signer, make_keys
 from understudy.bundle.manifest import MANIFEST, check_path, last_day, seal
-from understudy.bundle.verification import Demand, verify
+from understudy.bundle.verification import verify
 from understudy.json_schemas import json_schema
 
-NOW = date(2026, 11, 22)
-SHARED = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHARED = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 """One bundle for all examples: each puts back what it changed."""
-
-
-def demand(**changes: object) -> Demand:
-    return Demand(**{"today": NOW, "register": {}, **changes})  # type: ignore[arg-type]
 
 
 def files(folder: Path) -> list[str]:
@@ -43,10 +38,6 @@ def files(folder: Path) -> list[str]:
 def named(folder: Path, **changes: object) -> set[str]:
     """The paths of everything that is wrong with a bundle."""
     return {path for problem in verify(folder, demand(**changes)).problems for path in problem.paths}
-
-
-def kinds(folder: Path, **changes: object) -> set[str]:
-    return {problem.kind for problem in verify(folder, demand(**changes)).problems}
 
 
 def rewrite(folder: Path, change: Callable[[str], str]) -> None:
