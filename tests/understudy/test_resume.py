@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from bisect import bisect_left
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from synth.dp.accounting import rdp_curve
 from synth.dp.budget import Budget
 from synth.dp.ledger import open_ledger
 from synth.dp.noise_journal import Journal
+from synth.dp.renyi_curve import RdpFilter
 from synth.generators.registry import load_model
 from tests.understudy.conftest import Workspace, small_table
 from tests.understudy.driving import RUN, Driver, assert_paid, charged, draws, moments, one_sentence, prepared
@@ -185,7 +187,9 @@ def test_a_lost_draw_that_the_total_does_not_admit_again_is_refused_in_one_sente
     driver: Driver, workspace: Any, uninterrupted: Path
 ) -> None:
     (holding,) = open_ledger(uninterrupted / "ledger.db").holdings()
-    folder = prepared(workspace, "tight", total=holding.spent_epsilon * (1 + 1e-9), generators=PRIVATE)
+    totals = np.geomspace(0.5, 5, 10_000)  # the first holds what a run reserves, and hardly more
+    first = bisect_left(totals, True, key=lambda total: RdpFilter(total, holding.delta).admits(holding.curve))
+    folder = prepared(workspace, "tight", total=float(totals[first]), generators=PRIVATE)
     assert driver.attempt(folder, die_at="gaussian:after#1") == -9
     n_drawn = len(draws(folder))
     assert driver.attempt(folder) == 2

@@ -93,7 +93,7 @@ REFUSALS: dict[str, tuple[str, tuple[object, ...], str]] = {
     "a share twice": (
         "made.csv", ("--balance", "town=North:1", "--balance", "town=North:2"), "is not of the form column=value:share",
     ),
-    "a share of nothing": ("made.csv", ("--balance", "town=Nowhere:1"), "one of its 4 categories"),
+    "a share of nothing": ("made.csv", ("--balance", "town=Nowhere:1"), "must be one of"),
     "a negative share": ("made.csv", ("--balance", "town=North:-1"), "at least 0"),
     "a number": ("made.csv", ("--balance", "age"), "give the share of each value"),
 }  # fmt: skip

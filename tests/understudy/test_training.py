@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,12 @@ from pydantic import TypeAdapter
 from evaluate.audit_result import EXCEEDS, NO_FAULT, Audit
 from evaluate.privacy.audit.steps import N_STEP_CANARIES
 from synth.dp.accounting import rdp_curve
-from synth.dp.events import SubsampledGaussianEvent
+from synth.dp.events import SubsampledGaussianEvent, event_of
 from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.renyi_curve import RdpCurve
 from synth.generators.registry import load_model
 from tests.understudy.driving import SCRIPT, Driver, charged, prepared, serving
-from understudy.run.plan import make_plan
 
 N_EPOCHS, N_STEPS = 4, 6
 GENERATORS: dict[str, dict[str, Any]] = {
@@ -55,11 +55,13 @@ def weights(folder: Path, label: str) -> bytes:
     return (folder / "out" / "models" / label / "arrays.safetensors").read_bytes()
 
 
-def steps_of(folder: Path, count: int) -> SubsampledGaussianEvent:
-    """So many steps of the private fit."""
-    plan = make_plan(folder / "job.toml", folder / "elsewhere")
-    (event,) = (e for e in plan.schedules["private"].events if isinstance(e, SubsampledGaussianEvent))
-    return SubsampledGaussianEvent("steps", event.noise_multiplier, event.sampling_rate, count)
+def lost_step(folder: Path) -> SubsampledGaussianEvent:
+    """A step of the private fit."""
+    statement = load_model(folder / "out" / "models" / "private").statement
+    assert statement is not None
+    events = (event_of(each.what, each.mechanism, each.noise, each.count) for each in statement.events)
+    (event,) = (event for event in events if isinstance(event, SubsampledGaussianEvent))
+    return replace(event, count=1)
 
 
 def assert_charged(folder: Path, before: RdpCurve, event: SubsampledGaussianEvent) -> None:
@@ -104,7 +106,7 @@ def test_private_training_that_was_killed_goes_on_and_its_lost_step_is_charged_a
     once = charged(folder)
     assert driver.attempt(folder) == 0, (folder / "stderr.txt").read_text()
     assert passed(folder, "step:after") == 3
-    assert_charged(folder, once, steps_of(folder, 1))
+    assert_charged(folder, once, lost_step(folder))
     assert [entry.kind for entry in open_ledger(folder / "ledger.db").history()].count("charged") == 1
     lines = log(folder, "private")
     assert [line["step"] for line in lines] == list(range(1, N_STEPS + 1))

@@ -189,7 +189,8 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
     wanted = default_rows if n_rows is None else n_rows
     if isinstance(wanted, bool) or not isinstance(wanted, Integral) or wanted < 1:
-        raise JobError(f"rows={wanted!r:.40} must be a whole number from 1; known cells are given=...")
+        shown = repr(wanted) if isinstance(wanted, int | float | str) else type(wanted).__name__  # no cell of a table
+        raise JobError(f"rows={shown:.40} must be a whole number from 1; known cells are given=...")
     return int(wanted)
 
 
