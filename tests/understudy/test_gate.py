@@ -425,7 +425,7 @@ def any_change(content: dict[str, Any], data: st.DataObject) -> tuple[tuple[Any,
     return data.draw(st.sampled_from([*places(content)])), data.draw(way), data.draw(st.sampled_from(ODD))
 
 
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(data=st.data())

@@ -101,13 +101,6 @@ def test_what_is_public_counts_by_the_name_of_the_dataset_whatever_its_rows_are(
     assert (same.by_name.evaluations, same.by_name.tables) == (2, 4)
 
 
-@pytest.mark.parametrize("line", [b"\xff", b"[1]", b'{"table": "t", "attempt": ["a"], "tables": 1, "at": null}'])
-def test_a_damaged_line_costs_only_itself(counts: Path, line: bytes) -> None:
-    count_attempt("t", attempt="1", n_tables=1)
-    counts.write_bytes(line + b"\n" + counts.read_bytes() + line + b"\n")
-    assert count_attempt("t", attempt="2", n_tables=1).evaluations == 2
-
-
 def test_where_it_cannot_be_written_nothing_is_counted_and_nothing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
