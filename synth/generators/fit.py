@@ -105,6 +105,7 @@ def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
             not isinstance(generator, Generator | str | None),
             f"generator is a {kinds['g']}; pass a name, such as 'trees', or what synth.generator gives",
         ),
+        (not isinstance(seed, int | float | str), f"seed is a {type(seed).__name__}; give a whole number from 0"),
         (type(seed) is not int or seed < 0, f"seed={seed!r} must be a whole number from 0"),
     ):
         if is_fault:

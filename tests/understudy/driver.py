@@ -26,6 +26,7 @@ from synth.generators.base import PrivateGenerator
 from understudy.cli import main
 
 SCHEDULES: dict[str, Any] = {}
+WARM: set[str] = set()
 
 
 class Moments:
@@ -115,18 +116,22 @@ def serve() -> None:
     remember_schedules()
     for line in sys.stdin:
         asked = json.loads(line)
+        warm_up(Path(asked["folder"]))
         code = attempt(Path(asked["folder"]), asked["arguments"], asked["die_at"])
-        if not SCHEDULES:  # a fork's findings die with it
-            warm_up(Path(asked["folder"]))
         sys.stdout.write(f"{json.dumps(code)}\n")
         sys.stdout.flush()
 
 
 def warm_up(folder: Path) -> None:
+    """A fork's findings die with it."""
     from understudy.run.plan import make_plan
 
+    content = (folder / "job.toml").read_text()
+    if content in WARM:
+        return
+    WARM.add(content)
     with suppress(BadInput):  # whatever the job is, its schedules are remembered by then
-        make_plan(folder / "job.toml", folder / "not there")
+        _ = make_plan(folder / "job.toml", folder / "not there").warnings
 
 
 if __name__ == "__main__":

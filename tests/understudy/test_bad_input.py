@@ -1,9 +1,7 @@
 """Bad input, through the real command line: one sentence, exit code 2, no cell value, nothing left behind."""
 
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -44,9 +42,7 @@ TABLES: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "a number above its bounds": (with_value("age", 987654), "age"),
     "an unknown category": (with_value("town", "zebrafish2"), "town"),
     "a missing value where none may be": (with_value("age", None), "age"),
-    "an infinite value": (with_value("income", "inf"), "income"),
     "text among numbers": (with_value("income", "zebrafish"), "income"),
-    "a number among booleans": (with_value("ill", 17), "ill"),
     "a constant target": (lambda frame: frame.assign(ill=True), "ill"),
     "fewer rows than the split needs": (lambda frame: frame.head(50), "rows"),
     "no rows": (lambda frame: frame.head(0), "rows"),
@@ -65,11 +61,8 @@ FILES: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
     "one name twice": ("table.csv", lambda content: content.replace(b"age,income", b"age,age", 1), "age"),
     "another encoding": ("table.csv", lambda content: content.replace(b"South", b"S\xfcd"), "UTF-8"),
     "a byte of the job": ("job.toml", lambda content: content + b"# \xff\n", "save it as UTF-8"),
-    "a byte of the schema": ("schema.toml", lambda content: content + b"# \xff\n", "save it as UTF-8"),
-    "no number of units": (
-        "schema.toml", lambda content: content.replace(b"n_units = 900", b"# private = true"), "n_units",
-    ),
-}  # fmt: skip
+    "no units": ("schema.toml", lambda content: content.replace(b"n_units = 900", b"# private = true"), "n_units"),
+}
 
 
 @pytest.mark.parametrize("case", FILES)
@@ -82,17 +75,9 @@ def test_a_file_that_cannot_be_read_is_refused(workspace: Workspace, case: str) 
     run_refused(workspace, clause)
 
 
-def test_a_truncated_parquet_file_is_refused(workspace: Workspace, table: Any) -> None:
-    path = workspace.write_table(table(), "table.parquet")
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    workspace.write_job(table={"path": "table.parquet", "schema": "schema.toml"})
-    run_refused(workspace, "table.parquet")
-
-
 COLUMNS = SCHEMA["columns"]
 SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "a target that is not there": ({"target": "il"}, "did you mean 'ill'?"),
-    "reversed bounds": ({"columns": {**COLUMNS, "age": {"kind": "integer", "bounds": [90, 18]}}}, "reversed"),
     "an inferred one of a private fit": ({"status": "inferred"}, "schema declare"),
     "free text": ({"target": "age", "columns": {"age": COLUMNS["age"], "town": {"kind": "text"}}}, "drop = true"),
 }
@@ -122,28 +107,19 @@ def of(label: str, /, **parameters: Any) -> dict[str, Any]:
     return {"generators": {label: parameters}}
 
 
-def card(**terms: Any) -> dict[str, Any]:
-    return {"card": terms}
-
-
 SWEEP = of("mst", epsilon=[0.3, 1, "none"])
+UNPAID = "unless a ledger pays for all of its private fits"
+TABLE = {"path": "table.csv", "schema": "schema.toml"}
 JOBS: dict[str, tuple[dict[str, Any], str]] = {
-    **{f"epsilon {odd}": (of("mst", epsilon=odd), "epsilon") for odd in (0, -1.0, math.nan, math.inf, "one")},
-    **{f"delta {odd}": (of("mst", epsilon=1.0, delta=odd), "delta") for odd in (0.01, 0, math.nan, "small")},
-    **{f"shares {odd}": (of("mst", epsilon=1.0, shares=odd), "shares") for odd in ([0.5] * 3, [0.0, 0.5, 0.5], "all")},
-    **{f"a weight of {odd}": (of("aim", workload={"age": odd}), "generators.aim: generator='aim': workload.age=")
-       for odd in (0, 1001, math.nan, "3")},
-    **{f"a weight of nobody with {epsilon}": (of("aim", epsilon=epsilon, workload={"agee": 3.0}), "did you mean 'age'?")
-       for epsilon in (1.0, [0.5, "none"])},
-    "weights without a choice": (of("mst", workload={"age": 3.0}), "unknown key 'workload'"),
+    **{f"epsilon {odd}": (of("mst", epsilon=odd), "epsilon") for odd in (0, math.nan, math.inf, "one")},
+    **{f"delta {odd}": (of("mst", epsilon=1.0, delta=odd), "delta") for odd in (0.01, math.nan)},
+    **{f"shares {odd}": (of("mst", epsilon=1.0, shares=odd), "shares") for odd in ([0.5] * 3, [0.0, 0.5, 0.5])},
+    "a weight of nan": (of("aim", workload={"age": math.nan}), "generators.aim: generator='aim': workload.age="),
+    "a weight of nobody": (of("aim", epsilon=[0.5, "none"], workload={"agee": 3.0}), "did you mean 'age'?"),
     "an epsilon without a guarantee": (of("sdv.gaussian_copula", epsilon=1.0), "no formal guarantee"),
-    "a table that is not there": ({"table": {"path": "none.csv", "schema": "schema.toml"}}, "none.csv"),
-    "a schema that is not there": ({"table": {"path": "table.csv", "schema": "none.toml"}}, "none.toml"),
+    "a table that is not there": ({"table": {**TABLE, "path": "none.csv"}}, "none.csv"),
     "no schema": ({"table": {"path": "table.csv"}}, "`understudy schema infer table.csv --out schema.toml`"),
-    "two places for the table": (
-        {"table": {"path": "table.csv", "source": "statsmodels:fair", "schema": "schema.toml"}}, "one of them",
-    ),
-    "an unknown source": ({"table": {"source": "sklearn:iris", "schema": "schema.toml"}}, "statsmodels:fair"),
+    "two sources of the table": ({"table": {**TABLE, "source": "statsmodels:fair"}}, "one of them"),
     "an unknown key": ({"polcy": "internal"}, "did you mean 'policy'?"),
     "an unknown key of a section": ({"ledger": {"uri": "books.db"}}, "'ledger.uri'; did you mean 'url'?"),
     "an unknown generator": (of("mst2"), "did you mean 'mst'?"),
@@ -153,44 +129,21 @@ JOBS: dict[str, tuple[dict[str, Any], str]] = {
     "a label that leaves the folder": (of("../mst", generator="mst"), "letters"),
     "labels that differ in case": ({"generators": {"mst": {}, "MST": {"generator": "mst"}}}, "case"),
     "an unknown policy": ({"policy": "intern"}, "did you mean 'internal'?"),
-    "a missing policy file": ({"policy": "mine.toml"}, "mine.toml"),
     "missing waivers": ({"waivers": "none.toml"}, "there are no waivers at path="),
     "an unknown label to release": ({"release": "independant"}, "did you mean 'independent'?"),
     "an unknown measure": ({"evaluation": {"measures": ["validty"]}}, "did you mean 'validity'?"),
-    "a time limit of zero": ({"evaluation": {"time_limit_s": 0}}, "time_limit_s"),
-    "a task that does not fit": (
-        {"evaluation": {"task": "regression"}}, "task='regression' needs numbers or times: target='ill'",
-    ),
-    "too few shadow models": ({"evaluation": {"shadow_models": 3}}, "shadow_models"),
+    "a task that does not fit": ({"evaluation": {"task": "regression"}}, "needs numbers or times: target='ill'"),
     "a share of one": ({"split": {"holdout_share": 1.0}}, "holdout_share"),
     "a negative seed": ({"seed": -1}, "seed"),
-    "no workers": ({"workers": 0}, "workers=0"),
-    "rows below one": (of("mst", rows=0), "rows"),
-    "an unknown term": (card(licence="mit"), "unknown key 'card.licence'; did you mean 'license'?"),
-    "a language that is none": (card(language="english"), "language='english' is no ISO 639 code"),
-    "no license": (card(license=""), "card.license=''"),
-    "a sweep over nothing": (of("mst", epsilon=[]), "generators.mst: epsilon=[] is a sweep over nothing"),
+    "an unknown term": ({"card": {"licence": "mit"}}, "unknown key 'card.licence'; did you mean 'license'?"),
     "an epsilon twice": (of("mst", epsilon=[1, 1.0]), "the same value twice"),
-    "an epsilon that is a word": (of("mst", epsilon=[1, "nothing"]), "epsilon holds 'nothing'"),
     "an epsilon that is a text": ({**of("mst", epsilon="1"), "sweep": {"seeds": 1}}, "epsilon holds '1'"),
-    "no seeds": ({**SWEEP, "sweep": {"seeds": 0}}, "seeds=0 is no number of fits; use 1 to 100"),
     "a seed twice": ({**SWEEP, "sweep": {"seeds": [1, 1]}}, "a seed stands in the list twice"),
-    "an unknown key of a sweep": ({**SWEEP, "sweep": {"seed": 1}}, "did you mean 'seeds'?"),
     "a sweep to release": ({**SWEEP, "release": "mst"}, "name one of its points, as 'mst-eps0.3-seed0'"),
-    "an unpaid point to release": (
-        {**SWEEP, "release": "mst-eps1-seed0"}, "unless a ledger pays for all of its private fits",
-    ),
-    "an unpaid sweep to release": (
-        {**SWEEP, "sweep": {"releasable": True}}, "unless a ledger pays for all of its private fits",
-    ),
-    "nothing private to keep": (
-        {"sweep": {"seeds": 2, "releasable": False}}, "sweep.releasable=false is for private fits, and this sweep has",
-    ),
-    "a point without a guarantee": (
-        {"generators": {"sdv": {"generator": "sdv.tvae", "epsilon": ["none", 1.0]}}},
-        "generators.sdv at epsilon=1: generator='sdv.tvae' gives no formal guarantee and takes no epsilon",
-    ),
-}  # fmt: skip
+    "an unpaid point to release": ({**SWEEP, "release": "mst-eps1-seed0"}, UNPAID),
+    "an unpaid sweep to release": ({**SWEEP, "sweep": {"releasable": True}}, UNPAID),
+    "a point without a guarantee": (of("sdv.tvae", epsilon=["none", 1.0]), "no formal guarantee and takes no epsilon"),
+}
 
 
 @pytest.mark.parametrize("case", JOBS)
@@ -203,21 +156,11 @@ def test_a_job_that_cannot_be_used_is_refused(workspace: Workspace, case: str) -
     run_refused(workspace, clause)
 
 
-@pytest.mark.parametrize("out", ["out", "job.toml/out", "closed/out"])
+@pytest.mark.parametrize("out", ["out", "job.toml/out"])
 def test_an_output_that_exists_or_cannot_be_made_is_refused(workspace: Workspace, out: str) -> None:
     (workspace.folder / "out").mkdir()
     (workspace.folder / "out" / "mine.txt").write_text("mine")
-    (workspace.folder / "closed").mkdir(mode=0o500)
-    folder = workspace.folder
-    if out.startswith("closed") and os.geteuid() == 0:  # no permission stops root, but nobody makes a folder in /proc
-        folder = Path("/proc")
-    refused(workspace, "run", workspace.folder / "job.toml", "--out", folder / out, clause="out")
-
-
-def test_folders_of_an_output_are_made(workspace: Workspace) -> None:
-    path = workspace.folder / "none" / "there" / "inferred.toml"
-    assert workspace.run("schema", "infer", workspace.folder / "table.csv", "--out", path).exit_code == 0
-    assert path.is_file()
+    refused(workspace, "run", workspace.folder / "job.toml", "--out", workspace.folder / out, clause="out")
 
 
 FIT = ("fit", "table.csv", "--schema", "schema.toml", "--out", "model", "--generator")
@@ -227,17 +170,12 @@ COMMANDS: dict[str, tuple[tuple[object, ...], str]] = {
     "a command without its arguments": (("run",), "understudy run --help"),
     "an unknown option": (("gate", "evaluation.json", "--polcy", "internal"), "--policy"),
     "a job that is not there": (("run", "none.toml", "--out", "out"), "none.toml"),
-    "a job that is no TOML": (("run", "table.csv", "--out", "out"), "not TOML"),
     "a target that is not there": (("schema", "infer", "table.csv", "--target", "il", "--out", "i.toml"), "il"),
     "a folder that is no model": (("sample", ".", "--rows", 5, "--out", "s.csv"), "model"),
-    "a budget without a schema": (("generators", "--epsilon", 1), "name that by --for"),
-    **{f"a fit at epsilon {odd}": ((*FIT, "mst", "--epsilon", odd), "epsilon") for odd in ("0", "nan", "one")},
+    **{f"a fit at epsilon {odd}": ((*FIT, "mst", "--epsilon", odd), "epsilon") for odd in ("0", "nan")},
     "a weight of an unknown column": ((*FIT, "aim", "--set", "workload={agee = 3.0}"), "did you mean 'age'"),
-    "models that cannot be saved": ((*FIT, "sdv.tvae"), "cannot be saved"),
     "a parameter that is no pair": ((*FIT, "mst", "--set", "n_bins"), "key=value"),
-    "nothing to audit": ((*AUDIT, "--epsilon", 1), "something to audit"),
     "no claim to audit": ((*AUDIT, "--generator", "independent"), "has no epsilon"),
-    "an audit of SDV": ((*AUDIT, "--generator", "sdv.ctgan", "--epsilon", 1), "takes no epsilon"),
     "an audit of two": ((*AUDIT, "--generator", "independent", "--epsilon", 1, "--model", "m"), "--model alone"),
     "an epsilon set twice": ((*AUDIT, "--generator", "mst", "--epsilon", 1, "--set", "epsilon=9"), "set twice"),
     "shadow models without a holdout": (
@@ -245,7 +183,6 @@ COMMANDS: dict[str, tuple[tuple[object, ...], str]] = {
          "--out", "e.json"), "pass --holdout",
     ),
     "an evaluation that is not there": (("gate", "none.json"), "there is no evaluation at path="),
-    "an evaluation that is a folder": (("report", ".", "--out", "r.html"), "is a folder; name a file in it"),
     "one that counts no units": (
         (*FIT, "ctgan", "--clamp", "--epsilon", 1, "--executor", "processes"), "is for counts with epsilon",
     ),
@@ -264,10 +201,7 @@ def test_a_command_that_cannot_be_used_is_refused(
     refused(workspace, *arguments, clause=clause)
 
 
-HUGE = {
-    "digits": "9" * 5000, "more than a float has": "9" * 400, "hexadecimal": f"0x{'f' * 5000}", "a float": "1e999",
-    "nested": f"{'[' * 5000}{']' * 5000}", "nested less": f"{'[' * 200}{']' * 200}",
-}  # fmt: skip
+HUGE = {"digits": "9" * 5000, "a float": "1e999", "nested": f"{'[' * 5000}{']' * 5000}"}
 """Values that the parser of TOML, or whatever comes after it, breaks on."""
 
 
@@ -288,28 +222,14 @@ def test_a_value_that_python_cannot_hold_is_refused_in_every_file(workspace: Wor
             refused(workspace, "gate", folder / "evaluation.json", option, folder / name, clause="cannot be used")
 
 
-def test_a_value_that_python_cannot_hold_is_refused_on_the_command_line(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(workspace.folder)
-    for value in HUGE.values():
-        assert len(refused(workspace, *FIT, "mst", "--set", f"n_bins={value}", clause="cannot be used")) < 250
-
-
-@pytest.mark.parametrize("command", ["gate", "report", "books", "card"])
-def test_a_file_that_is_no_evaluation_is_refused(workspace: Workspace, command: str) -> None:
+def test_a_file_that_is_no_evaluation_is_refused(workspace: Workspace) -> None:
     path = workspace.folder / "it.json"
-    arguments: tuple[object, ...] = {
-        "gate": ("gate", path), "report": ("report", path, "--out", workspace.folder / "r.html"),
-        "books": ("ledger", "show", "--release", path),
-        "card": ("card", path, "--candidate", "m", "--out", workspace.folder / "card.md"),
-    }[command]  # fmt: skip
-    for value in ("9" * 5000, "1e999", "[" * 99_999, "[" * 300 + "]" * 300, "NaN", '"\\ud800"'):
+    for value in ("9" * 5000, "1e999", "[" * 99_999, "NaN", '"\\ud800"'):
         path.write_text(f'{{"schema_version": 2, "candidates": {value}}}')
-        refused(workspace, *arguments, clause="damaged")
+        refused(workspace, "gate", path, clause="damaged")
     for content in ("", "{}", "[1]", '{"schema_version": 99}', "\udcff"):
         path.write_bytes(content.encode("utf-8", "surrogateescape"))
-        refused(workspace, *arguments)
+        refused(workspace, "ledger", "show", "--release", path)
 
 
 @pytest.mark.parametrize("odd", ["p@ss", "p@1:2/ss", "p/s@s", "p?s@s", "p#s@s"])
@@ -326,10 +246,3 @@ def test_no_part_of_a_password_is_shown_in_any_error(workspace: Workspace, odd: 
     for content in (job, f'ledger = "{address}"', f'split = "{address}"', f'table = ["{address}"]'):
         (folder / "job.toml").write_text(content)
         run_refused(workspace)
-
-
-def test_the_fingerprint_key_that_cannot_be_made_is_refused(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UNDERSTUDY_KEY_FILE", str(workspace.folder / "table.csv" / "key"))
-    run_refused(workspace, "UNDERSTUDY_KEY_FILE")

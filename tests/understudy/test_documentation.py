@@ -1,15 +1,22 @@
-"""What README and docs tell a reader to do: links lead somewhere, commands and options exist, jobs are jobs."""
+"""What README, docs and examples tell a reader to do: links, commands, options, files and jobs are there."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 import typer
+import yaml
 
+from tests.understudy.test_gate import LEAKY, POLICY, evaluation
 from understudy.cli import app
 from understudy.job.spec import read_job
 
@@ -92,3 +99,61 @@ def test_commands_are_found_in_blocks_of_both_kinds() -> None:
     """Guards the tests above: a page of which no command was read would pass."""
     assert sum(1 for _ in commands(ROOT / "README.md")) >= 6
     assert sum(1 for _ in commands(ROOT / "docs/how-to/bundle.md")) >= 6
+
+
+CI = ROOT / "examples" / "ci"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"]
+
+
+def environment() -> dict[str, str]:
+    """The commands of this very environment and checkout, as a pipeline finds them installed."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "GIT_CONFIG_GLOBAL": os.devnull}
+
+
+def of_github() -> tuple[list[str], dict[str, Any]]:
+    """The commands of the workflow, and the step that shows their findings."""
+    steps = yaml.safe_load((CI / "github.yml").read_text())["jobs"]["gate"]["steps"]
+    (shown,) = (step for step in steps if "junit" in step.get("uses", ""))
+    assert "cancelled()" in shown["if"]  # a step without it would not run after a FAIL
+    return [step["run"] for step in steps if "run" in step], shown["with"]
+
+
+def of_gitlab() -> tuple[list[str], dict[str, Any]]:
+    """The commands of the job, and what it keeps."""
+    job = yaml.safe_load((CI / "gitlab.yml").read_text())["release-gate"]
+    assert job["artifacts"]["when"] == "always"
+    assert "allow_failure" not in job
+    return [*job["before_script"], *job["script"]], {"report_paths": job["artifacts"]["reports"]["junit"]}
+
+
+def test_a_pipeline_ends_by_the_verdict_and_leaves_what_it_shows(tmp_path: Path) -> None:
+    (tmp_path / "evaluation.json").write_text(evaluation(LEAKY).to_json())
+    (tmp_path / "policy.toml").write_text(tomli_w.dumps(POLICY))
+    commands, shown = of_gitlab()
+    others, beside = of_github()
+    assert (commands, shown["report_paths"]) == (others, beside["report_paths"])  # so that each stands for the other
+    assert commands[0] == f"python -m pip install {PROJECT}"
+    script = "\n".join(commands[1:])  # both servers run the lines of a script by a shell that stops at the first fault
+    ended = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=tmp_path, env=environment(), check=False)
+    assert ended.returncode == 1
+    cases = ET.parse(tmp_path / shown["report_paths"]).iter("testcase")
+    assert [child.tag for case in cases for child in case if child.tag in ("failure", "error")] == ["failure"]
+
+
+def test_files_of_settings_are_checked_without_a_table_and_every_fault_is_named(workspace: Any) -> None:
+    folder = workspace.folder
+    (folder / "table.csv").unlink()
+    (folder / "policy.toml").write_text(tomli_w.dumps(POLICY))
+    good = [folder / name for name in ("job.toml", "schema.toml", "policy.toml")]
+    ran = workspace.run("check", *good)
+    assert ran.exit_code == 0
+    kinds = [line.rpartition(": a ")[2].partition(" ")[0] for line in ran.stdout.splitlines()]
+    assert kinds == ["job", "schema", "policy"]
+    (folder / "policy.toml").write_text(tomli_w.dumps({**POLICY, "version": 0}))
+    (folder / "schema.toml").write_text("columns = 3")  # which spoils the job, too
+    ran = workspace.run("check", *good, folder / "none.toml")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    text = ran.stderr.splitlines()
+    assert [line.split(": ")[:2] for line in text] == [["Error", str(path)] for path in (*good, folder / "none.toml")]
+    assert workspace.run("check", *good, "--json").json["faults"].keys() == {str(path) for path in good}

@@ -1,20 +1,25 @@
-"""Processes that do work by its name: what a death costs, and what is left when whoever started them is gone."""
+"""Processes that do work by its name: what a death costs, and what a second start does again."""
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evaluate.result_io import evaluation_from
+from synth.dp.ledger import open_ledger
 from synth.errors import JobError, OutputError
+from tests.understudy.conftest import SCHEMA
 from tests.understudy.working import Scripted
 from understudy.executors import executor as executors
 from understudy.executors import processes
-from understudy.executors.executor import Ended, Service, checked, wait_for_workers
-from understudy.executors.processes import Processes
+from understudy.executors.executor import Ended, Service, checked, cores, wait_for_workers
+from understudy.executors.processes import Processes, Worker
 
 
 def service(folder: Path, **changes: object) -> Service:
@@ -67,17 +72,18 @@ def test_nothing_is_alive_when_the_block_is_left(tmp_path: Path) -> None:
 
 def test_a_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     script = (
-        "import pathlib, pickle, sys, time\n"
+        "import pathlib, pickle, time\n"
         "from tests.understudy.working import Scripted\n"
-        "from understudy.executors.executor import Service\n"
         "from understudy.executors.processes import Processes\n"
+        "from understudy.executors.executor import Service\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
-        "with Processes(Service(pickle.dumps(Scripted()), folder, home=folder)) as executor:\n"
+        "with Processes(Service(pickle.dumps(Scripted()), folder, home=folder), 1) as executor:\n"
         "    executor.start('sleep:600')\n"
         "    print(executor.workers[0].process.pid, flush=True)\n"
         "    time.sleep(600)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment())
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     time.sleep(1)
@@ -88,11 +94,6 @@ def test_a_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     while alive(pid):
         assert time.monotonic() < until
         time.sleep(0.05)
-
-
-def environment() -> dict[str, str]:
-    """This process's environment, in which others find the tests and the packages."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def alive(pid: int) -> bool:
@@ -116,14 +117,103 @@ def test_a_start_waits_for_processes_and_forgets_those_of_a_cluster_that_have_no
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_without_its_session_does_not_begin(tmp_path: Path) -> None:
-    with Processes(service(tmp_path), 1, session=tmp_path / "gone.session", apart=True) as executor:
-        result = all_ended(executor, ["pid:"])
-    assert result["pid:"].lost == "its process ended by itself with exit code 0"
-
-
-@pytest.mark.parametrize("address", ["host:8786", "tcp://", "http://host", "tcp://ann:secret@host:1", "loky"])
+@pytest.mark.parametrize("address", ["host:8786", "tcp://ann:secret@host:1", "loky"])
 def test_what_is_no_address_of_a_scheduler_is_refused_without_being_shown(address: str) -> None:
     with pytest.raises(JobError, match=r"--executor is no address") as refused:
         checked(address)
     assert "secret" not in str(refused.value)
+
+
+PLAIN = {"independent": {"n_bins": 8}, "coarse": {"generator": "independent", "n_bins": 4}}
+SWEPT = {"independent": {"epsilon": [0.5, 2], "n_bins": 8}}
+QUICK = {"measures": ["validity"]}
+
+two_cores = pytest.mark.skipif(cores() < 2, reason="one core makes one candidate at a time")
+
+
+def sweep(workspace: Any, *, seeds: int = 2, **changes: Any) -> None:
+    """A paid sweep of four private points."""
+    open_ledger(workspace.folder / "ledger.db").open("patients", unit="row", epsilon=10.0, n_units=900)
+    workspace.write_schema(dataset="patients")
+    content = {"generators": SWEPT, "sweep": {"seeds": seeds}, "ledger": {"url": "ledger.db"}, **changes}
+    workspace.write_job(workers=2, evaluation=QUICK, **content)
+
+
+def run(workspace: Any, *arguments: str, out: str = "out") -> Any:
+    return workspace.run("run", workspace.folder / "job.toml", "--out", workspace.folder / out, *arguments)
+
+
+def kill_first(work: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Kill the first process that has begun to draw; the list names the candidate that it was at."""
+    killed: list[str] = []
+    original = Processes._look
+
+    def look(self: Processes, worker: Worker) -> Any:
+        if not killed and (work / "journals" / f"{worker.name}.journal").exists():
+            killed.append(worker.name or "")
+            os.kill(worker.process.pid, signal.SIGKILL)
+        return original(self, worker)
+
+    monkeypatch.setattr(Processes, "_look", look)
+    return killed
+
+
+@two_cores
+@pytest.mark.statistical
+def test_a_killed_process_loses_its_candidate_only_and_the_next_start_makes_that_alone(
+    workspace: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep(workspace)
+    killed = kill_first(workspace.folder / ".out.unfinished", monkeypatch)
+    ran = run(workspace)
+    assert ran.exit_code == 2
+    (lost,) = killed
+    assert f"1 of 4 candidates were lost, and the others are finished: {lost} (its process was killed" in ran.stderr
+    assert "the same command goes on from there" in ran.stderr
+    assert not (workspace.folder / "out").exists()
+    work = workspace.folder / ".out.unfinished"
+    kept = {path.name: path.read_bytes() for path in (work / "result" / "synthetic").glob("*.csv")}
+    assert len(kept) >= 3
+    again = run(workspace)
+    assert again.exit_code == 0, again.stderr
+    assert f"fit {lost} ..." in again.stderr
+    assert again.stderr.count("evaluate ") == 1
+    for name, content in kept.items():
+        assert (workspace.folder / "out" / "synthetic" / name).read_bytes() == content
+    ledger = open_ledger(workspace.folder / "ledger.db")
+    (holding,) = ledger.holdings()
+    assert ledger.verify() == ()
+    assert 4 <= holding.n_releases <= 5  # what was in use and left no value is spent, and another one was made
+    assert [entry.kind for entry in ledger.history()].count("committed") == 4
+
+
+@two_cores
+@pytest.mark.slow
+def test_one_process_and_two_give_the_same_numbers_without_privacy(workspace: Any) -> None:
+    workspace.write_job(generators=PLAIN, evaluation={"measures": ["fidelity.columns", "fidelity.pairs"]}, seed=2)
+    for n in (1, 2):
+        ran = run(workspace, "--workers", str(n), out=f"out{n}")
+        assert ran.exit_code == 0, ran.stderr
+    outs = [workspace.folder / f"out{n}" for n in (1, 2)]
+    each, two = (evaluation_from((out / "evaluation.json").read_text()) for out in outs)
+    assert [c.name for c in each.candidates] == [c.name for c in two.candidates] == list(PLAIN)
+    assert [c.estimates for c in each.candidates] == [c.estimates for c in two.candidates]
+    tables = [{p.name: p.read_bytes() for p in (out / "synthetic").iterdir()} for out in outs]
+    assert tables[0] == tables[1]
+
+
+def test_what_cannot_be_made_is_lost_with_its_reason_and_the_others_are_made(workspace: Any, table: Any) -> None:
+    columns = {**SCHEMA["columns"], "id": {"kind": "identifier", "bounds": [1, 1000]}}
+    workspace.write_table(table(900, 0).assign(id=range(1, 901)))
+    workspace.write_schema(columns=columns)
+    # There are only 1,000 identifiers: the second table cannot be drawn.
+    generators = {"many": {"generator": "independent", "rows": 2000}, "independent": {"n_bins": 8}}
+    workspace.write_job(generators=generators, evaluation=QUICK, sweep={"seeds": 1})
+    ran = run(workspace)
+    assert ran.exit_code == 2
+    assert "1 of 2 candidates were lost, and the others are finished: many" in ran.stderr
+    (done,) = (workspace.folder / ".out.unfinished" / "measured").glob("[!.]*")
+    assert done.stem.startswith("independent")
+    again = run(workspace)
+    assert again.exit_code == 2
+    assert [line for line in again.stderr.splitlines() if line.startswith("evaluate")] == []

@@ -21,7 +21,6 @@ from reports.sections.privacy_budget import AFTER_RUN
 from synth.dp.accounting import rdp_curve
 from synth.dp.events import event_of
 from synth.dp.ledger import open_ledger
-from synth.generators.registry import load_model
 from tests.understudy.conftest import Ran, Workspace, run_command
 from tests.understudy.planted import N_ROWS, SCHEMA, SEED, planted
 from understudy.bundle.evidence import write_public_folder
@@ -61,10 +60,8 @@ def test_a_run_leaves_one_whole_folder(finished: tuple[Workspace, Ran]) -> None:
         *(f"to-hand-on/{name}" for name in public),
     }  # fmt: skip
     assert not [path for path in workspace.folder.iterdir() if path.name.startswith(".")]
-    assert ran.stderr.splitlines()[-1] == f"Report: {out / 'report.html'}"
-    assert ran.stderr.splitlines()[-2].startswith("independent: PASS under policy lenient")
-    assert "QZEBRA" not in ran.stdout + ran.stderr
-    assert "clamped" not in ran.stderr
+    assert "independent: PASS under policy lenient" in ran.stderr
+    assert "QZEBRA" not in ran.stdout + ran.stderr and "clamped" not in ran.stderr
     content = json.loads((out / "verdict.json").read_text())
     assert (content["verdict"], [each["candidate"] for each in content["candidates"]]) == ("PASS", [*LABELS])
 
@@ -79,15 +76,11 @@ def test_the_evaluation_says_where_it_came_from(
         assert digest == sha256(out / f"{name}.toml") == getattr(known, f"{name}_sha256"), name
     assert known.files_sha256["synthetic/plain.csv"] == sha256(out / "synthetic" / "plain.csv")
     assert {"python", "understudy", "numpy", "opendp"} <= set(known.versions)
-    assert known.split.startswith("keyed hash")
     private, plain = evaluation.candidates
     assert plain.statement is None
     assert 0 < private.statement.epsilon <= 1.0  # type: ignore[union-attr]
-    assert private.generator.parameters["epsilon"] == 1.0
-    assert {"fit", "sample", "validity"} <= set(private.seconds)
     rows = [len(pd.read_csv(out / "synthetic" / f"{label}.csv")) for label in LABELS]
     assert rows == [SCHEMA["n_units"], 300]  # the former is public; train is smaller
-    assert load_model(out / "models" / "independent").default_rows == SCHEMA["n_units"]
     key = (finished[0].folder / "fingerprint.key").read_bytes()
     for path in (path for path in out.rglob("*") if path.is_file()):
         assert key not in path.read_bytes() and key.hex().encode() not in path.read_bytes()
@@ -95,14 +88,9 @@ def test_the_evaluation_says_where_it_came_from(
 
 def test_every_table_has_its_card_and_a_run_goes_by_one_name(finished_out: Path, evaluation: Evaluation) -> None:
     private, plain = (yaml.safe_load((finished_out / "cards" / f"{label}.yaml").read_text()) for label in LABELS)
-    assert (private["form"], private["title"], private["privacy"]["status"]) == ("internal", "A | title", "formal")
-    assert private["privacy"]["ledger"]["note"]["dataset"] == private["trained"]["dataset"] == "planted"
-    assert (private["privacy"]["n_units"], private["trained"]["holdout_share"]) == (SCHEMA["n_units"], 0.4)
-    table = pd.read_csv(finished_out / "synthetic" / "independent.csv")
-    assert (private["table"]["n_rows"], private["table"]["n_columns"]) == table.shape
-    assert (private["table"]["file"], private["use"]["license"]) == ("../synthetic/independent.csv", "cc-by-4.0")
-    assert private["measured"]["verdicts"][0]["policy"] == "lenient"
-    assert plain["privacy"]["status"] == "none"
+    assert (private["form"], private["title"], private["use"]["license"]) == ("internal", "A | title", "cc-by-4.0")
+    assert [card["privacy"]["status"] for card in (private, plain)] == ["formal", "none"]
+    assert private["privacy"]["n_units"] == SCHEMA["n_units"]
     run_id = evaluation.provenance.run_id
     assert private["made"]["run_id"] == run_id and re.fullmatch("[0-9a-f]{16}", run_id)
     public, internal = (metrics(finished_out / f"metrics.{name}.prom") for name in ("public", "internal"))
@@ -111,9 +99,7 @@ def test_every_table_has_its_card_and_a_run_goes_by_one_name(finished_out: Path,
     assert consumed == [named, {**named, "model": released_numbers.ALONE}]
     assert public["dp_training_budget_remaining"] == [{"dataset": "planted"}]
     assert ("understudy_verdict" in public, "understudy_verdict" in internal) == (False, True)
-    summary = (finished_out / "summary.md").read_text()
-    assert summary.startswith("# A &#124; title\n")
-    assert "`independent` (named for release)" in summary and "`plain`" in summary
+    assert (finished_out / "summary.md").read_text().startswith("# A &#124; title\n")
 
 
 def metrics(path: Path) -> dict[str, list[dict[str, str]]]:
@@ -121,41 +107,19 @@ def metrics(path: Path) -> dict[str, list[dict[str, str]]]:
     return {family.name: [sample.labels for sample in family.samples] for family in families}
 
 
-@pytest.mark.parametrize("form", ["internal", "to-hand-on"])
 def test_the_command_writes_a_card_as_the_run_did(
-    finished: tuple[Workspace, Ran], finished_out: Path, evaluation: Evaluation, tmp_path: Path, form: str
+    finished: tuple[Workspace, Ran], finished_out: Path, evaluation: Evaluation, tmp_path: Path
 ) -> None:
-    flags = ["--to-hand-on"] if form == "to-hand-on" else ["--policy", finished[0].folder / "lenient.toml"]
     ran = run_command(
-        "--json", "card", finished_out / "evaluation.json", "--candidate", "independent", "--out", tmp_path / "c.md",
-        "--job", finished[0].folder / "job.toml", "--table", finished_out / "synthetic" / "independent.csv", *flags,
+        "card", finished_out / "evaluation.json", "--candidate", "independent", "--out", tmp_path / "c.md", "--job",
+        finished[0].folder / "job.toml", "--table", finished_out / "synthetic" / "independent.csv", "--to-hand-on",
     )  # fmt: skip
     assert ran.exit_code == 0, ran.stderr
-    assert ran.json == {"card": [str(tmp_path / "c.yaml"), str(tmp_path / "c.md")], "form": form}
-    content = yaml.safe_load((tmp_path / "c.yaml").read_text())
-    assert (content["use"]["contact"], "measured" in content) == ("dpo@example.org", form == "internal")
-    if form == "to-hand-on":
-        both = evaluation.provenance.released_numbers.together  # type: ignore[union-attr]
-        privacy = content["privacy"]
-        assert privacy == yaml.safe_load((finished_out / "to-hand-on" / "model-card.yaml").read_text())["privacy"]
-        assert (privacy["epsilon"], privacy["delta"]) == (both.epsilon, both.delta)
-        assert [(part["of"], part["releases"]) for part in privacy["composition"]] == [("fit", 1), ("published", 2)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "clause"),
-    [
-        (("--candidate", "plan", "--out", "c.md"), "candidate='plan' is not in the evaluation; did you mean 'plain'?"),
-        (("--candidate", "plain", "--out", "c.yaml"), "are two files"),
-        (("--candidate", "plain", "--out", "c.md", "--table", "none.csv"), "the table is not there"),
-    ],
-)
-def test_a_card_that_cannot_be_made_is_refused(
-    finished_out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], clause: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    ran = run_command("card", finished_out / "evaluation.json", *arguments)
-    assert (ran.exit_code, clause in ran.stderr, list(tmp_path.iterdir())) == (2, True, [])
+    both = evaluation.provenance.released_numbers.together  # type: ignore[union-attr]
+    privacy = yaml.safe_load((tmp_path / "c.yaml").read_text())["privacy"]
+    assert privacy == yaml.safe_load((finished_out / "to-hand-on" / "model-card.yaml").read_text())["privacy"]
+    assert (privacy["epsilon"], privacy["delta"]) == (both.epsilon, both.delta)
+    assert [(part["of"], part["releases"]) for part in privacy["composition"]] == [("fit", 1), ("published", 2)]
 
 
 # What it cost.
@@ -250,7 +214,7 @@ def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(
     entries = open_ledger(finished[0].folder / "ledger.db").history()
     secrets += [text for entry in entries for text in (entry.hash, entry.token) if text]
     secrets += re.findall(r"[0-9a-f]{32,}", " ".join(entry.body for entry in entries))
-    secrets += ["hmac", sha256(finished[0].folder / "table.csv")]
+    secrets += ["hmac-sha256", sha256(finished[0].folder / "table.csv")]
     assert not [secret for secret in secrets if secret in everything.lower()]
 
 

@@ -3,11 +3,9 @@
 import json
 import tomllib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -15,7 +13,6 @@ from typer.testing import CliRunner
 from evaluate.result_io import evaluation_from
 from tests.understudy.conftest import SECRET, Ran, Workspace, run_command, shared_run, small_table
 from understudy.cli import app, quickstart
-from understudy.job.spec import build_job
 from understudy.quickstart import QuickStart
 
 JUDGED = (0, 1, 3)
@@ -38,8 +35,6 @@ def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tr
     assert (out / "report.html").is_file()
     assert len(pd.read_csv(out / "synthetic" / "auto.csv")) > 0
     text = ran.stdout
-    assert "auto: " in text
-    assert f"read {out / 'report.html'} in a browser" in text
     reasons = [line for line in text.splitlines() if line.startswith("auto: ") and "against a limit of" in line]
     assert bool(reasons) == (ran.exit_code != 0)
     assert "on a terminal, without --yes and with `--epsilon 1 --out DIR`" in text
@@ -58,26 +53,10 @@ def test_its_files_do_the_same_again(tried: tuple[Workspace, Any], tmp_path: Pat
     assert each.candidates[0].estimates == two.candidates[0].estimates
 
 
-def test_a_database_is_tried_where_it_is(workspace: Any, table: Callable[..., pd.DataFrame]) -> None:
-    rows, path = table(300), workspace.folder / "clinic.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.register("rows", rows)
-        connection.execute("create table visits as select * from rows")
-    address = f"duckdb:///{path}#visits"
-    ran = workspace.run("try", address, "--target", "ill", "--out", workspace.folder / "out")
-    assert ran.exit_code in JUDGED, ran.stderr
-    assert (workspace.folder / "out" / "report.html").is_file()
-    assert tomllib.loads((workspace.folder / "out" / "job.toml").read_text())["table"]["path"] == address
-
-
 @pytest.mark.parametrize(
     ("more", "clause"),
     [
         (("--target", "nobody"), "nobody"),
-        (("--entity", "age", "--no-entity"), "leave out one"),
-        (("--order", "age", "--no-order"), "leave out one"),
-        (("--order", "age"), "order needs an entity"),
-        (("--epsilon", "1"), "needs a person who says what is public"),
         (("--epsilon", "1", "--yes"), "needs a person who says what is public"),
     ],
 )
@@ -107,10 +86,8 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
     schema = tomllib.loads((workspace.folder / "out" / "schema.toml").read_text())
     assert "constraints" not in schema
     assert (schema["status"], schema["n_units"]) == ("declared", 900)
-    assert "measure" not in schema["columns"]["age"]
-    assert schema["columns"]["income"]["measure"] is True
-    assert schema["columns"]["income"]["measure_spikes"] is True
-    assert schema["columns"]["town"]["measure"] is True
+    columns = schema["columns"]
+    assert [columns[name].get("measure") for name in ("age", "income", "town")] == [None, True, True]
     assert SECRET not in (workspace.folder / "out" / "schema.toml").read_text()
     content = json.loads((workspace.folder / "out" / "evaluation.json").read_text())
     assert 0 < content["candidates"][0]["statement"]["epsilon"] <= 1.0
@@ -121,7 +98,6 @@ def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch
     [
         (("900", "age", "none", "n"), "is not declared"),
         (("900", "agee", "age", "none", "n"), "'agee' is no column that can be named here"),
-        (("about 900", "900", "age", "none", "n"), "That is no whole number above 0"),
     ],
 )
 def test_what_nobody_declares_is_not_fitted(
@@ -145,5 +121,3 @@ def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
         start = QuickStart.of(str(tmp_path / "t.csv"))
         jobs.append(start.declared(n_units=400, public=frozenset(), epsilon=1.0).job)
     assert jobs[0] == jobs[1]
-    hidden = replace(start, show_rows=False).job
-    assert [build_job(tomllib.loads(job)).evaluation.show_rows for job in (start.job, hidden)] == [True, False]

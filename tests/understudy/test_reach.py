@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import evaluate
-from evaluate.gate.policy import Policy, Rule, load_policy
+from evaluate.gate.policy import Policy, Rule
 from evaluate.privacy.membership import Scores, area_estimate, rate_estimate
 from evaluate.privacy.membership_attacks import targets_of
 from evaluate.result import Estimate
@@ -27,7 +27,7 @@ def told(policy: Policy, size: Size, limit: TradeOff | None = None) -> list[str]
     return list(beyond_reach(policy, {"a": size}, {"a": limit}))
 
 
-@pytest.mark.parametrize("n_units", [3_000, 20_000, 120_000])
+@pytest.mark.parametrize("n_units", [3_000, 20_000])
 def test_the_upper_end_is_what_an_attack_on_honest_rows_comes_to(n_units: int) -> None:
     size, rng = Size(n_units, 0.2, 8_000), np.random.default_rng(n_units)
     n_members, n_controls = size.sides
@@ -70,12 +70,7 @@ def test_a_rule_that_a_proof_decides_is_not_told() -> None:
     assert "generators.other" in text and "generators.mine" not in text
 
 
-def test_shipped_policies_ask_nothing_of_a_large_table_that_it_could_not_show() -> None:
-    for name in ("internal", "partner", "public"):
-        assert told(load_policy(name), Size(500_000, 0.2, None)) == []
-
-
-@pytest.mark.parametrize("rows_each", [1, 2, 3, 9])
+@pytest.mark.parametrize("rows_each", [1, 3])
 def test_targets_are_counted_as_the_attack_does(rows_each: int) -> None:
     n_units, n_targets = 1_000, 150
     columns = {"who": {"kind": "identifier", "bounds": [0, 1_999]}, "x": {"kind": "real", "bounds": [0, 1]}}
@@ -91,7 +86,7 @@ def test_targets_are_counted_as_the_attack_does(rows_each: int) -> None:
     assert tuple(map(len, targets_of(tables))) == size.sides
 
 
-@pytest.mark.parametrize("n", [60, 200, 500])
+@pytest.mark.parametrize("n", [60, 500])
 def test_shares_of_synthetic_rows_end_where_those_of_honest_rows_do(n: int) -> None:
     rng = np.random.default_rng(n)
     schema = build_schema({"status": "declared", "columns": {"x": {"kind": "real", "bounds": [0, 1]}}})

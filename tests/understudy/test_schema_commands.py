@@ -1,14 +1,15 @@
-"""`understudy schema`: what is proposed and said, what is declared, and files that are not written over."""
+"""`understudy schema` and `generators`: what is proposed, declared and chosen, and files that are not written over."""
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 
-from tests.text_tables import complaints
+from synth.generators.auto import Auto
+from synth.schema import build_schema
 from tests.understudy.conftest import Ran, Workspace
 
 
@@ -39,15 +40,12 @@ def visits(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def test_personal_data_free_text_and_constraints_are_proposed_and_said(workspace: Workspace) -> None:
+def test_personal_data_and_constraints_are_proposed_and_said(workspace: Workspace) -> None:
     rows = "".join(f"client{i}@mail.org,{i % 7}\n" for i in range(50))
     (workspace.folder / "clients.csv").write_text(f"contact,visits\n{rows}", encoding="utf-8")
     ran, schema = infer(workspace, "clients.csv")
     assert "Personal data, written anew: no real value is kept, nor what it goes with: 'contact'." in ran.stdout
     assert schema["columns"]["contact"] == {"kind": "personal", "personal": "email", "unique": True}
-    complaints(300, 0).to_csv(workspace.folder / "complaints.csv", index=False)
-    ran, _ = infer(workspace, "complaints.csv")
-    assert "Free text, in whose place random words stand: 'complaint'. To have texts" in ran.stdout
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"low": rng.integers(0, 90, 300), "more": rng.integers(0, 70, 300)})
     frame = frame.assign(high=frame["low"] + frame["more"], top=frame["low"] + rng.integers(0, 40, 300))
@@ -56,8 +54,7 @@ def test_personal_data_free_text_and_constraints_are_proposed_and_said(workspace
     proposed = [each["constraint"] for each in ran.json["constraints"] if each["because"]]
     assert proposed == ["'high' is low + more", "'low' is at most 'top'"]
     assert [constraint["kind"] for constraint in schema["constraints"]] == ["formula", "inequality"]
-    ran, declared = declare(workspace)
-    assert "'low' is at most 'top'" in " ".join(ran.stdout.split())
+    _, declared = declare(workspace)
     assert not any("proposed" in constraint for constraint in declared["constraints"])
     assert "constraints" not in infer(workspace, "ruled.csv", "--no-constraints")[1]
 
@@ -67,47 +64,25 @@ def test_units_and_order_that_nobody_named_are_said_with_the_options_that_change
     (unit,) = [line for line in ran.stdout.splitlines() if line.startswith("Unit of privacy")]
     assert "one value of column 'patient_id', with at most 4 rows of it" in unit
     assert "--entity" in unit and "--no-entity" in unit
-    (order,) = [line for line in ran.stdout.splitlines() if line.startswith("Order of the rows of one 'patient_id'")]
-    assert "by column 'visit'" in order and "--order" in order and "--no-order" in order
+    assert "--no-order" in ran.stdout
     keys = ("order", "nondecreasing_in_entity")
     assert [schema[key] for key in keys] == ["visit", ["age"]]
     assert {"sex", "cohort"} <= {*schema["constant_in_entity"]}
-    ran, _ = infer(visits, "visits.csv", "--entity", "patient_id", "--order", "age", "--json")
-    assert [ran.json[key] for key in keys] == ["age", ["visit"]] and "Unit of privacy" not in ran.stderr
     assert "order" not in infer(visits, "visits.csv", "--no-order")[1]
     ran, schema = infer(visits, "visits.csv", "--no-entity", "--json")
     assert (ran.json["entity"], "entity" in schema, schema["columns"]["patient_id"]["drop"]) == (None, False, True)
     infer(visits, "visits.csv")
-    ran, _ = declare(visits)
-    assert "order may have been read off the table" in ran.stderr
+    assert "order may have been read off the table" in declare(visits)[0].stderr
     ran, schema = declare(visits, "--order", "age", "--nondecreasing", "visit")
     assert "order may have been" not in ran.stderr
     assert [schema[key] for key in keys] == ["age", ["visit"]]
 
 
-def test_missing_values_and_kinds_are_what_is_named(visits: Workspace) -> None:
-    options = ("--missing-value", "NA", "--missing-value", "?", "--kind", "cohort=categorical")
-    ran, schema = infer(visits, "visits.csv", *options)
-    assert "Texts that stand for a missing value: 'NA', '?'" in ran.stdout
-    assert schema["missing_values"] == ["NA", "?"]
-    ward = {"kind": "categorical", "missing": True, "categories": ["x", "y", "z"]}
-    assert schema["columns"]["ward=a"] == ward
-    assert schema["columns"]["cohort"]["kind"] == "categorical"
-    ran, schema = infer(visits, "visits.csv", "--kind", "ward=a=text")
-    assert schema["columns"]["ward=a"]["kind"] == "text"
-
-
 REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "two units": (("--entity", "patient_id", "--no-entity"), "leave out one"),
-    "two orders": (("--order", "visit", "--no-order"), "leave out one"),
-    "an order without units": (("--order", "visit", "--no-entity"), "leave out one"),
     "an order that is no column": (("--order", "vsit"), "order='vsit' is not a column"),
-    "an order of words": (("--order", "sex"), "order='sex' has no values that follow each other"),
     "an order that orders nothing": (("--order", "cohort"), "most rows have the same value of order='cohort'"),
-    "no kind": (("--kind", "ward"), "COLUMN=KIND"),
     "an unknown kind": (("--kind", "sex=category"), "did you mean 'categorical'?"),
-    "a kind of no column": (("--kind", "sx=categorical"), "did you mean 'sex'?"),
-    "two kinds": (("--kind", "sex=categorical", "--kind", "sex=text"), "column='sex' twice"),
     "a text that no file holds": (("--missing-value", "a\0b"), "NUL"),
 }
 
@@ -131,9 +106,6 @@ def test_what_is_measured_is_not_asserted_and_all_else_is_warned_of(workspace: W
     assert columns["age"] == {"kind": "integer", "measure": True, "measure_spikes": True}
     assert columns["town"] == {"kind": "categorical", "measure": True}
     assert "bounds" in columns["income"] and columns["income"]["measure_spikes"]
-    assert not any("spikes" in column for column in columns.values())
-    public = {line["column"]: line["public"] for line in ran.json["assertions"]}
-    assert public["town"].startswith("categories are not asserted: a private fit measures them under its budget")
     assert "North" not in ran.stdout
     ran, schema = declare(workspace, "--measure", "town")
     (warning,) = [line for line in ran.stderr.splitlines() if "the bounds may have been read off the table" in line]
@@ -145,46 +117,15 @@ def test_what_is_measured_is_not_asserted_and_all_else_is_warned_of(workspace: W
     assert not any({"bounds", "categories", "bins", "scale"} & set(column) for column in columns.values())
 
 
-@pytest.mark.parametrize(
-    ("options", "clause"),
-    [
-        (["--measure", "agee"], "did you mean 'age'?"),
-        (["--measure", "ill"], "kind boolean"),
-        (["--dataset", "x" * 101], "100 characters"),
-        (["--nondecreasing", "town"], "needs an entity"),
-    ],
-)
-def test_options_of_declare_that_cannot_be_met_write_nothing(
-    workspace: Workspace, options: list[str], clause: str
-) -> None:
-    infer(workspace, "table.csv")
-    before = workspace.listing()
-    inferred, out = workspace.folder / "inferred.toml", workspace.folder / "declared.toml"
-    ran = workspace.run("schema", "declare", inferred, "--out", out, *options)
-    assert (ran.exit_code, clause in ran.stderr) == (2, True), ran.stderr
-    assert workspace.listing() == before
-
-
 @pytest.mark.parametrize("command", ["infer", "declare"])
 def test_a_file_that_exists_is_replaced_by_force_only(workspace: Workspace, command: str) -> None:
     infer(workspace, "table.csv")
-    source: Path = workspace.folder / ("table.csv" if command == "infer" else "inferred.toml")
-    out = workspace.folder / "mine.toml"
+    source, out = workspace.folder / ("table.csv" if command == "infer" else "inferred.toml"), workspace.folder / "mine"
     out.write_text("corrected by hand", encoding="utf-8")
     refused = workspace.run("schema", command, source, "--out", out)
-    assert refused.exit_code == 2
-    assert "exists; name another, or replace it with --force" in refused.stderr
+    assert refused.exit_code == 2 and "exists; name another, or replace it with --force" in refused.stderr
     assert out.read_text(encoding="utf-8") == "corrected by hand"
     assert workspace.run("schema", command, source, "--out", out, "--force").exit_code == 0
-    assert out.read_text(encoding="utf-8").startswith("format = 1")
-
-
-def test_what_is_asserted_is_one_line_for_each_column_however_long(workspace: Workspace) -> None:
-    path = workspace.write_schema(status="inferred")
-    path.write_text(path.read_text().replace("North", "x" * 300), encoding="utf-8")
-    ran = workspace.run("schema", "declare", path, "--out", workspace.folder / "declared.toml")
-    (line,) = [line for line in ran.stdout.splitlines() if "column 'town'" in line]
-    assert "x" * 300 in line
 
 
 def test_a_proposal_whose_status_alone_was_changed_is_no_declared_schema(workspace: Workspace) -> None:
@@ -193,3 +134,34 @@ def test_a_proposal_whose_status_alone_was_changed_is_no_declared_schema(workspa
     path.write_text(path.read_text().replace('status = "inferred"', 'status = "declared"'), encoding="utf-8")
     ran = workspace.run("schema", "check", workspace.folder / "table.csv", "--schema", path)
     assert ran.exit_code == 2 and "pass the file to `understudy schema declare`" in ran.stderr
+
+
+def content(n_columns: int, n_units: int, n_levels: int = 8) -> dict[str, Any]:
+    levels = [f"v{i}" for i in range(n_levels)]
+    columns = {f"c{i}": {"kind": "categorical", "categories": levels} for i in range(n_columns)}
+    return {"status": "declared", "n_units": n_units, "columns": columns}
+
+
+@pytest.mark.parametrize(
+    ("schema", "epsilon", "name", "why"),
+    [
+        (content(1, 5_000), 1.0, "independent", "no pairs to measure"),
+        (content(5, 50_000), 1.0, "aim", "of 5 columns a junction tree"),
+        (content(10, 50_000), 1.0, "latent_class", "all 45 pairs are measured at once"),
+        (content(25, 50_000, 101), 0.1, "aim", "with so many levels few marginals say more"),
+        (content(10, 50_000), None, "trees", "nothing is promised"),
+    ],
+)
+def test_the_reason_is_that_of_the_choice(
+    workspace: Workspace, schema: dict[str, Any], epsilon: float | None, name: str, why: str
+) -> None:
+    path = workspace.folder / "other.toml"
+    path.write_text(tomli_w.dumps(schema))
+    budget = () if epsilon is None else ("--epsilon", epsilon)
+    ran = workspace.run("generators", "--for", path, *budget, "--json")
+    assert ran.exit_code == 0, ran.stderr
+    assert ran.json["chosen"] == name == Auto(epsilon=epsilon).chosen(build_schema(schema)).name
+    assert why in ran.json["reason"]
+    assert f"auto: {name}: {ran.json['reason']}" in ran.stderr
+    outlooks = [each["generator"] for each in ran.json["outlooks"]]
+    assert outlooks == ([] if epsilon is None else ["independent", "mst", "aim", "latent_class"])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluate.result_io import evaluation_from
-from synth.generators.registry import load_model
+from evaluate.utility import study
 from tests.understudy.conftest import Ran, Workspace, small_table
 
 
@@ -95,23 +95,10 @@ def test_a_model_goes_from_fit_to_sample_to_evidence(workspace: Workspace) -> No
     assert "was fitted on the rows of the holdout; swap the two sides" in swapped.stderr
 
 
-def test_rows_are_sampled_on_condition(workspace: Workspace) -> None:
-    folder, out = workspace.folder, workspace.folder / "made.csv"
-    fit = ("fit", folder / "table.csv", "--schema", folder / "schema.toml", "--generator", "mst")
-    done(workspace.run(*fit, "--out", folder / "model"))
-    sample = ["sample", folder / "model", "--rows", 40, "--out", out, "--force"]
-    names = load_model(folder / "model").schema.modeled
-    real = pd.read_csv(folder / "table.csv", dtype=str, keep_default_na=False)
-    wanted = {name: next(value for value in real[name] if value) for name in names[:2]}
-    done(workspace.run(*sample, *[part for name in wanted for part in ("--given", f"{name}={wanted[name]}")]))
-    rows = pd.read_csv(out, dtype=str, keep_default_na=False)
-    assert {name: set(rows[name]) for name in wanted} == {name: {value} for name, value in wanted.items()}
-    for option, clause in (("nobody=3", "is not a column"), (names[0], "column=value")):
-        ran = workspace.run(*sample, "--given", option)
-        assert (ran.exit_code, clause in ran.stderr) == (2, True)
-
-
-def test_evaluate_takes_a_target_and_as_many_rows_as_it_is_told(parts: Workspace) -> None:
+def test_evaluate_takes_a_target_and_as_many_rows_as_it_is_told(
+    parts: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
     done(offer(parts, "--measure", "utility.tstr", "--target", "town"))
     assert candidate(parts).figures["utility"]["target"] == "town"
     for targets, n in (("100", 175), ("all", 375)):
@@ -145,26 +132,6 @@ def test_a_table_is_evaluated_and_judged_without_a_holdout_and_a_schema(parts: W
     assert "none held out" in (folder / "report.html").read_text()
 
 
-def test_a_schema_goes_from_inferred_to_declared_to_checked_and_names_every_column_that_does_not_fit(
-    workspace: Workspace,
-) -> None:
-    folder = workspace.folder
-    inferred, declared = folder / "inferred.toml", folder / "declared.toml"
-    done(workspace.run("schema", "infer", folder / "table.csv", "--target", "ill", "--out", inferred))
-    assert 'status = "inferred"' in inferred.read_text()
-    shown = done(workspace.run("schema", "declare", inferred, "--n-units", 900, "--out", declared))
-    assert all(name in shown.stdout for name in ("age", "income", "town", "ill", "table"))
-    assert "n_units = 900" in declared.read_text()
-    check = ("schema", "check", folder / "table.csv", "--schema", declared)
-    done(workspace.run(*check))
-    frame = small_table()
-    frame.loc[0, "age"], frame.loc[1, "town"] = 987654, "zebrafish2"
-    workspace.write_table(frame)
-    ran = workspace.run(*check, "--json")
-    assert (ran.exit_code, {v["column"] for v in ran.json["violations"]}) == (2, {"age", "town"})
-    assert "987654" not in ran.stdout + ran.stderr and "zebrafish2" not in ran.stdout + ran.stderr
-
-
 def test_real_values_outside_the_schema_are_clamped_where_that_is_asked(parts: Workspace) -> None:
     folder, schema = parts.folder, ("--schema", parts.folder / "schema.toml")
     frame = small_table(300)
@@ -188,10 +155,3 @@ def test_real_values_outside_the_schema_are_clamped_where_that_is_asked(parts: W
         assert command[0] == "split" or "clamped" in " ".join(clamped.json["warnings"])
     rows = pd.concat([pd.read_csv(folder / "parts" / f"{side}.csv") for side in ("train", "holdout")])
     assert (len(rows), rows["age"].max()) == (300, 90)
-
-
-def test_the_generators_are_listed_with_their_parameters(workspace: Workspace) -> None:
-    listed = done(workspace.run("generators", "--json")).json["generators"]
-    assert {"independent", "mst", "sdv.gaussian_copula", "sdv.ctgan", "sdv.tvae"} <= set(listed)
-    assert "epsilon" in listed["mst"]["properties"]
-    assert "epochs" in done(workspace.run("generators")).stdout

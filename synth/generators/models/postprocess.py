@@ -188,10 +188,9 @@ def _dealt(values: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> n
 
 def rows_wanted(n_rows: int | None, default_rows: int) -> int:
     wanted = default_rows if n_rows is None else n_rows
-    if isinstance(wanted, bool) or not isinstance(wanted, Integral):
-        raise JobError(f"rows is a {type(wanted).__name__}, and a number belongs there; known cells are given=...")
-    if wanted < 1:
-        raise JobError(f"rows={wanted} must be a whole number from 1")
+    if isinstance(wanted, bool) or not isinstance(wanted, Integral) or wanted < 1:
+        shown = repr(wanted) if isinstance(wanted, int | float | str) else type(wanted).__name__  # no cell of a table
+        raise JobError(f"rows={shown:.40} must be a whole number from 1; known cells are given=...")
     return int(wanted)
 
 

@@ -3,9 +3,11 @@
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import About, Rules, moment, seal
+from understudy.bundle.verification import Demand, verify
 
 RULES = Rules(name="internal", version=1, audience="the team")
 
@@ -41,3 +43,12 @@ def seal_both(folder: Path, signer: Signer | None, **changes: object) -> Path:
     seal(folder / "to-hand-on", about("to-hand-on"), signer)
     seal(folder, about(**changes), signer)
     return folder
+
+
+def demand(**changes: Any) -> Demand:
+    return Demand(**{"today": date(2026, 11, 22), "register": {}, **changes})
+
+
+def kinds(folder: Path, **changes: Any) -> set[str]:
+    """Of everything that is wrong with a bundle."""
+    return {problem.kind for problem in verify(folder, demand(**changes)).problems}

@@ -1,14 +1,17 @@
-"""Sign-off and withdrawal: who may, what is refused, and what verification makes of them."""
+"""Sign-off and withdrawal: who may, what is refused, and what verification, ours and that of openssl, makes of them."""
 
 import json
+import os
+import re
 import shutil
+import subprocess
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.understudy.bundle.small_bundle import fill, seal_both
+from tests.understudy.bundle.small_bundle import demand, fill, kinds, seal_both
 from understudy.bundle import sign_off as acts
 from understudy.bundle.files import BundleError
 from understudy.bundle.keys import Signer
@@ -16,16 +19,11 @@ from understudy.bundle.manifest import LATER
 from understudy.bundle.records import Person, Withdrawal, read_register
 from understudy.bundle.revocation import withdraw
 from understudy.bundle.sign_off import sign_off
-from understudy.bundle.verification import Demand, Verification, verify
+from understudy.bundle.verification import Verification, verify
 
-NOW = date(2026, 11, 22)
 LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")
 STRANGER = Person(name="M. Allory", role="nobody")
 Signers = dict[str, Signer]
-
-
-def demand(**changes: Any) -> Demand:
-    return Demand(**{"today": NOW, "register": {}, **changes})
 
 
 def by(signers: Signers, *names: str) -> frozenset[str]:
@@ -41,10 +39,6 @@ def found(folder: Path, **changes: Any) -> Verification:
     return verify(folder, demand(**changes))
 
 
-def kinds(folder: Path, **changes: Any) -> set[str]:
-    return {problem.kind for problem in found(folder, **changes).problems}
-
-
 def take_back(folder: Path, person: Person, signer: Signer | None, register: Path | None = None) -> Withdrawal:
     return withdraw(folder, person, "misdeclared", signer, register=register)[0][0]
 
@@ -55,10 +49,8 @@ def copy_of(folder: Path, name: str) -> Path:
 
 def test_two_people_sign_off_each_with_a_key_of_their_own(signed_bundle: Path, signers: Signers) -> None:
     keys = {"keys": by(signers, "release"), "sign_off_keys": by(signers, "lind", "ode")}
-    (nobody,) = found(signed_bundle, signed_off=True).problems
-    assert (nobody.kind, nobody.sentence) == ("missing", "nobody has signed this off, and two people have to")
+    assert kinds(signed_bundle, signed_off=True) == {"missing"}
     sign_off(signed_bundle, LIND, demand(), signers["lind"], date(2027, 1, 1))
-    assert found(signed_bundle, **keys).notes == ("'A. Lind' has signed it off, and a second person has to",)
     (half,) = found(signed_bundle, **keys, signed_off=True).problems
     assert half.sentence == "'A. Lind' has signed this off, and two people have to"
     sign_off(signed_bundle, ODE, demand(), signers["ode"])
@@ -66,18 +58,13 @@ def test_two_people_sign_off_each_with_a_key_of_their_own(signed_bundle: Path, s
     assert (whole.problems, whole.notes) == ((), ())
     (anybody,) = found(signed_bundle, signed_off=True).problems
     assert "nobody says whose keys signed this off" in anybody.sentence
-    assert [(each.predicate.by, each.manifest_sha256) for each in whole.sign_offs] == [
-        (LIND, whole.sha256),
-        (ODE, whole.sha256),
-    ]
+    signed = [(each.predicate.by, each.manifest_sha256) for each in whole.sign_offs]
+    assert signed == [(LIND, whole.sha256), (ODE, whole.sha256)]
     assert kinds(signed_bundle, today=date(2027, 1, 2)) == {"expired"}
-    assert kinds(signed_bundle, keys=by(signers, "release")) == {"another key"}
     assert kinds(signed_bundle, keys=by(signers, "release", "lind")) == {"another key"}
     assert kinds(signed_bundle, keys=by(signers, "release", "lind", "ode")) == set()
-    assert kinds(signed_bundle, keys=by(signers, "lind", "ode"), sign_off_keys=by(signers, "release")) == {
-        "another key"
-    }
-    assert sum("nobody says whose key signed it off" in note for note in found(signed_bundle).notes) == 2
+    exchanged = {"keys": by(signers, "lind", "ode"), "sign_off_keys": by(signers, "release")}
+    assert kinds(signed_bundle, **exchanged) == {"another key"}
 
 
 SECOND = {
@@ -89,51 +76,34 @@ SECOND = {
 
 
 @pytest.mark.parametrize("which", SECOND)
-def test_one_person_under_two_names_does_not_sign_off(which: str, signed_bundle: Path, signers: Signers) -> None:
+def test_one_person_under_two_names_does_not_sign_off_nor_verify(
+    which: str, signed_bundle: Path, signers: Signers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, key, text = SECOND[which]
+    second = Person(name=name, role="another role"), demand(), signers[key] if key else None
     sign_off(signed_bundle, LIND, demand(), signers["lind"])
     with pytest.raises(BundleError, match=text):
-        sign_off(signed_bundle, Person(name=name, role="another role"), demand(), signers[key] if key else None)
+        sign_off(signed_bundle, *second)
     assert not (signed_bundle / "sign-off-2.json").exists()
-
-
-@pytest.mark.parametrize(("second", "key", "words"), [(ODE, "lind", "by one key"), (LIND, "ode", "in one name")])
-def test_two_sign_offs_by_one_key_or_in_one_name_do_not_verify(
-    second: Person, key: str, words: str, signed_bundle: Path, signers: Signers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(acts, "_check_second", lambda *_: None)
-    sign_off(signed_bundle, LIND, demand(), signers["lind"])
-    sign_off(signed_bundle, second, demand(), signers[key])
-    (problem,) = found(signed_bundle).problems
-    assert f"are {words}, and two people sign off" in problem.sentence
+    if key:
+        monkeypatch.setattr(acts, "_check_second", lambda *_: None)  # as another program signs it off
+        sign_off(signed_bundle, *second)
+        (problem,) = found(signed_bundle).problems
+        assert "and two people sign off" in problem.sentence
 
 
 def changed(folder: Path, signers: Signers) -> None:
     (folder / "report.html").write_text("other")
 
 
-def withdrawn(folder: Path, signers: Signers) -> None:
-    take_back(folder, LIND, None)
-
-
-def without_public_verdict(folder: Path, signers: Signers) -> None:
-    content = json.loads((folder / "verdict.json").read_text())
-    del content["verdict_to_hand_on"]
-    (folder / "verdict.json").write_text(json.dumps(content))
-    seal_both(folder, None)
-
-
 REFUSED: dict[str, Any] = {
     "a table that fails": ({"verdict": "FAIL"}, {}, None, "only a table that passes"),
-    "an open verdict": ({"verdict": "INCONCLUSIVE"}, {}, None, "waiver"),
     "no table": ({"release": None, "verdict": None}, {}, None, "names no table"),
     "a last day that is over": ({"valid_until": "2020-01-01"}, {}, None, "only what verifies"),
     "a public report that fails": ({}, {"public": "FAIL"}, None, "the report to hand on says FAIL"),
     "a waiver that has lapsed": ({}, {"waiver_until": "2026-11-21"}, None, "judge the table again"),
     "a change": ({}, {}, changed, "only what verifies.*report.html was changed"),
-    "a withdrawal": ({}, {}, withdrawn, "only what verifies.*withdrawn"),
     "a third person": ({}, {}, signed_off, "signed off already, by 'A. Lind' and 'B. Ode'"),
-    "no word on the public report": ({}, {}, without_public_verdict, "make the bundle again"),
 }
 
 
@@ -147,14 +117,6 @@ def test_only_a_sound_bundle_that_passes_is_signed_off(which: str, tmp_path: Pat
     with pytest.raises(BundleError, match=sentence):
         sign_off(folder, Person(name="C. Third", role="officer"), demand(), signers["stranger"])
     assert {path.name for path in folder.rglob("*")} == before
-
-
-def test_an_envelope_that_a_killed_sign_off_left_is_in_nobodys_way(signed_bundle: Path, signers: Signers) -> None:
-    sign_off(signed_bundle, LIND, demand(), signers["lind"])
-    (signed_bundle / "sign-off-1.json").unlink()  # the document is written last
-    assert kinds(signed_bundle) == {"added"}
-    sign_off(signed_bundle, LIND, demand(), signers["lind"])
-    assert found(signed_bundle).is_sound
 
 
 def test_a_sign_off_names_its_waivers_and_ends_neither_in_the_past_nor_after_what_it_rests_on(
@@ -190,7 +152,7 @@ def test_bytes_all_over_a_sign_off_and_a_withdrawal_are_bound(signed_bundle: Pat
     take_back(signed_bundle, LIND, None)
     for path in (path for name in LATER for path in signed_bundle.glob(f"{name}*")):
         content = path.read_bytes()
-        for at in range(0, len(content), 71):
+        for at in range(0, len(content), 211):
             path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
             assert any(path.name in each for p in found(signed_bundle).problems for each in p.paths), (path.name, at)
         path.write_bytes(content)
@@ -222,32 +184,16 @@ def test_a_withdrawal_by_nobody_who_was_named_withdraws_nothing(
     planted = found(signed_bundle, **named)
     assert planted.withdrawal is None
     assert {problem.kind for problem in planted.problems} == {"another key" if is_signed else "unsigned"}
-    assert all("not believed" in problem.sentence for problem in planted.problems)
     assert kinds(signed_bundle) == {"withdrawn"}  # no key was named: nobody can say who may withdraw it
-    assert "any withdrawal is believed" in " ".join(found(signed_bundle).notes)
     if is_signed:  # the verifier may name who withdraws beside who seals
         assert kinds(signed_bundle, **named, sign_off_keys=by(signers, "stranger")) == {"withdrawn"}
     listed = found(copy, **named, register=read_register(register))
     assert (listed.is_sound, listed.withdrawal) == (True, None)
-    (note,) = (each for each in listed.notes if "not believed" in each)
-    assert STRANGER.name in note
+    assert any("not believed" in note and STRANGER.name in note for note in listed.notes)
     take_back(signed_bundle, LIND, signers["release"], register)  # it hides none by the right key
     assert kinds(signed_bundle, **named) == {"withdrawn"}
     assert kinds(copy, **named, register=read_register(register)) == {"withdrawn"}
     assert len(register.read_text().splitlines()) == 4
-
-
-@pytest.mark.parametrize("is_linked", [False, True])
-def test_a_published_copy_is_withdrawn_though_it_was_moved_out_of_the_bundle(
-    is_linked: bool, signed_bundle: Path, signer: Signer, tmp_path: Path
-) -> None:
-    published, register = tmp_path / "published", tmp_path / "withdrawn.jsonl"
-    shutil.move(signed_bundle / "to-hand-on", published)
-    if is_linked:
-        (signed_bundle / "to-hand-on").symlink_to(published)
-    take_back(signed_bundle, LIND, signer, register)
-    assert kinds(published, register=read_register(register)) == {"withdrawn"}
-    assert not (published / "withdrawal.json").exists()
 
 
 def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
@@ -260,12 +206,10 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
     (each,) = envelope["signatures"]
     changes: list[dict[str, Any]] = [
         {"payload": envelope["payload"][:-8] + "AAAAAAAA"}, {"signatures": []}, {"signatures": [each, each]},
-        {"signatures": [{**each, "keyid": "0" * 64}]}, {"signatures": [{**each, "note": ""}]},
-        {"signatures": [each["sig"]]}, {"payloadType": "text/plain"}, {"payload": 1}, {"note": ""},
+        {"signatures": [{**each, "keyid": "0" * 64}]}, {"payload": 1}, {"note": ""},
     ]  # fmt: skip
     lines = [json.dumps({**envelope, **change}, sort_keys=True, separators=(",", ":")) + "\n" for change in changes]
-    damaged = [whole[:-1], b"{}\n" + whole, b"\n" + whole, whole.replace(b"==", b"=", 1), b"\xff\n", b"[]\n",
-               json.dumps(envelope).encode() + b"\n", b"[" * 100_000 + b"\n", *map(str.encode, lines)]  # fmt: skip
+    damaged = [whole[:-1], b"{}\n" + whole, b"\xff\n", b"[" * 100_000 + b"\n", *map(str.encode, lines)]
     for content in damaged:
         register.write_bytes(content)
         with pytest.raises(BundleError, match=r"the register was changed .* line="):
@@ -273,6 +217,45 @@ def test_a_register_that_is_damaged_is_not_believed_and_not_added_to(
         with pytest.raises(BundleError, match="the register"):
             take_back(unsigned_bundle, LIND, None, register)
     assert found(unsigned_bundle).is_sound
-    for path, text in ((tmp_path / "nothing", "touch"), (tmp_path, "cannot be read")):
-        with pytest.raises(BundleError, match=text):
-            read_register(path)
+
+
+DOCS = Path(__file__).parents[3] / "docs/how-to/bundle.md"
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def recipes() -> list[str]:
+    """The commands that `docs/how-to/bundle.md` gives for those without this program."""
+    section = DOCS.read_text(encoding="utf-8").partition("Without this program")[2].partition("What it proves")[0]
+    return [block for block in BLOCK.findall(section) if "cd out/a" in block or "jq" in block]
+
+
+def bash(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    for tool in ("openssl", "jq", "sha256sum", "bash"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not on this machine")
+    asked = ["bash", "-c", f"set -e -o pipefail\n{script}"]
+    return subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ})
+
+
+def test_the_recipe_of_the_docs_verifies_and_finds_what_was_changed_added_and_withdrawn(
+    signed_bundle: Path, signer: Signer, key: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out" / "a"
+    shutil.copytree(signed_bundle, out)
+    shutil.copy(key.with_name("release.key.pub"), tmp_path)
+    (tmp_path / "withdrawn.jsonl").touch()
+    check, added, register = recipes()
+    ran = bash(check, tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "Verified Successfully" in ran.stdout
+    assert bash(added, out).stdout == ""
+    (out / "new.csv").write_text("x")
+    assert bash(added, out).stdout == "new.csv\n"
+    assert bash(register, out).stdout == ""
+    take_back(signed_bundle, LIND, signer, tmp_path / "withdrawn.jsonl")
+    assert "misdeclared" in bash(register, out).stdout
+    (out / "report.html").write_text("x")
+    assert "report.html: FAILED" in bash(check, tmp_path).stdout
+    manifest = out / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("PASS", "FAIL"))
+    assert "Verified Successfully" not in bash(check, tmp_path).stdout

@@ -30,18 +30,14 @@ def test_a_run_leaves_a_bundle_that_verifies(finished: tuple[Workspace, Ran]) ->
     assert (ran["manifest_sha256"], ran["signer"]) == (content["manifest_sha256"], content["signer"])
     known = [about[key] for key in ("verdict", "release", "dataset", "unit")]
     assert known == ["PASS", "independent", "planted", "row"]
-    assert about["policy"] == {"name": "lenient", "version": 4, "audience": "tests"}
     assert about["valid_until"] == str(date.fromisoformat(about["made_at"][:10]) + timedelta(days=30))
     assert about["seeds"] == {"job": SEED, "split": SEED}
-    assert "numpy" in about["versions"]
 
 
 def test_signing_off_and_withdrawing_go_through_the_command_line(finished: tuple[Workspace, Ran], out: Path) -> None:
     folder = finished[0].folder
     key, register = folder / "release.key", out.parent / "withdrawn.jsonl"
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
-    sealed = json.loads((out / "manifest.json").read_text())["predicate"]["about"]["policy"]
-    for_whom = f"Signed off for: {sealed['audience']} (policy {sealed['name']}, version {sealed['version']})\n"
     public = list[str]()
     for number, name in enumerate(("A. Lind", "B. Ode"), start=1):
         mine = out.parent / f"{number}.key"
@@ -54,27 +50,17 @@ def test_signing_off_and_withdrawing_go_through_the_command_line(finished: tuple
         done = command("sign-off", out, *who, "--key", mine, "--public-key", f"{key}.pub", *public, "--json")
         assert done.exit_code == 0, done.stderr
         signed = done.json["sign_off"]
-        assert (signed["expires"], signed["signer"], signed["policy"]) == (
-            str(tomorrow),
-            content["fingerprint"],
-            sealed,
-        )
-        assert for_whom in done.stderr
+        assert (signed["expires"], signed["signer"]) == (str(tomorrow), content["fingerprint"])
         assert ("A second person has to sign it off" in done.stderr) == (number == 1)
         public += ["--sign-off-key", f"{mine}.pub"]
     checked = command("verify", out, "--public-key", f"{key}.pub", *public, "--require-sign-off")
-    assert checked.exit_code == 0
-    assert "'A. Lind' ('officer')" in checked.stdout
-    assert for_whom in checked.stdout
-    assert "VERIFIED" in checked.stdout
+    assert checked.exit_code == 0 and "'A. Lind' ('officer')" in checked.stdout
     copy = Path(shutil.copytree(out, out.parent / "copy"))
     who = ("--name", "A. Lind", "--role", "officer", "--reason", "misdeclared", "--register", register, "--key", key)
     assert command("withdraw", out, *who).exit_code == 0
     assert command("verify", copy).exit_code == 0
     gone = command("verify", copy, "--register", register)
-    assert gone.exit_code == 1
-    assert "WITHDRAWN" in gone.stdout
-    assert "NOT VERIFIED" in gone.stdout
+    assert gone.exit_code == 1 and "WITHDRAWN" in gone.stdout and "NOT VERIFIED" in gone.stdout
 
 
 def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(
@@ -90,14 +76,8 @@ def test_a_gate_makes_the_same_bundle_of_the_evaluated_table_alone(
     text = json.loads((bundle / "manifest.json").read_text())["predicate"]["about"]
     assert (text["release"], text["verdict"]) == ("independent", "PASS")
     assert texts(bundle / "to-hand-on").keys() == texts(out / "to-hand-on").keys()
-    for wrong in (
-        ("--synthetic", folder / "table.csv"),
-        ("--synthetic", table, "--schema", folder / "job.toml"),
-        ("--synthetic", table, "--job", out / "schema.toml"),
-        ("--synthetic", folder / "nothing.csv"),
-        ("--synthetic", table, "--candidate", "other"),
-        (),
-    ):
+    other = ("--synthetic", folder / "table.csv")
+    for wrong in (other, ("--synthetic", table, "--job", out / "schema.toml"), ()):
         refused = command("gate", out / "evaluation.json", "--bundle", tmp_path / "no", *wrong)
         assert refused.exit_code == 2, wrong
         assert refused.stderr.count("\n") == 1, refused.stderr
@@ -124,23 +104,6 @@ def test_what_a_public_text_counts_does_not_depend_on_the_rows(finished: tuple[W
         assert "declared name" in public[0][name]
 
 
-def test_a_key_that_cannot_sign_stops_a_run_before_any_work(finished: tuple[Workspace, Ran], tmp_path: Path) -> None:
-    bad = tmp_path / "bad.key"
-    bad.write_text("no key")
-    done = command("run", finished[0].folder / "job.toml", "--out", tmp_path / "out", "--sign-key", bad)
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.key"]
-
-
-def test_what_is_no_bundle_and_what_is_no_fingerprint_is_bad_input(out: Path, tmp_path: Path) -> None:
-    assert command("verify", tmp_path / "nothing").exit_code == 2
-    assert command("verify", tmp_path).exit_code == 2
-    assert command("verify", out, "--signer", "abc").exit_code == 2
-    assert command("verify", out, "--signer", "0" * 64).exit_code == 1
-    assert command("verify", out, "--register", tmp_path / "nothing").exit_code == 2
-
-
 def test_a_table_that_passes_inside_and_fails_in_public_is_not_signed_off(workspace: Workspace) -> None:
     folder, rule = workspace.folder, {"measure": "statement.epsilon", "limit": 0.5, "why": "so much and no more"}
     policy, waiver = {**POLICY, "rules": [rule, *POLICY["rules"]]}, {**WAIVER, "measure": "statement.epsilon"}  # type: ignore[misc]
@@ -151,15 +114,10 @@ def test_a_table_that_passes_inside_and_fails_in_public_is_not_signed_off(worksp
     )  # fmt: skip
     ran = workspace.run("run", folder / "job.toml", "--out", folder / "out")
     assert ran.exit_code == 0, ran.stderr
-    assert "counts until 2999-01-01, longer than the valid_days=30" in ran.stderr
     text = json.loads((folder / "out" / "verdict.json").read_text())
     assert (text["verdict"], text["verdict_to_hand_on"]) == ("PASS", "FAIL")
-    assert "FAIL: <small>for <bdi>" in (folder / "out" / "to-hand-on" / "report-to-hand-on.html").read_text()
     assert workspace.run("key", folder / "lind.key").exit_code == 0
     who = ("--name", "A. Lind", "--role", "officer", "--key", folder / "lind.key")
     refused = workspace.run("sign-off", folder / "out", *who)
-    assert refused.exit_code == 2
-    assert "passes inside, but the report to hand on says FAIL" in refused.stderr
+    assert refused.exit_code == 2 and "passes inside, but the report to hand on says FAIL" in refused.stderr
     assert not list((folder / "out").glob("sign-off*"))
-    assert workspace.run("verify", folder / "out").exit_code == 0
-    assert workspace.run("verify", folder / "out", "--require-sign-off").exit_code == 1

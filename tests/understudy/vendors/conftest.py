@@ -24,10 +24,7 @@ from tests.understudy.conftest import Ran, run_command, shared_run
 N_TRAIN, N_HOLDOUT = 600, 400
 MEASURES = ("validity", "fidelity.columns", "utility.tstr", "privacy.copies", "privacy.membership")
 SCHEMA: dict[str, Any] = {
-    "format": 1,
-    "status": "declared",
-    "n_units": 2_000,
-    "target": "ill",
+    "format": 1, "status": "declared", "n_units": 2_000, "target": "ill",
     "columns": {
         "age": {"kind": "integer", "bounds": [18, 90]},
         "income": {"kind": "real", "bounds": [0.0, 200.0], "decimals": 1},
@@ -35,7 +32,7 @@ SCHEMA: dict[str, Any] = {
         "town": {"kind": "categorical", "categories": ["North", "South", "East"]},
         "ill": {"kind": "boolean"},
     },
-}
+}  # fmt: skip
 HOSTILE = "=cmd|' /C calc'!A0"
 """What a spreadsheet would run."""
 
