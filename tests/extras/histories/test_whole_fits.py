@@ -109,7 +109,7 @@ SLOW = [name for name in FAULTS if "noise" in name]  # they show in the second f
 
 @pytest.mark.parametrize(
     ("plant", "check"),
-    [pytest.param(*fault, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name, fault in FAULTS.items()],
+    [pytest.param(*fault, id=name, marks=[pytest.mark.statistical] * (name in SLOW)) for name, fault in FAULTS.items()],
 )
 def test_a_lie_about_first_or_later_rows_is_caught(
     plant: Callable[[pytest.MonkeyPatch], None], check: Callable[[], None], monkeypatch: pytest.MonkeyPatch
