@@ -100,6 +100,15 @@ def test_what_a_rule_needs_is_what_its_number_needs() -> None:
             rule(measure, needs=needs)
 
 
+def test_a_policy_is_printed_rule_by_rule_and_a_finding_in_a_line() -> None:
+    policy = policy_of(rule(subject=("age",)), rule(VALID, severity="warn"))
+    assert all(each.measure in text for each in policy.rules for text in (str(policy), policy._repr_html_()))
+    assert "(warning)" in str(policy) and "2 rules" in repr(policy)
+    assert repr(finding_of(candidate(estimate(0.4, 0.5, 0.55)), rule())).startswith("<Finding PASS privacy.")
+    with pytest.raises(JobError, match="may not be gated"):
+        finding_of(candidate(replace(estimate(0.4, 0.5, 0.55), direction="none")), rule())
+
+
 def test_no_policy_of_ones_own_lets_columns_through_that_nobody_judged() -> None:
     with pytest.raises(ValidationError, match="let somebody answer for them by a waiver"):
         rule(UNJUDGED, 1.0)

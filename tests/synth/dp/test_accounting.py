@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import dp_accounting
 import dp_accounting.rdp
@@ -27,10 +27,12 @@ from synth.dp.accounting import (
     sampled_group_loss,
     selection_delta,
 )
+from synth.dp.budget import Budget
 from synth.dp.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    PlannedEvents,
     RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
@@ -38,6 +40,7 @@ from synth.dp.events import (
     gaussian_of_rho,
     gaussian_tail,
 )
+from synth.dp.mechanisms import NoNoise
 from synth.dp.renyi_curve import ORDERS, RdpFilter
 from synth.dp.schedule import GROUPS, LEAST_DELTA, Plan, Schedule, calibrate, resolve_delta
 from synth.dp.tradeoff import TradeOff, trade_off
@@ -221,6 +224,11 @@ def one_count(rho: float) -> list[Event]:
     return [gaussian_of_rho("a", rho, count=1, sensitivity=1)]
 
 
+@dataclass(frozen=True)
+class Planned(PlannedEvents):
+    event: GaussianEvent
+
+
 REFUSALS: list[tuple[str, Callable[[], object], str]] = [
     *((f"epsilon {e}", lambda e=e: calibrate(one_count, e, 1e-6), "epsilon=") for e in (0.0, 1e9, math.nan)),
     ("no room", lambda: calibrate(lambda rho: [StabilityEvent("a", 1.0, 2)], 1.0, 1e-6), "leaves no room"),
@@ -231,6 +239,11 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
     ("many units", lambda: resolve_delta("auto", schema(5 * 10**10)), "set delta to 1e-12"),
     ("no units", lambda: resolve_delta("auto", schema(None)), "n_units"),
     ("inferred", lambda: resolve_delta("auto", schema(1000, "inferred")), "declare"),
+    ("a delta lost in releases", lambda: Schedule((GaussianEvent("a", 9.0, count=10**6),), 1e-12).epsilon, "too small"),
+    ("another event", lambda: Schedule((GaussianEvent("a", 9.0),), 1e-6).required("a", SelectionEvent), "plan it"),
+    ("journal of no noise", lambda: Budget(Schedule((), 1e-6), NoNoise(), object()), "injected"),
+    *((f"{len(left)} events", lambda left=left: Planned(GaussianEvent("a", 9.0)).of(left), "events of this plan")
+      for left in ([], [GaussianEvent("a", 9.0)] * 2, [SelectionEvent("a", 0.1)])),
 ]  # fmt: skip
 
 

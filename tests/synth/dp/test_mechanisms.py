@@ -308,12 +308,14 @@ def test_books_are_read_from_a_plan_an_evaluation_and_a_model(tmp_path: Path) ->
     assert read_books(written(tmp_path, plan())).claim is None
     single = stored(tmp_path, evaluation(mst=statement(), tvae=None))
     assert read_schedule(single) == SCHEDULE and read_schedule(single).digest == SCHEDULE.digest
+    (pure := tmp_path / "pure").mkdir()
     several = stored(tmp_path, evaluation(mst=statement(), other=statement(delta=1e-7)))
     assert read_schedule(several, "other").delta == 1e-7
     (tmp_path / "model.json").write_text(json.dumps({"generator": "mst", "statement": statement()}), encoding="utf-8")
     assert read_schedule(tmp_path) == read_schedule(tmp_path / "model.json") == SCHEDULE
     for path, candidate, clause in (
         (several, None, "several candidates have a statement"),
+        (stored(pure, evaluation(mst=statement(delta=0))), None, "state the delta"),
         (several, "mts", "did you mean 'mst'"),
         (written(tmp_path, plan()), "mst", "belongs to an evaluation"),
         (tmp_path / "none.json", None, "cannot be read"),
