@@ -1,6 +1,6 @@
 """Fidelity of one synthetic table: columns with the worst first, associations, pairs and triples, extents of scores.
 
-Where public facts gave an expectation of a private fit, it stands beside the error and the time that were measured.
+Where public facts gave an expectation of a private fit, it stands beside the error that was measured.
 """
 
 import math

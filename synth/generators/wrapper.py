@@ -24,7 +24,6 @@ from synth.schema import Schema
 class Wrapper(PrivateGenerator):
     """A generator around another, whose name, epsilon and delta it has."""
 
-    resumes: ClassVar[bool] = True
     files: ClassVar[tuple[str, ...]] = ()
     """Keys of its option that name files."""
     base: SerializeAsAny[Generator]

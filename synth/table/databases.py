@@ -191,7 +191,8 @@ _NAMED = {
     "Py4JNetworkError": _LOST,
 }
 _quiet = threading.local()
-logging.getLogger("psycopg").addFilter(lambda record: not getattr(_quiet, "on", False))  # it logs who connects
+for _driver in ("psycopg", "py4j.java_gateway", "py4j.clientserver"):  # they log who connects, and what was sent
+    logging.getLogger(_driver).addFilter(lambda record: not getattr(_quiet, "on", False))
 
 
 @contextmanager

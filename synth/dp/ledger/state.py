@@ -91,7 +91,7 @@ class LedgerState:
         what, token = named(content["what"], "what", MAX_WORDS), named(entry.token, "token")
         warnings = self._warnings(entry.dataset, fingerprint)
         spent = self._spend(entry, curve, n_releases=1)
-        self.reservations[token] = Reservation(
+        self.reservations[entry.token] = Reservation(
             token, entry.dataset, entry.unit, what, "reserved", entry.hash, warnings, curve, spent, entry.body
         )
         if fingerprint is not None:

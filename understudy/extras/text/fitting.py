@@ -137,9 +137,8 @@ class TextFit:
         if self.checkpoints is not None:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             folder = training.CheckpointFolder(self.checkpoints)
-            if (
-                self.checkpoints.parent / training.CLIPPING
-            ).exists():  # who asks for notes of clipping asks for these, too
+            # Who asks for notes of clipping asks for these, too.
+            if (self.checkpoints.parent / training.CLIPPING).exists():
                 (self.checkpoints / training.CLIPPING).touch()
         if self.budget is None:
             known += [start, hashlib.sha256(sequences.tobytes()).hexdigest()]

@@ -40,6 +40,7 @@ ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text
 class WithTexts(Wrapper):
     """A generator whose rows get texts by a language model."""
 
+    resumes: ClassVar[bool] = True
     files: ClassVar[tuple[str, ...]] = ("model", "public_text")
     text: LanguageModel = Field(description='Language model of columns of text; "lm": the usual one.')
 
