@@ -219,6 +219,7 @@ def test_other_work_is_not_taken_up_and_restart_begins_anew(driver: Driver, work
     open_ledger(folder / "other.db").open("patients", unit="row", epsilon=10.0, n_units=900)
     (folder / "ledger.db").rename(folder / "kept.db")
     (folder / "ledger.db").symlink_to("other.db")  # by the same job
+    (folder / "stderr.txt").unlink()
     assert driver.attempt(folder) == 2
     assert "of another ledger" in one_sentence(folder)
     (folder / "kept.db").replace(folder / "ledger.db")
