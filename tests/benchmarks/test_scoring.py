@@ -1,6 +1,7 @@
 """Figures of benchmarks on tables of which they are known, and tables drawn so that it is known what must be said."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,21 @@ def test_any_table_is_split_spoiled_and_judged(tmp_path: Path, capsys: pytest.Ca
     assert results["values of 1 column"] == {"left_out": "no column has values that one person alone has"}
     assert results["one column x 1.1"] == {"left_out": "no number of many values"}
     capsys.readouterr()
+
+
+SPOILED = ["1% copies", "5% jittered", "values of 2 columns", "sorted", "shuffled", "tails tripled"]
+
+
+@pytest.mark.slow  # all measures that rules rest on, of seven tables
+def test_shipped_policies_fail_leaks_and_ruins_of_a_real_table_and_no_fresh_rows(
+    shared_table: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder, out = shared_table("adult.csv.gz").parent, tmp_path / "out.json"
+    cases = ["fresh real rows", *SPOILED]
+    verdicts.main([str(folder), "--tables", "adult", "--cases", *cases, "--rows", "3000", "--out", str(out)])
+    results = json.loads(out.read_text())["tables"]["adult"]["0"]
+    assert "F" not in results["fresh real rows"]["verdicts"]
+    assert {case: results[case]["verdicts"] for case in SPOILED} == dict.fromkeys(SPOILED, "FFF")
 
 
 def test_every_case_changes_the_table_keeps_its_columns_and_leaves_entities_alone() -> None:

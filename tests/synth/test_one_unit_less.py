@@ -157,6 +157,13 @@ def test_one_unit_less_is_one_unit_less_in_train_or_nothing(built: tuple[pd.Data
     one_unit_is_one_unit(built)
 
 
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(tables())
+def test_one_unit_less_is_one_unit_less_in_many_tables(built: tuple[pd.DataFrame, Schema]) -> None:
+    one_unit_is_one_unit(built)
+
+
 def people(unit: str) -> tuple[pd.DataFrame, Schema]:
     """Sixteen units, the last four of them alike, whose unit is a row, a row with a name, or an entity."""
     who = np.repeat(np.arange(16), 1 if unit != "entity" else 2)

@@ -204,7 +204,10 @@ def test_the_public_folder_holds_nothing_that_was_read_off_real_rows(
     inside = {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.suffix in TEXTS}
     showing = {name for name, text in inside.items() if incomes & set(re.findall(r"\d+\.\d+", text))}
     assert showing == {"evaluation.json", "report.html"}
-    assert not any("ZEBRA" in text for text in inside.values())
+    assert not any("ZEBRA" in text for text in (*inside.values(), finished[1].stdout, finished[1].stderr))
+    key = (finished[0].folder / "fingerprint.key").read_bytes()
+    contents = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+    assert not any(key in content or key.hex().encode() in content for content in contents)
     counts = {N_ROWS, evaluation.real.train_rows, evaluation.real.holdout_rows, int(real["ill"].sum())}
     noisy = {count for number in json.loads(public["released.json"])["numbers"] for count in number["drawn"]}
     for count in counts - noisy:  # one in fifty is the real count by chance

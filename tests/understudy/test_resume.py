@@ -216,6 +216,13 @@ def test_other_work_is_not_taken_up_and_restart_begins_anew(driver: Driver, work
         assert f"of another {what}" in message and "--restart" in message
         assert {path: path.read_bytes() for path in before} == before
         (folder / name).write_text(kept[name])
+    open_ledger(folder / "other.db").open("patients", unit="row", epsilon=10.0, n_units=900)
+    (folder / "ledger.db").rename(folder / "kept.db")
+    (folder / "ledger.db").symlink_to("other.db")  # by the same job
+    (folder / "stderr.txt").unlink()
+    assert driver.attempt(folder) == 2
+    assert "of another ledger" in one_sentence(folder)
+    (folder / "kept.db").replace(folder / "ledger.db")
     assert len(draws(folder)) == n_drawn
     assert driver.attempt(folder, arguments=[*RUN, "--restart"]) == 0
     (holding,) = open_ledger(folder / "ledger.db").holdings()
@@ -231,3 +238,22 @@ def test_a_copy_of_unfinished_work_is_not_taken_up(driver: Driver, workspace: An
     shutil.copytree(folder / ".out.unfinished", folder / ".copy.unfinished")
     assert driver.attempt(folder, arguments=["run", "job.toml", "--out", "copy", "--quiet"]) == 2
     assert "of another output" in one_sentence(folder)
+
+
+@pytest.mark.slow
+def test_a_copy_of_unfinished_work_draws_nothing_once_its_run_is_finished(driver: Driver, workspace: Any) -> None:
+    only = {"generators": {"mst": PRIVATE["mst"]}}
+    assert driver.attempt(prepared(workspace, "whole", **only)) == 0
+    begun = [n for n, name in enumerate(moments(workspace.folder / "whole")) if name == "gaussian:before"]
+    folder = prepared(workspace, "copied", **only)
+    assert driver.attempt(folder, die_at=begun[2]) == -9
+    shutil.copytree(folder / ".out.unfinished", folder / "copy")
+    journal = folder / "copy" / "journals" / "mst.journal"
+    # Without the draw that was begun: nothing in the copy says that it is an old one.
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
+    assert driver.attempt(folder) == 0
+    drawn = (folder / "draws.log").read_text()
+    (folder / "out").rename(folder / "first")
+    (folder / "copy").rename(folder / ".out.unfinished")
+    assert driver.attempt(folder) == 2
+    assert (folder / "draws.log").read_text() == drawn

@@ -1,12 +1,6 @@
 """`understudy sample` and `impute`: into files and folders, on conditions, balanced, and within constraints."""
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +9,11 @@ import pandas as pd
 import pytest
 
 from synth.generators import registry
-from synth.generators.models.chunked_output import write_rows
 from synth.schema import build_schema
 from synth.table import conform
 from tests.understudy.conftest import SCHEMA, SECRET, Ran, Workspace, small_table
 
 LAW = {"kind": "inequality", "low": "age", "high": "income"}
-ROWS = ("--rows", 2400, "--rows-a-file", 20)
 
 
 def saved(folder: Path, name: str, frame: pd.DataFrame, **changes: Any) -> Path:
@@ -108,37 +100,6 @@ def test_what_cannot_be_sampled_or_written_is_refused(workspace: Workspace, mode
     ran = sample(workspace, models["trees"], *options, out=out)
     assert (ran.exit_code, clause in " ".join(ran.stderr.split())) == (2, True), ran.stderr
     assert workspace.listing() == before
-
-
-@pytest.mark.statistical  # processes start, and are killed
-def test_interrupted_terminated_and_killed_it_goes_on_with_the_seed_it_drew(
-    workspace: Workspace, models: dict[str, Path]
-) -> None:
-    out, model = workspace.folder / "many", models["independent"]
-    hidden = workspace.folder / ".many.parts"
-    command = [str(word) for word in (sys.executable, "-m", "understudy", "sample", model, *ROWS, "--out", out)]
-    for how, code, n_files in ((signal.SIGINT, 130, 3), (signal.SIGTERM, 143, 8), (signal.SIGKILL, -9, 14)):
-        process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
-        while len(list((hidden / "table").glob("part-*"))) < n_files:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.002)
-        os.kill(process.pid, how)
-        _, stderr = process.communicate(timeout=60)
-        assert process.returncode == code, stderr
-        assert not out.exists()
-        if how != signal.SIGKILL:
-            assert re.search(r"; \d+ of 120 files are kept, and the same command goes on from there\.$", stderr.strip())
-    other = workspace.run("sample", model, "--rows", 2401, "--rows-a-file", 20, "--out", out)
-    assert other.exit_code == 2 and "of another rows (rows=2400)" in other.stderr
-    ran = workspace.run("sample", model, *ROWS, "--out", out, "--json")
-    assert ran.exit_code == 0, ran.stderr
-    loaded = registry.load_model(model)
-    write_rows(loaded, workspace.folder / "same", 2400, seed=ran.json["seed"], rows_a_file=20)
-    assert content(out) == content(workspace.folder / "same")
-    assert not hidden.exists()
 
 
 # Imputation.

@@ -42,7 +42,6 @@ def _lag_of_one(patch: pytest.MonkeyPatch) -> None:
         return Schema.model_validate({**_later(self).model_dump(), "max_rows_per_unit": 1})
 
     patch.setattr(HistoryLayout, "later_rows", property(later_rows))
-    patch.setattr(whole_fits, "_scheduled", whole_fits._scheduled.__wrapped__)  # by the rows that now count
 
 
 def _less_noise_asked_for(exact: Any, event: Any, noise: Any) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge
 from evaluate.result import Evaluation
-from tests.evaluations import ABSENT
+from tests.evaluations import ABSENT, evaluation_of
 from tests.reports.conftest import sample_evaluation
 from tests.understudy.bundle.small_bundle import about
 from tests.understudy.conftest import Workspace
@@ -85,6 +85,16 @@ def test_links_lead_from_the_page_to_files_that_are_there(output: Path, workspac
         links = re.findall(r'<a [^>]*href="([^#"][^"]*)"', page.read_text())
         assert len(links) == 6
         assert all((page.parent / unquote(link)).is_file() for link in links)
+
+
+def test_names_are_text_and_no_name_is_an_address(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "javascript:alert(1)<i>")
+    candidate = replace(sample_evaluation().candidates[0], name="<script>alert(1)</script>")
+    deliver(tmp_path / "odd", evaluation_of(candidate))
+    assert Workspace(tmp_path).run("index", tmp_path).exit_code == 0
+    page = (tmp_path / "index.html").read_text()
+    assert "<i>" not in page and page.count("<script>") == 1
+    assert not any(":" in link for link in re.findall(r'href="([^"]*)"', page))
 
 
 def _withdraw(output: Path) -> None:

@@ -96,7 +96,11 @@ def test_a_void_claim_has_no_epsilon(tmp_path: Path) -> None:
     assert sent(runs) == set()
 
 
-@pytest.mark.parametrize("address", ["http://ann:s3cret@host:5000", "http://host?token=s3cret", "file:///s3cret"])
+@pytest.mark.parametrize(
+    "address",
+    ["http://ann:s3cret@host:5000", "https://s3cret@host", "ann:s3cret@host", "http://host?token=s3cret",
+     "http://host/#s3cret", "file:///s3cret"],
+)  # fmt: skip
 def test_an_address_that_is_none_or_holds_credentials_is_refused_and_not_repeated(address: str) -> None:
     with pytest.raises(JobError, match="the address of an MLflow server is like") as refused:
         job_of(mlflow=address)

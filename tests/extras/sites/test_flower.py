@@ -117,9 +117,15 @@ def test_nobody_asks_for_another_without_its_signature(
         assert status_of(lambda: site.PullMessages(of_south)) == 401
         own = RegisterNodeFleetRequest(public_key=content)
         assert status_of(lambda: site.RegisterNode(own)) == 412
-    tls = trusting(network)
-    for path in ("/", "/health", "/v1/control/stop-run", "/v1/runtime/acquire-task", "/v1/fleet/pull-messages"):
-        assert httpx.post(f"https://{channel.address}{path}", verify=tls, trust_env=False).status_code == 403
+    tls, admitted = trusting(network), {"flwr-public-key": next(iter(channel._admitted)).decode()}
+    for path, headers in (
+        *((path, admitted) for path in ("/", "/health", "/v1/control/stop-run", "/v1/runtime/acquire-task")),
+        ("/v1/fleet/pull-messages", {}),
+    ):
+        url = f"https://{channel.address}{path}"
+        assert httpx.post(url, headers=headers, verify=tls, trust_env=False).status_code == 403
+    with pytest.raises(httpx.TransportError):  # without TLS nothing is answered
+        httpx.get(f"http://{channel.address}/health", trust_env=False)
 
 
 def test_no_process_of_a_channel_talks_to_another_machine(channel: FlowerChannel) -> None:

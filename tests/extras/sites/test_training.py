@@ -153,6 +153,16 @@ def fitted(inputs: SitesInputs, sites: Mapping[str, Any]) -> NeuralModel:
     return fit_network(sums, SitesBudget(inputs.schedule, sums))
 
 
+def test_the_server_sees_no_update_of_one_site(job: Job) -> None:
+    inputs = job(CTGAN, training={"local_steps": 2})
+    sites, payloads = sites_of(inputs), list[bytes]()
+    sums = SecureSums(LocalChannel(sites, lambda site, way, payload: payloads.append(payload)), inputs)
+    fit_network(sums, SitesBudget(inputs.schedule, sums))
+    updates = [site._answers.kept[ROUND][1] for site in sites.values()]
+    assert all(len(update) > 100 for update in updates)
+    assert not any(update[:16].tobytes() in payload for update in updates for payload in payloads)
+
+
 def test_a_round_that_is_asked_again_has_the_same_answer_and_takes_no_step(job: Job, tmp_path: Path) -> None:
     inputs = job(TVAE, training=TWO)
     rounds = Rounds(inputs, parts()["north"], folder=tmp_path)

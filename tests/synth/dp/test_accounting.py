@@ -72,14 +72,28 @@ EVENTS = st.one_of(
 )
 
 
-@given(plan=st.lists(EVENTS, min_size=1, max_size=3))
-@settings(max_examples=6, deadline=None)
-def test_the_claim_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
+def assert_ordered(plan: list[Event]) -> None:
     claim, check, curve = epsilon_pld(plan, 1e-6), epsilon_rdp(plan, 1e-6), rdp_curve(plan)
     assert claim <= check * 1.001 + 1e-9
     # The ledger's orders are fewer, and a filter pays for being adaptive: both can only add.
     assert check <= curve.epsilon(1e-6) * 1.001
     assert curve.epsilon(1e-6) <= RdpFilter(max(1.0, check), 1e-6).spent(curve) * 1.001
+
+
+PLANS = st.lists(EVENTS, min_size=1, max_size=3)
+
+
+@given(plan=PLANS)
+@settings(max_examples=6, deadline=None)
+def test_the_claim_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
+    assert_ordered(plan)
+
+
+@pytest.mark.slow
+@given(plan=PLANS)
+@settings(max_examples=40, deadline=None)
+def test_the_claim_of_many_plans_never_exceeds_the_check_nor_the_ledgers_price(plan: list[Event]) -> None:
+    assert_ordered(plan)
 
 
 FEW: tuple[Event, ...] = (
