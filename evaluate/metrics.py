@@ -251,12 +251,6 @@ def _gateable() -> Mapping[str, Direction]:
     return {name: number.direction for name, number in CATALOG.items() if number.gateable}
 
 
-def forget() -> None:
-    """Look for installed packages anew."""
-    for cached in (_modules, _catalog, _gateable):
-        cached.cache_clear()
-
-
 MODULES: Mapping[str, str] = Late(_modules)  # The module of each measure of every evaluation, by the measure's name
 CATALOG: Mapping[str, Metric] = Late(_catalog)  # Every number by name
 GATEABLE: Mapping[str, Direction] = Late(_gateable)

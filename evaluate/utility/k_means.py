@@ -104,12 +104,8 @@ class GroupSpace:
         """The first coordinate of each column, and the number of coordinates; shape (n_columns + 1,)."""
         return np.cumsum([0, *(column.width for column in self.columns)])
 
-    @property
-    def n_coordinates(self) -> int:
-        return int(self.starts[-1])
-
     def apply(self, frame: pd.DataFrame) -> sparse.csr_matrix:
-        """Rows as points, shape (n, n_coordinates); the coordinates of a column are at least 0 and sum to 1."""
+        """Rows as points, shape (n, starts[-1]); the coordinates of a column are at least 0 and sum to 1."""
         starts = range(0, max(len(frame), 1), _AT_ONCE)
         blocks = [self._block(frame.iloc[start : start + _AT_ONCE]) for start in starts]
         return sparse.csr_matrix(sparse.vstack(blocks, format="csr"))

@@ -33,12 +33,18 @@ POLICY = {
 }  # fmt: skip
 
 
+def forget() -> None:
+    """Packages are looked for once in a process."""
+    for cached in (metrics._modules, metrics._catalog, metrics._gateable):
+        cached.cache_clear()
+
+
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(PLUGIN)
-    metrics.forget()
+    forget()
     yield
-    metrics.forget()
+    forget()
 
 
 def evaluated(synthetic: pd.DataFrame, *measures: str) -> Evaluation:
@@ -71,7 +77,7 @@ def test_one_that_cannot_be_imported_fails_in_a_sentence_and_takes_nothing_else_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(PLUGIN / "refused")
-    metrics.forget()
+    forget()
     candidate = evaluated(table(300, 3), "absent", "unruly", "validity").candidates[0]
     failures = {failure.measure: failure for failure in candidate.failures}
     assert all("mend that package" in failures[name].message for name in ("absent", "unruly"))

@@ -7,7 +7,7 @@
         work.json       whose work it is: job, schema, policy, version, output, ledger, the table's keyed fingerprint
         reservations/   one request to the ledger for each private generator, written before it is made
         journals/       noisy values of private fits, written before anything reads them
-        training/       unfinished columns or checkpoint, and log, of each fit under way
+        training/       checkpoint and log, of each fit under way
         measured/       the evaluation of each finished candidate, and the published numbers
         workers/        a lock for each process that makes candidates
         warnings.json   what came up underway

@@ -164,7 +164,7 @@ def test_without_noise_it_comes_near_to_k_means():
 def test_noisy_centers_come_back_to_the_nearest_distributions():
     space, _ = points()
     rng = np.random.default_rng(0)
-    away = rng.normal(0.3, 1.0, (50, space.n_coordinates))
+    away = rng.normal(0.3, 1.0, (50, space.starts[-1]))
     near = inside(away, space.starts)
     assert near.min() >= 0
     for first, end in zip(space.starts[:-1], space.starts[1:], strict=True):

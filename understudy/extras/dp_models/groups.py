@@ -114,7 +114,7 @@ def bounded(points: Points, max_rows_per_unit: int) -> Points:
 
 
 def inside(points: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The nearest points whose columns, from `starts`, are distributions; shape (k, n_coordinates).
+    """The nearest points whose columns, from `starts`, are distributions; shape (k, starts[-1]).
 
     Source: Wang & Carreira-Perpinan 2013 (1309.1541), Algorithm 1.
     """
