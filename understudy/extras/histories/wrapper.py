@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,7 +113,7 @@ class WithHistories(Wrapper):
 
     def fit(
         self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
-        budget: Budget | None = None,
+        budget: Budget | None = None, place: Path | None = None,
     ) -> Model:  # fmt: skip
         """A model of the histories of a table. `train`: *Sensitive*. Real rows."""
         schema = self.schema_of_fit(schema)
