@@ -32,8 +32,8 @@ from understudy.data.load import read_side
 from understudy.data.source import RealTable, find_table
 from understudy.evaluation_log import check_training, count_attempt
 from understudy.hashed_table import changed, digest
+from understudy.job import child_seed
 from understudy.job.load import check_measures, given_policy, named_policy
-from understudy.job.seeds import child_seed
 from understudy.run.attacks import audit_claim, claim_of, disproved, shadow_attacked, specification_of
 
 CLAMPED = (

@@ -24,8 +24,7 @@ from synth.errors import JobError
 from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.evaluations import evaluation_of
-from understudy.job.spec import EvaluationSpec, Job, build_job
-from understudy.job.sweep import SweepSpec
+from understudy.job.spec import EvaluationSpec, Job, SweepSpec, build_job
 from understudy.json_schemas import KINDS, json_schema
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

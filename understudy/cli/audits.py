@@ -40,7 +40,7 @@ def audit(  # noqa: PLR0913 - options of the command line
     """
     import evaluate.privacy.audit.white_box as white_box
     from synth.output import check_writable, whole_file
-    from understudy.job.seeds import child_seed
+    from understudy.job import child_seed
 
     console = console_of(ctx)
     if out is not None:

@@ -45,7 +45,7 @@ def run(
     PASS, 1 FAIL, 3 INCONCLUSIVE; 0 where the job names none, and for a plan.
     """
     from understudy.bundle.manifest import sealed_digest
-    from understudy.job.kinds import kind_of
+    from understudy.job.load import kind_of
     from understudy.run.plan import make_plan
     from understudy.run.run import run as carry_out
 

@@ -21,7 +21,7 @@ from understudy.cli.options import (
     parameters_of,
     reasons,
 )
-from understudy.job.seeds import MAX_SEED
+from understudy.job import MAX_SEED
 
 if TYPE_CHECKING:
     from understudy.console import Console

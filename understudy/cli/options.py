@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from understudy.console import Console
-from understudy.job.seeds import MAX_SEED
+from understudy.job import MAX_SEED
 
 if TYPE_CHECKING:
     from evaluate.options import EvaluationOptions

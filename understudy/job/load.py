@@ -3,10 +3,12 @@
 A policy of one's own is such a file, too. It never goes by the name of a shipped one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from evaluate.gate.policy import Policy, Waiver, build_policy, build_waivers, check_waivers, find_policy
 from evaluate.metrics import MODULES
@@ -19,9 +21,24 @@ from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml
-from understudy.job.kinds import kind_of
-from understudy.job.spec import Job, JobTerms, build_job
-from understudy.job.sweep import NONE, PlannedCandidate
+from understudy.job.spec import NONE, Job, JobTerms, PlannedCandidate, build_job
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """`run` gives the exit code; its first argument is the job file, and its others are those of `understudy run`.
+    `check` reads the job with all its files. `spec`: of the file; `None` where no JSON Schema tells of it.
+    """
+
+    run: Callable[..., int]
+    check: Callable[[Path], Any]
+    spec: type[BaseModel] | None = None
+
+
+def kind_of(path: Path) -> JobKind | None:
+    """The kind of a job file; `None` for one of one table."""
+    content = parse_toml(read_given(path, "job", JobError), "job", JobError)
+    return next((extras.load("job")[key] for key in extras.entries("job") if key in content), None)
 
 
 def given_policy(name_or_path: str, beside: Path) -> GivenFile:

@@ -29,8 +29,7 @@ from understudy.budget.payment import Payment, Release
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.executors.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
-from understudy.job.spec import Job
-from understudy.job.sweep import PlannedCandidate, composed
+from understudy.job.spec import Job, PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path
 from understudy.run.preflight import Intent, Swept, cautions, of_publication
 from understudy.run.workspace import RunWorkspace, check_free, requested

@@ -17,7 +17,7 @@ from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.wrapper import cautions as warned
 from synth.schema import Schema
 from understudy.budget.account import LEDGER_VARIABLE, Fund
-from understudy.job.sweep import composed
+from understudy.job.spec import composed
 
 WEAK_EPSILON = 10.0
 """An epsilon above this is called weak."""

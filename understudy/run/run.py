@@ -19,7 +19,7 @@ from understudy.bundle.evidence import write_evidence
 from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
-from understudy.job.tracking import Tracked
+from understudy.job.spec import Tracked
 from understudy.run import candidates, released_numbers, stages
 from understudy.run.attacks import disproved
 from understudy.run.plan import Plan

@@ -21,7 +21,7 @@ from synth.split import Split, split_table
 from synth.table import write_table
 from synth.table.rows import Rows
 from understudy.data.load import read_rows
-from understudy.job.seeds import child_seed
+from understudy.job import child_seed
 from understudy.run.attacks import audit_claim, shadow_attacked
 from understudy.run.plan import Plan
 

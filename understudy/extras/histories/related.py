@@ -45,10 +45,8 @@ from understudy.data.load import clamped
 from understudy.data.source import RealTable, find_table
 from understudy.extras.histories.relation import ROLES, Relation, Role
 from understudy.extras.histories.wrapper import reason_against
-from understudy.job.kinds import JobKind
-from understudy.job.load import Inputs, generator_of, read_terms
-from understudy.job.spec import Job, JobTerms
-from understudy.job.sweep import PlannedCandidate, composed
+from understudy.job.load import Inputs, JobKind, generator_of, read_terms
+from understudy.job.spec import Job, JobTerms, PlannedCandidate, composed
 from understudy.run import candidates, stages
 from understudy.run.plan import Plan, check_left, plan_of
 from understudy.run.run import RunOutcome

@@ -35,7 +35,7 @@ from understudy.extras.sites.channel import SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import stated
 from understudy.extras.sites.site import DRAWN, OTHER_JOB, NoisyAnswers, Site
-from understudy.job.seeds import child_seed
+from understudy.job import child_seed
 from understudy.run.attacks import audit_claim
 
 SYNTHETIC, STATEMENT, ANSWERS, RESERVATION = "synthetic.csv", "statement.json", "answers", "reservation.json"

@@ -28,7 +28,7 @@ from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.participant import STATEMENT, SYNTHETIC, Participant
 from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget
 from understudy.extras.sites.training import fit_network
-from understudy.job.seeds import child_seed
+from understudy.job import child_seed
 
 RECORD, TRAINING = "sites.json", "training"
 NOT_HEARD = "not heard"  # in place of a verdict, of a site that is gone or late
