@@ -65,11 +65,11 @@ KINDS: Mapping[str, Described] = {
     ),
     "sign-off": Described(
         "Sign-off", "Who answers for the release of a table, in which role, until when.",
-        "understudy.bundle.records:SignOff.model_json_schema",
+        "understudy.bundle.manifest:SignOff.model_json_schema",
     ),
     "withdrawal": Described(
         "Withdrawal", "Why a bundle is not to be relied on any more, by whom.",
-        "understudy.bundle.records:Withdrawal.model_json_schema",
+        "understudy.bundle.manifest:Withdrawal.model_json_schema",
     ),
 }  # fmt: skip
 """Every kind of file by the name that the command takes; extras bring others."""

@@ -25,7 +25,7 @@ from understudy.batch.jobs import listed, uncounted
 from understudy.batch.result import JobOutcome, exit_code, outcome_of
 from understudy.batch.run import BatchResult, _rests_on_expired_waiver, conduct
 from understudy.batch.summary import content_of, write_summary
-from understudy.bundle.keys import make_keys
+from understudy.bundle.documents import make_keys
 from understudy.cli import main
 from understudy.console import Console
 from understudy.executors import processes as workers

@@ -22,7 +22,7 @@ from reports.sections.sweep import is_releasable
 from synth.output import whole_file
 from synth.table import read_table
 from understudy.artifacts import Delivery, deliver, size_of, write_public_card, write_verdict
-from understudy.bundle.keys import Signer
+from understudy.bundle.documents import Signer
 from understudy.bundle.manifest import TO_HAND_ON, About, last_day, moment, rules_of, seal
 from understudy.data.load import parts_of, rewrite
 from understudy.run.released_numbers import write_public

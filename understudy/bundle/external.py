@@ -15,9 +15,8 @@ from synth.parsing import GivenFile
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.artifacts import Delivery, Handing
+from understudy.bundle.documents import BundleError, Signer
 from understudy.bundle.evidence import write_evidence
-from understudy.bundle.files import BundleError
-from understudy.bundle.keys import Signer
 from understudy.bundle.manifest import TO_HAND_ON
 from understudy.data.load import parts_of
 from understudy.hashed_table import read_whole

@@ -11,8 +11,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from synth.parsing import plain_json
-from understudy.bundle.documents import SIGNATURE, Problem, Unsound, read_document, sha256_of
-from understudy.bundle.files import FILE, FOLDER, BundleError, contents, digest, is_there, read_plain
+from understudy.bundle.documents import (
+    FILE,
+    FOLDER,
+    SIGNATURE,
+    BundleError,
+    Problem,
+    Unsound,
+    contents,
+    digest,
+    is_there,
+    read_document,
+    read_plain,
+    sha256_of,
+)
 from understudy.bundle.manifest import (
     LATER,
     MANIFEST,
@@ -21,8 +33,10 @@ from understudy.bundle.manifest import (
     WITHDRAWAL,
     Later,
     Manifest,
+    Register,
+    SignOff,
+    Withdrawal,
 )
-from understudy.bundle.records import Register, SignOff, Withdrawal
 from understudy.console import printable
 
 L = TypeVar("L", bound=Later)

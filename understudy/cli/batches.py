@@ -9,7 +9,7 @@ from understudy.cli.options import ExecutorOption, SignKey, arg, console_of, opt
 
 if TYPE_CHECKING:
     from understudy.batch.run import BatchResult
-    from understudy.bundle.keys import Signer
+    from understudy.bundle.documents import Signer
     from understudy.console import Console
 
 

@@ -12,7 +12,7 @@ from understudy.cli.options import Key, arg, console_of, opt, signer_of
 from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
-    from understudy.bundle.records import Person, SignOff
+    from understudy.bundle.manifest import Person, SignOff
     from understudy.bundle.verification import Demand, Verification
 
 VERIFY = "Example: understudy verify out/fair --public-key release.key.pub"
@@ -94,7 +94,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
 
     Each of the two gives this command, with a key of their own.
     """
-    from understudy.bundle.sign_off import sign_off as sign
+    from understudy.bundle.acts import sign_off as sign
 
     console = console_of(ctx)
     signer, until = signer_of(key, console), None if expires is None else expires.date()
@@ -121,7 +121,7 @@ def withdraw(
     register: Register = None,
 ) -> int:
     """Withdraw a bundle, and the bundle to hand on in it, for good. A register tells those who hold a copy."""
-    from understudy.bundle.revocation import withdraw as take_back
+    from understudy.bundle.acts import withdraw as take_back
 
     console = console_of(ctx)
     person, why, signer = _person(name, role), _text("reason", reason, 2000), signer_of(key, console)
@@ -145,8 +145,7 @@ def key(
 
     A passphrase in UNDERSTUDY_SIGN_KEY_PASSPHRASE locks it.
     """
-    from understudy.bundle.files import is_there
-    from understudy.bundle.keys import PUBLIC_SUFFIX, load_public, load_signer, make_keys, public_pem
+    from understudy.bundle.documents import PUBLIC_SUFFIX, is_there, load_public, load_signer, make_keys, public_pem
 
     console = console_of(ctx)
     if not is_there(file) and file.suffix != PUBLIC_SUFFIX:
@@ -160,8 +159,8 @@ def key(
 
 
 def demand_of(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
-    from understudy.bundle.files import BundleError
-    from understudy.bundle.records import read_register
+    from understudy.bundle.documents import BundleError
+    from understudy.bundle.manifest import read_register
     from understudy.bundle.verification import Demand
 
     for signer in signers or ():
@@ -172,19 +171,19 @@ def demand_of(public_keys: list[Path] | None, signers: list[str] | None, registe
 
 
 def _fingerprints(public_keys: list[Path] | None) -> frozenset[str]:
-    from understudy.bundle.keys import load_public
+    from understudy.bundle.documents import load_public
 
     return frozenset(load_public(path).keyid for path in public_keys or ())
 
 
 def _person(name: str, role: str) -> "Person":
-    from understudy.bundle.records import Person
+    from understudy.bundle.manifest import Person
 
     return Person(name=_text("name", name, 200), role=_text("role", role, 200))
 
 
 def _text(what: str, text: str, longest: int) -> str:
-    from understudy.bundle.files import BundleError
+    from understudy.bundle.documents import BundleError
 
     stripped = text.strip()
     if not stripped or len(stripped) > longest or not stripped.isprintable():

@@ -153,8 +153,8 @@ def gate(  # noqa: PLR0913 - options of the command line
     offer = None
     if bundle is not None and synthetic is not None:
         from synth.parsing import read_given
+        from understudy.bundle.documents import BundleError
         from understudy.bundle.external import offered
-        from understudy.bundle.files import BundleError
 
         inputs = {"schema": schema, "job": job}.items()
         files = {name: read_given(path, name, BundleError) for name, path in inputs if path is not None}

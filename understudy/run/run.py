@@ -15,8 +15,8 @@ from synth.split import Split
 from understudy import provenance
 from understudy.artifacts import Delivery, Handing
 from understudy.budget.account import releases
+from understudy.bundle.documents import Signer
 from understudy.bundle.evidence import write_evidence
-from understudy.bundle.keys import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
 from understudy.job.spec import Tracked

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.keys import Signer
+from understudy.bundle.documents import Signer
 from understudy.bundle.manifest import About, Rules, moment, seal
 from understudy.bundle.verification import Demand, verify
 

@@ -12,13 +12,10 @@ from typing import Any
 import pytest
 
 from tests.understudy.bundle.small_bundle import demand, fill, kinds, seal_both
-from understudy.bundle import sign_off as acts
-from understudy.bundle.files import BundleError
-from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import LATER
-from understudy.bundle.records import Person, Withdrawal, read_register
-from understudy.bundle.revocation import withdraw
-from understudy.bundle.sign_off import sign_off
+from understudy.bundle import acts as acts
+from understudy.bundle.documents import BundleError, Signer
+from understudy.bundle.manifest import LATER, Person, Withdrawal, read_register
+from understudy.bundle.acts import sign_off, withdraw
 from understudy.bundle.verification import Verification, verify
 
 LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")
