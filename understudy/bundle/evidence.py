@@ -10,22 +10,26 @@ Its table is written anew from what was measured, by the schema: a column that i
 file's own description of itself and what no column can hold were never measured, so they stay inside.
 """
 
+import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from evaluate.gate.finding import Outcome
-from reports.public.facts import public_facts
+from reports.public.facts import Publication, PublicFacts, public_facts
+from reports.public.page import write_public_html
 from reports.public.verdict import public_verdict
 from reports.sections.sweep import is_releasable
+from synth.dp.statement import PrivacyStatement
 from synth.output import whole_file
 from synth.table import read_table
 from understudy.artifacts import Delivery, deliver, size_of, write_public_card, write_verdict
 from understudy.bundle.documents import Signer
 from understudy.bundle.manifest import TO_HAND_ON, About, last_day, moment, rules_of, seal
 from understudy.data.load import parts_of, rewrite
-from understudy.run.released_numbers import write_public
 
 SCHEMA = "schema.toml"
 
@@ -102,3 +106,44 @@ def write_public_folder(delivery: Delivery, folder: Path, about: About, signer: 
     shared = {name: getattr(about, name) for name in PUBLIC}
     seal(public, About(kind="to-hand-on", versions=versions, **shared), signer)
     return public_verdict(facts).outcome
+
+
+PUBLIC_REPORT, NUMBERS = "report-to-hand-on.html", "released.json"
+PUBLIC_NOTICE = (
+    "Public: every number here was released under a budget of its own; the statements say which, how and at what cost. "
+    "Price them anew with `understudy ledger show --release released.json --candidate NAME`."
+)
+ALONE, BOTH = "published numbers", "the table and the published numbers"
+"""Names of the statements that have no label."""
+
+
+def write_public(facts: PublicFacts, folder: Path) -> None:
+    """`report-to-hand-on.html`, and `released.json` where numbers were released; each file whole or not there."""
+    write_public_html(facts, folder / PUBLIC_REPORT)
+    if facts.publication is not None:
+        with whole_file(folder / NUMBERS) as beside:
+            beside.write_text(released_json(facts, facts.publication), encoding="utf-8")
+
+
+def _shown_statement(statement: PrivacyStatement | None) -> dict[str, Any] | None:
+    """A statement as plain data, without the names of what stays inside."""
+    if statement is None:
+        return None
+    content = statement.to_dict()
+    if content["ledger"] is not None:
+        content["ledger"] = {name: value for name, value in content["ledger"].items() if value is not None}
+    return content
+
+
+def released_json(facts: PublicFacts, published: Publication) -> str:
+    """The published numbers with the statements that anyone prices anew, as JSON text."""
+    statements = {facts.table: facts.statement, ALONE: published.statement, BOTH: published.together}
+    content = {
+        "notice": PUBLIC_NOTICE,
+        "table": facts.table,
+        "numbers": [asdict(number) for number in published.numbers],
+        "candidates": [
+            {"name": name, "statement": _shown_statement(statement)} for name, statement in statements.items()
+        ],
+    }
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)

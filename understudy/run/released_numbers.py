@@ -15,8 +15,6 @@ from pydantic import TypeAdapter
 from evaluate.provenance import ComposedClaim, PublishedNumbers
 from evaluate.released import Released
 from evaluate.result import Evaluation
-from reports.public.facts import Publication, PublicFacts
-from reports.public.page import write_public_html
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
@@ -29,14 +27,6 @@ from synth.table import read_table
 from understudy.run.candidates import candidate_of
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.workspace import RunWorkspace
-
-REPORT, NUMBERS = "report-to-hand-on.html", "released.json"
-NOTICE = (
-    "Public: every number here was released under a budget of its own; the statements say which, how and at what cost. "
-    "Price them anew with `understudy ledger show --release released.json --candidate NAME`."
-)
-ALONE, BOTH = "published numbers", "the table and the published numbers"
-"""Names of the statements that have no label."""
 
 
 def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
@@ -97,33 +87,3 @@ def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> 
     )
     provenance = replace(evaluation.provenance, released_numbers=published)
     return replace(evaluation, candidates=tuple(candidates), provenance=provenance)
-
-
-def write_public(facts: PublicFacts, folder: Path) -> None:
-    """`report-to-hand-on.html`, and `released.json` where numbers were released; each file whole or not there."""
-    write_public_html(facts, folder / REPORT)
-    if facts.publication is not None:
-        with whole_file(folder / NUMBERS) as beside:
-            beside.write_text(released_json(facts, facts.publication), encoding="utf-8")
-
-
-def _shown(statement: PrivacyStatement | None) -> dict[str, Any] | None:
-    """A statement as plain data, without the names of what stays inside."""
-    if statement is None:
-        return None
-    content = statement.to_dict()
-    if content["ledger"] is not None:
-        content["ledger"] = {name: value for name, value in content["ledger"].items() if value is not None}
-    return content
-
-
-def released_json(facts: PublicFacts, published: Publication) -> str:
-    """The published numbers with the statements that anyone prices anew, as JSON text."""
-    statements = {facts.table: facts.statement, ALONE: published.statement, BOTH: published.together}
-    content = {
-        "notice": NOTICE,
-        "table": facts.table,
-        "numbers": [asdict(number) for number in published.numbers],
-        "candidates": [{"name": name, "statement": _shown(statement)} for name, statement in statements.items()],
-    }
-    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)

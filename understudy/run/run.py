@@ -15,8 +15,8 @@ from synth.split import Split
 from understudy import provenance
 from understudy.artifacts import Delivery, Handing
 from understudy.budget.account import releases
+from understudy.bundle import evidence
 from understudy.bundle.documents import Signer
-from understudy.bundle.evidence import write_evidence
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
 from understudy.job.spec import Tracked
@@ -186,7 +186,7 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, evaluation: Evaluat
 
 def _statements(plan: Plan, work: RunWorkspace) -> dict[str, PrivacyStatement | None]:
     stated = {label: candidates.candidate_of(work, label).statement for label in plan.points}
-    published = {} if plan.publication is None else {released_numbers.ALONE: released_numbers.statement_of(work)}
+    published = {} if plan.publication is None else {evidence.ALONE: released_numbers.statement_of(work)}
     return {**stated, **published}
 
 
@@ -207,4 +207,4 @@ def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
     files = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
-    write_evidence(outcome.delivery, folder, signer, files=files, seeds=seeds)
+    evidence.write_evidence(outcome.delivery, folder, signer, files=files, seeds=seeds)

@@ -13,9 +13,9 @@ import pytest
 
 from tests.understudy.bundle.small_bundle import demand, fill, kinds, seal_both
 from understudy.bundle import acts as acts
+from understudy.bundle.acts import sign_off, withdraw
 from understudy.bundle.documents import BundleError, Signer
 from understudy.bundle.manifest import LATER, Person, Withdrawal, read_register
-from understudy.bundle.acts import sign_off, withdraw
 from understudy.bundle.verification import Verification, verify
 
 LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")
