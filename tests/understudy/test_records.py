@@ -11,7 +11,7 @@ from evaluate.metrics import CLIPPED
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
 from understudy import provenance
-from understudy.artifacts import file_name
+from understudy.bundle.evidence import file_name
 from understudy.evaluation_log import FILE_VARIABLE
 from understudy.evaluation_log import count_attempt as count
 from understudy.run.candidates import _clipped

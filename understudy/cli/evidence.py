@@ -154,7 +154,7 @@ def gate(  # noqa: PLR0913 - options of the command line
     if bundle is not None and synthetic is not None:
         from synth.parsing import read_given
         from understudy.bundle.documents import BundleError
-        from understudy.bundle.external import offered
+        from understudy.bundle.evidence import offered
 
         inputs = {"schema": schema, "job": job}.items()
         files = {name: read_given(path, name, BundleError) for name, path in inputs if path is not None}
@@ -174,7 +174,7 @@ def gate(  # noqa: PLR0913 - options of the command line
             path.write_text(render_junit(verdicts), encoding="utf-8")
         console.say(f"JUnit: {junit}")
     if offer is not None and bundle is not None:
-        from understudy.bundle.external import write_offered
+        from understudy.bundle.evidence import write_offered
 
         write_offered(offer, judge(measured, [rules], waivers=answers), rules, bundle, signer)
         console.say(f"Evidence bundle: {bundle}")
@@ -329,7 +329,7 @@ def card(  # noqa: PLR0913 - options of the command line
     from reports.model_card.schema import ModelCard
     from synth.errors import OutputError
     from synth.output import check_writable
-    from understudy.artifacts import Handing
+    from understudy.bundle.evidence import Handing
     from understudy.evaluate_external import read_evaluation, read_policy
     from understudy.job.spec import read_job
 

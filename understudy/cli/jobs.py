@@ -127,8 +127,8 @@ def _reasons(plan: "Plan") -> list[str]:
 
 def show(outcome: "RunOutcome", console: "Console") -> None:
     from reports.sections.limitations import left_out, on_samples
-    from understudy.artifacts import REPORT
     from understudy.budget.account import release_line
+    from understudy.bundle.evidence import REPORT
 
     if outcome.unsaved:
         console.note(

@@ -179,7 +179,7 @@ def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
 
 
 def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -> None:
-    from understudy.artifacts import EVALUATION, REPORT
+    from understudy.bundle.evidence import EVALUATION, REPORT
 
     out = outcome.plan.out
     console.say("Next:")

@@ -13,10 +13,10 @@ from synth.dp.statement import PrivacyStatement
 from synth.generators.wrapper import wrappers
 from synth.split import Split
 from understudy import provenance
-from understudy.artifacts import Delivery, Handing
 from understudy.budget.account import releases
 from understudy.bundle import evidence
 from understudy.bundle.documents import Signer
+from understudy.bundle.evidence import Delivery, Handing
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
 from understudy.job.spec import Tracked

@@ -8,9 +8,8 @@ from evaluate.comparison import Order
 from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.output import whole_folder
-from understudy.artifacts import Delivery
 from understudy.bundle.documents import Signer
-from understudy.bundle.evidence import write_evidence
+from understudy.bundle.evidence import Delivery, write_evidence
 from understudy.console import DONE, FAILED, INCONCLUSIVE
 from understudy.vendors.comparison import VendorComparison
 

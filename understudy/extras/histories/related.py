@@ -39,7 +39,7 @@ from synth.table import read_table, write_table
 from synth.table.conforming import Outside, clamp
 from synth.validation import Frozen, parse_toml, sentence
 from understudy import provenance
-from understudy.artifacts import EVALUATION
+from understudy.bundle.evidence import EVALUATION
 from understudy.console import DONE, FAILED, VERDICTS
 from understudy.data.load import clamped
 from understudy.data.source import RealTable, find_table
